@@ -1,0 +1,64 @@
+"""What a run did, as values: the Python API returns them, the command line prints them, the ledger will store them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+COMPACTED = "compacted"
+RETAINED = "retained"
+NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionResult:
+    """Before and after of one partition. A plan fills `_after` with what is foreseen, None where only a run can tell.
+
+    `actions` holds COMPACTED and/or RETAINED, or NONE alone. `reason` always says which rule decided.
+    `error` is None unless the partition was left alone because something is wrong with it or went wrong.
+    `left_alone` is True if Kafka would have acted, or might have, and Winnow did not: it makes the exit code 3.
+    """
+
+    topic: str
+    partition: int
+    log_dir: str
+    policy: str | None
+    actions: tuple[str, ...]
+    reason: str
+    dirty_ratio: float | None = None
+    first_dirty_offset_before: int | None = None
+    first_dirty_offset_after: int | None = None
+    log_start_offset_before: int | None = None
+    log_start_offset_after: int | None = None
+    segments_before: int | None = None
+    segments_after: int | None = None
+    bytes_before: int | None = None
+    bytes_after: int | None = None
+    records_before: int | None = None
+    records_after: int | None = None
+    error: str | None = None
+    left_alone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """One run over one or more log directories. `now` is the clock that every decision used, ms since the epoch."""
+
+    run_id: str
+    verb: str
+    """`plan` or `clean`: whether `partitions` tell what is foreseen or what was done."""
+    now: int
+    partitions: tuple[PartitionResult, ...]
+    notes: tuple[str, ...] = field(default=())
+    """Said once per run: ignored settings, skipped directories."""
+
+    @property
+    def status(self) -> str:
+        """`done`, `partial` (some partitions left alone or failed) or `failed` (nothing at all could be done)."""
+        troubled = sum(p.left_alone or p.error is not None for p in self.partitions)
+        if not troubled:
+            return "done"
+        return "failed" if troubled == len(self.partitions) and any(p.error for p in self.partitions) else "partial"
+
+    @property
+    def exit_code(self) -> int:
+        return {"done": 0, "partial": 3, "failed": 3}[self.status]

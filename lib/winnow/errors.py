@@ -1,0 +1,88 @@
+"""The few kinds of error that Winnow raises.
+
+Every message says what was expected, what was found, where, and what to do; build it with the fields
+below so that none of the four is forgotten. A `CorruptLogError` concerns one partition and never stops
+the others.
+"""
+
+from __future__ import annotations
+
+
+class WinnowError(Exception):
+    """Base of all errors raised on purpose. `exit_code` is what the command line returns for it."""
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        expected: str | None = None,
+        found: str | None = None,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.problem = problem
+        self.expected = expected
+        self.found = found
+        self.where = where
+        self.hint = hint
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        parts = [self.problem]
+        if self.expected is not None:
+            parts.append(f"expected {self.expected}")
+        if self.found is not None:
+            parts.append(f"found {self.found}")
+        text = parts[0] if len(parts) == 1 else f"{parts[0]}: " + ", ".join(parts[1:])
+        if self.where is not None:
+            text += f" ({self.where})"
+        if self.hint is not None:
+            text += f". {self.hint}"
+        return text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only fields: the default would call cls(message) and lose them on the way back from a worker.
+        return (_rebuild, (type(self), self.problem, self.expected, self.found, self.where, self.hint))
+
+
+def _rebuild(
+    cls: type[WinnowError],
+    problem: str,
+    expected: str | None,
+    found: str | None,
+    where: str | None,
+    hint: str | None,
+) -> WinnowError:
+    return cls(problem, expected=expected, found=found, where=where, hint=hint)
+
+
+class UsageError(WinnowError):
+    """The command or its settings make no sense; nothing was looked at."""
+
+    exit_code = 2
+
+
+class CorruptLogError(WinnowError):
+    """Bytes of one partition that can't be understood. The partition is left alone."""
+
+    exit_code = 3
+
+
+class VerificationError(WinnowError):
+    """A staged segment, read back, is not what was meant. Nothing of its partition is committed."""
+
+    exit_code = 4
+
+
+class LogDirInUseError(WinnowError):
+    """Somebody else holds `.lock`."""
+
+    exit_code = 5
+
+
+class NoSpaceError(WinnowError):
+    """The file system can't hold what would be written."""
+
+    exit_code = 6

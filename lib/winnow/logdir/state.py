@@ -1,0 +1,76 @@
+"""What a log directory holds, as plain values: read once, never changed, no file behind them.
+
+`logdir.listing` makes them, `policy` decides over them, `engine` refines them with what only a walk over
+the batches can tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment as its files' sizes and ends tell it, without reading the log.
+
+    Sizes in bytes, timestamps and times in ms. A size is None where the file is missing.
+    """
+
+    base_offset: int
+    log_bytes: int
+    log_mtime_ms: int
+    index_bytes: int | None
+    timeindex_bytes: int | None
+    txnindex_bytes: int | None
+    last_timeindex_timestamp: int
+    """Timestamp of the last time-index entry, -1 if there is none (S1.7)."""
+    first_batch_max_timestamp: int
+    """maxTimestamp of the first batch, -1 if unknown or empty; for `max.compaction.lag.ms` only (S3.4)."""
+
+    @property
+    def largest_timestamp(self) -> int:
+        """What a broker takes for the newest record: the time index's last entry, else the file's age (S3.2)."""
+        return self.last_timeindex_timestamp if self.last_timeindex_timestamp >= 0 else self.log_mtime_ms
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition directory, with what the log directory's checkpoints say of it.
+
+    `segments` ascend by base offset; the last one is the active segment (S8.3). Offsets are resolved as a
+    broker's loader would: `log_start_offset` = max(checkpoint, first base), `high_watermark` clamped to
+    [log_start_offset, log_end_offset], missing checkpoint entry = log_start_offset.
+    """
+
+    log_dir: str
+    topic_partition: TopicPartition
+    segments: tuple[Segment, ...]
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    cleaner_checkpoint: int | None
+    log_start_checkpoint: int | None
+    snapshot_offsets: tuple[int, ...]
+    leader_epochs: tuple[tuple[int, int], ...]
+    """(epoch, start offset), ascending; empty if there is no leader-epoch-checkpoint."""
+
+    @property
+    def directory(self) -> str:
+        return f"{self.log_dir}/{self.topic_partition}"
+
+    @property
+    def active(self) -> Segment:
+        return self.segments[-1]
+
+    @property
+    def log_bytes(self) -> int:
+        return sum(s.log_bytes for s in self.segments)

@@ -1,0 +1,96 @@
+"""The frame around records on disk, in its three versions, and the columns they are read into.
+
+Every entry of a `.log` file begins alike (S2):
+
+    baseOffset           int64   v0, v1: the offset of the record, or the last offset inside a wrapper
+    length               int32   bytes that follow this field
+    partitionLeaderEpoch int32   v2; v0 and v1 have the CRC-32 of the rest here
+    magic                int8    0, 1 or 2: the only field that lies at one place in all versions
+
+A v2 batch goes on (S2.2):
+
+    crc                  uint32  CRC-32C of everything from `attributes` to the end. The leader epoch lies
+                                 before it so that a follower can set it without a new checksum
+    attributes           int16   bits 0-2 codec, 3 log-append time, 4 transactional, 5 control, 6 delete horizon
+    lastOffsetDelta      int32   last offset minus base offset; after compaction not recordCount - 1
+    baseTimestamp        int64   first record's timestamp, or the delete horizon in ms if bit 6 is set
+    maxTimestamp         int64
+    producerId           int64   -1: none
+    producerEpoch        int16   -1: none
+    baseSequence         int32   -1: none
+    recordCount          int32   0 is legal on disk: an empty batch that cleaning kept for its producer
+    records              ...     one compressed block if a codec is set
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+import numpy as np
+
+FRAME = struct.Struct(">qi")
+"""baseOffset, length: what precedes the bytes that `length` counts."""
+
+HEADER_V2 = struct.Struct(">qiibIhiqqqhii")
+"""baseOffset .. recordCount of a v2 batch, in the order of the table above."""
+
+FRAME_SIZE = FRAME.size  # 12
+HEADER_V2_SIZE = HEADER_V2.size  # 61
+MAGIC_AT = 16
+CRC_AT = 17
+ATTRIBUTES_AT = 21
+LAST_OFFSET_DELTA_AT = 23
+BASE_TIMESTAMP_AT = 27
+MAX_TIMESTAMP_AT = 35
+PRODUCER_ID_AT = 43
+PRODUCER_EPOCH_AT = 51
+BASE_SEQUENCE_AT = 53
+RECORD_COUNT_AT = 57
+
+RECORD_OVERHEAD_V0 = 14
+"""Least value of `length` in any version: a v0 record with neither key nor value (S2)."""
+RECORD_OVERHEAD_V1 = 22
+MAX_MAGIC = 2
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+NO_TIMESTAMP = -1
+NO_PRODUCER = -1
+MAX_OFFSET_SPAN = 2**31 - 1
+"""Largest distance of an offset from its segment's base that an index entry can hold (S1.6)."""
+
+
+class Codec(IntEnum):
+    """Bits 0-2 of the attributes (S2.2)."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+BATCH = np.dtype(
+    [
+        ("position", np.int64),  # byte in the file where the frame starts
+        ("size", np.int64),  # bytes of the whole entry, frame included
+        ("base_offset", np.int64),  # v0/v1: equals last_offset (a wrapper's base needs decompression)
+        ("last_offset", np.int64),
+        ("base_timestamp", np.int64),  # v0: -1; v1: the timestamp; v2: raw field (the horizon if bit 6 is set)
+        ("max_timestamp", np.int64),  # v0: -1
+        ("producer_id", np.int64),  # -1 for v0/v1
+        ("leader_epoch", np.int32),  # -1 for v0/v1
+        ("base_sequence", np.int32),  # -1 for v0/v1
+        ("record_count", np.int32),  # -1 for v0/v1: not in the header
+        ("crc", np.uint32),
+        ("attributes", np.int16),
+        ("producer_epoch", np.int16),  # -1 for v0/v1
+        ("magic", np.int8),
+    ]
+)
+"""One row per batch, as read from its header by `winnow.wire.walk.walk_batches`."""
