@@ -1,0 +1,199 @@
+# Sourced by spark-submit.sh and run-tests.sh: finds Python and Java and sets up, once, what is missing beside them.
+#
+#   .venv                  the virtual environment, with exactly what requirements*.txt say
+#   .cache/numba           compiled kernels
+#   .cache/jvm             an archive of the Java classes that every start loads (half of a start's time)
+#
+# Nothing outside of the project is written. A start with everything in place runs three small processes and no Python.
+# Written for bash 3.2, which macOS still has.
+# shellcheck shell=bash
+
+venv=$root/.venv
+cache=$root/.cache
+python_in_venv=$venv/bin/python
+
+say() { printf 'winnow: %s\n' "$*" >&2; }
+
+fail() {
+    say "$*"
+    exit 1
+}
+
+# --- Java ------------------------------------------------------------------------------------------------------------
+
+# Sets java_version, or ends with a sentence that says what to do.
+find_java() {
+    local how='install one (Debian, Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17;'
+    how+=' elsewhere: https://adoptium.net) or let JAVA_HOME name one'
+    local java real line
+    java_version=
+    if [[ -n ${JAVA_HOME:-} ]]; then
+        java=$JAVA_HOME/bin/java
+        [[ -x $java ]] || fail "Winnow needs Java 17 or newer, but JAVA_HOME is $JAVA_HOME and there is no bin/java in it: $how."
+    else
+        java=$(type -P java) || fail "Winnow needs Java 17 or newer and there is no java on the PATH: $how."
+    fi
+    # Every JDK and JRE has a file that names its version; asking Java itself would cost each start 50 ms.
+    real=$(readlink -f "$java" 2>/dev/null) || real=$java
+    if [[ -r ${real%/bin/java}/release ]]; then
+        while IFS= read -r line; do
+            [[ $line =~ ^JAVA_VERSION=\"?([0-9][0-9A-Za-z._+-]*) ]] && java_version=${BASH_REMATCH[1]}
+        done <"${real%/bin/java}/release"
+    fi
+    if [[ -z $java_version ]]; then
+        line=$("$java" -version 2>&1) || true
+        [[ $line =~ version\ \"([^\"]+)\" ]] && java_version=${BASH_REMATCH[1]}
+    fi
+    [[ $java_version =~ ^([0-9]+)(\.([0-9]+))? ]] || fail "Winnow needs Java 17 or newer, but $java does not tell its version: $how."
+    local major=${BASH_REMATCH[1]}
+    if ((10#$major == 1)); then major=${BASH_REMATCH[3]:-0}; fi # 1.8.0_292 is Java 8
+    ((10#$major >= 17)) || fail "Winnow needs Java 17 or newer, but $java is Java $java_version: $how."
+}
+
+# --- Python ----------------------------------------------------------------------------------------------------------
+
+# Sets python to the first interpreter that will do, or ends with a sentence that says what to do.
+find_python() {
+    local how='install one (Debian 12, Ubuntu 24.04 or newer: apt install python3 python3-venv; macOS: brew install'
+    how+=' python@3.13; elsewhere: https://www.python.org/downloads) or let PYTHON name one'
+    local ask='
+import sys
+try:
+    import ensurepip, venv
+    can = "venv"
+except ImportError:
+    can = "no-venv"
+print("%d %d %s" % (sys.version_info[0], sys.version_info[1], can))'
+    local name path answer major minor can too_old='' no_venv='' names=(python3.13 python3.12 python3.11 python3)
+    if [[ -n ${PYTHON:-} ]]; then names=("$PYTHON"); fi
+    for name in "${names[@]}"; do
+        path=$(type -P "$name") || continue
+        answer=$("$path" -c "$ask" 2>/dev/null) || answer=
+        read -r major minor can <<<"$answer" || true
+        if [[ ! $major =~ ^[0-9]+$ || ! $minor =~ ^[0-9]+$ ]]; then
+            continue
+        elif ((major < 3 || (major == 3 && minor < 11))); then
+            too_old="$path is Python $major.$minor"
+        elif [[ $can != venv ]]; then
+            no_venv="Python $major.$minor at $path lacks the module venv, which Debian and Ubuntu ship apart"
+            no_venv+=": apt install python$major.$minor-venv"
+        else
+            python=$path
+            return
+        fi
+    done
+    [[ -z $no_venv ]] || fail "$no_venv."
+    [[ -z $too_old ]] || fail "Winnow needs Python 3.11 or newer, but $too_old: $how."
+    [[ -z ${PYTHON:-} ]] || fail "Winnow needs Python 3.11 or newer, but PYTHON is $PYTHON and that is none: $how."
+    fail "Winnow needs Python 3.11 or newer and there is no python3 on the PATH: $how."
+}
+
+# --- What is there? --------------------------------------------------------------------------------------------------
+
+# Each answer compares contents or times by means of the shell alone; no Python, no checksums.
+
+same_text() { [[ -r $1 && -r $2 && $(<"$1") == "$(<"$2")" ]]; }
+
+venv_is_there() {
+    [[ -x $python_in_venv && -r $venv/made-by ]] || return
+    [[ -z ${PYTHON:-} || $(<"$venv/made-by") == "$(type -P "$PYTHON")" ]]
+}
+
+is_installed() { venv_is_there && same_text "$root/$1" "$venv/installed-$1"; }
+
+# numba drops what it has compiled from a file as soon as that file changes.
+kernels_are_warm() {
+    [[ -e $cache/numba/warm ]] && [[ -z $(find "$root/lib/winnow" -name '*.py' -newer "$cache/numba/warm") ]]
+}
+
+# Files in requirements*.txt, as arguments. The archive may be empty: then this Java can't make one.
+is_set_up() {
+    local file
+    for file in "$@"; do is_installed "$file" || return; done
+    [[ -e $class_archive ]] && kernels_are_warm
+}
+
+# --- Setting up ------------------------------------------------------------------------------------------------------
+
+# Held until this shell lets go of descriptor 9, so that two first starts at once don't step on each other.
+# Python's flock, because macOS has no such command.
+lock() {
+    mkdir -p "$cache" || fail "can't write to $root, where the virtual environment goes: copy the project to a place of yours."
+    exec 9>"$cache/set-up.lock"
+    "$python" -c 'import fcntl
+try:
+    fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    raise SystemExit(1)' && return
+    say "another start is setting up; waiting for it"
+    "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
+}
+
+make_venv() {
+    venv_is_there && return
+    say "making a virtual environment with $python in $venv"
+    rm -rf "$venv"
+    "$python" -m venv "$venv" >&2 || fail "$python -m venv failed (its own words are above); .venv is not usable."
+    type -P "$python" >"$venv/made-by"
+}
+
+install() { # FILE: the note of what was installed comes last, so that a start cut short is done again
+    is_installed "$1" && return
+    say "installing what $1 says (the first time this takes a minute or two)"
+    rm -f "$venv/installed-$1" "$cache"/jvm/*.jsa # the archive knows the jars by their times
+    "$python_in_venv" -m pip install --quiet --no-input --disable-pip-version-check -r "$root/$1" >&2 ||
+        fail "pip could not install $1 (its own words are above); it obeys its usual settings, such as PIP_INDEX_URL and HTTPS_PROXY."
+    cp "$root/$1" "$venv/installed-$1.new" && mv "$venv/installed-$1.new" "$venv/installed-$1"
+}
+
+warm_kernels() {
+    kernels_are_warm && return
+    say "compiling the kernels"
+    mkdir -p "$cache/numba" && touch "$cache/numba/warming"
+    "$python_in_venv" -m winnow.warm_up >&2 || fail "the kernels could not be compiled (Python's own words are above)."
+    mv "$cache/numba/warming" "$cache/numba/warm" # as old as the start of the compilation
+}
+
+archive_classes() {
+    [[ -e $class_archive ]] && return
+    say "archiving Java's classes"
+    mkdir -p "$cache/jvm"
+    rm -f "$cache"/jvm/*.jsa "$class_archive.new"
+    SPARK_SUBMIT_OPTS="-XX:ArchiveClassesAtExit=\"$class_archive.new\" -Xlog:disable" "$SPARK_HOME/bin/spark-submit" \
+        --properties-file "$root/conf/spark-defaults.conf" --master 'local[2]' "$root/jobs/first_job.py" \
+        >"$cache/jvm/log" 2>&1 || say "a first Spark job failed; see $cache/jvm/log"
+    # Without an archive everything works, a little slower: an empty one says not to try again.
+    [[ -s $class_archive.new ]] || : >"$class_archive.new"
+    mv "$class_archive.new" "$class_archive"
+}
+
+# Exports what Spark, its workers and the tests need to find each other.
+export_environment() {
+    local home
+    for home in "$venv"/lib/python*/site-packages/pyspark; do export SPARK_HOME=$home; done
+    export PYTHONPATH=$root/lib${PYTHONPATH:+:$PYTHONPATH}
+    export PYSPARK_PYTHON=$python_in_venv PYSPARK_DRIVER_PYTHON=$python_in_venv
+    export NUMBA_CACHE_DIR=$cache/numba
+    # The little JVM that puts spark-submit's command together.
+    export SPARK_LAUNCHER_OPTS=${SPARK_LAUNCHER_OPTS:--XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC}
+}
+
+# set_up FILE...: afterwards the requirements in these files are installed and the environment is exported.
+set_up() {
+    find_java
+    class_archive=$cache/jvm/java-$java_version.jsa
+    if is_set_up "$@"; then
+        export_environment
+        return
+    fi
+    local file
+    find_python
+    lock
+    make_venv
+    for file in "$@"; do install "$file"; done
+    export_environment
+    warm_kernels
+    (export SPARK_LOCAL_IP=127.0.0.1 && archive_classes)
+    exec 9>&-
+    say "ready"
+}

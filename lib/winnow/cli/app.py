@@ -1,0 +1,110 @@
+"""The verbs and their options. Others script against them: keep them exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from winnow.cli.demo import run_demo
+from winnow.cli.options import Request
+from winnow.cli.run import run_verb
+
+VERSION = "0.1.0"
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Cleans Apache Kafka log directories without a broker: retention and compaction, exactly as Kafka would.",
+    epilog="Exit codes: 0 done or nothing to do, 1 failed, 2 usage, 3 some partitions left alone or failed, "
+    "4 verification failed and nothing was committed, 5 directory in use, 6 not enough space.",
+)
+
+
+class Only(StrEnum):
+    RETENTION = "retention"
+    COMPACTION = "compaction"
+
+
+def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
+    if value:
+        typer.echo(f"winnow {VERSION}")
+        raise typer.Exit
+
+
+LogDirs = Annotated[list[str], typer.Argument(metavar="LOG_DIR", help="Directories of the stopped broker's log.dirs.")]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topics", metavar="GLOB", help="Only topics like this; repeatable.")
+]
+TopicConfigs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE", help="Topic configs: lines `topic key=value`, or what kafka-configs --describe prints."
+    ),
+]
+ServerProperties = Annotated[str | None, typer.Option(metavar="FILE", help="The broker's server.properties, as it is.")]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A broker-level default; repeatable.")
+]
+TopicSets = Annotated[
+    list[str] | None,
+    typer.Option("--topic-set", metavar="GLOB:KEY=VALUE", help="A config of topics; repeatable, the last one wins."),
+]
+Now = Annotated[str | None, typer.Option(metavar="MS|ISO-8601", help="The clock of every decision; default: now.")]
+OnlyOne = Annotated[Only | None, typer.Option(metavar="retention|compaction", help="Do one and leave the other.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
+Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
+
+
+@app.callback()
+def _globals(*, version: Version = False) -> None:
+    pass  # what it takes has acted by the time it is called
+
+
+def _verb(name: str) -> Callable[..., int]:
+    """`plan` and `clean` take the same, so that one becomes the other by one word."""
+
+    def verb(
+        log_dirs: LogDirs,
+        *,
+        topics: Topics = None,
+        topic_configs: TopicConfigs = None,
+        server_properties: ServerProperties = None,
+        sets: Sets = None,
+        topic_sets: TopicSets = None,
+        now: Now = None,
+        only: OnlyOne = None,
+        dry_run: DryRun = False,
+        json: Json = False,
+    ) -> int:
+        request = Request(
+            log_dirs=log_dirs,
+            topics=topics or (),
+            topic_configs=topic_configs,
+            server_properties=server_properties,
+            sets=sets or (),
+            topic_sets=topic_sets or (),
+            now=now,
+            only=only,
+            json=json,
+        )
+        return run_verb("plan" if dry_run else name, request)
+
+    return verb
+
+
+app.command("plan", help="Show what would be cleaned, and which rule says so. Changes nothing.", no_args_is_help=True)(
+    _verb("plan")
+)
+app.command("clean", help="Clean, and show before and after of every partition.", no_args_is_help=True)(_verb("clean"))
+
+
+@app.command()
+def demo(*, json: Json = False) -> int:
+    """Clean a copy of a small real log directory and show before and after."""
+    return run_demo(json=json)

@@ -1,0 +1,74 @@
+"""The way of a real log directory from dirty to clean, on a copy, in one command."""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from winnow.cli.options import Request
+from winnow.cli.run import guarded, prepare, tell_result
+from winnow.cli.session import spark_session
+from winnow.cli.table import console_for_stdout
+from winnow.engine.result import RunResult
+from winnow.errors import WinnowError
+
+DATA = Path(__file__).parents[3] / "demo"
+NOW = "1795300000000"
+"""Some days after the broker that wrote the data was stopped: retention has work to do as well."""
+
+
+def run_demo(*, json: bool) -> int:
+    """Unpack, plan, clean. With `json` stdout carries the result of the cleaning alone."""
+
+    def work() -> int:
+        log_dir = unpack()
+        request = Request(log_dirs=[str(log_dir)], topic_configs=str(DATA / "topic-configs.txt"), now=NOW, json=json)
+        plan = prepare("plan", request, int(NOW))
+        clean = prepare("clean", request, int(NOW))
+        before = bytes_on_disk(log_dir)
+        with spark_session() as spark:
+            if not json:
+                _say(f"A real broker's log directory, copied to {log_dir}\n\n1. The plan:\n")
+                tell_result(plan(spark), json=False)
+                _say("\n2. The cleaning, before and after:\n")
+            result = clean(spark)
+            tell_result(result, json=json)
+            if not json:
+                saved = before - bytes_on_disk(log_dir)
+                _say(f"\nThe cleaned directory, {saved:,} bytes smaller and fit for a broker to start on: {log_dir}")
+        return exit_code(result)
+
+    return guarded(work, json=json, now=lambda: int(NOW))
+
+
+def exit_code(result: RunResult) -> int:
+    """Of the demo, whose data holds, on purpose, partitions that are left alone: only an error is a failure."""
+    return 3 if any(partition.error is not None for partition in result.partitions) else 0
+
+
+def unpack() -> Path:
+    """A writable copy of the bundled log directory in a fresh scratch directory."""
+    archive = DATA / "log-dir.tar.gz"
+    if not archive.is_file():
+        raise WinnowError(
+            "the demo's data is missing", where=str(archive), hint="Run it from a checkout of the project."
+        )
+    scratch = Path(tempfile.mkdtemp(prefix="winnow-demo-"))
+    with tarfile.open(archive) as tar:
+        tar.extractall(scratch, filter="data")
+    found = sorted(path.parent for path in scratch.rglob("meta.properties"))
+    if not found:
+        raise WinnowError("the demo's data holds no log directory", where=str(archive))
+    return found[0]
+
+
+def bytes_on_disk(log_dir: Path) -> int:
+    """Of all segments' logs."""
+    return sum(path.stat().st_size for path in log_dir.glob("*/*.log"))
+
+
+def _say(text: str) -> None:
+    console_for_stdout().print(text, soft_wrap=True)
+    sys.stdout.flush()

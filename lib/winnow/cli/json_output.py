@@ -1,0 +1,53 @@
+"""The one JSON object of --json. Others script against its keys: add none, drop none, rename none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from winnow.engine.result import PartitionResult, RunResult
+
+PARTITION_KEYS = (
+    "topic",
+    "partition",
+    "log_dir",
+    "policy",
+    "actions",
+    "reason",
+    "dirty_ratio",
+    "first_dirty_offset_before",
+    "first_dirty_offset_after",
+    "log_start_offset_before",
+    "log_start_offset_after",
+    "segments_before",
+    "segments_after",
+    "bytes_before",
+    "bytes_after",
+    "records_before",
+    "records_after",
+    "error",
+)
+
+
+def to_json(result: RunResult) -> str:
+    return _dump(
+        {
+            "run_id": result.run_id,
+            "status": result.status,
+            "now": result.now,
+            "partitions": [_partition(partition) for partition in result.partitions],
+        }
+    )
+
+
+def failure_to_json(error: str, *, now: int | None) -> str:
+    """The object of a run that ended before there was a result."""
+    return _dump({"run_id": None, "status": "failed", "now": now, "partitions": [], "error": error})
+
+
+def _partition(partition: PartitionResult) -> dict[str, Any]:
+    return {key: getattr(partition, key) for key in PARTITION_KEYS}
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=2)

@@ -1,0 +1,44 @@
+"""Where every verb enters, whoever started it: spark-submit, a console script or a test."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from typer.exceptions import TyperException
+
+from winnow.cli.app import app
+from winnow.cli.json_output import failure_to_json
+from winnow.cli.run import INTERRUPTED, complain
+from winnow.cli.streams import own_streams
+
+
+def main() -> None:
+    """The command line in sys.argv. Ends the process with the verb's exit code."""
+    own_streams()
+    sys.exit(run(sys.argv[1:], program=_program()))
+
+
+def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
+    """The exit code. Mistakes in the words themselves are told by typer, on stderr."""
+    try:
+        code = app(args=list(arguments), prog_name=program, standalone_mode=False)
+    except TyperException as error:
+        show = getattr(error, "show", None)  # with the usage of the verb, where there is one
+        if show is None:
+            complain(error.format_message())
+        else:
+            show()
+        if "--json" in arguments:
+            sys.stdout.write(failure_to_json(error.format_message(), now=None) + "\n")
+        return error.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    return code if isinstance(code, int) else 0
+
+
+def _program() -> str:
+    name = Path(sys.argv[0]).name
+    return "./spark-submit.sh" if name == "winnow_job.py" else name

@@ -1,0 +1,83 @@
+"""From the words of the command line to values; every mistake in them is found here, before Spark starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from winnow.errors import UsageError
+from winnow.policy.sources import Settings, parse_server_properties, parse_set, parse_topic_configs, parse_topic_set
+
+LATEST_MS = 253_402_300_799_999
+"""End of the year 9999: a larger --now is microseconds or a slip."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What was asked for, as typed."""
+
+    log_dirs: Sequence[str]
+    topics: Sequence[str] = ()
+    topic_configs: str | None = None
+    server_properties: str | None = None
+    sets: Sequence[str] = ()
+    topic_sets: Sequence[str] = ()
+    now: str | None = None
+    only: str | None = None
+    json: bool = False
+
+
+def parse_now(text: str) -> int:
+    """Milliseconds since the epoch of `MS` or ISO-8601; without a zone it is UTC. UsageError if it is neither."""
+    if text.isascii() and text.isdigit():
+        now = int(text)
+    else:
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise UsageError(
+                "--now can't be understood",
+                expected="milliseconds since 1970 or ISO-8601 such as 2026-11-21T09:30:00Z",
+                found=repr(text),
+            ) from None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        now = (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+    if not 0 <= now <= LATEST_MS:
+        raise UsageError("--now is no time of this era", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms")
+    return now
+
+
+def read_text(file: str, *, option: str) -> str:
+    """The file an option names. UsageError if it can't be read."""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        what = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"can't read the file of {option}", found=what, where=file) from error
+
+
+def parse_settings(request: Request) -> Settings:
+    """UsageError for anything in it that can't be understood."""
+    return Settings(
+        sets=tuple(map(parse_set, request.sets)),
+        topic_sets=tuple(map(parse_topic_set, request.topic_sets)),
+        topic_configs=None
+        if request.topic_configs is None
+        else parse_topic_configs(read_text(request.topic_configs, option="--topic-configs")),
+        server_properties=None
+        if request.server_properties is None
+        else parse_server_properties(
+            read_text(request.server_properties, option="--server-properties"), file=request.server_properties
+        ),
+    )
+
+
+def check_log_dirs(log_dirs: Sequence[str]) -> None:
+    """Find a mistyped name at once. Whether it is a Kafka log directory is not for the command line to say."""
+    for log_dir in log_dirs:
+        if not Path(log_dir).is_dir():
+            raise UsageError("no such directory", where=log_dir, hint="Give the directories of the broker's log.dirs.")

@@ -1,0 +1,106 @@
+"""One verb from request to exit code: settings, Spark, the Python API, the result on stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from winnow.cli.json_output import failure_to_json, to_json
+from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
+from winnow.cli.progress import Progress
+from winnow.cli.session import spark_session
+from winnow.cli.table import console_for_stdout, show
+from winnow.engine.result import RunResult
+from winnow.errors import WinnowError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+INTERRUPTED = 130
+"""As a shell reports a command that Ctrl-C ended."""
+
+
+def run_verb(verb: str, request: Request) -> int:
+    """`plan` or `clean`, told as asked for. The exit code; errors are told here and not raised."""
+    now = None
+
+    def work() -> int:
+        nonlocal now
+        now = clock() if request.now is None else parse_now(request.now)
+        call = prepare(verb, request, now)
+        with spark_session() as spark:
+            result = call(spark)
+            tell_result(result, json=request.json)  # before Spark is stopped: it takes a while, and the JVM may go
+        return result.exit_code
+
+    return guarded(work, json=request.json, now=lambda: now)
+
+
+def prepare(verb: str, request: Request, now: int) -> Callable[[SparkSession], RunResult]:
+    """What is left to do once Spark is there. UsageError for whatever can be found wrong without it."""
+    settings = parse_settings(request)
+    check_log_dirs(request.log_dirs)
+
+    def call(spark: SparkSession) -> RunResult:
+        from winnow import api  # noqa: PLC0415 - it loads numba
+
+        with Progress(sys.stderr) as progress:
+            function = api.clean if verb == "clean" else api.plan
+            result = function(
+                spark,
+                list(request.log_dirs),
+                settings=settings,
+                topics=tuple(request.topics),
+                now=now,
+                only=request.only,
+                progress=progress,
+            )
+        for note in result.notes:
+            complain(f"note: {note}")
+        return result
+
+    return call
+
+
+def tell_result(result: RunResult, *, json: bool) -> None:
+    """To stdout; that its reader has gone changes nothing about the run."""
+    try:
+        if json:
+            sys.stdout.write(to_json(result) + "\n")
+        else:
+            show(result, console_for_stdout())
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None]) -> int:
+    """The exit code of `work`, or of what it raised, which is told on stderr and, if asked for, as JSON on stdout."""
+    try:
+        return work()
+    except WinnowError as error:
+        message, code = str(error), error.exit_code
+    except KeyboardInterrupt:
+        message, code = "interrupted", INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must be told and give an exit code
+        traceback.print_exc()
+        message, code = f"unexpected {type(error).__name__}: {error}".partition("\n")[0], 1
+    complain(message)
+    if json:
+        sys.stdout.write(failure_to_json(message, now=now()) + "\n")
+        sys.stdout.flush()
+    return code
+
+
+def complain(message: str) -> None:
+    sys.stderr.write(f"winnow: {message}\n")
+    sys.stderr.flush()
+
+
+def clock() -> int:
+    """Now, in ms since the epoch: the only place where a run asks."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,28 @@
+"""Figures as a person reads them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_STEP = 1024
+
+
+def size(count: int) -> str:
+    """`0 B`, `17.2 KiB`, `1.0 GiB`."""
+    if abs(count) < _STEP:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= _STEP
+        if abs(value) < _STEP - 0.05:  # what would print as 1024.0 goes up a unit
+            return f"{value:.1f} {unit}"
+    return f"{value / _STEP:.1f} PiB"
+
+
+def moment(now: int) -> str:
+    """ISO-8601 in UTC of milliseconds since the epoch."""
+    return datetime.fromtimestamp(now / 1000, tz=UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

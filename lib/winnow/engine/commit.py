@@ -1,0 +1,40 @@
+"""Commit: what the driver does to a log directory, holding its lock. Nothing else renames or removes a file.
+
+It does not know how survivors were found: it is given verified staged segments, in offset order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from winnow.logdir.checkpoints import update_offset_checkpoint
+from winnow.logdir.names import CLEANER_CHECKPOINT
+from winnow.logdir.recovery import remove_staging
+from winnow.logdir.retain import retain
+from winnow.logdir.state import PartitionState, TopicPartition
+from winnow.logdir.swap import StagedGroup, swap_group
+from winnow.policy.plan import RetentionPlan
+from winnow.storage.contract import Storage
+
+
+def commit_groups(storage: Storage, directory: str, staging: str, groups: Sequence[StagedGroup]) -> None:
+    """Puts the staged segments of one partition in the place of their sources, one group at a time, ascending (S6.4).
+
+    A crash leaves each group old or new; the checkpoint has not moved, so the next run cleans the rest again.
+    """
+    for group in sorted(groups, key=lambda g: g.base_offset):
+        swap_group(storage, directory, group)
+    remove_staging(storage, staging)
+
+
+def commit_cleaner_checkpoint(storage: Storage, log_dir: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Only after every group of these partitions is in place: a checkpoint too high resurrects deleted keys (S8.7)."""
+    if offsets:
+        update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets)
+
+
+def commit_retention(storage: Storage, state: PartitionState, plan: RetentionPlan) -> None:
+    """Removes whole segments, lowest first, and lets side files and checkpoints follow (S6.6, S7.6)."""
+    retain(
+        storage, state, deleted=plan.deleted, roll=plan.roll, log_start_offset=plan.log_start_offset
+    )

@@ -1,0 +1,64 @@
+"""What one compaction job is told: the same small values for every stage, sent to the workers once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from winnow.engine.walk import Split
+from winnow.logdir.state import Segment
+
+BUCKET_RECORDS = 2_000_000
+"""Records that one bucket of keys is meant to hold: 40 MB on the wire and about 100 MB while it is merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupJob:
+    """Sources of one output segment (S5.2): its base offset is that of the first."""
+
+    segments: tuple[Segment, ...]
+    splits: tuple[int, ...]
+    """Numbers of its splits, ascending, in `PartitionJob.splits`."""
+
+    @property
+    def base_offset(self) -> int:
+        return self.segments[0].base_offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionJob:
+    """One cleaning round of one partition (S5.1)."""
+
+    directory: str
+    staging: str
+    """Sub-directory of `directory` for files that are not part of the log yet."""
+    first_dirty_offset: int
+    end_offset: int
+    delete_retention_ms: int
+    index_interval_bytes: int
+    segment_index_bytes: int
+    max_decompressed_bytes: int
+    last_records: dict[int, tuple[int | None, int]]
+    """Producer id to (last data offset, epoch) of the producers that are still known (S5.4)."""
+    splits: tuple[Split, ...]
+    groups: tuple[GroupJob, ...]
+
+    @property
+    def log_bytes(self) -> int:
+        return sum(split.end - split.start for split in self.splits)
+
+    @property
+    def buckets(self) -> int:
+        return 1 + sum(split.records for split in self.splits) // BUCKET_RECORDS
+
+    def group_of(self, split: int) -> int:
+        return next(number for number, group in enumerate(self.groups) if split in group.splits)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """Partitions that are cleaned by one Spark job."""
+
+    now: int
+    secret: tuple[int, int]
+    """Key of the hash that stands for record keys: drawn anew for each run, so that nobody can prepare a collision."""
+    partitions: tuple[PartitionJob, ...]

@@ -1,0 +1,103 @@
+"""Scan: parse the records of one split and send, per bucket of keys, a hash and a record number each. Never a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from winnow.engine.chunks import batches_of, chunks_of
+from winnow.engine.job import PartitionJob
+from winnow.engine.kernels import gather, last_per_key, rows_by_bucket
+from winnow.errors import CorruptLogError
+from winnow.logdir.names import LOG, segment_file
+from winnow.storage.segment_io import Bytes, map_range
+from winnow.wire.batch import CONTROL
+from winnow.wire.inflate import inflate
+from winnow.wire.records import scan_records
+from winnow.wire.walk import first_bad_crc
+
+
+@dataclass(frozen=True, slots=True)
+class KeyBlob:
+    """Keys of one split that fall into one bucket, packed: 20 bytes a key.
+
+    `hashes` uint64[n, 2] and `numbers` uint32[n] as bytes; rows ascend by record number. `dirty`: only the last
+    record of each key in the split is in here, and it takes part in finding the last one (S4); otherwise each
+    record is, and only asks whether the dirty range has its key.
+    """
+
+    split: int
+    dirty: bool
+    hashes: bytes
+    numbers: bytes
+
+
+def scan_split(job: PartitionJob, number: int, secret: tuple[int, int]) -> Iterator[tuple[int, KeyBlob]]:
+    """Yields (bucket, blob) for one split. Raises CorruptLogError for a wrong CRC or a malformed record."""
+    split = job.splits[number]
+    path = f"{job.directory}/{segment_file(split.base_offset, LOG)}"
+    with map_range(path, split.start, split.end) as buf:
+        try:
+            yield from _scan(job, number, buf, path, secret)
+        except CorruptLogError as error:
+            raise _in_file(error, path, split.start) from error
+
+
+def _scan(
+    job: PartitionJob, number: int, buf: Bytes, path: str, secret: tuple[int, int]
+) -> Iterator[tuple[int, KeyBlob]]:
+    split = job.splits[number]
+    batches = batches_of(buf, path, split.base_offset)
+    wrong = first_bad_crc(buf, batches)
+    if wrong >= 0:
+        raise CorruptLogError(
+            f"a batch does not match its CRC: base offset {int(batches['base_offset'][wrong])}",
+            where=f"batch at byte {int(batches['position'][wrong])}",
+            hint="The bytes changed after Kafka wrote them. Copy the partition from another replica.",
+        )
+    hashes, offsets, keyed = [], [], []
+    for some, _ in chunks_of(batches, split.records):
+        rows = batches[some]
+        blocks = inflate(buf, rows, limit=job.max_decompressed_bytes)
+        columns = scan_records(blocks, rows, secret)
+        data = (rows["attributes"] & CONTROL) == 0
+        hashes.append(columns.hash)
+        offsets.append(columns.offset)
+        keyed.append(~columns.null_key & data[columns.batch])
+    if not hashes:
+        return
+    hash_ = np.concatenate(hashes) if len(hashes) > 1 else hashes[0]
+    offset = np.concatenate(offsets) if len(offsets) > 1 else offsets[0]
+    has_key = np.concatenate(keyed) if len(keyed) > 1 else keyed[0]
+    dirty = offset >= job.first_dirty_offset
+    if dirty.any():
+        last = last_per_key(hash_, has_key & dirty)
+        yield from _blobs(number, hash_, last, job.buckets, dirty=True)
+    clean = has_key & ~dirty
+    if clean.any():
+        yield from _blobs(number, hash_, clean, job.buckets, dirty=False)
+
+
+def _in_file(error: CorruptLogError, path: str, start: int) -> CorruptLogError:
+    """The same error with the file named: the kernels count bytes from the start of the split."""
+    where = path if error.where is None else f"{path}, {error.where}"
+    if start:
+        where += f", counted from byte {start}"
+    return CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint)
+
+
+def _blobs(
+    split: int,
+    hashes: np.ndarray[tuple[int, int], np.dtype[np.uint64]],
+    chosen: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    buckets: int,
+    *,
+    dirty: bool,
+) -> Iterator[tuple[int, KeyBlob]]:
+    rows, starts = rows_by_bucket(hashes, chosen, buckets)
+    for bucket in range(buckets):
+        some = rows[starts[bucket] : starts[bucket + 1]]
+        if some.shape[0]:
+            yield bucket, KeyBlob(split, dirty, gather(hashes, some).tobytes(), some.astype(np.uint32).tobytes())

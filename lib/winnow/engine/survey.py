@@ -1,0 +1,151 @@
+"""Survey: what is there, in parallel. First every partition by its files' sizes and ends, then, of those that are to be
+compacted, every batch header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from winnow.engine.compaction import Failure, failure
+from winnow.engine.packing import pack, task_count
+from winnow.engine.walk import SegmentWalk, walk_segment
+from winnow.errors import CorruptLogError, WinnowError
+from winnow.logdir.listing import SegmentListing, list_segments
+from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.state import PartitionState, TopicPartition
+from winnow.storage.local import LocalStorage
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_LIST_PER_TASK = 256
+_WALK_BYTES = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition directory of one log directory."""
+
+    log_dir: str
+    topic_partition: TopicPartition
+
+    @property
+    def directory(self) -> str:
+        return f"{self.log_dir}/{self.topic_partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One partition's segments, and the walk of the active one, whose last batch ends the log (S8.3).
+
+    `active` is None where files of an interrupted run are in the way: they are to be put right first.
+    """
+
+    listing: SegmentListing
+    active: SegmentWalk | None
+
+
+def list_partitions(sc: SparkContext, places: Sequence[Place]) -> list[Listed | Failure]:
+    """The files of each partition, in the order given."""
+    if not places:
+        return []
+    tasks = task_count(len(places), per_task=_LIST_PER_TASK, items=len(places), parallelism=sc.defaultParallelism)
+    return sc.parallelize(list(places), tasks).map(_list_one).collect()
+
+
+def _list_one(place: Place) -> Listed | Failure:
+    try:
+        return list_partition(place)
+    except (WinnowError, OSError) as error:
+        return failure(error)
+
+
+def list_partition(place: Place) -> Listed:
+    """As `list_partitions`, for one, here. Raises CorruptLogError or OSError."""
+    listing = list_segments(LocalStorage(), place.directory)
+    if listing.leftovers:
+        return Listed(listing, None)
+    if listing.problems:
+        raise listing.problems[0]
+    if not listing.segments:
+        raise CorruptLogError(
+            "a partition without a segment", expected="at least one .log file", found="none", where=place.directory
+        )
+    active = listing.segments[-1]
+    walk = walk_segment(
+        place.directory, active.base_offset, active.log_bytes, producers=True, check_index=active.index_bytes is not None
+    )
+    return Listed(listing, walk)
+
+
+def walk_partitions(
+    sc: SparkContext, states: Sequence[PartitionState], *, producers_from: Sequence[int]
+) -> list[tuple[SegmentWalk, ...] | Failure]:
+    """Every batch header of these partitions: for each, the walks of its segments in order.
+
+    `producers_from`: for each partition, the offset from which on producers' last batches are wanted.
+    """
+    items = [
+        (number, at, segment.log_bytes)
+        for number, state in enumerate(states)
+        for at, segment in enumerate(state.segments)
+    ]
+    if not items:
+        return []
+    tasks = task_count(
+        sum(size for *_, size in items), per_task=_WALK_BYTES, items=len(items), parallelism=sc.defaultParallelism
+    )
+    lists: list[list[tuple[int, int]]] = [[] for _ in range(tasks)]
+    for (number, at, _), task in zip(items, pack([size for *_, size in items], tasks=tasks), strict=True):
+        lists[task].append((number, at))
+    shared = sc.broadcast((tuple(states), tuple(producers_from)))
+
+    def walk(assigned: Iterable[list[tuple[int, int]]]) -> Iterator[tuple[tuple[int, int], SegmentWalk | Failure]]:
+        states, producers_from = shared.value
+        for task in assigned:
+            for number, at in task:
+                try:
+                    yield (number, at), _walk_one(states[number], at, producers_from[number])
+                except (WinnowError, OSError) as error:
+                    yield (number, at), failure(error)
+
+    walked = dict(sc.parallelize(lists, tasks).mapPartitions(walk).collect())
+    shared.unpersist()
+    return [
+        _together([walked[number, at] for at in range(len(state.segments))], state)
+        for number, state in enumerate(states)
+    ]
+
+
+def _walk_one(state: PartitionState, at: int, producers_from: int) -> SegmentWalk:
+    segment = state.segments[at]
+    last = at + 1 == len(state.segments)
+    end = state.log_end_offset if last else state.segments[at + 1].base_offset
+    return walk_segment(
+        state.directory,
+        segment.base_offset,
+        segment.log_bytes,
+        producers=end > producers_from,
+        check_index=segment.index_bytes is not None,
+    )
+
+
+def _together(walks: list[SegmentWalk | Failure], state: PartitionState) -> tuple[SegmentWalk, ...] | Failure:
+    sound: list[SegmentWalk] = []
+    for walk, following in zip(walks, [*state.segments[1:], None], strict=True):
+        if isinstance(walk, Failure):
+            return walk
+        if following is not None and walk.next_offset > following.base_offset:
+            return failure(
+                CorruptLogError(
+                    "two segments overlap",
+                    expected=f"offsets below {following.base_offset}",
+                    found=f"{walk.next_offset - 1}",
+                    where=f"{state.directory}/{segment_file(walk.base_offset, LOG)}",
+                    hint="A broker would read records twice. Copy the partition from another replica.",
+                )
+            )
+        sound.append(walk)
+    return tuple(sound)

@@ -1,0 +1,143 @@
+"""Kafka's text checkpoints: offsets per partition, and the leader epochs of one partition (S1.5, S7.4).
+
+0                 version
+2                 number of lines that follow
+topicA 0 1234     or `epoch startOffset` in a leader-epoch-checkpoint
+topicB 7 99
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.names import LEADER_EPOCHS, META_PROPERTIES
+from winnow.logdir.state import TopicPartition
+from winnow.storage.contract import Storage
+
+_MAX_INT = 2**31 - 1
+_MAX_LONG = 2**63 - 1
+_NUMBER = re.compile(r"\+?[0-9]+")
+_HINT = "A broker would take the whole log directory offline; restore or remove the file."
+
+
+def read_offset_checkpoint(storage: Storage, path: str) -> dict[TopicPartition, int]:
+    """Offset per partition in the order of the file; empty if there is no such file or nothing in it.
+
+    Raises CorruptLogError for whatever a broker would not read, and for a partition that is named twice.
+    """
+    offsets: dict[TopicPartition, int] = {}
+    for number, (topic, partition, offset) in _read_lines(storage, path, fields=3):
+        key = TopicPartition(topic, _number(partition, _MAX_INT, "a partition number", path, number))
+        if key in offsets:
+            raise _malformed(path, number, "each partition once", f"{key} again")
+        offsets[key] = _number(offset, _MAX_LONG, "an offset", path, number)
+    return offsets
+
+
+def update_offset_checkpoint(storage: Storage, path: str, updates: Mapping[TopicPartition, int | None]) -> bool:
+    """Sets entries, or removes them where the value is None, in one read-modify-write (S8.7).
+
+    All other entries and the order of lines stay; new ones come last. Returns False if nothing had to be written.
+    Raises CorruptLogError if the file as it is can't be read: it is never replaced by a guess.
+    """
+    before = read_offset_checkpoint(storage, path)
+    after = dict(before)
+    for key, offset in updates.items():
+        if offset is None:
+            after.pop(key, None)
+        else:
+            after[key] = offset
+    if after == before:
+        return False
+    log_dir, _, _ = path.rpartition("/")
+    lines = [f"{key.topic} {key.partition} {offset}" for key, offset in after.items()]
+    write_checkpoint(storage, path, lines, attributes_of=f"{log_dir}/{META_PROPERTIES}")
+    return True
+
+
+def write_checkpoint(storage: Storage, path: str, lines: Sequence[str], *, attributes_of: str) -> None:
+    """Kafka's own protocol: `<name>.tmp`, fsync, rename over the target, fsync of the directory (S1.5).
+
+    Owner and mode are those of the file that is replaced, or of `attributes_of` if there is none yet.
+    """
+    temporary = f"{path}.tmp"
+    if storage.exists(temporary):
+        storage.unlink(temporary)
+    storage.create(temporary, "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode())
+    model = path if storage.exists(path) else attributes_of
+    if storage.exists(model):
+        storage.copy_attributes(model, temporary)
+        storage.fsync_file(temporary)
+    storage.rename(temporary, path)
+    storage.fsync_dir(path.rpartition("/")[0])
+
+
+def read_leader_epochs(storage: Storage, directory: str) -> tuple[tuple[int, int], ...]:
+    """(epoch, start offset) of a partition, ascending in both; empty if there is no leader-epoch-checkpoint.
+
+    Raises CorruptLogError for what a broker would not read or does not write (`LeaderEpochFileCache`).
+    """
+    path = f"{directory}/{LEADER_EPOCHS}"
+    epochs: list[tuple[int, int]] = []
+    for number, (epoch_text, offset_text) in _read_lines(storage, path, fields=2):
+        epoch = _number(epoch_text, _MAX_INT, "an epoch", path, number)
+        offset = _number(offset_text, _MAX_LONG, "a start offset", path, number)
+        if epochs and (epoch <= epochs[-1][0] or offset < epochs[-1][1]):
+            raise _malformed(path, number, f"more than epoch {epochs[-1][0]} at {epochs[-1][1]}", f"{epoch} {offset}")
+        epochs.append((epoch, offset))
+    return tuple(epochs)
+
+
+def fold_leader_epochs(epochs: Sequence[tuple[int, int]], log_start_offset: int) -> tuple[tuple[int, int], ...]:
+    """Epochs after the log start offset was raised (S7.4, `LeaderEpochFileCache.truncateFromStart`).
+
+    Those that begin at or before it become one entry: the highest such epoch, from the log start offset on.
+    """
+    before = [epoch for epoch, offset in epochs if offset <= log_start_offset]
+    later = tuple((epoch, offset) for epoch, offset in epochs if offset > log_start_offset)
+    return ((before[-1], log_start_offset), *later) if before else later
+
+
+def write_leader_epochs(storage: Storage, directory: str, epochs: Sequence[tuple[int, int]]) -> None:
+    path = f"{directory}/{LEADER_EPOCHS}"
+    write_checkpoint(storage, path, [f"{epoch} {offset}" for epoch, offset in epochs], attributes_of=path)
+
+
+def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[int, list[str]]]:
+    """(line number from 1, its fields) of each entry."""
+    if not storage.exists(path):
+        return []
+    try:
+        text = storage.read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise CorruptLogError("a checkpoint is not text", found=str(error), where=path, hint=_HINT) from None
+    if not text:
+        return []
+    lines = text.removesuffix("\n").split("\n")
+    if lines[0].strip() != "0":
+        raise _malformed(path, 1, "version 0", repr(lines[0]))
+    if len(lines) == 1:
+        raise _malformed(path, 2, "the number of entries", "the end of the file")
+    count = _number(lines[1].strip(), _MAX_INT, "the number of entries", path, 2)
+    entries = list(enumerate(lines[2:], start=3))
+    if len(entries) != count:
+        raise _malformed(path, 2, f"{count} entries", f"{len(entries)}")
+    split = [(number, line.split()) for number, line in entries]
+    for number, parts in split:
+        if len(parts) != fields:
+            raise _malformed(path, number, f"{fields} words", f"{len(parts)}")
+    return split
+
+
+def _number(text: str, limit: int, what: str, path: str, line: int) -> int:
+    if not _NUMBER.fullmatch(text) or int(text) > limit:
+        raise _malformed(path, line, f"{what} from 0 to {limit}", repr(text))
+    return int(text)
+
+
+def _malformed(path: str, line: int, expected: str, found: str) -> CorruptLogError:
+    return CorruptLogError(
+        "a malformed checkpoint", expected=expected, found=found, where=f"{path}, line {line}", hint=_HINT
+    )

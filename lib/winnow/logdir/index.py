@@ -1,0 +1,240 @@
+"""Offset index and time index of a segment: read and checked, or built as the log is (S1.6, S1.7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.index_kernels import (
+    INITIAL_STATE,
+    LAST_TIME_ENTRY,
+    MAX_TIMESTAMP,
+    OFFSET_OF_MAX,
+    index_chunk,
+)
+from winnow.storage.contract import Storage
+from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+OFFSET_ENTRY_SIZE = 8
+TIME_ENTRY_SIZE = 12
+
+OFFSET_ENTRY = np.dtype([("offset", np.int64), ("position", np.int64)])
+"""Offsets are absolute: the relative ones of the file plus the segment's base."""
+TIME_ENTRY = np.dtype([("timestamp", np.int64), ("offset", np.int64)])
+
+_OFFSET_ENTRY_ON_DISK = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
+_TIME_ENTRY_ON_DISK = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
+
+_NO_ENTRY_FITS = (
+    "The index belongs to another log or is damaged: start a broker once without it, so that it is rebuilt."
+)
+
+
+def read_offset_index(
+    storage: Storage, path: str, *, base_offset: int, log_bytes: int, end_offset: int | None = None
+) -> Array:
+    """All entries of a `.index` file as OFFSET_ENTRY rows.
+
+    A broker believes every byte of it (S8.5), so a tail that can't be entries - such as the zeros that a crash leaves
+    of a preallocated index - is an error: raises CorruptLogError unless the size is a multiple of 8, offsets and
+    positions ascend strictly, positions lie in (0, log_bytes) and offsets in [base_offset, end_offset).
+    """
+    raw = _entries(storage.read_bytes(path), _OFFSET_ENTRY_ON_DISK, path)
+    entries = np.empty(raw.shape[0], OFFSET_ENTRY)
+    entries["offset"] = raw["relative_offset"].astype(np.int64) + base_offset
+    entries["position"] = raw["position"]
+    _check_each(entries["position"] > 0, entries, path, OFFSET_ENTRY_SIZE, "a position above 0")
+    _check_each(entries["position"] < log_bytes, entries, path, OFFSET_ENTRY_SIZE, f"a position below {log_bytes}")
+    _check_offsets(entries, path, OFFSET_ENTRY_SIZE, base_offset, end_offset)
+    for field in ("offset", "position"):
+        _check_each(_ascends(entries[field], strictly=True), entries, path, OFFSET_ENTRY_SIZE, f"an ascending {field}")
+    return entries
+
+
+def read_time_index(storage: Storage, path: str, *, base_offset: int, end_offset: int | None = None) -> Array:
+    """All entries of a `.timeindex` file as TIME_ENTRY rows.
+
+    Raises CorruptLogError unless the size is a multiple of 12, timestamps ascend strictly from 0, offsets don't
+    descend and lie in [base_offset, end_offset).
+    """
+    raw = _entries(storage.read_bytes(path), _TIME_ENTRY_ON_DISK, path)
+    entries = np.empty(raw.shape[0], TIME_ENTRY)
+    entries["timestamp"] = raw["timestamp"]
+    entries["offset"] = raw["relative_offset"].astype(np.int64) + base_offset
+    _check_each(entries["timestamp"] >= 0, entries, path, TIME_ENTRY_SIZE, "a timestamp of at least 0")
+    _check_offsets(entries, path, TIME_ENTRY_SIZE, base_offset, end_offset)
+    timestamps, offsets = entries["timestamp"], entries["offset"]
+    _check_each(_ascends(timestamps, strictly=True), entries, path, TIME_ENTRY_SIZE, "an ascending timestamp")
+    _check_each(_ascends(offsets, strictly=False), entries, path, TIME_ENTRY_SIZE, "an ascending offset")
+    return entries
+
+
+def _entries(data: bytes, dtype: np.dtype[Any], path: str) -> Array:
+    if len(data) % dtype.itemsize:
+        raise CorruptLogError(
+            "an index file has a torn end",
+            expected=f"a multiple of {dtype.itemsize} bytes",
+            found=f"{len(data)} bytes",
+            where=path,
+            hint=_NO_ENTRY_FITS,
+        )
+    return np.frombuffer(data, dtype)
+
+
+def _ascends(values: Array, *, strictly: bool) -> Array:
+    fine = np.ones(values.shape[0], np.bool_)
+    fine[1:] = values[1:] > values[:-1] if strictly else values[1:] >= values[:-1]
+    return fine
+
+
+def _check_offsets(entries: Array, path: str, entry_size: int, base_offset: int, end_offset: int | None) -> None:
+    offsets = entries["offset"]
+    _check_each(offsets >= base_offset, entries, path, entry_size, f"an offset of at least {base_offset}")
+    if end_offset is not None:
+        _check_each(offsets < end_offset, entries, path, entry_size, f"an offset below {end_offset}")
+
+
+def _check_each(fine: Array, entries: Array, path: str, entry_size: int, expected: str) -> None:
+    if not fine.all():
+        row = int(np.argmin(fine))
+        found = ", ".join(f"{name} {int(entries[name][row])}" for name in entries.dtype.names or ())
+        raise CorruptLogError(
+            "an index entry makes no sense",
+            expected=expected,
+            found=found,
+            where=f"{path} at byte {row * entry_size}",
+            hint=_NO_ENTRY_FITS,
+        )
+
+
+def check_index_against(index: Array, batches: Array, *, file: str) -> None:
+    """Compares the entries of an offset index with all batches of its segment.
+
+    `index`: OFFSET_ENTRY rows of `read_offset_index`. `batches`: rows with at least the `position` and `last_offset` of
+    BATCH, in file order. Kafka 4 names the last offset of the batch at the position; older versions wrote one entry
+    per append of several batches, with the first one's position and the last one's offset. So the position must be a
+    batch start and the offset the last offset of that batch or of a later one before the next entry.
+
+    Raises CorruptLogError for the first entry of which that isn't true.
+    """
+    if not index.shape[0]:
+        return
+    starts, lasts = np.ascontiguousarray(batches["position"]), np.ascontiguousarray(batches["last_offset"])
+    at = np.searchsorted(starts, index["position"])
+    ends = np.searchsorted(lasts, index["offset"])
+    # A row of its own stands for "beyond the last batch".
+    starts, lasts = np.append(starts, -1), np.append(lasts, -1)
+    _check_each(starts[at] == index["position"], index, file, OFFSET_ENTRY_SIZE, "the position of a batch")
+    _check_each(lasts[ends] == index["offset"], index, file, OFFSET_ENTRY_SIZE, "the last offset of a batch")
+    before = np.append(at[1:], batches.shape[0])
+    same_append = (ends >= at) & (ends < before)
+    _check_each(same_append, index, file, OFFSET_ENTRY_SIZE, "the last offset of the batch there or of a later one")
+
+
+class IndexBuilder:
+    """Both indexes of one segment, built while its batches are written in order (S1.6, S1.7, S5.9).
+
+    Batches come in chunks of any size; the files don't depend on how they were cut. `max_index_bytes` is
+    `segment.index.bytes`: beyond it Kafka's cleaner fails, too, and leaves the partition alone.
+    """
+
+    def __init__(self, *, base_offset: int, index_interval_bytes: int, max_index_bytes: int | None = None) -> None:
+        self._base_offset = base_offset
+        self._interval = index_interval_bytes
+        unlimited = 2**62
+        self._room = unlimited if max_index_bytes is None else max_index_bytes // OFFSET_ENTRY_SIZE
+        # One slot is kept for the forced last entry.
+        self._time_room = unlimited if max_index_bytes is None else max_index_bytes // TIME_ENTRY_SIZE - 1
+        self._state = INITIAL_STATE.copy()
+        self._next_offset = base_offset
+        self._offset_parts: list[bytes] = []
+        self._time_parts: list[bytes] = []
+        self._count = 0
+        self._time_count = 0
+
+    def append(self, batches: Array) -> None:
+        """Takes the next batches: BATCH rows whose `position` is the one in the segment's file.
+
+        Raises CorruptLogError if an offset or a position does not fit into an index entry, if offsets don't ascend,
+        or if the index would grow beyond `max_index_bytes`.
+        """
+        rows = np.ascontiguousarray(batches)
+        if rows.dtype != BATCH:
+            raise TypeError(f"rows of {rows.dtype}, not of BATCH")
+        self._check(rows)
+        offsets = np.empty(rows.shape[0], _NATIVE_OFFSET_ENTRY)
+        times = np.empty(rows.shape[0], _NATIVE_TIME_ENTRY)
+        count, time_count = index_chunk(
+            np.ascontiguousarray(rows["position"]),
+            np.ascontiguousarray(rows["size"]),
+            np.ascontiguousarray(rows["last_offset"]),
+            np.ascontiguousarray(rows["max_timestamp"]),
+            self._base_offset,
+            self._interval,
+            self._state,
+            offsets["relative_offset"],
+            offsets["position"],
+            times["timestamp"],
+            times["relative_offset"],
+        )
+        if self._count + count > self._room or self._time_count + time_count > self._time_room:
+            raise CorruptLogError(
+                "the index of the cleaned segment would be larger than it may be",
+                expected=f"at most {self._room} entries, {self._time_room} of the time index",
+                found=f"{self._count + count} and {self._time_count + time_count}",
+                hint="Raise segment.index.bytes of the topic; Kafka's own cleaner gives up here, too.",
+            )
+        self._count += count
+        self._time_count += time_count
+        self._offset_parts.append(offsets[:count].astype(_OFFSET_ENTRY_ON_DISK).tobytes())
+        self._time_parts.append(times[:time_count].astype(_TIME_ENTRY_ON_DISK).tobytes())
+
+    def finish(self) -> tuple[bytes, bytes]:
+        """Content of the `.index` and of the `.timeindex`, the latter with its forced last entry (S1.7)."""
+        timestamp, offset = int(self._state[MAX_TIMESTAMP]), int(self._state[OFFSET_OF_MAX])
+        last = b""
+        if timestamp > int(self._state[LAST_TIME_ENTRY]):
+            last = np.array([(timestamp, offset - self._base_offset)], _TIME_ENTRY_ON_DISK).tobytes()
+        return b"".join(self._offset_parts), b"".join(self._time_parts) + last
+
+    def _check(self, rows: Array) -> None:
+        if not rows.shape[0]:
+            return
+        lasts = rows["last_offset"]
+        if int(lasts[0]) < self._next_offset or (lasts[1:] <= lasts[:-1]).any():
+            raise CorruptLogError(
+                "the offsets of batches do not ascend",
+                expected=f"last offsets from {self._next_offset} on",
+                found=f"{int(lasts.min())}..{int(lasts.max())}",
+            )
+        if int(lasts[-1]) - self._base_offset > MAX_OFFSET_SPAN:
+            raise CorruptLogError(
+                "an offset is too far from its segment's base offset for an index entry",
+                expected=f"at most {self._base_offset + MAX_OFFSET_SPAN}",
+                found=str(int(lasts[-1])),
+            )
+        positions = rows["position"]
+        if int(positions.min()) < 0 or int(positions.max()) > MAX_OFFSET_SPAN:
+            raise CorruptLogError(
+                "a batch lies too far into its segment for an index entry",
+                expected=f"a position in 0..{MAX_OFFSET_SPAN}",
+                found=f"{int(positions.min())}..{int(positions.max())}",
+            )
+        self._next_offset = int(lasts[-1]) + 1
+
+
+_NATIVE_OFFSET_ENTRY = np.dtype([("relative_offset", np.int32), ("position", np.int32)])
+_NATIVE_TIME_ENTRY = np.dtype([("timestamp", np.int64), ("relative_offset", np.int64)])
+
+
+def warm_up() -> None:
+    """Compiles the kernel, or takes it from numba's cache."""
+    builder = IndexBuilder(base_offset=0, index_interval_bytes=0)
+    rows = np.zeros(2, BATCH)
+    rows["size"], rows["position"], rows["last_offset"] = 61, [0, 61], [0, 1]
+    builder.append(rows)
+    builder.finish()

@@ -1,0 +1,87 @@
+"""When a batch gets an index entry: the rule of S1.6 and S1.7 as a kernel and as its plain twin.
+
+The state between two chunks is an int64 array, see the constants for its places.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+BYTES_SINCE_ENTRY = 0
+"""Bytes of batches since the last entry; starts at 0, so that the first batch never gets one."""
+MAX_TIMESTAMP = 1
+OFFSET_OF_MAX = 2
+LAST_TIME_ENTRY = 3
+"""Timestamp of the last time-index entry; an empty time index counts as -1, so that -1 never gets one."""
+
+INITIAL_STATE = np.array([0, -1, -1, -1], np.int64)
+
+
+@njit(cache=True, nogil=True)
+def index_chunk(
+    positions: Array,
+    sizes: Array,
+    last_offsets: Array,
+    max_timestamps: Array,
+    base_offset: int,
+    interval: int,
+    state: Array,
+    entry_offsets: Array,
+    entry_positions: Array,
+    time_timestamps: Array,
+    time_offsets: Array,
+) -> tuple[int, int]:
+    """Fills the entries that these batches get and returns how many of both kinds.
+
+    Inputs are int64 arrays of one length; the four outputs have at least that length and offsets in them are relative.
+    """
+    count = 0
+    time_count = 0
+    since = state[BYTES_SINCE_ENTRY]
+    max_timestamp = state[MAX_TIMESTAMP]
+    offset_of_max = state[OFFSET_OF_MAX]
+    last_time_entry = state[LAST_TIME_ENTRY]
+    for row in range(positions.shape[0]):
+        if max_timestamps[row] > max_timestamp:
+            max_timestamp = max_timestamps[row]
+            offset_of_max = last_offsets[row]
+        if since > interval:
+            entry_offsets[count] = last_offsets[row] - base_offset
+            entry_positions[count] = positions[row]
+            count += 1
+            if max_timestamp > last_time_entry:
+                time_timestamps[time_count] = max_timestamp
+                time_offsets[time_count] = offset_of_max - base_offset
+                time_count += 1
+                last_time_entry = max_timestamp
+            since = 0
+        since += sizes[row]
+    state[BYTES_SINCE_ENTRY] = since
+    state[MAX_TIMESTAMP] = max_timestamp
+    state[OFFSET_OF_MAX] = offset_of_max
+    state[LAST_TIME_ENTRY] = last_time_entry
+    return count, time_count
+
+
+def index_plain(batches: Array, *, base_offset: int, interval: int) -> tuple[bytes, bytes]:
+    """Both index files of a whole segment, slow and obvious: the twin of `IndexBuilder`."""
+    index, timeindex = bytearray(), bytearray()
+    counter, largest, entered = 0, (-1, -1), -1
+    for batch in batches:
+        if batch["max_timestamp"] > largest[0]:
+            largest = (int(batch["max_timestamp"]), int(batch["last_offset"]))
+        if counter > interval:
+            index += (int(batch["last_offset"]) - base_offset).to_bytes(4) + int(batch["position"]).to_bytes(4)
+            if largest[0] > entered:
+                timeindex += largest[0].to_bytes(8) + (largest[1] - base_offset).to_bytes(4)
+                entered = largest[0]
+            counter = 0
+        counter += int(batch["size"])
+    if largest[0] > entered:
+        timeindex += largest[0].to_bytes(8) + (largest[1] - base_offset).to_bytes(4)
+    return bytes(index), bytes(timeindex)

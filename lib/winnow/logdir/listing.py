@@ -1,0 +1,208 @@
+"""One partition directory as its files' names, sizes and ends tell it (S1.2, S8.3, S8.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.checkpoints import read_leader_epochs
+from winnow.logdir.index import read_offset_index, read_time_index
+from winnow.logdir.names import INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, base_offset_of, segment_file
+from winnow.logdir.recovery import leftover_names
+from winnow.logdir.state import PartitionState, Segment, TopicPartition
+from winnow.logdir.survey import Checkpoints, LogDir, SkippedDirectory, survey_log_dirs
+from winnow.storage.contract import Entry, Storage
+from winnow.wire.batch import HEADER_V2_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN, MAX_TIMESTAMP_AT, NO_TIMESTAMP
+
+__all__ = [
+    "Checkpoints",
+    "LogDir",
+    "SegmentListing",
+    "SkippedDirectory",
+    "list_segments",
+    "resolve",
+    "survey_log_dirs",
+]
+
+_TIMESTAMP_V1_AT = 18
+"""After offset, length, CRC, magic and attributes of a v1 record or wrapper (S2.1)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentListing:
+    """What a partition directory holds. `problems` empty means that all of it can be relied on."""
+
+    directory: str
+    segments: tuple[Segment, ...]
+    """Ascending by base offset."""
+    snapshot_offsets: tuple[int, ...]
+    leader_epochs: tuple[tuple[int, int], ...]
+    leftovers: tuple[str, ...]
+    """Names that an interrupted cleaning or deletion left; `recovery.recover` deals with them."""
+    problems: tuple[CorruptLogError, ...]
+
+
+def list_segments(storage: Storage, directory: str) -> SegmentListing:
+    """Reads sizes, times, index files and the first batch header of each segment, not the log.
+
+    Never raises CorruptLogError: what it finds wrong is in `problems`, one for each finding.
+    """
+    problems: list[CorruptLogError] = []
+    entries = storage.list_dir(directory)
+    files = {entry.name: entry for entry in entries if entry.is_file}
+    bases: list[int] = []
+    snapshots: list[int] = []
+    for name in files:
+        found = bases if name.endswith(LOG) else snapshots if name.endswith(SNAPSHOT) else None
+        if found is not None:
+            try:
+                found.append(base_offset_of(name))
+            except CorruptLogError as problem:
+                problems.append(_at(problem, directory))
+    bases.sort()
+    segments = []
+    for base, following in zip(bases, [*bases[1:], None], strict=True):
+        segments.append(_segment(storage, directory, files, base=base, following=following, problems=problems))
+    try:
+        leader_epochs = read_leader_epochs(storage, directory)
+    except CorruptLogError as problem:
+        problems.append(problem)
+        leader_epochs = ()
+    leftovers: tuple[str, ...] = ()
+    try:
+        leftovers = leftover_names(entries)
+    except CorruptLogError as problem:
+        problems.append(_at(problem, directory))
+    return SegmentListing(
+        directory=directory,
+        segments=tuple(segments),
+        snapshot_offsets=tuple(sorted(snapshots)),
+        leader_epochs=leader_epochs,
+        leftovers=leftovers,
+        problems=tuple(problems),
+    )
+
+
+def _segment(
+    storage: Storage,
+    directory: str,
+    files: Mapping[str, Entry],
+    *,
+    base: int,
+    following: int | None,
+    problems: list[CorruptLogError],
+) -> Segment:
+    log = files[segment_file(base, LOG)]
+    sizes = {suffix: _size(files, base, suffix) for suffix in (INDEX, TIMEINDEX, TXNINDEX)}
+    end_offset = base + MAX_OFFSET_SPAN + 1 if following is None else following
+    last_timestamp = NO_TIMESTAMP
+    for suffix in (INDEX, TIMEINDEX):
+        path = f"{directory}/{segment_file(base, suffix)}"
+        try:
+            if sizes[suffix] is None:
+                if log.size:
+                    raise _missing(path)
+            elif suffix == INDEX:
+                read_offset_index(storage, path, base_offset=base, log_bytes=log.size, end_offset=end_offset)
+            else:
+                times = read_time_index(storage, path, base_offset=base, end_offset=end_offset)
+                last_timestamp = int(times["timestamp"][-1]) if times.shape[0] else NO_TIMESTAMP
+        except CorruptLogError as problem:
+            problems.append(problem)
+    return Segment(
+        base_offset=base,
+        log_bytes=log.size,
+        log_mtime_ms=log.mtime_ms,
+        index_bytes=sizes[INDEX],
+        timeindex_bytes=sizes[TIMEINDEX],
+        txnindex_bytes=sizes[TXNINDEX],
+        last_timeindex_timestamp=last_timestamp,
+        first_batch_max_timestamp=_first_max_timestamp(storage, f"{directory}/{log.name}"),
+    )
+
+
+def _size(files: Mapping[str, Entry], base: int, suffix: str) -> int | None:
+    entry = files.get(segment_file(base, suffix))
+    return None if entry is None else entry.size
+
+
+def _missing(path: str) -> CorruptLogError:
+    return CorruptLogError(
+        "a segment lacks an index file",
+        expected=path,
+        found="no such file",
+        hint="Start a broker on this directory once: it rebuilds a missing .index and what belongs to it.",
+    )
+
+
+def _at(problem: CorruptLogError, directory: str) -> CorruptLogError:
+    return CorruptLogError(
+        problem.problem, expected=problem.expected, found=problem.found, where=directory, hint=problem.hint
+    )
+
+
+def _first_max_timestamp(storage: Storage, path: str) -> int:
+    """The first batch's maxTimestamp, -1 if there is none or it can't be told (S3.4)."""
+    head = storage.read_range(path, 0, HEADER_V2_SIZE)
+    if len(head) <= MAGIC_AT:
+        return NO_TIMESTAMP
+    at = {1: _TIMESTAMP_V1_AT, MAX_MAGIC: MAX_TIMESTAMP_AT}.get(head[MAGIC_AT])
+    if at is None or len(head) < at + 8:
+        return NO_TIMESTAMP
+    return int.from_bytes(head[at : at + 8], signed=True)
+
+
+def resolve(
+    listing: SegmentListing,
+    *,
+    log_dir: str,
+    topic_partition: TopicPartition,
+    checkpoints: Checkpoints,
+    log_end_offset: int,
+) -> PartitionState:
+    """The offsets that a broker's loader would arrive at (S8.3).
+
+    `log_end_offset`: the offset after the last batch of the last segment, its base offset if it is empty.
+
+    Raises CorruptLogError if there is no segment, or if the log start offset of the checkpoint lies beyond the log
+    end offset: a broker would answer that by deleting the whole log (S6.3).
+    """
+    if not listing.segments:
+        raise CorruptLogError(
+            "a partition without a segment",
+            expected="at least one .log file",
+            found="none",
+            where=listing.directory,
+            hint="Start a broker once, it makes an empty one.",
+        )
+    log_start_checkpoint = checkpoints.log_start.get(topic_partition)
+    if log_start_checkpoint is not None and log_start_checkpoint > log_end_offset:
+        raise CorruptLogError(
+            "the log ends before its log start offset",
+            expected=f"a log start offset of at most {log_end_offset}",
+            found=f"{log_start_checkpoint} in log-start-offset-checkpoint",
+            where=listing.directory,
+            hint="A broker would delete this log. Find out what cut it before anything else.",
+        )
+    if log_end_offset < listing.segments[-1].base_offset:
+        raise CorruptLogError(
+            "the log ends before its active segment begins",
+            expected=f"at least {listing.segments[-1].base_offset}",
+            found=str(log_end_offset),
+            where=listing.directory,
+        )
+    log_start = max(log_start_checkpoint or 0, listing.segments[0].base_offset)
+    high_watermark = checkpoints.high_watermark.get(topic_partition, log_start)
+    return PartitionState(
+        log_dir=log_dir,
+        topic_partition=topic_partition,
+        segments=listing.segments,
+        log_start_offset=log_start,
+        log_end_offset=log_end_offset,
+        high_watermark=min(max(high_watermark, log_start), log_end_offset),
+        cleaner_checkpoint=checkpoints.cleaner.get(topic_partition),
+        log_start_checkpoint=log_start_checkpoint,
+        snapshot_offsets=listing.snapshot_offsets,
+        leader_epochs=listing.leader_epochs,
+    )

@@ -1,0 +1,118 @@
+"""The lock on a log directory that keeps brokers out, and finds them there (S8.1).
+
+A broker holds Java's `FileChannel.tryLock` on `.lock`, which on Linux is a POSIX record lock over the whole file. An
+open-file-description lock is of the same family, so that either excludes the other, but belongs to the descriptor: a
+POSIX lock would vanish as soon as anything in this process closed another descriptor of the file.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from types import TracebackType
+from typing import Self
+
+from winnow.errors import LogDirInUseError
+from winnow.logdir.names import LOCK
+
+_FLOCK = struct.Struct("hhqqi4x")
+"""`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end, however far), l_pid."""
+
+
+class LogDirLock:
+    """Holds `.lock` of a log directory until `close()` or the end of the `with` block."""
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd: int | None = fd
+
+    def close(self) -> None:
+        """Lets go. The file stays: brokers never remove it either."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def lock_log_dir(log_dir: str) -> LogDirLock:
+    """Locks a log directory as a broker does, creating `.lock` if it is missing.
+
+    Raises LogDirInUseError, naming the process if it can be found, if the lock is held.
+    """
+    path = f"{log_dir}/{LOCK}"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file())
+    except (BlockingIOError, PermissionError):  # EAGAIN or EACCES: POSIX allows both
+        holder = _describe_holder(fd)
+        os.close(fd)
+        raise LogDirInUseError(
+            f"the log directory {log_dir} is in use",
+            found=f"its lock held by {holder}",
+            where=path,
+            hint="Stop the broker, or whatever else it is, and run again.",
+        ) from None
+    except BaseException:
+        os.close(fd)
+        raise
+    return LogDirLock(path, fd)
+
+
+def _whole_file() -> bytes:
+    return _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+
+
+def _describe_holder(fd: int) -> str:
+    pid = _posix_holder(fd) or _ofd_holder(fd)
+    if pid is None:
+        return "a process that can't be seen from here (another container or another host?)"
+    command = _command_line(pid)
+    return f"process {pid}" + (f": {command}" if command else "")
+
+
+def _posix_holder(fd: int) -> int | None:
+    """The kernel names the holder of a POSIX lock; 0 stands for another pid namespace, -1 for an OFD lock."""
+    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file())
+    kind, _, _, _, pid = _FLOCK.unpack(answer)
+    return int(pid) if kind != fcntl.F_UNLCK and pid > 0 else None
+
+
+def _ofd_holder(fd: int) -> int | None:
+    """Looks through every process that may be looked at for a descriptor of this file that owns a lock."""
+    wanted = os.fstat(fd)
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            numbers = os.listdir(f"/proc/{pid}/fd")
+        except OSError:
+            continue
+        for number in numbers:
+            try:
+                status = os.stat(f"/proc/{pid}/fd/{number}")
+                if (status.st_dev, status.st_ino) != (wanted.st_dev, wanted.st_ino):
+                    continue
+                with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii", errors="replace") as info:
+                    if any(line.startswith("lock:") for line in info):
+                        return int(pid)
+            except OSError:
+                continue
+    return None
+
+
+def _command_line(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(4096).decode(errors="replace").split("\0")
+    except OSError:
+        return ""
+    command = " ".join(filter(None, words))
+    # A broker's class path fills pages; its main class is what an operator knows it by.
+    limit = 160
+    return command if len(command) <= limit else f"{command[: limit // 2]} … {command[-limit // 2 :]}"

@@ -1,0 +1,75 @@
+"""Whose log directory it is, and whether its broker stopped in good order (S1.3, S1.4)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import javaproperties
+
+from winnow.errors import UsageError
+from winnow.logdir.names import CLEAN_SHUTDOWN, META_PROPERTIES
+from winnow.storage.contract import Storage
+
+_JAVA_INT = re.compile(r"[+-]?[0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaProperties:
+    """`meta.properties`. `node_id` is `broker.id` where the version is 0; what is missing is None."""
+
+    version: int
+    node_id: int | None
+    cluster_id: str | None
+    directory_id: str | None
+
+
+def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
+    """Raises UsageError if the file is missing or a broker would not accept it: then this is no log directory."""
+    path = f"{log_dir}/{META_PROPERTIES}"
+    if not storage.exists(path):
+        raise UsageError(
+            "not a Kafka log directory",
+            expected=f"a file {META_PROPERTIES}",
+            found="none",
+            where=log_dir,
+            hint="Give the directories of log.dirs, not a parent and not a partition.",
+        )
+    try:
+        # Kafka reads it by Properties.load(InputStream), which is Latin-1 by definition.
+        properties = javaproperties.loads(storage.read_bytes(path).decode("latin-1"))
+        version = _integer(properties.get("version", "0"))
+        node_id = properties.get("broker.id" if version == 0 else "node.id")
+        meta = MetaProperties(
+            version=version,
+            node_id=None if node_id is None else _integer(node_id),
+            cluster_id=properties.get("cluster.id"),
+            directory_id=properties.get("directory.id"),
+        )
+    except ValueError as error:  # also javaproperties' own errors
+        raise _senseless(str(error), path) from None
+    if version not in {0, 1}:
+        raise _senseless(f"version {version}", path)
+    if version == 1 and (meta.node_id is None or meta.cluster_id is None):
+        raise _senseless(f"node.id {meta.node_id} and cluster.id {meta.cluster_id}", path)
+    return meta
+
+
+def _senseless(found: str, path: str) -> UsageError:
+    return UsageError(
+        "meta.properties makes no sense",
+        expected="version 0 or 1, and with version 1 node.id and cluster.id",
+        found=found,
+        where=path,
+    )
+
+
+def _integer(text: str) -> int:
+    if not _JAVA_INT.fullmatch(text.strip()):
+        raise ValueError(f"{text!r} instead of a whole number")
+    return int(text)
+
+
+def was_shut_down_cleanly(storage: Storage, log_dir: str) -> bool:
+    """Only the marker's existence counts, whatever is in it (S1.4)."""
+    return storage.exists(f"{log_dir}/{CLEAN_SHUTDOWN}")

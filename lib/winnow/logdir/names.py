@@ -1,0 +1,115 @@
+"""The names in a log directory and in a partition directory (S1.1, S1.2, S1.10)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from winnow.errors import CorruptLogError, UsageError
+from winnow.logdir.state import TopicPartition
+
+LOG = ".log"
+INDEX = ".index"
+TIMEINDEX = ".timeindex"
+TXNINDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+DELETED = ".deleted"
+
+SEGMENT_SUFFIXES = (LOG, INDEX, TIMEINDEX, TXNINDEX)
+"""In the order in which Kafka renames them (S6.1)."""
+INDEX_SUFFIXES = (INDEX, TIMEINDEX, TXNINDEX)
+
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+LOCK = ".lock"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+METADATA_TOPIC = "__cluster_metadata"
+
+STAGING_PREFIX = ".winnow-"
+"""Begins the name of every sub-directory that Winnow makes in a partition directory, where Kafka's loader looks at
+regular files only. Never in the log directory itself: there it would keep the broker from starting (S1.1)."""
+
+_MAX_INT = 2**31 - 1
+_MAX_LONG = 2**63 - 1
+_MARKED_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)", re.DOTALL)
+_JAVA_INT = re.compile(r"[+-]?[0-9]+")
+_BASE_OFFSET = re.compile(r"[0-9]{20}")
+
+
+class DirectoryKind(StrEnum):
+    """What the name of a sub-directory of a log directory makes it."""
+
+    CURRENT = "current"
+    DELETE = "delete"
+    FUTURE = "future"
+    STRAY = "stray"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDirectory:
+    name: str
+    kind: DirectoryKind
+    topic_partition: TopicPartition | None
+    """None for `-delete` and `-stray`: the topic in such a name may be cut off."""
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether a broker would give the partition this very name: `t-007` is read as t-7, but never written."""
+        return self.kind is not DirectoryKind.CURRENT or self.name == str(self.topic_partition)
+
+
+def parse_partition_dir(name: str) -> PartitionDirectory:
+    """What a broker takes a sub-directory of a log directory for (S1.2, `LocalLog.parseTopicPartitionName`).
+
+    Raises UsageError for a name that would keep a broker from starting.
+    """
+    kind = next((kind for kind in (*DirectoryKind,)[1:] if name.endswith(f"-{kind}")), DirectoryKind.CURRENT)
+    if kind is not DirectoryKind.CURRENT and not _MARKED_DIRECTORY.fullmatch(name):
+        raise _not_a_partition(name, f"TOPIC-PARTITION.UNIQUEID-{kind}")
+    plain = name if kind is DirectoryKind.CURRENT else name[: name.rindex(".")]
+    topic, dash, number = plain.rpartition("-")
+    # The text after the last dash holds none, so that a negative number can't appear.
+    if not dash or not topic or not _JAVA_INT.fullmatch(number) or int(number) > _MAX_INT:
+        raise _not_a_partition(name, "TOPIC-PARTITION")
+    known = kind in {DirectoryKind.CURRENT, DirectoryKind.FUTURE}
+    return PartitionDirectory(name, kind, TopicPartition(topic, int(number)) if known else None)
+
+
+def _not_a_partition(name: str, expected: str) -> UsageError:
+    return UsageError(
+        "a sub-directory is not a partition's",
+        expected=expected,
+        found=repr(name),
+        hint="A broker would refuse to start on this log directory; move the sub-directory elsewhere.",
+    )
+
+
+def segment_file(base_offset: int, suffix: str) -> str:
+    """Name of a segment's file: 20 digits, then the suffix, which may be a composed one such as `.log.swap`."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def base_offset_of(name: str) -> int:
+    """The number before the first dot of a file name (S1.10, `LogFileUtils.offsetFromFile`).
+
+    Raises CorruptLogError unless it has the 20 digits that Kafka writes: its loader throws on a name without a
+    number, and another spelling of the same number would be a second file for one offset.
+    """
+    digits = name.partition(".")[0]
+    if not _BASE_OFFSET.fullmatch(digits) or int(digits) > _MAX_LONG:
+        raise CorruptLogError(
+            "a file name does not begin with an offset",
+            expected="20 digits before the first dot",
+            found=repr(name),
+            hint="Kafka did not write it; move it out of the partition directory.",
+        )
+    return int(digits)

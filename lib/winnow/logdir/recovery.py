@@ -1,0 +1,227 @@
+"""Finish or roll back what a crash interrupted, exactly as Kafka's loader would (S6.3, passes 1-3 and orphans of 4).
+
+`.cleaned` files were never complete: they go, and with them every `.swap` at or above the lowest of them. The `.swap`
+files that remain are complete: what lies in their range goes, and they take its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.names import (
+    CLEANED,
+    DELETED,
+    INDEX_SUFFIXES,
+    LOG,
+    SNAPSHOT,
+    STAGING_PREFIX,
+    SWAP,
+    base_offset_of,
+    segment_file,
+)
+from winnow.storage.contract import Entry, Storage
+from winnow.wire.batch import (
+    FRAME,
+    FRAME_SIZE,
+    HEADER_V2_SIZE,
+    LAST_OFFSET_DELTA_AT,
+    MAGIC_AT,
+    MAX_MAGIC,
+    RECORD_OVERHEAD_V0,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """Names inside the partition directory. Empty twice: there was nothing to do."""
+
+    removed: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.removed or self.renamed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """What is to be done, in this order; directory syncs lie between."""
+
+    stale_swaps: tuple[str, ...]
+    cleaned: tuple[str, ...]
+    replaced: tuple[str, ...]
+    swap_logs: tuple[str, ...]
+    swap_rest: tuple[str, ...]
+    orphans: tuple[str, ...]
+    snapshots: tuple[str, ...]
+    deleted: tuple[str, ...]
+    staging: tuple[str, ...]
+
+
+def leftovers(storage: Storage, directory: str) -> tuple[str, ...]:
+    """Names that `recover` would act on; empty for a directory that needs none."""
+    return leftover_names(storage.list_dir(directory))
+
+
+def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """`leftovers` of a directory that was listed already.
+
+    Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it (S1.10).
+    """
+    names = [entry.name for entry in entries if entry.is_file]
+    unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]
+    for name in unfinished:
+        base_offset_of(name)
+    left = {*unfinished, *_orphans(names), *(name for name in names if name.endswith(DELETED)), *_staging(entries)}
+    return tuple(sorted(left))
+
+
+def recover(storage: Storage, directory: str) -> RecoveryReport:
+    """Brings a partition directory into the state in which a broker's loader would use it. Hold the lock.
+
+    May be interrupted at any point and run again. Raises CorruptLogError, before anything is changed, if a `.swap`
+    log can't be read to its end.
+    """
+    entries = storage.list_dir(directory)
+    if not leftover_names(entries):
+        return RecoveryReport()
+    steps = _plan(storage, directory, entries)
+    # .swap first: without the .cleaned beside it a half-renamed output would pass for a complete one.
+    for names in (steps.stale_swaps, steps.cleaned, steps.replaced):
+        _remove(storage, directory, names)
+    # Logs first, as in 6.1: while any .log.swap is there the range is cleared of everything else again.
+    for names in (steps.swap_logs, steps.swap_rest):
+        for name in names:
+            storage.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
+        if names:
+            storage.fsync_dir(directory)
+    for names in (steps.orphans, steps.snapshots, steps.deleted):
+        _remove(storage, directory, names)
+    for name in steps.staging:
+        remove_staging(storage, f"{directory}/{name}")
+    return RecoveryReport(
+        removed=(
+            *steps.stale_swaps,
+            *steps.cleaned,
+            *steps.replaced,
+            *steps.orphans,
+            *steps.snapshots,
+            *steps.deleted,
+            *steps.staging,
+        ),
+        renamed=tuple((name, name.removesuffix(SWAP)) for name in (*steps.swap_logs, *steps.swap_rest)),
+    )
+
+
+def remove_staging(storage: Storage, path: str) -> None:
+    """Removes a staging directory and all that is in it; content with one that is gone."""
+    if not storage.exists(path):
+        return
+    for entry in storage.list_dir(path):
+        if entry.is_dir:
+            remove_staging(storage, f"{path}/{entry.name}")
+        else:
+            storage.unlink(f"{path}/{entry.name}")
+    storage.rmdir(path)
+
+
+def _remove(storage: Storage, directory: str, names: Sequence[str]) -> None:
+    for name in names:
+        storage.unlink(f"{directory}/{name}")
+    if names:
+        storage.fsync_dir(directory)
+
+
+def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
+    sizes = {entry.name: entry.size for entry in entries if entry.is_file}
+    names = sorted(sizes)
+    cleaned = [name for name in names if name.endswith(CLEANED)]
+    lowest_cleaned = min(map(base_offset_of, cleaned), default=None)
+    swaps = [name for name in names if name.endswith(SWAP)]
+    stale = [name for name in swaps if lowest_cleaned is not None and base_offset_of(name) >= lowest_cleaned]
+    swaps = [name for name in swaps if name not in stale]
+    logs = [name for name in swaps if name.endswith(LOG + SWAP)]
+    replaced: list[str] = []
+    if logs:
+        first = base_offset_of(logs[0])
+        end = max(_next_offset(storage, f"{directory}/{name}", base_offset_of(name), sizes[name]) for name in logs)
+        gone = {*cleaned, *stale}
+        replaced = [name for name in names if not name.endswith(SWAP) and name not in gone and _in(name, first, end)]
+    gone = {*cleaned, *stale, *replaced, *swaps}
+    after = sorted({*(name for name in names if name not in gone), *(name.removesuffix(SWAP) for name in swaps)})
+    orphans = _orphans(after)
+    return _Steps(
+        stale_swaps=tuple(stale),
+        cleaned=tuple(cleaned),
+        replaced=tuple(replaced),
+        swap_logs=tuple(logs),
+        swap_rest=tuple(name for name in swaps if name not in logs),
+        orphans=orphans,
+        snapshots=_stray_snapshots(after),
+        deleted=tuple(name for name in after if name.endswith(DELETED)),
+        staging=_staging(entries),
+    )
+
+
+def _in(name: str, first: int, end: int) -> bool:
+    """Whether the loader takes this file for one of the range; a name without a number never is."""
+    digits, dot, _ = name.partition(".")
+    return bool(dot) and digits.isascii() and digits.isdigit() and first <= int(digits) < end
+
+
+def _orphans(names: Sequence[str]) -> tuple[str, ...]:
+    """Index files without a log: what remains of a segment whose removal was interrupted (S6.6)."""
+    known = set(names)
+    return tuple(
+        name for name in names if name.endswith(INDEX_SUFFIXES) and segment_file(base_offset_of(name), LOG) not in known
+    )
+
+
+def _stray_snapshots(names: Sequence[str]) -> tuple[str, ...]:
+    """Snapshots at bases of segments that are gone, as a loader removes them (S6.3) - but never the newest.
+
+    A broker that finds none at all starts without any producer state (S8.4).
+    """
+    bases = {base_offset_of(name) for name in names if name.endswith(LOG)}
+    snapshots = sorted(name for name in names if name.endswith(SNAPSHOT))
+    return tuple(name for name in snapshots[:-1] if base_offset_of(name) not in bases)
+
+
+def _staging(entries: Sequence[Entry]) -> tuple[str, ...]:
+    return tuple(entry.name for entry in entries if entry.is_dir and entry.name.startswith(STAGING_PREFIX))
+
+
+def _next_offset(storage: Storage, path: str, base_offset: int, size: int) -> int:
+    """The offset after the last batch of a log file, its base offset if it is empty (`readNextOffset`).
+
+    Stricter than Kafka, which passes over a torn end: a `.swap` was complete when it got its name, so that an end
+    that isn't one means damage, and going on would drop its sources.
+    """
+    position, next_offset = 0, base_offset
+    while position < size:
+        head = storage.read_range(path, position, min(HEADER_V2_SIZE, size - position))
+        if len(head) <= MAGIC_AT:
+            raise _torn(path, position, f"{len(head)} bytes")
+        offset, length = FRAME.unpack_from(head)
+        magic = head[MAGIC_AT]
+        least = HEADER_V2_SIZE - FRAME_SIZE if magic == MAX_MAGIC else RECORD_OVERHEAD_V0
+        if magic > MAX_MAGIC or length < least or position + FRAME_SIZE + length > size:
+            raise _torn(path, position, f"magic {magic} and a length of {length}")
+        if magic == MAX_MAGIC:
+            offset += int.from_bytes(head[LAST_OFFSET_DELTA_AT : LAST_OFFSET_DELTA_AT + 4], signed=True)
+        if offset < next_offset:
+            raise _torn(path, position, f"last offset {offset} after {next_offset - 1}")
+        next_offset = offset + 1
+        position += FRAME_SIZE + length
+    return next_offset
+
+
+def _torn(path: str, position: int, found: str) -> CorruptLogError:
+    return CorruptLogError(
+        "a .swap log is damaged",
+        expected="whole batches with ascending offsets",
+        found=found,
+        where=f"{path} at byte {position}",
+        hint="It was to replace its sources. Keep a copy of this directory and look at both before going on.",
+    )

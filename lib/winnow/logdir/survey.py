@@ -1,0 +1,145 @@
+"""Which log directories these are and which partitions they hold (S1.1-S1.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from winnow.errors import CorruptLogError, UsageError
+from winnow.logdir.checkpoints import read_offset_checkpoint
+from winnow.logdir.meta import MetaProperties, read_meta, was_shut_down_cleanly
+from winnow.logdir.names import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    METADATA_TOPIC,
+    RECOVERY_POINT_CHECKPOINT,
+    REMOTE_INDEX_CACHE,
+    DirectoryKind,
+    parse_partition_dir,
+)
+from winnow.logdir.state import TopicPartition
+from winnow.storage.contract import Storage
+
+_WHY_SKIPPED = {
+    DirectoryKind.DELETE: "its topic is being deleted; a broker removes it",
+    DirectoryKind.FUTURE: "a replica that is being moved between log directories",
+    DirectoryKind.STRAY: "a replica that its broker does not expect",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedDirectory:
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """The four offset checkpoints of a log directory; a missing file is an empty one."""
+
+    cleaner: dict[TopicPartition, int] = field(default_factory=dict)
+    log_start: dict[TopicPartition, int] = field(default_factory=dict)
+    high_watermark: dict[TopicPartition, int] = field(default_factory=dict)
+    recovery_point: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDir:
+    path: str
+    meta: MetaProperties
+    clean_shutdown: bool
+    """Without it a broker checks the end of every log again (S8.2)."""
+    partitions: tuple[TopicPartition, ...]
+    skipped: tuple[SkippedDirectory, ...]
+    checkpoints: Checkpoints
+    error: CorruptLogError | None
+    """A malformed checkpoint: it concerns every partition here, and `checkpoints` is empty."""
+
+
+def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, ...]:
+    """Looks at log directories of one node, in the order given.
+
+    Raises UsageError for what is no Kafka log directory, for a sub-directory that would keep a broker from starting,
+    a directory given twice, directories of different nodes or clusters, and a partition that is in two of them.
+    """
+    paths = [storage.canonical(path) for path in log_dirs]
+    for given, path in zip(log_dirs, paths, strict=True):
+        if paths.count(path) > 1:
+            raise UsageError("a log directory was given twice", found=given, where=path)
+    found = tuple(_survey(storage, path) for path in paths)
+    for other in found[1:]:
+        _check_same_node(found[0], other)
+    homes: dict[TopicPartition, str] = {}
+    for log_dir in found:
+        for topic_partition in log_dir.partitions:
+            home = homes.setdefault(topic_partition, log_dir.path)
+            if home != log_dir.path:
+                raise UsageError(
+                    f"partition {topic_partition} is in two log directories",
+                    expected="one",
+                    found=f"{home} and {log_dir.path}",
+                    hint="A broker would refuse to start; find out which one is current.",
+                )
+    return found
+
+
+def _survey(storage: Storage, path: str) -> LogDir:
+    meta = read_meta(storage, path)
+    partitions: list[TopicPartition] = []
+    skipped: list[SkippedDirectory] = []
+    for entry in storage.list_dir(path):
+        if not entry.is_dir:
+            continue
+        if entry.name == REMOTE_INDEX_CACHE:
+            skipped.append(SkippedDirectory(entry.name, "the index cache of tiered storage"))
+            continue
+        try:
+            directory = parse_partition_dir(entry.name)
+        except UsageError as refusal:
+            raise UsageError(
+                refusal.problem, expected=refusal.expected, found=refusal.found, where=path, hint=refusal.hint
+            ) from None
+        if directory.kind is not DirectoryKind.CURRENT or directory.topic_partition is None:
+            skipped.append(SkippedDirectory(entry.name, _WHY_SKIPPED[directory.kind]))
+        elif directory.topic_partition.topic == METADATA_TOPIC:
+            skipped.append(SkippedDirectory(entry.name, "the cluster's metadata log"))
+        elif not directory.is_canonical:
+            skipped.append(SkippedDirectory(entry.name, f"Kafka would name it {directory.topic_partition}"))
+        else:
+            partitions.append(directory.topic_partition)
+    error: CorruptLogError | None = None
+    checkpoints = Checkpoints()
+    try:
+        checkpoints = Checkpoints(
+            cleaner=read_offset_checkpoint(storage, f"{path}/{CLEANER_CHECKPOINT}"),
+            log_start=read_offset_checkpoint(storage, f"{path}/{LOG_START_CHECKPOINT}"),
+            high_watermark=read_offset_checkpoint(storage, f"{path}/{HIGH_WATERMARK_CHECKPOINT}"),
+            recovery_point=read_offset_checkpoint(storage, f"{path}/{RECOVERY_POINT_CHECKPOINT}"),
+        )
+    except CorruptLogError as problem:
+        error = problem
+    return LogDir(
+        path=path,
+        meta=meta,
+        clean_shutdown=was_shut_down_cleanly(storage, path),
+        partitions=tuple(sorted(partitions)),
+        skipped=tuple(skipped),
+        checkpoints=checkpoints,
+        error=error,
+    )
+
+
+def _check_same_node(first: LogDir, other: LogDir) -> None:
+    for what, one, two in (
+        ("cluster.id", first.meta.cluster_id, other.meta.cluster_id),
+        ("node.id", first.meta.node_id, other.meta.node_id),
+    ):
+        if one is not None and two is not None and one != two:
+            raise UsageError(
+                f"log directories of different {what}",
+                expected=f"{one} as in {first.path}",
+                found=str(two),
+                where=other.path,
+                hint="Clean the directories of one broker at a time.",
+            )

@@ -1,0 +1,104 @@
+"""Put a cleaned segment in the place of its sources so that a crash at any instant loses nothing (S6.1, S6.4).
+
+1. The staged files become `N.*.cleaned`: a loader would sweep them.
+2. They become `N.*.swap`, the log first: as long as one of them is `.cleaned`, a loader sweeps the others as well.
+   From the last of these renames on, a loader finishes the swap instead of undoing it.
+3. The sources become `.deleted`, in ascending order.
+4. `.swap` is taken off, from the log first.
+5. Producer snapshots at bases that are no more become `.deleted`. Then all `.deleted` are removed.
+
+The directory is synced between the steps: Kafka relies on a file system that keeps renames in order, we don't.
+Of one partition only one group may be between 2 and 4, and groups go in ascending order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.names import CLEANED, DELETED, INDEX, LOG, SEGMENT_SUFFIXES, SWAP, TIMEINDEX, segment_file
+from winnow.logdir.state import Segment
+from winnow.logdir.unchanged import check_unchanged, log_bases, removable_snapshots
+from winnow.storage.contract import Entry, Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedGroup:
+    """A finished, synced and verified output segment that is not in the partition directory yet."""
+
+    base_offset: int
+    """That of the first source."""
+    sources: tuple[Segment, ...]
+    """Ascending and without a gap; as they were when they were read."""
+    paths: Mapping[str, str]
+    """Staged file per suffix: LOG, INDEX, TIMEINDEX, and TXNINDEX if it has entries; on the same file system."""
+
+    @property
+    def source_bases(self) -> tuple[int, ...]:
+        return tuple(source.base_offset for source in self.sources)
+
+
+def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
+    """Replaces the sources of one group by its staged segment; see above. Hold the lock.
+
+    Raises CorruptLogError before the first rename unless the sources are as they were, nothing is left of an earlier
+    swap, and the active segment is none of them. If it fails later, `recovery.recover` finishes or undoes it.
+    """
+    files = _check(storage, directory, group)
+    suffixes = [suffix for suffix in SEGMENT_SUFFIXES if suffix in group.paths]
+    final = {suffix: f"{directory}/{segment_file(group.base_offset, suffix)}" for suffix in suffixes}
+
+    for suffix in suffixes:
+        storage.rename(group.paths[suffix], final[suffix] + CLEANED)
+    storage.fsync_dir(directory)
+    for suffix in suffixes:
+        storage.rename(final[suffix] + CLEANED, final[suffix] + SWAP)
+    storage.fsync_dir(directory)
+
+    gone = [segment_file(base, suffix) for base in group.source_bases for suffix in SEGMENT_SUFFIXES]
+    gone = [name for name in gone if name in files]
+    _mark_deleted(storage, directory, gone)
+
+    storage.rename(final[LOG] + SWAP, final[LOG])
+    # On stable storage before the indexes: a new index beside a .log.swap would be swept with the sources.
+    storage.fsync_dir(directory)
+    for suffix in suffixes[1:]:
+        storage.rename(final[suffix] + SWAP, final[suffix])
+    storage.fsync_dir(directory)
+
+    stale = removable_snapshots(files, group.source_bases[1:])
+    _mark_deleted(storage, directory, stale)
+    for name in (*gone, *stale):
+        storage.unlink(f"{directory}/{name}{DELETED}")
+    storage.fsync_dir(directory)
+
+
+def _mark_deleted(storage: Storage, directory: str, names: list[str]) -> None:
+    for name in names:
+        storage.rename(f"{directory}/{name}", f"{directory}/{name}{DELETED}")
+    if names:
+        storage.fsync_dir(directory)
+
+
+def _check(storage: Storage, directory: str, group: StagedGroup) -> dict[str, Entry]:
+    files = check_unchanged(storage, directory, group.sources)
+    bases = log_bases(files)
+    wanted = list(group.source_bases)
+    inside = [base for base in bases if wanted and wanted[0] <= base <= wanted[-1]]
+    if not wanted or inside != wanted or group.base_offset != wanted[0]:
+        raise CorruptLogError(
+            "a group is not a run of segments",
+            expected=f"segments {inside} and the base offset of the first",
+            found=f"{wanted} and {group.base_offset}",
+            where=directory,
+        )
+    if wanted[-1] == bases[-1]:
+        raise CorruptLogError(
+            "the active segment would be replaced", expected=f"sources below {bases[-1]}", where=directory
+        )
+    needed = [suffix for suffix in (LOG, INDEX, TIMEINDEX) if suffix not in group.paths]
+    missing = needed + [path for path in group.paths.values() if not storage.exists(path)]
+    if missing:
+        raise CorruptLogError("a staged file is missing", found=", ".join(missing), where=directory)
+    return files

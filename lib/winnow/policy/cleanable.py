@@ -1,0 +1,102 @@
+"""How much of a log is clean, dirty and not yet cleanable (S3.2-S3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from winnow.logdir.state import PartitionState, Segment
+from winnow.policy.config import TopicConfig
+from winnow.policy.words import duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanableRange:
+    """Offsets and `.log` bytes. Dirty is [first_dirty_offset, first_uncleanable_offset)."""
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    """U' of S3.3: rounded down to the base of a segment. Below `first_dirty_offset` if nothing is cleanable."""
+    clean_bytes: int
+    cleanable_bytes: int
+    ratio: float | None
+    """None if there is nothing at all."""
+    checkpoint_reset: int | None
+    """`first_dirty_offset`, if the checkpoint's entry is out of the log and has to be written again (S3.2)."""
+    needs_compaction_now: bool
+    """A dirty record is older than `max.compaction.lag.ms`."""
+    why: str
+    """What ends the cleanable range, in words."""
+
+
+def segments_between(segments: Sequence[Segment], start: int, end: int) -> tuple[Segment, ...]:
+    """Kafka's `LogSegments.values`: from the segment that holds `start` (or the first one) up to bases below `end`."""
+    if start == end:
+        return ()
+    below_end = [s for s in segments if s.base_offset < end]
+    floors = [s.base_offset for s in segments if s.base_offset <= start]
+    return tuple(s for s in below_end if not floors or s.base_offset >= floors[-1])
+
+
+def cleanable_range(state: PartitionState, config: TopicConfig, now: int, *, last_stable_offset: int) -> CleanableRange:
+    """Kafka's `cleanableOffsets` and `LogToClean`. `last_stable_offset`: S3.2; the high watermark if there are no
+    transactions.
+    """
+    first_dirty, reset = _first_dirty(state)
+    limit, why = _first_uncleanable(state, config, now, first_dirty=first_dirty, last_stable_offset=last_stable_offset)
+    not_cleanable = _non_active_from(state, max(first_dirty, limit))
+    end = (not_cleanable[0] if not_cleanable else state.active).base_offset
+    clean_bytes = sum(s.log_bytes for s in state.segments if s.base_offset < first_dirty)
+    cleanable_bytes = sum(s.log_bytes for s in segments_between(state.segments, min(first_dirty, end), end))
+    total = clean_bytes + cleanable_bytes
+    return CleanableRange(
+        first_dirty_offset=first_dirty,
+        first_uncleanable_offset=end,
+        clean_bytes=clean_bytes,
+        cleanable_bytes=cleanable_bytes,
+        ratio=cleanable_bytes / total if total else None,
+        checkpoint_reset=first_dirty if reset else None,
+        needs_compaction_now=_oldest_dirty(state, first_dirty) < now - config.max_compaction_lag_ms,
+        why=why,
+    )
+
+
+def _first_dirty(state: PartitionState) -> tuple[int, bool]:
+    """The first dirty offset, and whether the checkpoint is out of the log (S3.2)."""
+    checkpoint = state.cleaner_checkpoint
+    if checkpoint is None:
+        return state.log_start_offset, False
+    if not state.log_start_offset <= checkpoint <= state.log_end_offset:
+        return state.log_start_offset, True
+    return checkpoint, False
+
+
+def _first_uncleanable(
+    state: PartitionState, config: TopicConfig, now: int, *, first_dirty: int, last_stable_offset: int
+) -> tuple[int, str]:
+    limits = [(state.active.base_offset, f"the active segment starts at {state.active.base_offset}")]
+    if last_stable_offset < state.high_watermark:
+        limits.append((last_stable_offset, f"a transaction is undecided from offset {last_stable_offset} on"))
+    else:
+        limits.append((last_stable_offset, f"the high watermark is {last_stable_offset}"))
+    if config.min_compaction_lag_ms > 0:
+        for segment in _non_active_from(state, first_dirty):
+            # Strictly younger; the first such segment stops all after it, even older ones.
+            if segment.largest_timestamp > now - config.min_compaction_lag_ms:
+                lag = duration(config.min_compaction_lag_ms)
+                words = f"min.compaction.lag.ms: segment {segment.base_offset} is younger than {lag}"
+                limits.append((segment.base_offset, words))
+                break
+    return min(limits, key=lambda limit: limit[0])
+
+
+def _non_active_from(state: PartitionState, offset: int) -> tuple[Segment, ...]:
+    if offset > state.active.base_offset:
+        return ()
+    return segments_between(state.segments, offset, state.active.base_offset)
+
+
+def _oldest_dirty(state: PartitionState, first_dirty: int) -> float:
+    """Of the dirty segments' first batches the least maxTimestamp in ms; infinite if none is known (S3.4)."""
+    known = [s.first_batch_max_timestamp for s in _non_active_from(state, first_dirty)]
+    return min((t for t in known if t > 0), default=float("inf"))

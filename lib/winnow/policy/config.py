@@ -1,0 +1,91 @@
+"""The settings of one topic, as a broker would see them, with where each came from.
+
+The keys, their types and ranges are in `winnow.policy.keys`; where values are read from in
+`winnow.policy.sources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from winnow.errors import UsageError
+from winnow.policy.keys import KEYS, Value
+
+KAFKA_DEFAULT = "Kafka's default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """Effective values for one topic (S9.1). Times in ms, sizes in bytes.
+
+    One field per row of `winnow.policy.keys.KEYS`, dots replaced, so `sources["retention.ms"]` says where
+    `retention_ms` came from.
+    """
+
+    cleanup_policy: str
+    """`compact`, `delete`, `compact,delete` or the empty text: neither."""
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
+    delete_retention_ms: int
+    retention_ms: int
+    retention_bytes: int
+    local_retention_ms: int
+    local_retention_bytes: int
+    remote_storage_enable: bool
+    remote_log_copy_disable: bool
+    segment_bytes: int
+    """With `internal.segment.bytes` applied."""
+    internal_segment_bytes: int | None
+    segment_index_bytes: int
+    index_interval_bytes: int
+    file_delete_delay_ms: int
+    max_decompressed_message_bytes: int
+    log_cleaner_enable: bool
+    remote_log_storage_system_enable: bool | None
+    """None: nobody said. A tiered topic is then taken for one, since only a broker that tiers can have made it."""
+    producer_id_expiration_ms: int
+    sources: Mapping[str, str]
+    """Kafka's topic name of every setting -> where its value came from, in words."""
+
+    @property
+    def policy(self) -> str:
+        return self.cleanup_policy
+
+    @property
+    def cleanup_compact(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def cleanup_delete(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+
+def topic_config(values: Mapping[str, tuple[Value, str]]) -> TopicConfig:
+    """The config made of `values`: Kafka's topic name, or a broker-only key -> (checked value, where it came from).
+
+    The rest are Kafka's defaults. UsageError if `min.compaction.lag.ms` exceeds `max.compaction.lag.ms`, as in Kafka.
+    """
+    fields: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for key in KEYS:
+        given = values.get(key.name)
+        fields[key.attribute] = key.default if given is None else given[0]
+        sources[key.name] = KAFKA_DEFAULT if given is None else given[1]
+    if fields["internal_segment_bytes"] is not None:
+        fields["segment_bytes"] = fields["internal_segment_bytes"]
+        sources["segment.bytes"] = f"internal.segment.bytes, {sources['internal.segment.bytes']}"
+    if fields["min_compaction_lag_ms"] > fields["max_compaction_lag_ms"]:
+        raise UsageError(
+            "min.compaction.lag.ms is larger than max.compaction.lag.ms",
+            expected=f"at most {fields['max_compaction_lag_ms']} ({sources['max.compaction.lag.ms']})",
+            found=str(fields["min_compaction_lag_ms"]),
+            where=sources["min.compaction.lag.ms"],
+        )
+    return TopicConfig(**fields, sources=sources)
+
+
+KAFKA_DEFAULTS = topic_config({})
+"""What a topic without any override has on a broker without any setting."""

@@ -1,0 +1,134 @@
+"""What is to be done with one partition, and why (S3.4, S3.5, S7.1)."""
+
+from __future__ import annotations
+
+from winnow.errors import UsageError
+from winnow.logdir.state import PartitionState
+from winnow.policy.cleanable import CleanableRange, cleanable_range
+from winnow.policy.config import TopicConfig
+from winnow.policy.grouping import group_segments
+from winnow.policy.plan import CompactionPlan, PartitionPlan, RetentionPlan
+from winnow.policy.retention import retention_plan, why_kept
+from winnow.policy.words import duration, number, size
+
+ONLY = ("retention", "compaction")
+
+
+def decide(
+    state: PartitionState,
+    config: TopicConfig,
+    *,
+    now: int,
+    only: str | None = None,
+    last_stable_offset: int | None = None,
+) -> PartitionPlan:
+    """Apply `config` to `state` at `now` (ms), as a broker's cleaner and retention would.
+
+    `last_stable_offset` (S3.2) is the high watermark if not given, which is right where there are no transactions.
+    `only`, one of ONLY, leaves the other half undone. The plan's `reason` is never empty.
+    """
+    if only is not None and only not in ONLY:
+        raise UsageError("half a run of an unknown kind", expected=" or ".join(ONLY), found=repr(only))
+    if config.cleanup_compact and not config.log_cleaner_enable:
+        # A broker leaves even the retention of compacted topics to its cleaner.
+        return _plan(state, config, "log.cleaner.enable is false: compacted topics are not touched")
+    if not config.cleanup_compact:
+        if only == "compaction":
+            return _plan(state, config, f"cleanup.policy is {config.cleanup_policy or 'empty'}: nothing to compact")
+        retention = retention_plan(state, config, now)
+        return _plan(state, config, _retention_words(state, config, now, retention), retention=retention)
+
+    if only == "retention":
+        retention = retention_plan(state, config, now)
+        return _plan(state, config, _retention_words(state, config, now, retention), retention=retention)
+    lso = state.high_watermark if last_stable_offset is None else last_stable_offset
+    cleanable = cleanable_range(state, config, now, last_stable_offset=lso)
+    compaction, reason = _compaction(state, config, cleanable)
+    retention = None if only == "compaction" else retention_plan(state, config, now)
+    if retention is not None or (config.cleanup_delete and only is None):
+        reason += f"; {_retention_words(state, config, now, retention)}"
+    if cleanable.checkpoint_reset is not None:
+        reason += (
+            f"; the cleaner checkpoint {state.cleaner_checkpoint} lies outside the log "
+            f"[{state.log_start_offset}, {state.log_end_offset}] and is reset to {cleanable.checkpoint_reset}"
+        )
+    return _plan(state, config, reason, retention=retention, compaction=compaction, cleanable=cleanable)
+
+
+def _plan(
+    state: PartitionState,
+    config: TopicConfig,
+    reason: str,
+    *,
+    retention: RetentionPlan | None = None,
+    compaction: CompactionPlan | None = None,
+    cleanable: CleanableRange | None = None,
+) -> PartitionPlan:
+    return PartitionPlan(
+        state=state,
+        config=config,
+        dirty_ratio=None if cleanable is None else cleanable.ratio,
+        first_dirty_offset=None if cleanable is None else cleanable.first_dirty_offset,
+        compaction=compaction,
+        retention=retention,
+        checkpoint_reset=None if cleanable is None else cleanable.checkpoint_reset,
+        reason=reason,
+    )
+
+
+def _retention_words(state: PartitionState, config: TopicConfig, now: int, plan: RetentionPlan | None) -> str:
+    if plan is None:
+        return why_kept(state, config, now)
+    return f"{plan.rule}; an empty segment follows at {state.log_end_offset}" if plan.roll else plan.rule
+
+
+def _compaction(
+    state: PartitionState, config: TopicConfig, cleanable: CleanableRange
+) -> tuple[CompactionPlan | None, str]:
+    """The round to be done, if any, and the words for it (S3.4)."""
+    if cleanable.ratio is None or cleanable.cleanable_bytes == 0:
+        return None, _why_nothing_cleanable(state, cleanable)
+    threshold = config.min_cleanable_dirty_ratio
+    ratio = _ratio_words(cleanable.ratio, threshold)
+    if cleanable.ratio > threshold:
+        reason = f"dirty ratio {ratio} is above min.cleanable.dirty.ratio {threshold:g}"
+    elif cleanable.needs_compaction_now:
+        reason = f"max.compaction.lag.ms: a dirty record is older than {duration(config.max_compaction_lag_ms)}"
+    else:
+        return None, f"dirty ratio {ratio} is not above min.cleanable.dirty.ratio {threshold:g}"
+    end = cleanable.first_uncleanable_offset
+    groups = group_segments(
+        [s for s in state.segments if s.base_offset < end],
+        max_log_bytes=config.segment_bytes,
+        max_index_bytes=config.segment_index_bytes,
+        end_offset=end,
+    )
+    reason += f" ({size(cleanable.cleanable_bytes)} dirty, {size(cleanable.clean_bytes)} clean; {cleanable.why})"
+    plan = CompactionPlan(
+        first_dirty_offset=cleanable.first_dirty_offset,
+        end_offset=end,
+        clean_bytes=cleanable.clean_bytes,
+        cleanable_bytes=cleanable.cleanable_bytes,
+        groups=groups,
+    )
+    return plan, reason
+
+
+def _ratio_words(ratio: float, threshold: float) -> str:
+    """Four digits, or all if with four it would look equal to the threshold and is not."""
+    words = f"{ratio:.4g}"
+    return repr(ratio) if float(words) == threshold != ratio else words
+
+
+def _why_nothing_cleanable(state: PartitionState, cleanable: CleanableRange) -> str:
+    if len(state.segments) == 1:
+        return "1 segment, and the active one is never cleaned"
+    if state.high_watermark <= state.log_start_offset:
+        return (
+            f"high watermark {state.high_watermark}: nothing is known to be committed "
+            "(is there an entry in replication-offset-checkpoint?)"
+        )
+    first_dirty = cleanable.first_dirty_offset
+    if first_dirty >= state.active.base_offset:
+        return f"{number(len(state.segments) - 1, 'segment')} before the active one, all clean up to {first_dirty}"
+    return f"nothing to clean from offset {first_dirty} on: {cleanable.why}"

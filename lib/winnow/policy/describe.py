@@ -1,0 +1,164 @@
+"""Topic and broker configs from text: lines of `TOPIC KEY=VALUE`, and all that `kafka-configs --describe` prints.
+
+    Dynamic configs for topic orders are:                            overrides only
+      cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, ...}
+    All configs for topic orders are:                                --all: effective values; the first synonym
+      retention.ms=604800000 sensitive=false synonyms={}             is the one that wins
+    Dynamic configs for broker 1 are:
+    Default configs for brokers in the cluster are:
+    Configs for topic 'orders' are cleanup.policy=compact,segment.bytes=1048576      Kafka before 2.5
+
+Sections of users, clients, groups and loggers are read over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from winnow.errors import UsageError
+from winnow.policy.keys import Ignored, Value, parse_broker_value, parse_topic_value
+
+_SECTION = re.compile(r"(?:Dynamic|All|Default)\s+configs\s+for\s+(?P<entity>.+?)\s+are:?\s*$")
+_ONE_LINE = re.compile(r"Configs\s+for\s+(?P<entity>.+?)\s+are\b:?\s*(?P<pairs>.*)$")
+_ENTRY = re.compile(r"(?P<key>[^=\s]+)=(?P<value>.*?) sensitive=(?:true|false) synonyms=\{(?P<synonyms>.*)\}\s*$")
+_SYNONYM_SOURCE = re.compile(r"(?:^|,\s*)([A-Z][A-Z_]+):")
+_NEXT_PAIR = re.compile(r",\s*(?=[A-Za-z][\w.]*=)")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}$")
+_CLUSTER_DEFAULT = "brokers in the cluster"
+_TOPIC_OVERRIDE = "DYNAMIC_TOPIC_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One setting that was given somewhere: Kafka's key, its checked value, and where it stood, in words."""
+
+    key: str
+    value: Value | Ignored
+    where: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedConfigs:
+    """What a file of configs says. A key of `topics` is a topic that the file names, with or without overrides."""
+
+    topics: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    effective: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    """From `--all`: what a topic gets from its broker; topic names of keys, but broker level."""
+    brokers: Mapping[int, tuple[Entry, ...]] = field(default_factory=dict)
+    """Node id -> the configs of that broker alone."""
+    all_brokers: tuple[Entry, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def parse_topic_configs(text: str, *, file: str = "--topic-configs") -> DescribedConfigs:
+    """Both forms may be mixed. UsageError that names the line for anything else, for an unknown key in a line
+    `TOPIC KEY=VALUE`, and for two different values of one key. A key that a broker printed and that this
+    version does not know is noted, not refused: the broker had to know it.
+    """
+    reader = _Reader(file)
+    for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            reader.read(line, f"{file} line {number}")
+    return reader.result()
+
+
+class _Reader:
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._entity: tuple[str, str] | None = None
+        self._entries: dict[tuple[str, str], dict[str, Entry]] = {}
+        self._notes: list[str] = []
+
+    def read(self, line: str, where: str) -> None:
+        if section := _SECTION.match(line.strip()):
+            self._open(section["entity"])
+        elif one_line := _ONE_LINE.match(line.strip()):
+            self._open(one_line["entity"])
+            for pair in _NEXT_PAIR.split(one_line["pairs"].strip()):
+                if pair:
+                    key, _, value = pair.partition("=")
+                    self._printed(key, value, where, synonyms=_TOPIC_OVERRIDE + ":")
+        elif entry := _ENTRY.match(line.strip()):
+            if self._entity is None:
+                raise UsageError("a config without a line above that says whose it is", found=line.strip(), where=where)
+            self._printed(entry["key"], entry["value"], where, synonyms=entry["synonyms"])
+        else:
+            self._plain(line.strip(), where)
+
+    def result(self) -> DescribedConfigs:
+        def of(kind: str) -> dict[str, tuple[Entry, ...]]:
+            return {name: tuple(e.values()) for (k, name), e in self._entries.items() if k == kind}
+
+        return DescribedConfigs(
+            topics=of("topic"),
+            effective=of("effective"),
+            brokers={int(name): entries for name, entries in of("broker").items()},
+            all_brokers=of("cluster").get("", ()),
+            notes=tuple(dict.fromkeys(self._notes)),
+        )
+
+    def _open(self, entity: str) -> None:
+        if entity == _CLUSTER_DEFAULT:
+            self._entity = ("cluster", "")
+        else:
+            kind, _, name = entity.partition(" ")
+            name = name.strip("'\"")
+            if kind == "topic":
+                self._entity = ("topic", name)
+            elif kind == "broker" and name.isdecimal():
+                self._entity = ("broker", name)
+            else:
+                self._entity = ("other", entity)
+        self._entries.setdefault(self._entity, {})
+
+    def _printed(self, key: str, value: str, where: str, *, synonyms: str) -> None:
+        """An entry as a broker prints it. `null` is its word for "not set"."""
+        kind, name = self._entity or ("other", "")
+        if kind == "other" or value == "null":
+            return
+        if kind == "topic":
+            sources = _SYNONYM_SOURCE.findall(synonyms)
+            overridden = _TOPIC_OVERRIDE in sources
+            source = where if overridden else f"{where}, {sources[0] if sources else 'source not said'}"
+            try:
+                entry = Entry(key, parse_topic_value(key, value, where=where), source)
+            except UsageError as error:
+                if not error.problem.startswith("unknown config"):
+                    raise
+                self._notes.append(f"{self._file}: {key} is not known to Winnow; ignored")
+                return
+            self._add(entry, ("topic" if overridden else "effective", name))
+        else:
+            parsed = parse_broker_value(key, value, where=where)
+            # Nobody need know all that a broker prints of itself: plug-ins bring their own keys.
+            if parsed is not None:
+                self._add(Entry(key, parsed, where), (kind, name))
+
+    def _plain(self, line: str, where: str) -> None:
+        topic, _, pair = line.partition(" ")
+        key, equals, value = pair.strip().partition("=")
+        if not _TOPIC.match(topic) or (pair.strip() and not equals):
+            raise UsageError(
+                "a line that can't be understood",
+                expected="TOPIC KEY=VALUE, or what kafka-configs --describe prints",
+                found=repr(line),
+                where=where,
+            )
+        self._entries.setdefault(("topic", topic), {})
+        if equals:
+            key = key.strip()
+            self._add(Entry(key, parse_topic_value(key, value, where=where), where), ("topic", topic))
+
+    def _add(self, entry: Entry, entity: tuple[str, str]) -> None:
+        known = self._entries.setdefault(entity, {})
+        before = known.get(entry.key)
+        if before is not None and before.value != entry.value:
+            raise UsageError(
+                f"{' '.join(entity).strip()} has two values for {entry.key}",
+                expected=f"{before.value} as in {before.where}",
+                found=str(entry.value),
+                where=entry.where,
+            )
+        known.setdefault(entry.key, entry)

@@ -1,0 +1,205 @@
+"""What a loading broker knows of the producers of a log (S8.4), and what follows for cleaning.
+
+Snapshot entries are turned into a `ProducerState`, batches from the snapshot's offset to the log end are replayed
+over it, and those idle for `producer.id.expiration.ms` are dropped, before and after the replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
+
+_INT_MAX = 2**31 - 1
+_NO_SEQUENCE = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producer:
+    """One producer id's entry. Offsets and sequences of its last data batch in the current epoch."""
+
+    epoch: int
+    last_data_offset: int | None = None
+    """None: no data batch of the current epoch is known, as after a marker that raised the epoch."""
+    offset_delta: int = 0
+    last_sequence: int = _NO_SEQUENCE
+    timestamp: int = -1
+    """Of the last batch or marker, ms; expiry counts from here."""
+    coordinator_epoch: int = -1
+    current_txn_first_offset: int | None = None
+
+
+class SnapshotEntry(Protocol):
+    """One producer of a snapshot file (S1.9); -1 stands for none."""
+
+    @property
+    def producer_id(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def last_sequence(self) -> int: ...
+    @property
+    def last_offset(self) -> int: ...
+    @property
+    def offset_delta(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+    @property
+    def coordinator_epoch(self) -> int: ...
+    @property
+    def current_txn_first_offset(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """A decoded control batch that ends a transaction (S2.3)."""
+
+    offset: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    timestamp: int
+    aborted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedTransaction:
+    producer_id: int
+    first_offset: int
+    marker_offset: int
+    aborted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """Producer id -> entry, and the transactions whose end was seen by a replay, in the order of their markers."""
+
+    producers: Mapping[int, Producer] = field(default_factory=dict)
+    completed: tuple[CompletedTransaction, ...] = ()
+
+
+def from_entries(entries: Iterable[SnapshotEntry]) -> ProducerState:
+    """The state that a snapshot holds. An entry without a last offset is that of a marker that raised the epoch."""
+    return ProducerState(
+        {
+            e.producer_id: Producer(
+                epoch=e.epoch,
+                last_data_offset=e.last_offset if e.last_offset >= 0 else None,
+                offset_delta=e.offset_delta if e.last_offset >= 0 else 0,
+                last_sequence=e.last_sequence if e.last_offset >= 0 else _NO_SEQUENCE,
+                timestamp=e.timestamp,
+                coordinator_epoch=e.coordinator_epoch,
+                current_txn_first_offset=e.current_txn_first_offset if e.current_txn_first_offset >= 0 else None,
+            )
+            for e in entries
+        }
+    )
+
+
+def expire(state: ProducerState, now: int, expiration_ms: int) -> ProducerState:
+    """Without the producers that are idle for `expiration_ms` at `now` and have no open transaction (S8.4 step 2)."""
+    kept = {
+        pid: producer
+        for pid, producer in state.producers.items()
+        if producer.current_txn_first_offset is not None or now - producer.timestamp < expiration_ms
+    }
+    return replace(state, producers=kept)
+
+
+def replay(
+    state: ProducerState, batches: NDArray[np.void], *, markers: Mapping[int, Marker] | None = None
+) -> ProducerState:
+    """The state after `batches` (dtype BATCH, ascending; S8.4 step 4).
+
+    `markers`: base offset of a control batch -> its decoded record. An empty control batch needs none: it is what
+    is left of a marker, and changes nothing. ValueError if one with a record is missing, since then neither the
+    epochs nor the open transactions would be right. May be called chunk by chunk.
+    """
+    producers = dict(state.producers)
+    completed = list(state.completed)
+    decoded = {} if markers is None else markers
+    control = (batches["attributes"] & CONTROL) != 0
+    begin = 0
+    for at in [*np.flatnonzero(control).tolist(), len(batches)]:
+        _replay_data(producers, batches[begin:at])
+        begin = at + 1
+        if at == len(batches) or int(batches["record_count"][at]) == 0:
+            continue
+        marker = decoded.get(int(batches["base_offset"][at]))
+        if marker is None:
+            message = f"the control batch at offset {int(batches['base_offset'][at])} was not decoded"
+            raise ValueError(message)
+        _replay_marker(producers, completed, marker)
+    return ProducerState(producers, tuple(completed))
+
+
+def last_records(state: ProducerState) -> dict[int, tuple[int | None, int]]:
+    """Producer id -> (last data offset or None, epoch): what S5.4 protects."""
+    return {pid: (producer.last_data_offset, producer.epoch) for pid, producer in state.producers.items()}
+
+
+def last_stable_offset(state: ProducerState, high_watermark: int) -> int:
+    """min(high watermark, first offset of any transaction that is open, or ends at or above it) (S3.2)."""
+    opened = [p.current_txn_first_offset for p in state.producers.values() if p.current_txn_first_offset is not None]
+    undecided = [t.first_offset for t in state.completed if t.marker_offset >= high_watermark]
+    return min([high_watermark, *opened, *undecided])
+
+
+def _replay_data(producers: dict[int, Producer], batches: NDArray[np.void]) -> None:
+    """Data batches without a marker between them.
+
+    Only the last of each producer and, where none is open, the first of its transaction leave a trace.
+    """
+    batches = batches[batches["producer_id"] > NO_PRODUCER]
+    if not len(batches):
+        return
+    transactional = np.flatnonzero((batches["attributes"] & TRANSACTIONAL) != 0)
+    pids, first = np.unique(batches["producer_id"][transactional], return_index=True)
+    opened = dict(zip(pids.tolist(), batches["base_offset"][transactional[first]].tolist(), strict=True))
+    pids, from_end = np.unique(batches["producer_id"][::-1], return_index=True)
+    for pid, row in zip(pids.tolist(), (len(batches) - 1 - from_end).tolist(), strict=True):
+        before = producers.get(pid)
+        first_offset = before.current_txn_first_offset if before is not None else None
+        producers[pid] = Producer(
+            epoch=int(batches["producer_epoch"][row]),
+            last_data_offset=int(batches["last_offset"][row]),
+            offset_delta=int(batches["last_offset"][row] - batches["base_offset"][row]),
+            last_sequence=_last_sequence(batches[row]),
+            timestamp=int(batches["max_timestamp"][row]),
+            coordinator_epoch=-1 if before is None else before.coordinator_epoch,
+            current_txn_first_offset=opened.get(pid) if first_offset is None else first_offset,
+        )
+
+
+def _last_sequence(batch: np.void) -> int:
+    """Sequences go from 2^31-1 back to 0."""
+    base = int(batch["base_sequence"])
+    if base == _NO_SEQUENCE:
+        return _NO_SEQUENCE
+    return (base + int(batch["last_offset"]) - int(batch["base_offset"])) % (_INT_MAX + 1)
+
+
+def _replay_marker(producers: dict[int, Producer], completed: list[CompletedTransaction], marker: Marker) -> None:
+    before = producers.get(marker.producer_id, Producer(epoch=marker.producer_epoch))
+    if before.current_txn_first_offset is not None:
+        completed.append(
+            CompletedTransaction(
+                producer_id=marker.producer_id,
+                first_offset=before.current_txn_first_offset,
+                marker_offset=marker.offset,
+                aborted=marker.aborted,
+            )
+        )
+    if before.epoch != marker.producer_epoch:
+        before = Producer(epoch=marker.producer_epoch)  # a new epoch forgets the batches of the old one
+    producers[marker.producer_id] = replace(
+        before,
+        timestamp=marker.timestamp,
+        coordinator_epoch=marker.coordinator_epoch,
+        current_txn_first_offset=None,
+    )

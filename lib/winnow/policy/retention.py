@@ -1,0 +1,140 @@
+"""Which whole segments have outlived the log start offset, `retention.bytes` and `retention.ms` (S7.1-S7.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from winnow.logdir.state import PartitionState, Segment
+from winnow.policy.config import TopicConfig
+from winnow.policy.plan import RetentionPlan
+from winnow.policy.words import duration, number, size
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_NEVER_TIERED = INTERNAL_TOPICS | {"__remote_log_metadata", "__cluster_metadata"}
+
+_Expired = Callable[[Segment, Segment | None], bool]
+"""Of a segment and the one after it (None for the active segment)."""
+
+
+def retention_plan(state: PartitionState, config: TopicConfig, now: int) -> RetentionPlan | None:
+    """What goes, or None. Start offset, then size, then time, each on what the one before left (S7.1).
+
+    The state is taken as it is: for `compact,delete` call it again after the compaction.
+    """
+    if is_tiered(state.topic_partition.topic, config):
+        return None
+    left = _Left(state)
+    took = [f"log start offset {state.log_start_offset}: {number(n, 'segment')}" for n in [left.by_start_offset()] if n]
+    if config.cleanup_delete:
+        bytes_limit, time_limit = size(config.retention_bytes), duration(config.retention_ms)
+        took += [f"retention.bytes {bytes_limit}: {number(n, 'segment')}" for n in [left.by_size(config)] if n]
+        took += [
+            f"retention.ms: {number(n, 'segment')} older than {time_limit}" for n in [left.by_time(config, now)] if n
+        ]
+    return left.plan("; ".join(took)) if took else None
+
+
+def is_tiered(topic: str, config: TopicConfig) -> bool:
+    """Whether segments may go only after an upload of which the local disk knows nothing (S7.5)."""
+    return (
+        config.remote_storage_enable
+        and not config.remote_log_copy_disable
+        and config.remote_log_storage_system_enable is not False
+        and not config.cleanup_compact
+        and topic not in _NEVER_TIERED
+    )
+
+
+def why_kept(state: PartitionState, config: TopicConfig, now: int) -> str:
+    """In words, why `retention_plan` takes nothing."""
+    if is_tiered(state.topic_partition.topic, config):
+        return "remote.storage.enable: only uploaded segments may go, and what was uploaded is not known here"
+    if not config.cleanup_delete:
+        policy = config.cleanup_policy or "empty"
+        return f"cleanup.policy is {policy}, and no segment lies below the log start offset {state.log_start_offset}"
+    first = state.segments[0]
+    upper = state.segments[1].base_offset if len(state.segments) > 1 else state.log_end_offset
+    if len(state.segments) == 1 and first.log_bytes == 0:
+        return "the log is empty"
+    if state.high_watermark < upper:
+        return (
+            f"the high watermark is {state.high_watermark}, and segment {first.base_offset} goes on to {upper}: "
+            "nothing above it is known to be committed"
+        )
+    return "; ".join((_why_not_too_large(state, config), _why_not_too_old(first, config, now)))
+
+
+def _why_not_too_large(state: PartitionState, config: TopicConfig) -> str:
+    if config.retention_bytes < 0:
+        return "retention.bytes is unlimited"
+    return (
+        f"retention.bytes {size(config.retention_bytes)}: the log has {size(state.log_bytes)} and would fall below it "
+        f"without segment {state.segments[0].base_offset}"
+        if state.log_bytes >= config.retention_bytes
+        else f"retention.bytes {size(config.retention_bytes)}: the log has only {size(state.log_bytes)}"
+    )
+
+
+def _why_not_too_old(first: Segment, config: TopicConfig, now: int) -> str:
+    if config.retention_ms < 0:
+        return "retention.ms is unlimited"
+    age = now - first.largest_timestamp
+    if age < 0:
+        return f"retention.ms: segment {first.base_offset} ends {duration(-age)} in the future"
+    return f"retention.ms {duration(config.retention_ms)}: segment {first.base_offset} is {duration(age)} old"
+
+
+@dataclass(slots=True)
+class _Left:
+    """The segments that are left, while the rules take theirs."""
+
+    state: PartitionState
+    taken: int = 0
+
+    def by_start_offset(self) -> int:
+        start = self.state.log_start_offset
+        return self._take(lambda _, following: following is not None and following.base_offset <= start)
+
+    def by_size(self, config: TopicConfig) -> int:
+        surplus = sum(s.log_bytes for s in self.state.segments[self.taken :]) - config.retention_bytes
+        if config.retention_bytes < 0 or surplus < 0:
+            return 0
+
+        def expired(segment: Segment, _following: Segment | None) -> bool:
+            nonlocal surplus
+            if surplus - segment.log_bytes < 0:
+                return False
+            surplus -= segment.log_bytes
+            return True
+
+        return self._take(expired)
+
+    def by_time(self, config: TopicConfig, now: int) -> int:
+        if config.retention_ms < 0:
+            return 0
+        return self._take(lambda segment, _: now - segment.largest_timestamp > config.retention_ms)
+
+    def plan(self, rule: str) -> RetentionPlan:
+        left = self.state.segments[self.taken :]
+        first = left[0].base_offset if left else self.state.log_end_offset
+        return RetentionPlan(
+            deleted=self.state.segments[: self.taken],
+            roll=not left,
+            log_start_offset=max(self.state.log_start_offset, first),
+            rule=rule,
+        )
+
+    def _take(self, expired: _Expired) -> int:
+        """Kafka's `deletableSegments` (S7.2): from the oldest on, up to the first that fails."""
+        before = self.taken
+        segments = self.state.segments
+        while self.taken < len(segments):
+            segment = segments[self.taken]
+            following = segments[self.taken + 1] if self.taken + 1 < len(segments) else None
+            upper = self.state.log_end_offset if following is None else following.base_offset
+            empty_active = following is None and segment.log_bytes == 0
+            if self.state.high_watermark < upper or empty_active or not expired(segment, following):
+                break
+            self.taken += 1
+        return self.taken - before

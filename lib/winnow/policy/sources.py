@@ -1,0 +1,249 @@
+"""Where settings come from and which one wins (S9.1).
+
+Two levels, as in Kafka: what is said of a topic beats what is said of its broker.
+
+    topic level    1. --topic-set GLOB:KEY=VALUE, the last one that matches
+                   2. --topic-configs FILE, the topic's own overrides
+    broker level   3. --set KEY=VALUE
+                   4. --topic-configs FILE: what `--all` printed of the topic, this broker's section, that of all
+                   5. --server-properties FILE
+                   6. Kafka's default
+
+`--set` is of the broker level even under a topic's name of a key: it changes what topics without an override get
+and never overrules a topic's own. For that there is `--topic-set`.
+Within one source a broker's synonyms are looked up in Kafka's order: `log.retention.ms` before `.minutes` before
+`.hours`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import javaproperties
+
+from winnow.errors import UsageError
+from winnow.policy.config import TopicConfig, topic_config
+from winnow.policy.describe import DescribedConfigs, Entry, parse_topic_configs
+from winnow.policy.keys import (
+    BY_BROKER_NAME,
+    BY_TOPIC_NAME,
+    KEYS,
+    Ignored,
+    Key,
+    Value,
+    parse_broker_value,
+    parse_topic_value,
+    unknown_key,
+)
+from winnow.policy.meaningless import CLEANER_TUNING, TOPIC_KEYS
+
+__all__ = [
+    "DescribedConfigs",
+    "Entry",
+    "ServerProperties",
+    "Settings",
+    "TopicSet",
+    "Unknown",
+    "parse_server_properties",
+    "parse_set",
+    "parse_topic_configs",
+    "parse_topic_set",
+]
+
+_POLICY_KEYS = frozenset({"cleanup.policy", "log.cleanup.policy"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A topic whose cleanup policy nobody told: it is left alone, never guessed. `reason` says what to pass."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSet:
+    glob: str
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProperties:
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = ()
+
+
+def parse_set(text: str) -> Entry:
+    """`KEY=VALUE` of --set: a broker's or a topic's name of a key. UsageError for an unknown one."""
+    where = f"--set {text}"
+    key, value = _split(text, where)
+    parsed = parse_broker_value(key, value, where=where)
+    if parsed is None and (key in BY_TOPIC_NAME or key in TOPIC_KEYS):
+        parsed = parse_topic_value(key, value, where=where)
+    if parsed is None:
+        raise unknown_key(key, [*BY_TOPIC_NAME, *BY_BROKER_NAME, *CLEANER_TUNING], where=where)
+    return Entry(key, parsed, where)
+
+
+def parse_topic_set(text: str) -> TopicSet:
+    """`GLOB:KEY=VALUE` of --topic-set: a topic's name of a key. UsageError for any other."""
+    where = f"--topic-set {text}"
+    glob, colon, pair = text.partition(":")
+    if not colon or not glob or "=" in glob:
+        raise UsageError("a setting that can't be understood", expected="GLOB:KEY=VALUE", found=text, where=where)
+    key, value = _split(pair, where)
+    return TopicSet(glob, Entry(key, parse_topic_value(key, value, where=where), where))
+
+
+def parse_server_properties(text: str, *, file: str = "--server-properties") -> ServerProperties:
+    """Kafka's own file as it is. UsageError that names the line for a wrong value of a key that matters here.
+
+    As in a broker the last of several equal keys wins, and keys that it does not know are no error; a topic's
+    name of a key, which a broker would ignore, is noted.
+    """
+    entries: dict[str, Entry] = {}
+    notes: list[str] = []
+    line = 1
+    try:
+        for element in javaproperties.parse(text.lstrip("\ufeff")):
+            where = f"{file} line {line}"
+            line += len(element.source.splitlines())
+            if not isinstance(element, javaproperties.KeyValue):
+                continue
+            parsed = parse_broker_value(element.key, element.value, where=where)
+            if parsed is not None:
+                entries[element.key] = Entry(element.key, parsed, where)
+            elif element.key in BY_TOPIC_NAME:
+                notes.append(f"{where}: {element.key} is a topic config, which a broker ignores here")
+            elif element.key.startswith("log."):
+                notes.append(f"{unknown_key(element.key, list(BY_BROKER_NAME), where=where)} Ignored, as by a broker.")
+    except javaproperties.InvalidUEscapeError as error:
+        raise UsageError(
+            "a line that can't be understood",
+            found=str(error),
+            expected="a properties file",
+            where=f"{file} line {line}",
+        ) from error
+    return ServerProperties(tuple(entries.values()), tuple(notes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All that was said about settings, parsed; `resolve` gives what holds for one topic."""
+
+    sets: Sequence[Entry] = ()
+    topic_sets: Sequence[TopicSet] = ()
+    topic_configs: DescribedConfigs | None = None
+    server_properties: ServerProperties | None = None
+
+    def resolve(self, topic: str, *, node_id: int | None = None) -> TopicConfig | Unknown:
+        """The settings of `topic` on the broker `node_id` (from meta.properties; it chooses the broker section).
+
+        Known is a topic that the --topic-configs file names, even without an override, or whose policy --topic-set
+        gives, or any topic if --set gives the policy. UsageError where the values contradict each other.
+        """
+        topic_levels = list(self._topic_levels(topic))
+        named = self.topic_configs is not None and topic in {
+            *self.topic_configs.topics,
+            *self.topic_configs.effective,
+        }
+        told = any("cleanup.policy" in level for level in topic_levels) or any(e.key in _POLICY_KEYS for e in self.sets)
+        if not named and not told:
+            return Unknown(
+                f"the cleanup.policy of topic {topic} is not known, and guessing it could destroy data: name the topic "
+                "in --topic-configs FILE (what `kafka-configs --entity-type topics --describe` prints), or pass "
+                f"--topic-set '{topic}:cleanup.policy=...'"
+            )
+        broker_levels = list(self._broker_levels(topic, node_id))
+        values: dict[str, tuple[Value, str]] = {}
+        for key in KEYS:
+            found = _first(key, topic_levels, broker_levels)
+            if found is not None and not isinstance(found.value, Ignored):
+                values[key.name] = (found.value, _source(key, found))
+        return topic_config(values)
+
+    def notes(self) -> tuple[str, ...]:
+        """What is said once per run: settings that are accepted and ignored."""
+        notes = [
+            f"{entry.where}: has no meaning for files at rest; ignored"
+            for entry in (*self.sets, *(s.entry for s in self.topic_sets))
+            if isinstance(entry.value, Ignored) and entry.key not in CLEANER_TUNING
+        ]
+        tuning = sorted({entry.key for entry in self._broker_entries() if entry.key in CLEANER_TUNING})
+        if tuning:
+            notes.append(
+                f"{', '.join(tuning)}: ignored, since one partition uses all cores and no buffer is sized by hand"
+            )
+        if self.topic_configs is not None:
+            notes += self.topic_configs.notes
+        if self.server_properties is not None:
+            notes += self.server_properties.notes
+        return tuple(dict.fromkeys(notes))
+
+    def _topic_levels(self, topic: str) -> Iterator[Mapping[str, Entry]]:
+        matching = [s.entry for s in self.topic_sets if fnmatchcase(topic, s.glob)]
+        yield _by_key(matching)
+        if self.topic_configs is not None:
+            yield _by_key(self.topic_configs.topics.get(topic, ()))
+
+    def _broker_levels(self, topic: str, node_id: int | None) -> Iterator[Mapping[str, Entry]]:
+        yield _by_key(self.sets)
+        if self.topic_configs is not None:
+            yield _by_key(self.topic_configs.effective.get(topic, ()))
+            yield _by_key(self._own_broker(node_id))
+            yield _by_key(self.topic_configs.all_brokers)
+        if self.server_properties is not None:
+            yield _by_key(self.server_properties.entries)
+
+    def _own_broker(self, node_id: int | None) -> Sequence[Entry]:
+        brokers = {} if self.topic_configs is None else self.topic_configs.brokers
+        if node_id is not None:
+            return brokers.get(node_id, ())
+        if len(brokers) > 1:
+            raise UsageError(
+                "the configs of several brokers were given, and which of them owns the log directory is not known",
+                found=f"brokers {', '.join(map(str, sorted(brokers)))}",
+                where="--topic-configs",
+                hint="Keep the section of the one whose node.id is in meta.properties.",
+            )
+        return next(iter(brokers.values()), ())
+
+    def _broker_entries(self) -> Iterator[Entry]:
+        yield from self.sets
+        if self.topic_configs is not None:
+            yield from self.topic_configs.all_brokers
+            for entries in self.topic_configs.brokers.values():
+                yield from entries
+        if self.server_properties is not None:
+            yield from self.server_properties.entries
+
+
+def _first(
+    key: Key, topic_levels: Sequence[Mapping[str, Entry]], broker_levels: Sequence[Mapping[str, Entry]]
+) -> Entry | None:
+    """The entry that wins for one key. At broker level the topic's name comes first: only --set and --all have it."""
+    for level in topic_levels:
+        if not key.broker_only and key.name in level:
+            return level[key.name]
+    for level in broker_levels:
+        for name in (key.name, *(synonym.name for synonym in key.synonyms)):
+            if name in level:
+                return level[name]
+    return None
+
+
+def _source(key: Key, entry: Entry) -> str:
+    return entry.where if entry.key == key.name or entry.where.startswith("--set") else f"{entry.key}, {entry.where}"
+
+
+def _by_key(entries: Iterable[Entry]) -> dict[str, Entry]:
+    """The last of several equal keys wins."""
+    return {entry.key: entry for entry in entries}
+
+
+def _split(text: str, where: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError("a setting that can't be understood", expected="KEY=VALUE", found=text, where=where)
+    return key.strip(), value

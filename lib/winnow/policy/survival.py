@@ -1,0 +1,61 @@
+"""What becomes of a batch as a whole, before any of its records is looked at (S5.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from winnow.wire.batch import CONTROL, NO_PRODUCER
+
+DELETE = 0
+"""Goes, whatever its records."""
+DELETE_EMPTY = 1
+"""Goes if no record of it stays."""
+RETAIN_EMPTY = 2
+"""Stays, as a header alone if no record of it stays."""
+
+
+def batch_retention(
+    batches: NDArray[np.void],
+    *,
+    last_records: Mapping[int, tuple[int | None, int]],
+    end_offset: int,
+    discard: NDArray[np.bool_] | None = None,
+) -> NDArray[np.int8]:
+    """One code per batch of `batches` (dtype BATCH): DELETE, DELETE_EMPTY or RETAIN_EMPTY.
+
+    `last_records`: see `winnow.policy.producers.last_records`. `end_offset`: U' of the round. `discard`: true for
+    the batches whose records all go (`discardRecords` of S5.4: aborted data, markers past their horizon).
+    Kafka 4.4 keeps the batch that ends at the high watermark instead of the one that ends at U'. Nothing at or
+    above U' is cleaned and U' is never above the high watermark, so keeping the latter keeps both.
+    """
+    codes = np.full(len(batches), DELETE_EMPTY, dtype=np.int8)
+    if discard is not None:
+        codes[discard] = DELETE
+    protected = batches["last_offset"] + 1 == end_offset
+    if last_records:
+        protected |= _last_of_producer(batches, last_records)
+    codes[protected] = RETAIN_EMPTY
+    return codes
+
+
+def _last_of_producer(
+    batches: NDArray[np.void], last_records: Mapping[int, tuple[int | None, int]]
+) -> NDArray[np.bool_]:
+    """Batches from which a loading broker learns a producer's last sequence, or at least its epoch."""
+    pids = np.array(sorted(last_records), dtype=np.int64)
+    offsets = np.array([_or_none(last_records[pid][0]) for pid in pids.tolist()], dtype=np.int64)
+    epochs = np.array([last_records[pid][1] for pid in pids.tolist()], dtype=np.int64)
+    row = np.minimum(np.searchsorted(pids, batches["producer_id"]), len(pids) - 1)
+    known = (pids[row] == batches["producer_id"]) & (batches["producer_id"] > NO_PRODUCER)
+    control = (batches["attributes"] & CONTROL) != 0
+    by_offset = (offsets[row] >= 0) & (batches["last_offset"] == offsets[row])
+    by_marker = (offsets[row] < 0) & control & (batches["producer_epoch"] == epochs[row])
+    last: NDArray[np.bool_] = known & (by_offset | by_marker)
+    return last
+
+
+def _or_none(offset: int | None) -> int:
+    return -1 if offset is None else offset

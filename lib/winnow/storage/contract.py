@@ -1,0 +1,78 @@
+"""The one narrow seam between a log directory and the file system.
+
+Every effect of a commit, a recovery, a retention or a checkpoint goes through these few methods, so that a test can
+record each of them and stop before or after any. Paths are absolute strings; names in an `Entry` are plain names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name in a directory. Size in bytes, mtime in ns since the epoch; symbolic links are followed."""
+
+    name: str
+    is_file: bool
+    is_dir: bool
+    size: int
+    mtime_ns: int
+
+    @property
+    def mtime_ms(self) -> int:
+        """As Java's `File.lastModified` tells it."""
+        return self.mtime_ns // 1_000_000
+
+
+class Storage(Protocol):
+    """What a log directory needs of a file system. Errors are `OSError`s, as Python raises them."""
+
+    def canonical(self, path: str) -> str:
+        """The one name of a directory, however it was spelled."""
+        ...
+
+    def list_dir(self, path: str) -> tuple[Entry, ...]:
+        """All entries, ascending by name."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def read_bytes(self, path: str) -> bytes:
+        """A whole small file."""
+        ...
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """Up to `length` bytes from `start`; fewer only where the file ends."""
+        ...
+
+    def create(self, path: str, data: bytes) -> None:
+        """A new file with this content, on stable storage. FileExistsError if there is one already."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic; replaces a file at `target`."""
+        ...
+
+    def unlink(self, path: str) -> None: ...
+
+    def fsync_file(self, path: str) -> None: ...
+
+    def fsync_dir(self, path: str) -> None:
+        """After it, every creation, rename and removal made in the directory before it survives a power cut."""
+        ...
+
+    def mkdir(self, path: str) -> None: ...
+
+    def ensure_dir(self, path: str) -> None:
+        """Like `mkdir`, but content with a directory that is there."""
+        ...
+
+    def rmdir(self, path: str) -> None: ...
+
+    def copy_attributes(self, source: str, target: str) -> None:
+        """Gives `target` the owner, group and permission bits of `source` (S8.5)."""
+        ...
+
+    def set_mtime_ns(self, path: str, mtime_ns: int) -> None: ...

@@ -1,0 +1,104 @@
+"""A POSIX file system of this machine behind the storage contract."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from winnow.storage.contract import Entry
+
+
+class LocalStorage:
+    """Implements `winnow.storage.contract.Storage`; keeps no state."""
+
+    def canonical(self, path: str) -> str:
+        return os.path.realpath(path)
+
+    def list_dir(self, path: str) -> tuple[Entry, ...]:
+        entries = []
+        with os.scandir(path) as found:
+            for item in found:
+                try:
+                    status = item.stat()
+                except FileNotFoundError:  # a dangling link, or gone since it was listed: not a file to a broker either
+                    continue
+                entries.append(
+                    Entry(
+                        name=item.name,
+                        is_file=stat.S_ISREG(status.st_mode),
+                        is_dir=stat.S_ISDIR(status.st_mode),
+                        size=status.st_size,
+                        mtime_ns=status.st_mtime_ns,
+                    )
+                )
+        return tuple(sorted(entries, key=lambda entry: entry.name))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        with open(path, "rb", buffering=0) as file:
+            parts = []
+            while length > 0:
+                part = os.pread(file.fileno(), length, start)
+                if not part:
+                    break
+                parts.append(part)
+                start += len(part)
+                length -= len(part)
+        return b"".join(parts)
+
+    def create(self, path: str, data: bytes) -> None:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            view = memoryview(data)
+            while view.nbytes:
+                view = view[os.write(fd, view) :]
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def fsync_file(self, path: str) -> None:
+        _fsync(path, os.O_RDONLY)
+
+    def fsync_dir(self, path: str) -> None:
+        _fsync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+    def mkdir(self, path: str) -> None:
+        os.mkdir(path)
+
+    def ensure_dir(self, path: str) -> None:
+        # Tasks of one partition make it at the same time.
+        os.makedirs(path, exist_ok=True)
+
+    def rmdir(self, path: str) -> None:
+        os.rmdir(path)
+
+    def copy_attributes(self, source: str, target: str) -> None:
+        wanted, have = os.stat(source), os.stat(target)
+        # Who may not give files away can still write ones that already have the right owner.
+        if (wanted.st_uid, wanted.st_gid) != (have.st_uid, have.st_gid):
+            os.chown(target, wanted.st_uid, wanted.st_gid)
+        # After chown: it clears set-id bits.
+        os.chmod(target, stat.S_IMODE(wanted.st_mode))
+
+    def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
+        os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ns))
+
+
+def _fsync(path: str, flags: int) -> None:
+    fd = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

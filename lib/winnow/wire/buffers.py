@@ -1,0 +1,48 @@
+"""One view for every kind of bytes, so that a kernel is compiled once.
+
+numba gives a read-only array another type than a writable one. Bytes of a log are never written to, thus
+all that kernels read goes through `as_bytes` or `as_rows`, and all of it is read-only.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from winnow.wire.batch import BATCH
+
+Buffer: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uint8]
+"""What the room takes for bytes: contiguous, one byte per item."""
+
+Bytes: TypeAlias = NDArray[np.uint8]
+Rows: TypeAlias = NDArray[Any]
+"""Rows of dtype BATCH."""
+
+
+def as_bytes(data: Buffer) -> Bytes:
+    """A read-only, 1-D, C-contiguous uint8 view of `data`; nothing is copied.
+
+    Raises ValueError if the data is no such thing.
+    """
+    array = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+    if array.dtype != np.uint8 or array.ndim != 1 or not array.flags.c_contiguous:
+        message = f"expected contiguous bytes, found {array.dtype} with shape {array.shape}"
+        raise ValueError(message)
+    view = array.view(np.ndarray)
+    if view is array or view.flags.writeable:
+        view = array.view(np.ndarray)[:]
+        view.flags.writeable = False
+    return view
+
+
+def as_rows(batches: Rows) -> Rows:
+    """A read-only, contiguous view (or copy, where rows were picked with a stride) of BATCH rows."""
+    if batches.dtype != BATCH or batches.ndim != 1:
+        message = f"expected rows of dtype BATCH, found {batches.dtype} with shape {batches.shape}"
+        raise ValueError(message)
+    view = np.ascontiguousarray(batches)[:]
+    view.flags.writeable = False
+    return view

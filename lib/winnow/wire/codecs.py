@@ -1,0 +1,257 @@
+"""The four codecs as Java Kafka writes and reads them (S2.4).
+
+Compression is by the batch's own codec at its default level. For lz4 the default level is 9, which Kafka takes to mean
+"the fast compressor" (`Lz4BlockOutputStream`), so do we. Decompression never gives, and never allocates much, more
+than the caller's limit, whatever sizes the bytes claim.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import zlib
+from functools import lru_cache
+
+import cramjam
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import Codec
+from winnow.wire.buffers import Buffer, Bytes, as_bytes
+from winnow.wire.sink import Sink
+from winnow.wire.xxhash32 import xxhash32
+
+GZIP_LEVEL = 6
+ZSTD_LEVEL = 3
+SNAPPY_CHUNK = 32 * 1024
+LZ4_BLOCK = 64 * 1024
+
+_GZIP_WINDOW = 31  # zlib's way to say "with a gzip header"
+_SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+_SNAPPY_HEADER = _SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
+_SNAPPY_DENSEST = 32  # a copy of 64 bytes takes 3: nothing real expands further
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_HEADER = _LZ4_MAGIC + b"\x60\x40\x82"  # version 1, independent blocks; 64 KiB; header checksum
+_LZ4_STORED = 0x80000000
+_LZ4_INDEPENDENT, _LZ4_BLOCK_SUM, _LZ4_SIZE, _LZ4_SUM, _LZ4_RESERVED = 0x20, 0x10, 0x08, 0x04, 0x03
+_LZ4_SMALLEST_BLOCK_ID = 4
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_BLOCK = 128 * 1024
+_ZSTD_RAW, _ZSTD_RLE, _ZSTD_RESERVED = 0, 1, 3
+
+_LIBRARY_ERRORS = (cramjam.DecompressionError, zlib.error, zstandard.ZstdError, OSError, ValueError)
+_local = threading.local()  # zstd contexts are dear to make and not to be shared by threads
+
+
+def compress(codec: Codec, raw: Buffer) -> bytes:
+    """`raw` as the payload of a batch of that codec."""
+    data = as_bytes(raw)
+    if codec == Codec.NONE:
+        return data.tobytes()
+    if codec == Codec.GZIP:
+        return zlib.compress(data, GZIP_LEVEL, wbits=_GZIP_WINDOW)
+    if codec == Codec.SNAPPY:
+        return _compress_snappy(data)
+    if codec == Codec.LZ4:
+        return _compress_lz4(data)
+    if not hasattr(_local, "compressor"):
+        # Java writes a stream, so neither size nor checksum are in the frame.
+        _local.compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_content_size=False)
+    compressed: bytes = _local.compressor.compress(data)
+    return compressed
+
+
+def _compress_snappy(data: Bytes) -> bytes:
+    parts = [_SNAPPY_HEADER]
+    for at in range(0, len(data), SNAPPY_CHUNK):
+        block = bytes(cramjam.snappy.compress_raw(data[at : at + SNAPPY_CHUNK]))
+        parts += struct.pack(">i", len(block)), block
+    return b"".join(parts)
+
+
+def _compress_lz4(data: Bytes) -> bytes:
+    parts = [_LZ4_HEADER]
+    for at in range(0, len(data), LZ4_BLOCK):
+        chunk = data[at : at + LZ4_BLOCK]
+        block = bytes(cramjam.lz4.compress_block(chunk, store_size=False))
+        if len(block) < len(chunk):
+            parts += struct.pack("<I", len(block)), block
+        else:
+            parts += struct.pack("<I", len(chunk) | _LZ4_STORED), chunk.tobytes()
+    return b"".join((*parts, bytes(4)))
+
+
+def decompress(codec: Codec, payload: Buffer, *, limit: int, magic: int = 2) -> NDArray[np.uint8]:
+    """The raw bytes of `payload`, at most `limit` of them.
+
+    `magic`: that of the batch; v0 batches have lz4 header checksums that are wrong by custom.
+    Raises CorruptLogError if the payload is damaged, is of a kind that Kafka refuses, or holds more than `limit`.
+    """
+    sink = Sink()
+    decompress_into(sink, codec, payload, limit=limit, magic=magic)
+    return sink.data()
+
+
+def decompress_into(sink: Sink, codec: Codec, payload: Buffer, *, limit: int, magic: int = 2) -> None:
+    """As `decompress`, appended to `sink`."""
+    data = as_bytes(payload)
+    sink.begin(limit)
+    try:
+        if codec == Codec.GZIP:
+            _gzip(sink, data)
+        elif codec == Codec.SNAPPY:
+            _snappy(sink, data)
+        elif codec == Codec.LZ4:
+            _lz4(sink, data, magic)
+        elif codec == Codec.ZSTD:
+            _zstd(sink, data)
+        else:
+            sink.write(data)
+    except _LIBRARY_ERRORS as error:
+        raise CorruptLogError(
+            f"{codec.name.lower()} data can't be decompressed", found=f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _refuse(codec: Codec, expected: str, found: str) -> CorruptLogError:
+    return CorruptLogError(f"{codec.name.lower()} data can't be decompressed", expected=expected, found=found)
+
+
+def _gzip(sink: Sink, data: Bytes) -> None:
+    left: Bytes | bytes = data
+    while True:  # members, one after the other
+        member = zlib.decompressobj(wbits=_GZIP_WINDOW)
+        sink.write(member.decompress(left, sink.room + 1))
+        if not member.eof:
+            raise _refuse(Codec.GZIP, "a whole gzip member", "its end is missing")
+        left = member.unused_data
+        if not left:
+            return
+
+
+def _snappy(sink: Sink, data: Bytes) -> None:
+    if data[: len(_SNAPPY_MAGIC)].tobytes() != _SNAPPY_MAGIC:
+        _snappy_block(sink, data)
+        return
+    at = len(_SNAPPY_HEADER)
+    if len(data) < at:
+        raise _refuse(Codec.SNAPPY, f"a header of {at} bytes", f"{len(data)} bytes")
+    version, least = struct.unpack_from(">ii", data, len(_SNAPPY_MAGIC))
+    if version < 1 or least > 1:
+        raise _refuse(Codec.SNAPPY, "version 1", f"version {version}, compatible with {least}")
+    while at < len(data):
+        if data[at : at + len(_SNAPPY_MAGIC)].tobytes() == _SNAPPY_MAGIC:  # streams put together have a header each
+            at += len(_SNAPPY_HEADER)
+            continue
+        size = struct.unpack_from(">i", data, at)[0] if at + 4 <= len(data) else -1
+        at += 4
+        if not 0 <= size <= len(data) - at:
+            raise _refuse(Codec.SNAPPY, f"a chunk of at most {len(data) - at} bytes", f"a size of {size}")
+        _snappy_block(sink, data[at : at + size])
+        at += size
+
+
+def _snappy_block(sink: Sink, block: Bytes) -> None:
+    raw, shift = 0, 0
+    for byte in block[:5].tolist():
+        raw |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:  # noqa: PLR2004 - the last group of a varint
+            break
+    if raw > _SNAPPY_DENSEST * len(block):
+        raise _refuse(Codec.SNAPPY, "a size that the block can hold", f"{raw} bytes in {len(block)}")
+    got = int(cramjam.snappy.decompress_raw_into(block, sink.reserve(raw)))
+    if got != raw:
+        raise _refuse(Codec.SNAPPY, f"{raw} bytes", f"{got}")
+    sink.commit(got)
+
+
+def _lz4(sink: Sink, data: Bytes, magic: int) -> None:
+    at, block_size, block_sum, content_sum = _lz4_header(data, magic)
+    while True:
+        if at + 4 > len(data):
+            raise _refuse(Codec.LZ4, "an end mark", "the end of the data")
+        word = struct.unpack_from("<I", data, at)[0]
+        at += 4
+        if word == 0:
+            break
+        size = word & ~_LZ4_STORED
+        end = at + size
+        if size > block_size or end + block_sum > len(data):
+            raise _refuse(Codec.LZ4, f"a block of at most {min(block_size, len(data) - at)} bytes", f"{size}")
+        block = data[at:end]
+        if block_sum and xxhash32(block.tobytes()) != struct.unpack_from("<I", data, end)[0]:
+            raise _refuse(Codec.LZ4, "a block as its checksum has it", "another")
+        if word & _LZ4_STORED:
+            sink.write(block)
+        else:
+            # The room may be less than a block: then the library refuses what does not fit, and so it should.
+            room = sink.reserve(min(block_size, sink.room), at_most=True)
+            sink.commit(int(cramjam.lz4.decompress_block_into(block, room)))
+        at = end + block_sum
+    if at + content_sum != len(data):
+        raise _refuse(Codec.LZ4, "the end of the data after the end mark", f"{len(data) - at} bytes more")
+
+
+def _lz4_header(data: Bytes, magic: int) -> tuple[int, int, int, int]:
+    """Position after the header, largest block, and the sizes of the checksums of blocks and of the content."""
+    if len(data) < len(_LZ4_HEADER) or data[:4].tobytes() != _LZ4_MAGIC:
+        raise _refuse(Codec.LZ4, "a frame's magic", data[:4].tobytes().hex() or "nothing")
+    flags, size_id = int(data[4]), int(data[5])
+    after = 6 + (8 if flags & _LZ4_SIZE else 0)
+    if flags >> 6 != 1 or flags & _LZ4_RESERVED or size_id & 0x8F or size_id >> 4 < _LZ4_SMALLEST_BLOCK_ID:
+        raise _refuse(Codec.LZ4, "flags of a frame of version 1", f"{flags:#04x}, {size_id:#04x}")
+    if not flags & _LZ4_INDEPENDENT:
+        raise _refuse(Codec.LZ4, "independent blocks", "linked ones, which Kafka refuses, too")
+    if after >= len(data):
+        raise _refuse(Codec.LZ4, "a header checksum", "the end of the data")
+    if magic > 0 and _header_checksum(data[4:after].tobytes()) != data[after]:
+        raise _refuse(Codec.LZ4, "a header as its checksum has it", "another")
+    block_sum = 4 if flags & _LZ4_BLOCK_SUM else 0
+    return after + 1, 1 << (8 + 2 * (size_id >> 4)), block_sum, 4 if flags & _LZ4_SUM else 0
+
+
+@lru_cache(maxsize=64)
+def _header_checksum(descriptor: bytes) -> int:
+    return xxhash32(descriptor) >> 8 & 0xFF
+
+
+def _zstd(sink: Sink, data: Bytes) -> None:
+    if not hasattr(_local, "decompressor"):
+        _local.decompressor = zstandard.ZstdDecompressor()
+    at = 0
+    while True:
+        end, most = _zstd_frame(data, at)
+        declared = zstandard.frame_content_size(data[at:end])
+        if declared > most:
+            raise _refuse(Codec.ZSTD, f"a content size of at most {most}, as its blocks can hold", f"{declared}")
+        if declared > sink.room:
+            raise sink.overflow()
+        # One byte above the limit is enough to know that it is passed.
+        raw = _local.decompressor.decompress(data[at:end], max_output_size=max(1, min(most, sink.room + 1)))
+        sink.write(raw)
+        at = end
+        if at == len(data):
+            return
+
+
+def _zstd_frame(data: Bytes, start: int) -> tuple[int, int]:
+    """(end, most raw bytes) of the frame at `start`, from the headers of its blocks alone."""
+    if data[start : start + 4].tobytes() != _ZSTD_MAGIC:
+        raise _refuse(Codec.ZSTD, "a frame's magic", data[start : start + 4].tobytes().hex() or "nothing")
+    at = start + zstandard.frame_header_size(data[start : start + 18])
+    checksum = 4 if data[start + 4] & 0x04 else 0
+    most = 0
+    while True:
+        if at + 3 > len(data):
+            raise _refuse(Codec.ZSTD, "a block", "the end of the data")
+        header = int.from_bytes(data[at : at + 3].tobytes(), "little")
+        kind, size = header >> 1 & 3, header >> 3
+        at += 3 + (1 if kind == _ZSTD_RLE else size)
+        most += size if kind in (_ZSTD_RAW, _ZSTD_RLE) else _ZSTD_BLOCK
+        if kind == _ZSTD_RESERVED or size > _ZSTD_BLOCK or at + checksum > len(data):
+            raise _refuse(Codec.ZSTD, "a block inside the data", f"a {size}-byte block of kind {kind}")
+        if header & 1:
+            return at + checksum, most

@@ -1,0 +1,132 @@
+"""Checksums of batches: CRC-32C for v2, CRC-32 for v0 and v1 (S2.1, S2.2).
+
+CRC-32C runs on the instruction that the host's CPU has for it (8 bytes at once); without one, on eight tables. There is no
+choice to make and none that goes unnoticed: `CRC32C_BY` names what is used.
+"""
+
+from __future__ import annotations
+
+import platform
+import zlib
+from typing import Any
+
+import llvmlite.binding
+import numpy as np
+from llvmlite import ir
+from numba import config, njit
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from winnow.wire.buffers import Buffer
+from winnow.wire.memory import load_byte, load_word
+
+_POLYNOMIAL = 0x82F63B78
+
+
+def _tables() -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
+    tables = np.zeros((8, 256), np.uint32)
+    for i in range(256):
+        crc = i
+        for _ in range(8):
+            crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
+        tables[0, i] = crc
+    for k in range(1, 8):
+        tables[k] = tables[k - 1] >> np.uint32(8) ^ tables[0, tables[k - 1] & 0xFF]
+    return tables
+
+
+_TABLES = _tables()
+_BYTE_TABLE: list[int] = _TABLES[0].tolist()
+
+
+def _instruction() -> str:
+    if config.CPU_NAME or config.CPU_FEATURES:  # numba was told to compile for another CPU than this one
+        return "tables"
+    features = llvmlite.binding.get_host_cpu_features()
+    machine = platform.machine().lower()
+    if machine in ("x86_64", "amd64") and features.get("sse4.2"):
+        return "sse4.2"
+    if machine in ("aarch64", "arm64") and features.get("crc"):
+        return "aarch64"
+    return "tables"
+
+
+CRC32C_BY = _instruction()
+"""`sse4.2`, `aarch64` or `tables`."""
+
+
+def _word_step(typingctx: Any, crc: Any, word: Any) -> Any:
+    del typingctx, crc, word
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        del context, signature
+        i32, i64 = ir.IntType(32), ir.IntType(64)
+        if CRC32C_BY == "sse4.2":
+            kind = ir.FunctionType(i64, [i64, i64])
+            step = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse42.crc32.64.64")
+            return builder.call(step, args)
+        kind = ir.FunctionType(i32, [i32, i64])
+        step = cgutils.get_or_insert_function(builder.module, kind, "llvm.aarch64.crc32cx")
+        return builder.zext(builder.call(step, [builder.trunc(args[0], i32), args[1]]), i64)
+
+    return types.uint64(types.uint64, types.uint64), codegen
+
+
+_crc_word: Any = intrinsic(_word_step)
+_BY_INSTRUCTION = CRC32C_BY != "tables"
+
+
+@njit(cache=True, nogil=True)
+def crc32c_by_tables(buf, start, end):  # type: ignore[no-untyped-def]
+    """As `crc32c`, eight tables at once: for CPUs without the instruction, and its judge in the tests."""
+    crc = np.uint32(0xFFFFFFFF)
+    pos = start
+    byte = np.uint64(0xFF)
+    while pos + 8 <= end:
+        word = load_word(buf, pos) ^ np.uint64(crc)
+        crc = (
+            _TABLES[7, word & byte]
+            ^ _TABLES[6, (word >> np.uint64(8)) & byte]
+            ^ _TABLES[5, (word >> np.uint64(16)) & byte]
+            ^ _TABLES[4, (word >> np.uint64(24)) & byte]
+            ^ _TABLES[3, (word >> np.uint64(32)) & byte]
+            ^ _TABLES[2, (word >> np.uint64(40)) & byte]
+            ^ _TABLES[1, (word >> np.uint64(48)) & byte]
+            ^ _TABLES[0, word >> np.uint64(56)]
+        )
+        pos += 8
+    while pos < end:
+        crc = _TABLES[0, (crc ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+        pos += 1
+    return crc ^ np.uint32(0xFFFFFFFF)
+
+
+@njit(cache=True, nogil=True)
+def _crc32c_by_instruction(buf, start, end):  # type: ignore[no-untyped-def]
+    crc = np.uint64(0xFFFFFFFF)
+    pos = start
+    while pos + 8 <= end:
+        crc = _crc_word(crc, load_word(buf, pos))
+        pos += 8
+    short = np.uint32(crc)
+    while pos < end:
+        short = _TABLES[0, (short ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (short >> np.uint32(8))
+        pos += 1
+    return short ^ np.uint32(0xFFFFFFFF)
+
+
+crc32c: Any = _crc32c_by_instruction if _BY_INSTRUCTION else crc32c_by_tables
+"""Jitted `crc32c(buf, start, end) -> uint32` of buf[start:end]; the caller has checked 0 <= start <= end <= buf.size."""
+
+
+def crc32c_plain(data: Buffer) -> int:
+    """The twin: one byte at a time."""
+    crc = 0xFFFFFFFF
+    for byte in bytes(data):
+        crc = crc >> 8 ^ _BYTE_TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+def crc32(data: Buffer) -> int:
+    """CRC-32 (IEEE) as v0 and v1 have it."""
+    return zlib.crc32(data)

@@ -1,0 +1,244 @@
+"""From batches and a decision per record to the batches that remain, as Kafka's cleaner writes them (S5.5 to S5.7).
+
+A batch goes whole, stays byte for byte, is rewritten, or leaves an empty header behind. Which keys survive has been
+decided elsewhere (`keep`), as has what may happen to a batch without records (`Retention`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, Codec
+from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
+from winnow.wire.codecs import compress
+from winnow.wire.filter_kernels import COPY, DROP, EMPTY, GROWTH, REWRITE, assemble, decide, rewrite_compressed
+from winnow.wire.inflate import refuse_legacy
+from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.records import record_total
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from winnow.wire.inflate import RecordBlocks
+
+
+class Retention(IntEnum):
+    """What may become of a batch (S5.4)."""
+
+    DELETE = 0
+    """It goes; its records are not looked at."""
+    DELETE_EMPTY = 1
+    """It goes if no record remains."""
+    RETAIN_EMPTY = 2
+    """If no record remains its header does: the last of its producer, or of the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filtered:
+    """Whole batches, ready to be appended to a segment."""
+
+    data: Bytes
+    batches: Rows
+    """Rows of dtype BATCH, one per output batch; `position` counts in `data`."""
+    records_in: int
+    records_out: int
+    tombstones_out: int
+    """Retained records with a null value."""
+    copied: int
+    """Batches by what became of them; emptied are those of which the header remains."""
+    rewritten: int
+    emptied: int
+    dropped: int
+
+
+def filter_batches(  # noqa: PLR0913 - all of it decides
+    blocks: RecordBlocks,
+    batches: Rows,
+    keep: NDArray[np.bool_],
+    retention: NDArray[np.int8],
+    *,
+    now: int,
+    delete_retention_ms: int,
+    horizon_cause: NDArray[np.bool_] | None = None,
+) -> Filtered:
+    """Filter v2 batches whose records areas are `blocks`.
+
+    `keep`: one item per record over all batches, whether its key says that it stays; True for those of control batches.
+    Null values whose batch's delete horizon has come go in spite of it (S5.5). `retention`: values of `Retention`, one
+    per batch. `horizon_cause`: batches that get a delete horizon though no tombstone is in them, if they have none: markers
+    of transactions of which nothing is left (S5.4). `now` and `delete_retention_ms` in ms, int64.
+
+    A batch of v0 or v1 is refused with CorruptLogError, as is any that is malformed. Records of batches to be DELETEd are
+    not checked.
+    """
+    rows = as_rows(batches)
+    refuse_legacy(rows)
+    choice = _Choice(blocks, rows, keep, retention, horizon_cause)
+    verdict = _Verdict.of(len(rows))
+    areas = (blocks.raw, blocks.inflated, blocks.compressed, blocks.begin, blocks.end, rows)
+    _check(
+        decide(
+            *areas,
+            choice.keep,
+            choice.retention,
+            choice.cause,
+            np.int64(now),
+            np.int64(delete_retention_ms),
+            verdict.action,
+            verdict.retained,
+            verdict.tombstones,
+            verdict.horizon,
+            verdict.first_timestamp,
+            verdict.max_timestamp,
+        ),
+        blocks,
+        rows,
+    )
+    payloads, starts = _compressed_payloads(blocks, rows, choice.keep, now, verdict)
+    sizes = _largest_sizes(blocks, rows, verdict, np.diff(starts))
+    out = np.empty(int(sizes.sum()), np.uint8)
+    out_rows = np.zeros(int((verdict.action != DROP).sum()), BATCH)
+    *verdict_of_writing, count, size = assemble(
+        blocks.raw,
+        blocks.compressed,
+        blocks.begin,
+        blocks.end,
+        rows,
+        choice.keep,
+        np.int64(now),
+        verdict.action,
+        verdict.retained,
+        verdict.horizon,
+        verdict.first_timestamp,
+        verdict.max_timestamp,
+        payloads,
+        starts,
+        out,
+        out_rows,
+    )
+    _check(tuple(verdict_of_writing), blocks, rows)
+    return _summary(as_bytes(out[:size]), out_rows[:count], choice.total, verdict)
+
+
+class _Choice:
+    """The arguments per record and per batch, of the right shapes and kinds, read-only."""
+
+    def __init__(
+        self,
+        blocks: RecordBlocks,
+        rows: Rows,
+        keep: NDArray[np.bool_],
+        retention: NDArray[np.int8],
+        cause: NDArray[np.bool_] | None,
+    ) -> None:
+        self.total = record_total(blocks, rows)
+        self.keep = _read_only(keep, np.dtype(np.bool_), self.total)
+        self.retention = _read_only(retention, np.dtype(np.int8), len(rows))
+        self.cause = _read_only(np.zeros(len(rows), np.bool_) if cause is None else cause, np.dtype(np.bool_), len(rows))
+        if len(rows) and not 0 <= self.retention.min() <= self.retention.max() <= Retention.RETAIN_EMPTY:
+            message = "retention holds what is no Retention"
+            raise ValueError(message)
+
+
+def _read_only(array: NDArray[np.generic], dtype: np.dtype[np.generic], size: int) -> NDArray[np.generic]:
+    if array.dtype != dtype or array.shape != (size,):
+        message = f"expected {size} of {dtype}, found {array.dtype} with shape {array.shape}"
+        raise ValueError(message)
+    view = np.ascontiguousarray(array)[:]
+    view.flags.writeable = False
+    return view
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What `decide` found, one item per batch."""
+
+    action: NDArray[np.int8]
+    retained: NDArray[np.int32]
+    tombstones: NDArray[np.int32]
+    horizon: NDArray[np.int64]
+    first_timestamp: NDArray[np.int64]
+    max_timestamp: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, n: int) -> _Verdict:
+        return cls(
+            np.empty(n, np.int8),
+            np.empty(n, np.int32),
+            np.empty(n, np.int32),
+            np.empty(n, np.int64),
+            np.empty(n, np.int64),
+            np.empty(n, np.int64),
+        )
+
+
+def _check(result: tuple[int, int, int], blocks: RecordBlocks, rows: Rows) -> None:
+    fault, i, position = result
+    if fault:
+        raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
+
+
+def _largest_sizes(
+    blocks: RecordBlocks, rows: Rows, verdict: _Verdict, payload_sizes: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Upper bounds of the output's batches in bytes; what is not used of an array is never touched."""
+    rewritten = HEADER_V2_SIZE + np.where(
+        blocks.compressed, payload_sizes, blocks.end - blocks.begin + GROWTH * verdict.retained.astype(np.int64)
+    )
+    choices = [verdict.action == COPY, verdict.action == REWRITE, verdict.action == EMPTY]
+    return np.select(choices, [rows["size"], rewritten, np.full(len(rows), HEADER_V2_SIZE)], 0)
+
+
+def _compressed_payloads(
+    blocks: RecordBlocks, rows: Rows, keep: NDArray[np.generic], now: int, verdict: _Verdict
+) -> tuple[Bytes, NDArray[np.int64]]:
+    """What the codecs make of the batches that are rewritten and compressed: bytes, and n + 1 starts in them."""
+    starts = np.zeros(len(rows) + 1, np.int64)
+    chosen = (verdict.action == REWRITE) & blocks.compressed
+    if not chosen.any():
+        return as_bytes(b""), starts
+    sizes = (blocks.end - blocks.begin + GROWTH * verdict.retained.astype(np.int64))[chosen]
+    records = np.empty(int(sizes.sum()), np.uint8)
+    record_starts = np.empty(len(rows) + 1, np.int64)
+    _check(
+        rewrite_compressed(
+            blocks.inflated,
+            blocks.compressed,
+            blocks.begin,
+            blocks.end,
+            rows,
+            keep,
+            np.int64(now),
+            verdict.action,
+            verdict.horizon,
+            verdict.first_timestamp,
+            records,
+            record_starts,
+        ),
+        blocks,
+        rows,
+    )
+    payloads = []
+    for i in np.flatnonzero(chosen).tolist():
+        codec = Codec(int(rows[i]["attributes"]) & CODEC_MASK)
+        payloads.append(compress(codec, records[record_starts[i] : record_starts[i + 1]]))
+        starts[i + 1] = len(payloads[-1])
+    return as_bytes(b"".join(payloads)), np.cumsum(starts)
+
+
+def _summary(data: Bytes, out_rows: Rows, total: int, verdict: _Verdict) -> Filtered:
+    return Filtered(
+        data=data,
+        batches=out_rows,
+        records_in=total,
+        records_out=int(verdict.retained.sum()),
+        tombstones_out=int(verdict.tombstones.sum()),
+        copied=int((verdict.action == COPY).sum()),
+        rewritten=int((verdict.action == REWRITE).sum()),
+        emptied=int((verdict.action == EMPTY).sum()),
+        dropped=int((verdict.action == DROP).sum()),
+    )

@@ -1,0 +1,85 @@
+"""Unaligned loads, stores and copies for kernels, one machine instruction each.
+
+None of them checks a bound: the caller has done so. Integers are int64 or uint64 everywhere, since numba turns
+a mix of the two into a float.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+_LITTLE = sys.byteorder == "little"
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, bits: int) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [pos]), ir.IntType(bits).as_pointer())
+
+
+def _swapped(builder: Any, word: Any, bits: int, *, big_endian: bool) -> Any:
+    return builder.bswap(word) if bits > 8 and big_endian == _LITTLE else word  # noqa: PLR2004 - a byte has no order
+
+
+def _load(bits: int, *, big_endian: bool) -> Callable[..., Any]:
+    def load(typingctx: Any, buf: Any, pos: Any) -> Any:
+        del typingctx, pos
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = _pointer(context, builder, signature.args[0], args[0], args[1], bits)
+            word = _swapped(builder, builder.load(pointer, align=1), bits, big_endian=big_endian)
+            return word if bits == 64 else builder.zext(word, ir.IntType(64))  # noqa: PLR2004 - already that wide
+
+        return (types.uint64 if bits == 64 else types.int64)(buf, types.int64), codegen  # noqa: PLR2004
+
+    return load
+
+
+def _store(bits: int) -> Callable[..., Any]:
+    def store(typingctx: Any, buf: Any, pos: Any, value: Any) -> Any:
+        del typingctx, pos, value
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = _pointer(context, builder, signature.args[0], args[0], args[1], bits)
+            word = args[2] if bits == 64 else builder.trunc(args[2], ir.IntType(bits))  # noqa: PLR2004
+            builder.store(_swapped(builder, word, bits, big_endian=True), pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(buf, types.int64, types.int64), codegen
+
+    return store
+
+
+def _copy(typingctx: Any, out: Any, at: Any, buf: Any, pos: Any, size: Any) -> Any:
+    del typingctx, at, pos, size
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        into = _pointer(context, builder, signature.args[0], args[0], args[1], 8)
+        source = _pointer(context, builder, signature.args[2], args[2], args[3], 8)
+        cgutils.raw_memcpy(builder, into, source, args[4], ir.Constant(ir.IntType(64), 1))
+        return context.get_dummy_value()
+
+    return types.void(out, types.int64, buf, types.int64, types.int64), codegen
+
+
+load_byte: Any = intrinsic(_load(8, big_endian=False))
+"""load_byte(buf, pos) -> int64 in 0..255."""
+load_word: Any = intrinsic(_load(64, big_endian=False))
+"""load_word(buf, pos) -> uint64, little-endian."""
+load_be16: Any = intrinsic(_load(16, big_endian=True))
+load_be32: Any = intrinsic(_load(32, big_endian=True))
+"""load_be32(buf, pos) -> int64 in 0..2^32-1."""
+load_be64: Any = intrinsic(_load(64, big_endian=True))
+"""load_be64(buf, pos) -> uint64."""
+store_byte: Any = intrinsic(_store(8))
+"""store_byte(out, at, value): the low byte of an int64."""
+store_be16: Any = intrinsic(_store(16))
+store_be32: Any = intrinsic(_store(32))
+store_be64: Any = intrinsic(_store(64))
+copy_bytes: Any = intrinsic(_copy)
+"""copy_bytes(out, at, buf, pos, size): `memcpy`; the two do not overlap."""

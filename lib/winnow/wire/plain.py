@@ -1,0 +1,202 @@
+"""Batches of v2 read and written the slow and obvious way: what kernels are judged by, and what tests make logs with.
+
+Every rule here is one of S2.2; every length is checked before use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import (
+    ATTRIBUTES_AT,
+    BATCH,
+    CONTROL,
+    CRC_AT,
+    DELETE_HORIZON,
+    FRAME_SIZE,
+    HEADER_V2,
+    HEADER_V2_SIZE,
+    LOG_APPEND_TIME,
+    MAX_MAGIC,
+    NO_PRODUCER,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    Codec,
+)
+from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes
+from winnow.wire.codecs import compress
+from winnow.wire.crc import crc32c_plain
+from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES, inflate
+from winnow.wire.varint import read_varint, read_varlong, write_varint
+from winnow.wire.walk import WalkStatus, describe, read_header, walk_batches_plain
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record with absolute offset and timestamp (ms). Key, value and a header's value may be None (null)."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...] = ()
+
+
+def decode_batch(buf: Buffer, position: int, *, limit: int = MAX_DECOMPRESSED_BYTES) -> tuple[Rows, list[Record]]:
+    """The batch at `position`: its header (one BATCH row, shape ()) and its records.
+
+    Raises CorruptLogError if there is no sound v2 batch, its CRC included.
+    """
+    data = as_bytes(buf)
+    rows = np.zeros(1, BATCH)
+    count, _, status = walk_batches_plain(data, position, 0, rows)
+    if count == 0:
+        if status is WalkStatus.END:
+            status = WalkStatus.TORN
+        raise describe(status, data, position, least_offset=0, file_name="buffer")
+    row = rows[0]
+    if row["magic"] == MAX_MAGIC:
+        crc = crc32c_plain(data[position + ATTRIBUTES_AT : position + int(row["size"])])
+        if crc != row["crc"]:
+            raise CorruptLogError("wrong CRC", expected=str(row["crc"]), found=str(crc), where=f"at byte {position}")
+    return read_header(data, position), read_records(inflate(data, rows, limit=limit).area(0), row)
+
+
+def read_records(area: Bytes, row: np.void) -> list[Record]:
+    """The records of `area`, the decompressed records of the batch with header `row`.
+
+    Raises CorruptLogError unless they are exactly those that the header promises.
+    """
+    records: list[Record] = []
+    pos, least, last = 0, 0, int(row["last_offset"]) - int(row["base_offset"])
+    for _ in range(int(row["record_count"])):
+        size, start = read_varint(area, pos)
+        if not 1 <= size <= len(area) - start:
+            raise _wrong("a record length that lies inside the batch", size)
+        record, delta = _read_record(area[start : start + size], row)
+        if not least <= delta <= last:
+            raise _wrong(f"an offset delta from {least} to {last}", delta)
+        records.append(record)
+        pos, least = start + size, delta + 1
+    if pos != len(area):
+        raise _wrong("the end after the last record", len(area) - pos)
+    return records
+
+
+def _read_record(body: Bytes, row: np.void) -> tuple[Record, int]:
+    timestamp_delta, pos = read_varlong(body, 1)
+    offset_delta, pos = read_varint(body, pos)
+    key, pos = _read_bytes(body, pos)
+    value, pos = _read_bytes(body, pos)
+    count, pos = read_varint(body, pos)
+    if not 0 <= count <= len(body) - pos:
+        raise _wrong("a header count that the record has room for", count)
+    headers = []
+    for _ in range(count):
+        name, pos = _read_bytes(body, pos)
+        if name is None:
+            raise _wrong("a header key", -1)
+        content, pos = _read_bytes(body, pos)
+        headers.append((name, content))
+    if pos != len(body):
+        raise _wrong("the end of the record after its headers", len(body) - pos)
+    timestamp = int(row["max_timestamp"])
+    if not int(row["attributes"]) & LOG_APPEND_TIME:
+        timestamp = _wrapped(int(row["base_timestamp"]) + timestamp_delta)
+    return Record(int(row["base_offset"]) + offset_delta, timestamp, key, value, tuple(headers)), offset_delta
+
+
+def _read_bytes(body: Bytes, pos: int) -> tuple[bytes | None, int]:
+    size, pos = read_varint(body, pos)
+    if not -1 <= size <= len(body) - pos:
+        raise _wrong("a length of -1 or more inside the record", size)
+    return (None, pos) if size < 0 else (body[pos : pos + size].tobytes(), pos + size)
+
+
+def _wrong(expected: str, found: int) -> CorruptLogError:
+    return CorruptLogError("records can't be read", expected=expected, found=str(found))
+
+
+def _wrapped(value: int) -> int:
+    return (value + 2**63) % 2**64 - 2**63  # as Java's long does
+
+
+def encode_batch(  # noqa: PLR0913 - the fields of a header
+    records: list[Record],
+    *,
+    base_offset: int | None = None,
+    last_offset: int | None = None,
+    leader_epoch: int = -1,
+    codec: Codec = Codec.NONE,
+    log_append_time: int | None = None,
+    transactional: bool = False,
+    control: bool = False,
+    delete_horizon: int | None = None,
+    max_timestamp: int | None = None,
+    producer_id: int = NO_PRODUCER,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    crc: int | None = None,
+) -> bytes:
+    """A v2 batch as Java writes it (S5.7).
+
+    Not given: the base offset is that of the first record, the last offset that of the last one, the largest timestamp
+    that of the records (`log_append_time` goes before both, `delete_horizon` takes the place of the base timestamp), and
+    the CRC is the right one. Without records: codec none, base timestamp -1 (S5.6), offsets must be given.
+    """
+    base = records[0].offset if base_offset is None else base_offset
+    last = records[-1].offset if last_offset is None else last_offset
+    stamps = [r.timestamp if log_append_time is None else log_append_time for r in records]
+    base_timestamp = stamps[0] if stamps else NO_TIMESTAMP
+    if delete_horizon is not None:
+        base_timestamp = delete_horizon
+    largest = max([NO_TIMESTAMP, *stamps]) if log_append_time is None else log_append_time
+    area = bytearray()
+    for record, timestamp in zip(records, stamps, strict=True):
+        _write_record(area, record, record.offset - base, timestamp - base_timestamp)
+    payload = compress(codec, bytes(area)) if records else b""
+    attributes = int(codec if records else Codec.NONE)
+    attributes |= LOG_APPEND_TIME if log_append_time is not None else 0
+    attributes |= TRANSACTIONAL if transactional else 0
+    attributes |= CONTROL if control else 0
+    attributes |= DELETE_HORIZON if delete_horizon is not None else 0
+    header = HEADER_V2.pack(
+        base,
+        HEADER_V2_SIZE + len(payload) - FRAME_SIZE,
+        leader_epoch,
+        MAX_MAGIC,
+        0,
+        attributes,
+        last - base,
+        base_timestamp,
+        largest if max_timestamp is None else max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    )
+    body = header[ATTRIBUTES_AT:] + payload
+    sealed = crc32c_plain(body) if crc is None else crc
+    return header[:CRC_AT] + sealed.to_bytes(4, "big") + body
+
+
+def _write_record(out: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
+    body = bytearray(1)  # attributes, unused
+    write_varint(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    _write_bytes(body, record.key)
+    _write_bytes(body, record.value)
+    write_varint(body, len(record.headers))
+    for name, content in record.headers:
+        _write_bytes(body, name)
+        _write_bytes(body, content)
+    write_varint(out, len(body))
+    out += body
+
+
+def _write_bytes(out: bytearray, data: bytes | None) -> None:
+    write_varint(out, -1 if data is None else len(data))
+    out += data or b""

@@ -1,0 +1,74 @@
+"""Where decompressed bytes go: one array for all batches of a buffer, so that none is allocated per batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.wire.buffers import Buffer, Bytes, as_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Sink:
+    """An array that grows, filled piece by piece, with a limit per batch (`begin`)."""
+
+    def __init__(self, capacity: int = 1 << 16) -> None:
+        self._array = np.empty(capacity, np.uint8)
+        self._used = 0
+        self._limit = 0
+        self._end = 0
+
+    @property
+    def used(self) -> int:
+        """Bytes filled in so far."""
+        return self._used
+
+    @property
+    def room(self) -> int:
+        """Bytes left up to the limit."""
+        return self._end - self._used
+
+    def begin(self, limit: int) -> None:
+        """The next batch: it may hold `limit` bytes from here on."""
+        self._limit = limit
+        self._end = self._used + limit
+
+    def reserve(self, size: int, *, at_most: bool = False) -> NDArray[np.uint8]:
+        """Room for `size` bytes to be written to; `commit` says how many were.
+
+        Raises CorruptLogError beyond the limit; with `at_most`, the size is only an upper bound and one of 0 is, too.
+        """
+        if size > self.room or (at_most and size <= 0):
+            raise self.overflow()
+        if self._used + size > len(self._array):
+            grown = np.empty(max(2 * len(self._array), self._used + size), np.uint8)
+            grown[: self._used] = self._array[: self._used]
+            self._array = grown
+        return self._array[self._used : self._used + size]
+
+    def commit(self, size: int) -> None:
+        """`size` bytes of what was reserved are filled in."""
+        self._used += size
+
+    def write(self, data: Buffer) -> None:
+        """Append `data`. Raises CorruptLogError beyond the limit."""
+        piece = as_bytes(data)
+        self.reserve(len(piece))[:] = piece
+        self.commit(len(piece))
+
+    def overflow(self) -> CorruptLogError:
+        """The error for a batch that holds more than the limit."""
+        return CorruptLogError(
+            "compressed batch is too large",
+            expected=f"at most {self._limit} bytes when decompressed",
+            found="more",
+            hint="`max.decompressed.message.bytes` is the limit a broker sets.",
+        )
+
+    def data(self) -> Bytes:
+        """All that was written, read-only."""
+        return as_bytes(self._array[: self._used])

@@ -1,0 +1,294 @@
+"""From batch to batch through a log, headers only (S2), and the checksums of what was met.
+
+A walk never goes beyond the bytes it is given and never fails: it stops and says why. `describe` turns that into
+an error for those to whom it is one; a torn tail, say, is none in an active segment (S2).
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+
+import numpy as np
+from numba import njit
+
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import (
+    ATTRIBUTES_AT,
+    BASE_SEQUENCE_AT,
+    BASE_TIMESTAMP_AT,
+    BATCH,
+    CRC_AT,
+    FRAME,
+    FRAME_SIZE,
+    HEADER_V2,
+    HEADER_V2_SIZE,
+    LAST_OFFSET_DELTA_AT,
+    MAGIC_AT,
+    MAX_MAGIC,
+    MAX_OFFSET_SPAN,
+    MAX_TIMESTAMP_AT,
+    NO_PRODUCER,
+    NO_TIMESTAMP,
+    PRODUCER_EPOCH_AT,
+    PRODUCER_ID_AT,
+    RECORD_COUNT_AT,
+    RECORD_OVERHEAD_V0,
+    RECORD_OVERHEAD_V1,
+)
+from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
+from winnow.wire.crc import crc32, crc32c
+from winnow.wire.memory import load_be16, load_be32, load_be64, load_byte
+
+
+class WalkStatus(IntEnum):
+    """Why a walk stopped."""
+
+    FULL = 0
+    """No row left in `out`; go on at the next position."""
+    END = 1
+    """Exactly at the end of the bytes."""
+    TORN = 2
+    """Fewer bytes left than the entry says it has, or too few to say so."""
+    BAD_SIZE = 3
+    BAD_MAGIC = 4
+    BAD_COUNT = 5
+    """A negative record count or last offset delta."""
+    OUT_OF_ORDER = 6
+    """Offsets do not ascend, or are not offsets at all."""
+
+
+FRAME_TO_MAGIC = MAGIC_AT + 1
+MAX_BASE_OFFSET = 2**63 - 2 - MAX_OFFSET_SPAN
+"""Largest base offset whose last offset still has a next one in 63 bits."""
+
+_FULL, _END, _TORN = int(WalkStatus.FULL), int(WalkStatus.END), int(WalkStatus.TORN)
+_BAD_SIZE, _BAD_MAGIC = int(WalkStatus.BAD_SIZE), int(WalkStatus.BAD_MAGIC)
+_BAD_COUNT, _OUT_OF_ORDER = int(WalkStatus.BAD_COUNT), int(WalkStatus.OUT_OF_ORDER)
+_V0_CRC_AT = FRAME_SIZE
+_V0_ATTRIBUTES_AT = MAGIC_AT + 1
+_V1_TIMESTAMP_AT = MAGIC_AT + 2
+_SIZE_V0 = FRAME_SIZE + RECORD_OVERHEAD_V0
+_SIZE_V1 = FRAME_SIZE + RECORD_OVERHEAD_V1
+
+
+def walk_batches(buf: Buffer, start: int, least_offset: int, out: Rows) -> tuple[int, int, WalkStatus]:
+    """Fill `out` (BATCH rows) from byte `start` on: (rows filled, position of the next entry, why it stopped).
+
+    `least_offset`: the first batch's base offset (v0, v1: offset) must not be below it, as that of each later batch
+    must not be below the next offset of the one before. Where the status is neither FULL nor END, the position is
+    that of the entry which is wrong.
+    """
+    count, position, status = _walk(as_bytes(buf), start, least_offset, out)
+    return count, position, WalkStatus(status)
+
+
+@njit(cache=True, nogil=True)
+def _signed32(value):  # type: ignore[no-untyped-def]
+    return value - ((value & 0x80000000) << 1)
+
+
+@njit(cache=True, nogil=True)
+def _signed16(value):  # type: ignore[no-untyped-def]
+    return value - ((value & 0x8000) << 1)
+
+
+@njit(cache=True, nogil=True)
+def _walk(buf, start, least_offset, out):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR0912, PLR0915
+    end = buf.size
+    pos = start
+    least = least_offset
+    count = 0
+    if start < 0:
+        return count, pos, _TORN
+    while count < out.size:
+        left = end - pos
+        if left <= 0:
+            return count, pos, _END if left == 0 else _TORN
+        if left <= FRAME_TO_MAGIC:
+            return count, pos, _TORN
+        offset = np.int64(load_be64(buf, pos))
+        length = _signed32(load_be32(buf, pos + 8))
+        if length < RECORD_OVERHEAD_V0:
+            return count, pos, _BAD_SIZE
+        size = FRAME_SIZE + length
+        if size > left:
+            return count, pos, _TORN
+        magic = load_byte(buf, pos + MAGIC_AT)
+        if magic > MAX_MAGIC:
+            return count, pos, _BAD_MAGIC
+        row = out[count]
+        if magic == MAX_MAGIC:
+            if size < HEADER_V2_SIZE:
+                return count, pos, _BAD_SIZE
+            delta = _signed32(load_be32(buf, pos + LAST_OFFSET_DELTA_AT))
+            records = _signed32(load_be32(buf, pos + RECORD_COUNT_AT))
+            if delta < 0 or records < 0:
+                return count, pos, _BAD_COUNT
+            if offset < least or offset < 0 or offset > MAX_BASE_OFFSET:
+                return count, pos, _OUT_OF_ORDER
+            row.last_offset = offset + delta
+            row.base_timestamp = np.int64(load_be64(buf, pos + BASE_TIMESTAMP_AT))
+            row.max_timestamp = np.int64(load_be64(buf, pos + MAX_TIMESTAMP_AT))
+            row.producer_id = np.int64(load_be64(buf, pos + PRODUCER_ID_AT))
+            row.leader_epoch = _signed32(load_be32(buf, pos + FRAME_SIZE))
+            row.base_sequence = _signed32(load_be32(buf, pos + BASE_SEQUENCE_AT))
+            row.record_count = records
+            row.crc = load_be32(buf, pos + CRC_AT)
+            row.attributes = _signed16(load_be16(buf, pos + ATTRIBUTES_AT))
+            row.producer_epoch = _signed16(load_be16(buf, pos + PRODUCER_EPOCH_AT))
+        else:
+            if magic == 1 and size < _SIZE_V1:
+                return count, pos, _BAD_SIZE
+            if offset < least or offset < 0 or offset > MAX_BASE_OFFSET:
+                return count, pos, _OUT_OF_ORDER
+            timestamp = np.int64(NO_TIMESTAMP)
+            if magic == 1:
+                timestamp = np.int64(load_be64(buf, pos + _V1_TIMESTAMP_AT))
+            row.last_offset = offset
+            row.base_timestamp = timestamp
+            row.max_timestamp = timestamp
+            row.producer_id = NO_PRODUCER
+            row.leader_epoch = -1
+            row.base_sequence = -1
+            row.record_count = -1
+            row.crc = load_be32(buf, pos + _V0_CRC_AT)
+            row.attributes = load_byte(buf, pos + _V0_ATTRIBUTES_AT)
+            row.producer_epoch = -1
+        row.position = pos
+        row.size = size
+        row.base_offset = offset
+        row.magic = magic
+        least = row.last_offset + 1
+        count += 1
+        pos += size
+    return count, pos, _FULL
+
+
+def walk_batches_plain(buf: Buffer, start: int, least_offset: int, out: Rows) -> tuple[int, int, WalkStatus]:
+    """The twin of `walk_batches`."""
+    data, pos, least = as_bytes(buf), start, least_offset
+    for count in range(len(out)):
+        status = _fault(data, pos, least)
+        if status is not None:
+            return count, pos, status
+        out[count] = read_header(data, pos)
+        least = int(out[count]["last_offset"]) + 1
+        pos += int(out[count]["size"])
+    return len(out), pos, WalkStatus.FULL
+
+
+def _fault(data: Bytes, pos: int, least: int) -> WalkStatus | None:  # noqa: PLR0911 - one return per reason
+    left = len(data) - pos
+    if left == 0:
+        return WalkStatus.END
+    if pos < 0 or left <= FRAME_TO_MAGIC:
+        return WalkStatus.TORN
+    offset, length = FRAME.unpack_from(data, pos)
+    if length < RECORD_OVERHEAD_V0:
+        return WalkStatus.BAD_SIZE
+    if FRAME_SIZE + length > left:
+        return WalkStatus.TORN
+    magic = data[pos + MAGIC_AT]
+    if magic > MAX_MAGIC:
+        return WalkStatus.BAD_MAGIC
+    if FRAME_SIZE + length < (_SIZE_V0, _SIZE_V1, HEADER_V2_SIZE)[magic]:
+        return WalkStatus.BAD_SIZE
+    if magic == MAX_MAGIC:
+        delta, count = struct.unpack_from(">i", data, pos + LAST_OFFSET_DELTA_AT)[0], struct.unpack_from(
+            ">i", data, pos + RECORD_COUNT_AT
+        )[0]
+        if delta < 0 or count < 0:
+            return WalkStatus.BAD_COUNT
+    if not max(least, 0) <= offset <= MAX_BASE_OFFSET:
+        return WalkStatus.OUT_OF_ORDER
+    return None
+
+
+def read_header(data: Bytes, pos: int) -> Rows:
+    """The header at `pos` as one BATCH row (shape ()); the caller knows that it is there and sound."""
+    row = np.zeros((), BATCH)
+    offset, length = FRAME.unpack_from(data, pos)
+    row["position"], row["size"], row["magic"] = pos, FRAME_SIZE + length, data[pos + MAGIC_AT]
+    row["base_offset"] = row["last_offset"] = offset
+    if data[pos + MAGIC_AT] == MAX_MAGIC:
+        (_, _, epoch, _, crc, attributes, delta, base, largest, pid, pid_epoch, sequence, count) = (
+            HEADER_V2.unpack_from(data, pos)
+        )
+        row["leader_epoch"], row["crc"], row["attributes"] = epoch, crc, attributes
+        row["last_offset"] = offset + delta
+        row["base_timestamp"], row["max_timestamp"] = base, largest
+        row["producer_id"], row["producer_epoch"], row["base_sequence"] = pid, pid_epoch, sequence
+        row["record_count"] = count
+        return row
+    row["crc"] = struct.unpack_from(">I", data, pos + _V0_CRC_AT)[0]
+    row["attributes"] = data[pos + _V0_ATTRIBUTES_AT]
+    timestamp = struct.unpack_from(">q", data, pos + _V1_TIMESTAMP_AT)[0] if row["magic"] == 1 else NO_TIMESTAMP
+    row["base_timestamp"] = row["max_timestamp"] = timestamp
+    for name in ("producer_id", "leader_epoch", "base_sequence", "record_count", "producer_epoch"):
+        row[name] = -1
+    return row
+
+
+def describe(status: WalkStatus, buf: Buffer, position: int, *, least_offset: int, file_name: str) -> CorruptLogError:
+    """The error that a walk's status is, for statuses other than FULL and END.
+
+    `position`: where the walk stopped, as it returned it. `least_offset`: what the entry's offset had to reach, i.e.
+    the last offset of the last row + 1, or what the walk was called with. `file_name` is only said.
+    """
+    data = as_bytes(buf)
+    left = len(data) - position
+    expected, found = {
+        WalkStatus.TORN: ("a whole batch", f"{left} bytes up to the end"),
+        WalkStatus.BAD_SIZE: ("a size that holds the header", _field(data, position + 8, 4, "size")),
+        WalkStatus.BAD_MAGIC: (f"magic 0 to {MAX_MAGIC}", _field(data, position + MAGIC_AT, 1, "magic")),
+        WalkStatus.BAD_COUNT: (
+            "a record count and a last offset delta of 0 or more",
+            f"{_field(data, position + RECORD_COUNT_AT, 4, 'count')} and "
+            f"{_field(data, position + LAST_OFFSET_DELTA_AT, 4, 'delta')}",
+        ),
+        WalkStatus.OUT_OF_ORDER: (
+            f"an offset of {least_offset} or more, with room for its records",
+            _field(data, position, 8, "offset"),
+        ),
+    }[status]
+    if status is WalkStatus.TORN and left >= FRAME_SIZE:
+        expected += f" of {FRAME_SIZE + FRAME.unpack_from(data, position)[1]} bytes"
+    return CorruptLogError(
+        "batch can't be read",
+        expected=expected,
+        found=found,
+        where=f"{file_name} at byte {position}",
+        hint="The partition is left alone; kafka-dump-log.sh shows what a broker makes of it.",
+    )
+
+
+def _field(data: Bytes, at: int, size: int, name: str) -> str:
+    return f"{name} {int.from_bytes(bytes(data[at : at + size]), 'big', signed=True)}"
+
+
+def first_bad_crc(buf: Buffer, batches: Rows) -> int:
+    """Index of the first of `batches` (all inside `buf`) whose stored CRC is not that of its bytes, else -1 (S5.3)."""
+    data, rows = as_bytes(buf), as_rows(batches)
+    bad = int(_first_bad_crc32c(data, rows))
+    legacy = np.flatnonzero(rows["magic"] < MAX_MAGIC)
+    for i in legacy if bad < 0 else legacy[legacy < bad]:
+        row = rows[i]
+        start, end = int(row["position"]), int(row["position"] + row["size"])
+        if not 0 <= start <= end <= len(data) or crc32(data[start + MAGIC_AT : end]) != row["crc"]:
+            return int(i)
+    return bad
+
+
+@njit(cache=True, nogil=True)
+def _first_bad_crc32c(buf, batches):  # type: ignore[no-untyped-def]
+    for i in range(batches.size):
+        row = batches[i]
+        start, size = row.position, row.size
+        if row.magic != MAX_MAGIC:
+            continue
+        if start < 0 or size < HEADER_V2_SIZE or size > buf.size or start > buf.size - size:
+            return i
+        if np.int64(crc32c(buf, start + ATTRIBUTES_AT, start + size)) != np.int64(row.crc):
+            return i
+    return -1

@@ -1,0 +1,32 @@
+"""Compile every kernel once, so that no task has to: to be called at set-up, where numba's cache is to be filled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from winnow.wire.batch import BATCH, Codec
+from winnow.wire.buffers import as_bytes
+from winnow.wire.filtering import Retention, filter_batches
+from winnow.wire.inflate import inflate
+from winnow.wire.plain import Record, encode_batch
+from winnow.wire.records import scan_records
+from winnow.wire.walk import first_bad_crc, walk_batches
+
+
+def warm_up() -> None:
+    """Run the whole room on two tiny batches, one of them compressed, one record of each to be dropped.
+
+    Goes through the public functions: what they compile here is what they use later, read-only arrays included.
+    """
+    records = [Record(0, 0, b"key", b"value"), Record(1, 0, b"key", None)]
+    plain = encode_batch(records)
+    later = [Record(r.offset + 2, r.timestamp, r.key, r.value) for r in records]
+    buf = as_bytes(plain + encode_batch(later, codec=Codec.LZ4))
+    rows = np.zeros(4, BATCH)
+    count, _, _ = walk_batches(buf, 0, 0, rows)
+    batches = rows[:count]
+    first_bad_crc(buf, batches)
+    blocks = inflate(buf, batches)
+    columns = scan_records(blocks, batches, (1, 2))
+    retention = np.full(count, Retention.DELETE_EMPTY, np.int8)
+    filter_batches(blocks, batches, columns.null_value, retention, now=1, delete_retention_ms=1)

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# All tests: `./run-tests.sh`; arguments go to pytest: `./run-tests.sh tests/unit -x`.
+# Sets up like spark-submit.sh, plus what requirements-dev.txt says. Kafka's jars are fetched by the tests that need them.
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+# shellcheck source=lib/set-up.sh
+source "$root/lib/set-up.sh"
+
+set_up requirements.txt requirements-dev.txt
+export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}
+cd "$root"
+exec "$python_in_venv" -m pytest "$@"

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Winnow's one command: `./spark-submit.sh VERB ...` is spark-submit on jobs/winnow_job.py with conf/'s defaults.
+#
+# Needs Python 3.11 or newer (with venv) and Java 17 or newer; sets up everything else at its first start.
+# Spark's own options (--master, --conf, --driver-memory, ...) may stand anywhere before a `--` and go to spark-submit,
+# everything else goes to the verb. WINNOW_DRY=1 prints the command that would run, one argument a line, and stops.
+set -euo pipefail
+
+self=${BASH_SOURCE[0]}
+if [[ -L $self ]]; then self=$(readlink -f "$self"); fi
+root=$(cd -- "$(dirname -- "$self")" && pwd -P)
+# shellcheck source=lib/set-up.sh
+source "$root/lib/set-up.sh"
+
+# --- Whose option is it? ---------------------------------------------------------------------------------------------
+
+spark_options=' --master --deploy-mode --name --conf --properties-file --jars --packages --exclude-packages --repositories
+ --py-files --files --archives --driver-memory --driver-cores --driver-java-options --driver-library-path
+ --driver-class-path --executor-memory --executor-cores --total-executor-cores --num-executors --queue --proxy-user
+ --principal --keytab '
+spark_options=${spark_options//$'\n'/ }
+
+spark=()
+job=()
+verb=
+without_spark=
+master=
+deploy_mode=client
+properties=$root/conf/spark-defaults.conf
+while (($#)); do
+    option=${1%%=*}
+    if [[ $1 == -- ]]; then
+        job+=("$@")
+        break
+    elif [[ $1 == --* && $spark_options == *" $option "* ]]; then
+        if [[ $1 == *=* ]]; then
+            value=${1#*=}
+        elif (($# > 1)); then
+            value=$2
+            shift
+        else
+            say "$1 needs a value"
+            exit 2
+        fi
+        case $option in
+            --properties-file) properties=$value ;;
+            --master) master=$value ;;
+            --deploy-mode) deploy_mode=$value ;;
+        esac
+        if [[ $option == --conf && $value == spark.master=* ]]; then master=${value#*=}; fi
+        if [[ $option != --properties-file ]]; then spark+=("$option" "$value"); fi
+    else
+        case $1 in
+            --help | --version) without_spark=yes ;;
+            -*) ;;
+            *) if [[ -z $verb ]]; then verb=$1; fi ;;
+        esac
+        job+=("$1")
+    fi
+    shift
+done
+
+case $verb in
+    plan | clean | demo) ;;
+    *) without_spark=yes ;; # nothing, or nothing that we know: the command line says so itself, at once
+esac
+
+if [[ -z $master && -r $properties ]]; then
+    while IFS=$' \t=' read -r key value || [[ -n $key ]]; do
+        if [[ $key == spark.master ]]; then master=$value; fi
+    done <"$properties"
+fi
+
+# --- The command -----------------------------------------------------------------------------------------------------
+
+compose_command() {
+    if [[ -n $without_spark ]]; then
+        command=("$python_in_venv" "$root/jobs/winnow_job.py" ${job[@]+"${job[@]}"})
+        return
+    fi
+    command=("${SPARK_HOME:-}/bin/spark-submit" --properties-file "$properties"
+        --conf spark.python.daemon.module=winnow.engine.daemon)
+    if [[ $deploy_mode == client ]]; then
+        # Executors on this machine, or on one that shares its files, find the library and the compiled kernels here.
+        command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib" --conf "spark.executorEnv.NUMBA_CACHE_DIR=$cache/numba")
+    fi
+    command+=(${spark[@]+"${spark[@]}"} "$root/jobs/winnow_job.py" ${job[@]+"${job[@]}"})
+}
+
+if [[ -n ${WINNOW_DRY:-} ]]; then
+    compose_command
+    printf '%s\n' "${command[@]}"
+    exit 0
+fi
+
+set_up requirements.txt
+compose_command
+if [[ -z $without_spark ]]; then
+    # Beside --driver-java-options, which stay the user's. The JVM's own warnings would go to stdout.
+    jvm="-Xlog:disable -Xlog:all=error:stderr -Dlog4j2.configurationFile=\"$root/conf/log4j2.properties\""
+    if [[ -s $class_archive ]]; then jvm+=" -XX:SharedArchiveFile=\"$class_archive\""; fi
+    export SPARK_SUBMIT_OPTS="$jvm${SPARK_SUBMIT_OPTS:+ $SPARK_SUBMIT_OPTS}"
+    # Else Spark takes whatever address the host's name resolves to, even to talk to itself.
+    if [[ -z $master || $master == local* ]]; then export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}; fi
+fi
+exec "${command[@]}"

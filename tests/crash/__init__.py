@@ -1,0 +1,1 @@
+"""What a crash at any instant leaves behind, and what becomes of it."""

@@ -1,0 +1,91 @@
+"""S5.2: which neighbours become one segment."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.policy.states import segment
+from winnow.logdir.state import Segment
+from winnow.policy.grouping import group_segments
+
+SPAN = 2**31 - 1
+HUGE = 2**40
+
+
+def bases(groups: tuple[tuple[Segment, ...], ...]) -> list[list[int]]:
+    return [[s.base_offset for s in group] for group in groups]
+
+
+def grouped(segments: list[Segment], *, log: int = HUGE, index: int = HUGE, end: int) -> list[list[int]]:
+    return bases(group_segments(segments, max_log_bytes=log, max_index_bytes=index, end_offset=end))
+
+
+TEN = [segment(base) for base in range(10)]
+
+
+def test_case_68_huge_limits_make_one_group() -> None:
+    assert grouped(TEN, end=10) == [list(range(10))]
+
+
+@pytest.mark.parametrize("limits", [{"log": 1}, {"index": 1}])
+def test_case_68_tiny_limits_make_singletons(limits: dict[str, int]) -> None:
+    assert grouped(TEN, end=10, **limits) == [[base] for base in range(10)]
+
+
+@pytest.mark.parametrize("limits", [{"log": 301}, {"index": 3 * 12 + 1}, {"log": 300}, {"index": 36}])
+def test_case_68_room_for_three_makes_groups_of_three(limits: dict[str, int]) -> None:
+    assert grouped(TEN, end=10, **limits) == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+
+
+def test_the_offset_index_is_limited_too() -> None:
+    large = [segment(0, index_bytes=40, timeindex_bytes=0), segment(1, index_bytes=40, timeindex_bytes=0)]
+    assert grouped(large, index=79, end=2) == [[0], [1]]
+    assert grouped(large, index=80, end=2) == [[0, 1]]
+
+
+def test_case_69_wide_segments_stay_apart_until_they_are_empty() -> None:
+    wide = [segment(0), segment(SPAN + 1), segment(2 * (SPAN + 1))]
+    end = 3 * (SPAN + 1)
+    assert grouped(wide, end=end) == [[s.base_offset] for s in wide]
+    emptied = [wide[0], segment(SPAN + 1, 0), segment(2 * (SPAN + 1), 0)]
+    assert len(grouped(emptied, end=end)) == 1
+
+
+@pytest.mark.parametrize("missing", [8, 0, None])
+def test_case_70_a_span_of_exactly_the_limit_is_one_group(missing: int | None) -> None:
+    two = [segment(0, index_bytes=missing), segment(1000, index_bytes=missing)]
+    assert grouped(two, end=SPAN + 1) == [[0, 1000]]
+    assert grouped(two, end=SPAN + 2) == [[0], [1000]]
+
+
+def test_case_70_the_last_offset_is_taken_from_the_following_segment() -> None:
+    three = [segment(0), segment(10), segment(SPAN + 1)]
+    assert grouped(three, end=SPAN + 5) == [[0, 10], [SPAN + 1]]
+
+
+def test_nothing_makes_no_group() -> None:
+    assert grouped([], end=0) == []
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30), st.integers(0, 30)), max_size=30),
+    log=st.integers(1, 120),
+    index=st.integers(1, 80),
+)
+def test_groups_keep_order_and_limits_and_could_not_take_one_more(
+    sizes: list[tuple[int, int, int]], log: int, index: int
+) -> None:
+    segments = [segment(n, a, index_bytes=b, timeindex_bytes=c) for n, (a, b, c) in enumerate(sizes)]
+    groups = group_segments(segments, max_log_bytes=log, max_index_bytes=index, end_offset=len(segments))
+    assert [s for group in groups for s in group] == segments
+
+    def fits(group: tuple[Segment, ...]) -> bool:
+        return (
+            sum(s.log_bytes for s in group) <= log
+            and sum(s.index_bytes or 0 for s in group) <= index
+            and sum(s.timeindex_bytes or 0 for s in group) <= index
+        )
+
+    assert all(len(group) == 1 or fits(group) for group in groups)
+    assert not any(fits((*groups[n], groups[n + 1][0])) for n in range(len(groups) - 1))

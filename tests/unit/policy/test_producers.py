@@ -1,0 +1,164 @@
+"""S8.4: what a loading broker knows of producers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from winnow.policy.producers import (
+    CompletedTransaction,
+    Marker,
+    Producer,
+    ProducerState,
+    expire,
+    from_entries,
+    last_records,
+    last_stable_offset,
+    replay,
+)
+from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL
+
+EMPTY = ProducerState()
+
+
+def batch(base: int, last: int, pid: int, *, epoch: int = 0, sequence: int = 0, attributes: int = 0) -> NDArray[np.void]:
+    made = np.zeros(1, dtype=BATCH)
+    made["base_offset"], made["last_offset"], made["producer_id"] = base, last, pid
+    made["producer_epoch"], made["base_sequence"], made["attributes"] = epoch, sequence, attributes
+    made["max_timestamp"], made["record_count"] = 1000 + last, last - base + 1
+    return made
+
+
+def marker(offset: int, pid: int, *, epoch: int = 0, aborted: bool = False) -> Marker:
+    return Marker(
+        offset=offset, producer_id=pid, producer_epoch=epoch, coordinator_epoch=7, timestamp=offset, aborted=aborted
+    )
+
+
+def test_case_22_last_sequences_and_offsets() -> None:
+    rows = [
+        batch(0, 2, 1, sequence=0),
+        batch(3, 5, 2, sequence=0),
+        batch(6, 7, 3, sequence=0),
+        batch(8, 8, 1, sequence=3),
+    ]
+    state = replay(EMPTY, np.concatenate(rows))
+    assert last_records(state) == {1: (8, 0), 2: (5, 0), 3: (7, 0)}
+    assert state.producers[2] == Producer(
+        epoch=0, last_data_offset=5, offset_delta=2, last_sequence=2, timestamp=1005, coordinator_epoch=-1
+    )
+    assert state.producers[1].last_sequence == 3
+
+
+def test_batches_without_a_producer_leave_no_trace() -> None:
+    assert replay(EMPTY, batch(0, 2, -1, sequence=-1)).producers == {}
+
+
+def test_a_new_epoch_forgets_the_old_one_even_if_it_is_lower() -> None:
+    rows = np.concatenate([batch(0, 0, 1, epoch=3), batch(1, 1, 1, epoch=2)])
+    assert last_records(replay(EMPTY, rows)) == {1: (1, 2)}
+
+
+@pytest.mark.parametrize(("base", "expected"), [(2**31 - 2, 1), (2**31 - 3, 0), (5, 8), (-1, -1)])
+def test_sequences_wrap(base: int, expected: int) -> None:
+    assert replay(EMPTY, batch(10, 13, 1, sequence=base)).producers[1].last_sequence == expected
+
+
+@pytest.mark.parametrize(("now", "left"), [(1999, [1]), (2000, [])])
+def test_case_25_a_producer_expires_at_exactly_its_time(now: int, left: list[int]) -> None:
+    state = ProducerState({1: Producer(epoch=0, timestamp=1000)})
+    assert list(expire(state, now=now, expiration_ms=1000).producers) == left
+
+
+def test_case_25_an_open_transaction_never_expires() -> None:
+    state = ProducerState({1: Producer(epoch=0, timestamp=0, current_txn_first_offset=5)})
+    assert list(expire(state, now=10**15, expiration_ms=1).producers) == [1]
+
+
+def test_an_open_transaction_holds_the_last_stable_offset() -> None:
+    rows = [batch(4, 5, 1), batch(6, 6, 2, attributes=TRANSACTIONAL), batch(7, 7, 2, attributes=TRANSACTIONAL)]
+    state = replay(EMPTY, np.concatenate(rows))
+    assert state.producers[2].current_txn_first_offset == 6
+    assert last_stable_offset(state, 100) == 6
+    assert last_stable_offset(state, 3) == 3
+
+
+def test_case_41_a_marker_at_or_above_the_high_watermark_decides_nothing_yet() -> None:
+    rows = np.concatenate([batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=TRANSACTIONAL | CONTROL)])
+    state = replay(EMPTY, rows, markers={2: marker(2, 1, aborted=True)})
+    assert state.completed == (CompletedTransaction(producer_id=1, first_offset=0, marker_offset=2, aborted=True),)
+    assert state.producers[1].current_txn_first_offset is None
+    assert (state.producers[1].timestamp, state.producers[1].coordinator_epoch) == (2, 7)
+    assert last_stable_offset(state, 2) == 0
+    assert last_stable_offset(state, 3) == 3
+
+
+def test_case_39_a_marker_of_a_new_epoch_leaves_no_data_offset() -> None:
+    rows = np.concatenate([batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=CONTROL)])
+    assert last_records(replay(EMPTY, rows, markers={2: marker(2, 1, epoch=1)})) == {1: (None, 1)}
+    assert last_records(replay(EMPTY, rows, markers={2: marker(2, 1, epoch=0)})) == {1: (1, 0)}
+
+
+def test_an_empty_control_batch_changes_nothing_and_an_undecoded_one_is_refused() -> None:
+    rows = np.concatenate([batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=CONTROL)])
+    with pytest.raises(ValueError, match="offset 2"):
+        replay(EMPTY, rows)
+    rows["record_count"][1] = 0
+    assert replay(EMPTY, rows).producers[1].current_txn_first_offset == 0
+
+
+def test_snapshot_entries() -> None:
+    full = SimpleNamespace(
+        producer_id=5,
+        epoch=2,
+        last_sequence=9,
+        last_offset=40,
+        offset_delta=3,
+        timestamp=77,
+        coordinator_epoch=1,
+        current_txn_first_offset=30,
+    )
+    bare = SimpleNamespace(**{**vars(full), "producer_id": 6, "last_offset": -1, "current_txn_first_offset": -1})
+    state = from_entries([full, bare])
+    assert state.producers[5] == Producer(
+        epoch=2,
+        last_data_offset=40,
+        offset_delta=3,
+        last_sequence=9,
+        timestamp=77,
+        coordinator_epoch=1,
+        current_txn_first_offset=30,
+    )
+    assert last_records(state) == {5: (40, 2), 6: (None, 2)}
+    assert state.producers[6].current_txn_first_offset is None
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(-1, 3), st.integers(0, 2), st.integers(0, 3), st.sampled_from(["data", "txn", "end", "gone"])),
+    max_size=25,
+)
+
+
+@given(rows=ROWS, cut=st.integers(0, 25))
+def test_equals_one_batch_after_the_other_and_chunk_by_chunk(rows: list[tuple[int, int, int, str]], cut: int) -> None:
+    made, markers, offset = [np.zeros(0, dtype=BATCH)], {}, 0
+    for pid, epoch, length, kind in rows:
+        flags = {"data": 0, "txn": TRANSACTIONAL, "end": CONTROL, "gone": CONTROL}[kind]
+        row = batch(offset, offset + length, pid, epoch=epoch, sequence=offset, attributes=flags)
+        if kind == "end":
+            markers[offset] = marker(offset, max(pid, 0), epoch=epoch)
+        elif kind == "gone":
+            row["record_count"] = 0
+        made.append(row)
+        offset += length + 1
+    batches = np.concatenate(made)
+    at_once = replay(EMPTY, batches, markers=markers)
+    in_two = replay(replay(EMPTY, batches[:cut], markers=markers), batches[cut:], markers=markers)
+    one_by_one = EMPTY
+    for at in range(len(batches)):
+        one_by_one = replay(one_by_one, batches[at : at + 1], markers=markers)
+    assert at_once == in_two == one_by_one

@@ -1,0 +1,169 @@
+"""S7.1-S7.3: which whole segments go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from tests.unit.policy.states import NOW, config, partition, segment
+from winnow.logdir.state import PartitionState
+from winnow.policy.config import TopicConfig
+from winnow.policy.retention import retention_plan, why_kept
+
+OLD = NOW - 10_000
+
+
+def deleted(state: PartitionState, settings: TopicConfig) -> list[int]:
+    plan = retention_plan(state, settings, NOW)
+    return [] if plan is None else [s.base_offset for s in plan.deleted]
+
+
+def three(sizes: Sequence[int] = (100, 100, 100), last: Sequence[int] = (OLD, OLD, OLD)) -> PartitionState:
+    return partition([segment(5 * n, sizes[n], last=last[n]) for n in range(3)], end=15)
+
+
+def delete(**values: object) -> TopicConfig:
+    return config("delete", **{"retention_ms": -1, **values})
+
+
+@pytest.mark.parametrize(
+    ("limit", "gone"), [(-1, []), (301, []), (300, []), (201, []), (200, [0]), (101, [0]), (100, [0, 5])]
+)
+def test_case_84_size_never_falls_below_the_limit(limit: int, gone: list[int]) -> None:
+    assert deleted(three(), delete(retention_bytes=limit)) == gone
+
+
+def test_case_84_size_counts_the_active_segment_and_can_take_it() -> None:
+    plan = retention_plan(three(), delete(retention_bytes=0), NOW)
+    assert plan is not None
+    assert (len(plan.deleted), plan.roll, plan.log_start_offset) == (3, True, 15)
+
+
+def test_case_85_all_expired_rolls_an_empty_segment_at_the_end() -> None:
+    plan = retention_plan(three(), delete(retention_ms=9_999), NOW)
+    assert plan is not None
+    assert (len(plan.deleted), plan.roll, plan.log_start_offset) == (3, True, 15)
+    assert plan.rule == "retention.ms: 3 segments older than 10 s"
+
+
+def test_case_86_exactly_as_old_as_allowed_stays() -> None:
+    assert deleted(three(), delete(retention_ms=10_000)) == []
+
+
+def test_case_86_a_future_timestamp_blocks_all_after_it() -> None:
+    state = three(last=(NOW + 1, OLD, OLD))
+    assert deleted(state, delete(retention_ms=0)) == []
+    assert "1 ms in the future" in why_kept(state, delete(retention_ms=0), NOW)
+
+
+@pytest.mark.parametrize(("policy", "gone"), [("compact", []), ("compact,delete", [0, 5, 10]), ("", [])])
+def test_case_87_only_a_policy_with_delete_deletes(policy: str, gone: list[int]) -> None:
+    assert deleted(three(), config(policy, retention_ms=0, retention_bytes=0)) == gone
+
+
+@pytest.mark.parametrize("policy", ["compact", "", "delete"])
+def test_case_88_the_log_start_offset_counts_for_every_policy(policy: str) -> None:
+    state = partition([segment(0), segment(5), segment(10)], start=7, end=12)
+    plan = retention_plan(state, config(policy, retention_ms=-1), NOW)
+    assert plan is not None
+    assert [s.base_offset for s in plan.deleted] == [0]
+    assert (plan.log_start_offset, plan.roll) == (7, False)
+
+
+def test_the_log_start_offset_never_takes_the_active_segment() -> None:
+    state = partition([segment(0), segment(5)], start=9, end=9)
+    assert deleted(state, delete()) == [0]
+
+
+@pytest.mark.parametrize(
+    ("high_watermark", "gone"),
+    [(0, []), (4, []), (5, [0]), (9, [0]), (10, [0, 5]), (14, [0, 5]), (15, [0, 5, 10])],
+)
+def test_case_89_nothing_above_the_high_watermark_goes(high_watermark: int, gone: list[int]) -> None:
+    segments = [segment(n, last=OLD) for n in (0, 5, 10)]
+    state = partition(segments, end=15, high_watermark=high_watermark)
+    assert deleted(state, delete(retention_ms=0)) == gone
+    assert deleted(state, delete(retention_bytes=0)) == gone
+
+
+def test_case_90_a_segment_that_stays_keeps_those_after_it() -> None:
+    assert deleted(three(last=(OLD, NOW, OLD)), delete(retention_ms=5000)) == [0]
+    assert deleted(three(sizes=(100, 500, 1)), delete(retention_bytes=300)) == [0]
+
+
+@pytest.mark.parametrize(("mtime", "gone"), [(OLD, [0]), (NOW, [])])
+def test_case_94_without_timestamps_the_files_age_counts(mtime: int, gone: list[int]) -> None:
+    state = partition([segment(0, last=-1, log_mtime_ms=mtime), segment(5)], end=10)
+    assert deleted(state, delete(retention_ms=5000)) == gone
+
+
+def test_case_95_an_empty_active_segment_never_goes() -> None:
+    state = partition([segment(0, last=0), segment(5, 0, last=-1, log_mtime_ms=0)], end=5)
+    plan = retention_plan(state, delete(retention_ms=0, retention_bytes=0), NOW)
+    assert plan is not None
+    assert ([s.base_offset for s in plan.deleted], plan.roll, plan.log_start_offset) == ([0], False, 5)
+    alone = partition([segment(5, 0, last=0)], start=5, end=5)
+    assert retention_plan(alone, delete(retention_ms=0, retention_bytes=0), NOW) is None
+    assert why_kept(alone, delete(retention_ms=0), NOW) == "the log is empty"
+
+
+def test_case_96_a_tiered_topic_is_left_alone() -> None:
+    settings = delete(retention_ms=0, remote_storage_enable=True)
+    assert retention_plan(three(), settings, NOW) is None
+    assert "remote.storage.enable" in why_kept(three(), settings, NOW)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"remote_log_copy_disable": True},
+        {"remote_log_storage_system_enable": False},
+        {"cleanup_policy": "compact,delete"},
+    ],
+)
+def test_case_96_not_really_tiered(more: dict[str, object]) -> None:
+    settings = config(**{"policy": "delete", "retention_ms": 0, "remote_storage_enable": True})
+    from dataclasses import replace
+
+    assert deleted(three(), replace(settings, **more)) == [0, 5, 10]
+
+
+def test_an_internal_topic_is_never_tiered() -> None:
+    state = partition([segment(0, last=OLD)], end=5, topic="__consumer_offsets")
+    assert deleted(state, delete(retention_ms=0, remote_storage_enable=True)) == [0]
+
+
+def test_each_rule_works_on_what_the_one_before_left() -> None:
+    state = partition([segment(n, last=OLD if n < 15 else NOW) for n in (0, 5, 10, 15)], start=5, end=20)
+    plan = retention_plan(state, delete(retention_bytes=200, retention_ms=5000), NOW)
+    assert plan is not None
+    assert [s.base_offset for s in plan.deleted] == [0, 5, 10]
+    assert plan.log_start_offset == 15
+    assert plan.rule == (
+        "log start offset 5: 1 segment; retention.bytes 200 B: 1 segment; retention.ms: 1 segment older than 5 s"
+    )
+
+
+def test_case_92_a_second_run_finds_nothing() -> None:
+    settings = delete(retention_ms=5000)
+    state = three(last=(OLD, NOW, NOW))
+    plan = retention_plan(state, settings, NOW)
+    assert plan is not None
+    left = partition(state.segments[len(plan.deleted) :], start=plan.log_start_offset, end=15)
+    assert retention_plan(left, settings, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "settings", "words"),
+    [
+        (three(), delete(), "retention.bytes is unlimited; retention.ms is unlimited"),
+        (three(), delete(retention_ms=20_000), "retention.ms 20 s: segment 0 is 10 s old"),
+        (three(), delete(retention_bytes=500), "retention.bytes 500 B: the log has only 300 B"),
+        (three(), delete(retention_bytes=250), "the log has 300 B and would fall below it without segment 0"),
+        (three(), config(), "cleanup.policy is compact, and no segment lies below the log start offset 0"),
+        (partition([segment(0), segment(5)], end=9, high_watermark=2), delete(), "high watermark is 2"),
+    ],
+)
+def test_reasons_for_keeping(state: PartitionState, settings: TopicConfig, words: str) -> None:
+    assert retention_plan(state, settings, NOW) is None
+    assert words in why_kept(state, settings, NOW)
