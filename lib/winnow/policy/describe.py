@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 from winnow.errors import UsageError
 from winnow.policy.keys import Ignored, Value, parse_broker_value, parse_topic_value
 
-_SECTION = re.compile(r"(?:Dynamic|All|Default)\s+configs\s+for\s+(?P<entity>.+?)\s+are:?\s*$")
+_SECTION = re.compile(r"(?P<which>Dynamic|All|Default)\s+configs\s+for\s+(?P<entity>.+?)\s+are:?\s*$")
 _ONE_LINE = re.compile(r"Configs\s+for\s+(?P<entity>.+?)\s+are\b:?\s*(?P<pairs>.*)$")
 _ENTRY = re.compile(r"(?P<key>[^=\s]+)=(?P<value>.*?) sensitive=(?:true|false) synonyms=\{(?P<synonyms>.*)\}\s*$")
+_BARE = re.compile(r"(?P<key>[^=\s]+)=(?P<value>.*)$")
 _SYNONYM_SOURCE = re.compile(r"(?:^|,\s*)([A-Z][A-Z_]+):")
 _NEXT_PAIR = re.compile(r",\s*(?=[A-Za-z][\w.]*=)")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}$")
@@ -68,22 +69,25 @@ class _Reader:
     def __init__(self, file: str) -> None:
         self._file = file
         self._entity: tuple[str, str] | None = None
+        self._overrides_only = True
         self._entries: dict[tuple[str, str], dict[str, Entry]] = {}
         self._notes: list[str] = []
 
     def read(self, line: str, where: str) -> None:
         if section := _SECTION.match(line.strip()):
-            self._open(section["entity"])
+            self._open(section["entity"], overrides_only=section["which"] != "All")
         elif one_line := _ONE_LINE.match(line.strip()):
-            self._open(one_line["entity"])
+            self._open(one_line["entity"], overrides_only=True)
             for pair in _NEXT_PAIR.split(one_line["pairs"].strip()):
                 if pair:
                     key, _, value = pair.partition("=")
-                    self._printed(key, value, where, synonyms=_TOPIC_OVERRIDE + ":")
+                    self._printed(key, value, where)
         elif entry := _ENTRY.match(line.strip()):
             if self._entity is None:
                 raise UsageError("a config without a line above that says whose it is", found=line.strip(), where=where)
             self._printed(entry["key"], entry["value"], where, synonyms=entry["synonyms"])
+        elif self._entity is not None and line[0].isspace() and (pair := _BARE.match(line.strip())):
+            self._printed(pair["key"], pair["value"], where)
         else:
             self._plain(line.strip(), where)
 
@@ -99,7 +103,8 @@ class _Reader:
             notes=tuple(dict.fromkeys(self._notes)),
         )
 
-    def _open(self, entity: str) -> None:
+    def _open(self, entity: str, *, overrides_only: bool) -> None:
+        self._overrides_only = overrides_only
         if entity == _CLUSTER_DEFAULT:
             self._entity = ("cluster", "")
         else:
@@ -113,14 +118,14 @@ class _Reader:
                 self._entity = ("other", entity)
         self._entries.setdefault(self._entity, {})
 
-    def _printed(self, key: str, value: str, where: str, *, synonyms: str) -> None:
+    def _printed(self, key: str, value: str, where: str, *, synonyms: str = "") -> None:
         """An entry as a broker prints it. `null` is its word for "not set"."""
         kind, name = self._entity or ("other", "")
         if kind == "other" or value == "null":
             return
         if kind == "topic":
             sources = _SYNONYM_SOURCE.findall(synonyms)
-            overridden = _TOPIC_OVERRIDE in sources
+            overridden = _TOPIC_OVERRIDE in sources or (not sources and self._overrides_only)
             source = where if overridden else f"{where}, {sources[0] if sources else 'source not said'}"
             try:
                 entry = Entry(key, parse_topic_value(key, value, where=where), source)

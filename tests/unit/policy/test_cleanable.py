@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.unit.policy.states import NOW, config, partition, segment
-from winnow.logdir.state import PartitionState
+from winnow.logdir.state import PartitionState, Segment
 from winnow.policy.cleanable import CleanableRange, cleanable_range, segments_between
 from winnow.policy.config import TopicConfig
 
@@ -14,7 +15,7 @@ def ranged(state: PartitionState, settings: TopicConfig | None = None, *, lso: i
     return cleanable_range(state, settings or config(), NOW, last_stable_offset=stable)
 
 
-def six() -> list:
+def six() -> list[Segment]:
     """One record each; the sixth is the active one."""
     return [segment(base) for base in range(6)]
 
@@ -127,3 +128,8 @@ def test_case_65_unknown_timestamps_never_force_a_compaction(first: int) -> None
 def test_segments_between(start: int, end: int, bases: list[int]) -> None:
     segments = [segment(10), segment(20), segment(30)]
     assert [s.base_offset for s in segments_between(segments, start, end)] == bases
+
+
+def test_a_high_watermark_below_the_first_dirty_offset_leaves_nothing() -> None:
+    found = ranged(partition([segment(0), segment(10), segment(20)], end=30, checkpoint=15, high_watermark=3))
+    assert (found.first_uncleanable_offset, found.cleanable_bytes, found.clean_bytes) == (10, 0, 200)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from tests.unit.policy.states import segment
 from winnow.logdir.state import Segment
 from winnow.policy.grouping import group_segments

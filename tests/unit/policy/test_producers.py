@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
 from winnow.policy.producers import (
     CompletedTransaction,
     Marker,
@@ -25,7 +26,9 @@ from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL
 EMPTY = ProducerState()
 
 
-def batch(base: int, last: int, pid: int, *, epoch: int = 0, sequence: int = 0, attributes: int = 0) -> NDArray[np.void]:
+def batch(
+    base: int, last: int, pid: int, *, epoch: int = 0, sequence: int = 0, attributes: int = 0
+) -> NDArray[np.void]:
     made = np.zeros(1, dtype=BATCH)
     made["base_offset"], made["last_offset"], made["producer_id"] = base, last, pid
     made["producer_epoch"], made["base_sequence"], made["attributes"] = epoch, sequence, attributes
@@ -88,7 +91,9 @@ def test_an_open_transaction_holds_the_last_stable_offset() -> None:
 
 
 def test_case_41_a_marker_at_or_above_the_high_watermark_decides_nothing_yet() -> None:
-    rows = np.concatenate([batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=TRANSACTIONAL | CONTROL)])
+    rows = np.concatenate(
+        [batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=TRANSACTIONAL | CONTROL)]
+    )
     state = replay(EMPTY, rows, markers={2: marker(2, 1, aborted=True)})
     assert state.completed == (CompletedTransaction(producer_id=1, first_offset=0, marker_offset=2, aborted=True),)
     assert state.producers[1].current_txn_first_offset is None
@@ -138,7 +143,9 @@ def test_snapshot_entries() -> None:
 
 
 ROWS = st.lists(
-    st.tuples(st.integers(-1, 3), st.integers(0, 2), st.integers(0, 3), st.sampled_from(["data", "txn", "end", "gone"])),
+    st.tuples(
+        st.integers(-1, 3), st.integers(0, 2), st.integers(0, 3), st.sampled_from(["data", "txn", "end", "gone"])
+    ),
     max_size=25,
 )
 

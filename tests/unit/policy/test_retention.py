@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
+
 from tests.unit.policy.states import NOW, config, partition, segment
 from winnow.logdir.state import PartitionState
 from winnow.policy.config import TopicConfig
@@ -122,10 +124,8 @@ def test_case_96_a_tiered_topic_is_left_alone() -> None:
     ],
 )
 def test_case_96_not_really_tiered(more: dict[str, object]) -> None:
-    settings = config(**{"policy": "delete", "retention_ms": 0, "remote_storage_enable": True})
-    from dataclasses import replace
-
-    assert deleted(three(), replace(settings, **more)) == [0, 5, 10]
+    settings = delete(retention_ms=0, remote_storage_enable=True)
+    assert deleted(three(), replace(settings, **more)) == [0, 5, 10]  # type: ignore[arg-type]
 
 
 def test_an_internal_topic_is_never_tiered() -> None:

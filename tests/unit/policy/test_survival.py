@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+
 from winnow.policy.survival import DELETE, DELETE_EMPTY, RETAIN_EMPTY, batch_retention
 from winnow.wire.batch import BATCH, CONTROL
 
@@ -43,7 +44,9 @@ def test_case_15_the_batch_that_ends_the_range_stays() -> None:
 
 def test_batches_without_a_producer_are_nobodys_last() -> None:
     rows = batches((-1, -1, -1, True), (5, -1, 0, True))
-    assert batch_retention(rows, last_records={-1: (5, 0), 7: (None, -1)}, end_offset=FAR).tolist() == [DELETE_EMPTY] * 2
+    assert (
+        batch_retention(rows, last_records={-1: (5, 0), 7: (None, -1)}, end_offset=FAR).tolist() == [DELETE_EMPTY] * 2
+    )
 
 
 def test_case_24_aborted_data_goes_unless_it_is_the_last_of_its_producer() -> None:

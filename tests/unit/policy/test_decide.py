@@ -1,0 +1,148 @@
+"""The whole decision, with its reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.policy.states import NOW, config, partition, segment
+from winnow.errors import UsageError
+from winnow.logdir.state import PartitionState
+from winnow.policy.config import TopicConfig
+from winnow.policy.decide import decide
+from winnow.policy.plan import PartitionPlan
+
+OLD = NOW - 10_000
+
+
+def four(*, checkpoint: int | None = None, high_watermark: int | None = None, start: int = 0) -> PartitionState:
+    """Three segments of ten offsets and 100 bytes, and the active one."""
+    segments = [segment(base, last=OLD) for base in (0, 10, 20, 30)]
+    return partition(segments, end=40, checkpoint=checkpoint, high_watermark=high_watermark, start=start)
+
+
+def decided(state: PartitionState, settings: TopicConfig, **more: str | int | None) -> PartitionPlan:
+    return decide(state, settings, now=NOW, **more)  # type: ignore[arg-type]
+
+
+def test_a_dirty_partition_is_compacted_up_to_the_active_segment() -> None:
+    plan = decided(four(checkpoint=10), config(segment_bytes=250))
+    assert plan.compaction is not None
+    assert (plan.first_dirty_offset, plan.compaction.end_offset) == (10, 30)
+    assert [[s.base_offset for s in group] for group in plan.compaction.groups] == [[0, 10], [20]]
+    assert (plan.compaction.clean_bytes, plan.compaction.cleanable_bytes) == (100, 200)
+    assert plan.reason == (
+        "dirty ratio 0.6667 is above min.cleanable.dirty.ratio 0.5 "
+        "(200 B dirty, 100 B clean; the active segment starts at 30)"
+    )
+
+
+def test_case_62_a_ratio_equal_to_the_threshold_is_not_enough() -> None:
+    segments = [segment(base) for base in range(6)]
+    plan = decided(partition(segments, end=6, checkpoint=2, high_watermark=4), config())
+    assert plan.compaction is None
+    assert plan.dirty_ratio == 0.5
+    assert plan.reason == "dirty ratio 0.5 is not above min.cleanable.dirty.ratio 0.5"
+
+
+def test_a_ratio_just_above_the_threshold_does_not_read_as_equal() -> None:
+    segments = [segment(0, 499_999), segment(1, 500_001), segment(2)]
+    plan = decided(partition(segments, end=3, checkpoint=1), config())
+    assert "dirty ratio 0.500001 is above" in plan.reason
+
+
+def test_a_ratio_of_nothing_dirty_is_not_above_zero() -> None:
+    plan = decided(four(checkpoint=30), config(min_cleanable_dirty_ratio=0.0))
+    assert plan.compaction is None
+    assert plan.reason == "3 segments before the active one, all clean up to 30"
+
+
+def test_case_65_max_compaction_lag_beats_the_ratio() -> None:
+    segments = [segment(0, 900), segment(10, first=OLD), segment(20)]
+    state = partition(segments, end=30, checkpoint=10)
+    assert decided(state, config(max_compaction_lag_ms=20_000)).compaction is None
+    plan = decided(state, config(max_compaction_lag_ms=5000))
+    assert plan.compaction is not None
+    assert plan.reason.startswith("max.compaction.lag.ms: a dirty record is older than 5 s")
+
+
+def test_case_59_the_checkpoint_is_reset_even_if_nothing_is_compacted() -> None:
+    plan = decided(partition([segment(0), segment(10)], end=20, checkpoint=200), config(min_cleanable_dirty_ratio=1.0))
+    assert plan.compaction is None
+    assert plan.checkpoint_reset == 0
+    assert "the cleaner checkpoint 200 lies outside the log [0, 20] and is reset to 0" in plan.reason
+
+
+def test_case_67_a_stale_checkpoint_of_a_delete_topic_is_ignored() -> None:
+    plan = decided(four(checkpoint=200), config("delete", retention_ms=-1))
+    assert (plan.compaction, plan.checkpoint_reset, plan.first_dirty_offset, plan.dirty_ratio) == (None,) * 4
+
+
+@pytest.mark.parametrize(
+    ("state", "settings", "reason"),
+    [
+        (partition([segment(0)], end=5), config(), "1 segment, and the active one is never cleaned"),
+        (four(high_watermark=0), config(), "high watermark 0: nothing is known to be committed"),
+        (four(high_watermark=5), config(), "nothing to clean from offset 0 on: the high watermark is 5"),
+        (four(), config(min_compaction_lag_ms=172_800_000), "min.compaction.lag.ms: segment 0 is younger than 2 d"),
+        (four(), config(log_cleaner_enable=False), "log.cleaner.enable is false"),
+        (four(), config(""), "cleanup.policy is empty"),
+        (four(), config("delete", retention_ms=-1), "retention.ms is unlimited"),
+        (four(), config("delete", retention_ms=5000), "retention.ms: 4 segments older than 5 s; an empty"),
+    ],
+)  # fmt: skip
+def test_reasons(state: PartitionState, settings: TopicConfig, reason: str) -> None:
+    plan = decided(state, settings)
+    assert plan.compaction is None
+    assert reason in plan.reason
+
+
+def test_compact_and_delete_say_both() -> None:
+    plan = decided(four(), config("compact,delete", retention_ms=5000))
+    assert plan.compaction is not None
+    assert plan.retention is not None
+    assert plan.retention.roll
+    assert plan.reason.startswith("dirty ratio 1 is above")
+    assert plan.reason.endswith("retention.ms: 4 segments older than 5 s; an empty segment follows at 40")
+
+
+def test_compact_alone_still_follows_the_log_start_offset() -> None:
+    plan = decided(four(start=25), config())
+    assert plan.retention is not None
+    assert [s.base_offset for s in plan.retention.deleted] == [0, 10]
+    assert "log start offset 25: 2 segments" in plan.reason
+
+
+def test_only_one_half() -> None:
+    both = config("compact,delete", retention_ms=5000)
+    retention = decided(four(checkpoint=200), both, only="retention")
+    assert retention.compaction is None
+    assert retention.retention is not None
+    assert retention.checkpoint_reset is None
+    compaction = decided(four(), both, only="compaction")
+    assert compaction.compaction is not None
+    assert compaction.retention is None
+    neither = decided(four(), config("delete", retention_ms=0), only="compaction")
+    assert (neither.compaction, neither.retention) == (None, None)
+    assert neither.reason == "cleanup.policy is delete: nothing to compact"
+    with pytest.raises(UsageError, match="retention or compaction"):
+        decided(four(), both, only="both")
+
+
+def test_a_disabled_cleaner_leaves_compacted_topics_to_nobody() -> None:
+    plan = decided(four(start=25), config("compact,delete", log_cleaner_enable=False, retention_ms=0))
+    assert (plan.compaction, plan.retention) == (None, None)
+    assert decided(four(), config("delete", log_cleaner_enable=False, retention_ms=0)).retention is not None
+
+
+def test_an_open_transaction_bounds_the_round() -> None:
+    plan = decided(four(), config(), last_stable_offset=25)
+    assert plan.compaction is not None
+    assert plan.compaction.end_offset == 20
+    assert "a transaction is undecided from offset 25 on" in plan.reason
+
+
+def test_case_21_after_a_round_nothing_is_left_to_do() -> None:
+    plan = decided(four(), config())
+    assert plan.compaction is not None
+    again = decided(four(checkpoint=plan.compaction.end_offset), config())
+    assert (again.compaction, again.retention, again.checkpoint_reset) == (None, None, None)

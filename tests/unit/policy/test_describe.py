@@ -1,0 +1,115 @@
+"""What --topic-configs FILE may hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from winnow.errors import UsageError
+from winnow.policy.describe import DescribedConfigs, parse_topic_configs
+from winnow.policy.keys import Ignored
+
+DYNAMIC = """\
+Dynamic configs for topic orders are:
+  cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, DEFAULT_CONFIG:log.cleanup.policy=delete}
+  min.insync.replicas=2 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:min.insync.replicas=2, STATIC_BROKER_CONFIG:min.insync.replicas=1}
+Dynamic configs for topic bare are:
+Dynamic configs for broker 1 are:
+  log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.cleaner.threads=2, DEFAULT_CONFIG:log.cleaner.threads=1}
+  log.retention.ms=5000 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.retention.ms=5000}
+  my.plugin.secret=null sensitive=true synonyms={DYNAMIC_BROKER_CONFIG:my.plugin.secret=null}
+  my.plugin.size=3 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:my.plugin.size=3}
+Default configs for brokers in the cluster are:
+  log.segment.bytes=2097152 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:log.segment.bytes=2097152}
+"""  # noqa: E501 - as Kafka prints it
+
+ALL = """\
+All configs for topic orders are:
+  cleanup.policy=compact sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact, STATIC_BROKER_CONFIG:log.cleanup.policy=delete, DEFAULT_CONFIG:log.cleanup.policy=delete}
+  retention.ms=3600000 sensitive=false synonyms={STATIC_BROKER_CONFIG:log.retention.hours=1}
+  segment.bytes=1073741824 sensitive=false synonyms={DEFAULT_CONFIG:log.segment.bytes=1073741824}
+  local.retention.ms=-2 sensitive=false synonyms={}
+  internal.segment.bytes=null sensitive=false synonyms={}
+  brand.new.key=7 sensitive=false synonyms={}
+"""  # noqa: E501 - as Kafka prints it
+
+
+def values(found: DescribedConfigs, topic: str) -> dict[str, object]:
+    return {entry.key: entry.value for entry in found.topics[topic]}
+
+
+def test_plain_lines() -> None:
+    found = parse_topic_configs(
+        "\n# a comment\na cleanup.policy=compact,delete\nb retention.ms=-1\na segment.ms=5\nc\n"
+    )
+    assert values(found, "a") == {"cleanup.policy": "compact,delete", "segment.ms": Ignored("segment.ms")}
+    assert values(found, "b") == {"retention.ms": -1}
+    assert found.topics["c"] == ()
+    assert found.topics["a"][0].where == "--topic-configs line 3"
+
+
+def test_describe_without_all() -> None:
+    found = parse_topic_configs(DYNAMIC, file="dump")
+    assert values(found, "orders") == {
+        "cleanup.policy": "compact,delete",
+        "min.insync.replicas": Ignored("min.insync.replicas"),
+    }
+    assert found.topics["bare"] == ()
+    assert {e.key: e.value for e in found.brokers[1]} == {
+        "log.cleaner.threads": Ignored("log.cleaner.threads"),
+        "log.retention.ms": 5000,
+    }
+    assert [(e.key, e.value, e.where) for e in found.all_brokers] == [("log.segment.bytes", 2097152, "dump line 11")]
+
+
+def test_describe_with_all_tells_overrides_from_what_the_broker_gives() -> None:
+    found = parse_topic_configs(ALL)
+    assert values(found, "orders") == {"cleanup.policy": "compact"}
+    assert {e.key: (e.value, e.where) for e in found.effective["orders"]} == {
+        "retention.ms": (3_600_000, "--topic-configs line 3, STATIC_BROKER_CONFIG"),
+        "segment.bytes": (1 << 30, "--topic-configs line 4, DEFAULT_CONFIG"),
+        "local.retention.ms": (-2, "--topic-configs line 5, source not said"),
+    }
+    assert found.notes == ("--topic-configs: brand.new.key is not known to Winnow; ignored",)
+
+
+@pytest.mark.parametrize("colon", ["", ":"])
+def test_one_line_form_of_old_brokers(colon: str) -> None:
+    text = (
+        f"Configs for topic 'orders' are{colon} cleanup.policy=compact,delete,segment.bytes=1048576\n"
+        "Configs for topic 'bare' are \n"
+        "Configs for brokers '1' are leader.replication.throttled.rate=700000000\n"
+    )
+    found = parse_topic_configs(text)
+    assert values(found, "orders") == {"cleanup.policy": "compact,delete", "segment.bytes": 1 << 20}
+    assert found.topics["bare"] == ()
+
+
+def test_entries_without_synonyms_below_a_headline_are_overrides() -> None:
+    found = parse_topic_configs("Configs for topic 'orders' are:\n  cleanup.policy=compact\n  retention.ms=1\n")
+    assert values(found, "orders") == {"cleanup.policy": "compact", "retention.ms": 1}
+
+
+def test_sections_of_other_things_are_read_over() -> None:
+    text = "Dynamic configs for group g are:\n  consumer.x=1 sensitive=false synonyms={}\nx cleanup.policy=delete\n"
+    assert set(parse_topic_configs(text).topics) == {"x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a b c", "line 1"),
+        ("a\nnot/a/topic x=1", "line 2"),
+        ("cleanup.policy=compact", "TOPIC KEY=VALUE"),
+        ("  x=1 sensitive=false synonyms={}", "whose it is"),
+        ("a cleanup.polcy=compact", "cleanup.policy"),
+        ("a\na retention.ms=x", "line 2"),
+        ("a retention.ms=1\na retention.ms=2", "two values.*1 as in --topic-configs line 1.*found 2.*line 2"),
+    ],
+)
+def test_what_cant_be_understood_names_the_line(text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parse_topic_configs(text)
+
+
+def test_the_same_said_twice_is_no_contradiction() -> None:
+    assert values(parse_topic_configs("a retention.ms=1\na retention.ms=1"), "a") == {"retention.ms": 1}

@@ -1,0 +1,210 @@
+"""Which source wins, and when a topic's policy counts as known."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from winnow.errors import UsageError
+from winnow.policy.config import TopicConfig
+from winnow.policy.sources import (
+    Settings,
+    Unknown,
+    parse_server_properties,
+    parse_set,
+    parse_topic_configs,
+    parse_topic_set,
+)
+
+ALL_LINE = "  {} sensitive=false synonyms={{STATIC_BROKER_CONFIG:log.{}}}\n"
+
+
+def known(settings: Settings, topic: str = "t", *, node_id: int | None = None) -> TopicConfig:
+    config = settings.resolve(topic, node_id=node_id)
+    assert isinstance(config, TopicConfig)
+    return config
+
+
+def test_from_the_weakest_source_to_the_strongest() -> None:
+    text = "t\n"
+    steps: list[tuple[Settings, int, str]] = []
+    steps.append((Settings(topic_configs=parse_topic_configs(text)), 604_800_000, "Kafka's default"))
+    server = parse_server_properties("# mine\nlog.retention.ms=1\n", file="server.properties")
+    steps.append(
+        (
+            Settings(topic_configs=parse_topic_configs(text), server_properties=server),
+            1,
+            "log.retention.ms, server.properties line 2",
+        )
+    )
+    for number, (more, source) in enumerate(
+        [
+            (
+                "Default configs for brokers in the cluster are:\n  log.retention.ms=2\n",
+                "log.retention.ms, dump line 3",
+            ),
+            ("Dynamic configs for broker 7 are:\n  log.retention.ms=3\n", "log.retention.ms, dump line 5"),
+            (
+                "All configs for topic t are:\n" + ALL_LINE.format("retention.ms=4", "retention.ms=4"),
+                "dump line 7, STATIC_BROKER_CONFIG",
+            ),
+        ],
+        start=2,
+    ):
+        text += more
+        settings = Settings(topic_configs=parse_topic_configs(text, file="dump"), server_properties=server)
+        steps.append((settings, number, source))
+    described = parse_topic_configs(text, file="dump")
+    sets = [parse_set("retention.ms=5")]
+    steps.append(
+        (Settings(topic_configs=described, server_properties=server, sets=sets), 5, "--set retention.ms=5"),
+    )
+    described = parse_topic_configs(text + "t retention.ms=6\n", file="dump")
+    steps.append((Settings(topic_configs=described, server_properties=server, sets=sets), 6, "dump line 8"))
+    topic_sets = [parse_topic_set("*:retention.ms=7")]
+    steps.append(
+        (
+            Settings(topic_configs=described, server_properties=server, sets=sets, topic_sets=topic_sets),
+            7,
+            "--topic-set *:retention.ms=7",
+        )
+    )
+    for settings, value, source in steps:
+        config = known(settings, node_id=7)
+        assert (config.retention_ms, config.sources["retention.ms"]) == (value, source)
+
+
+def test_the_last_topic_set_that_matches_wins() -> None:
+    sets = [
+        parse_topic_set(text)
+        for text in ("t*:cleanup.policy=compact", "t*:segment.bytes=2000000", "*x:segment.bytes=3000000")
+    ]
+    settings = Settings(topic_sets=sets)
+    assert known(settings, "t1").segment_bytes == 2_000_000
+    assert known(settings, "tx").segment_bytes == 3_000_000
+    assert known(settings, "tx").sources["cleanup.policy"] == "--topic-set t*:cleanup.policy=compact"
+    assert isinstance(settings.resolve("x"), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ("log.retention.hours=1\nlog.retention.minutes=2\nlog.retention.ms=3", 3),
+        ("log.retention.hours=1\nlog.retention.minutes=2", 120_000),
+        ("log.retention.hours=1", 3_600_000),
+        ("log.retention.hours=-1", -1),
+        ("log.retention.ms = 5\nlog.retention.ms : 6", 6),
+        ("log.retention.\\\n   ms=8", 8),
+    ],
+)
+def test_synonyms_in_kafkas_order(properties: str, expected: int) -> None:
+    settings = Settings(topic_configs=parse_topic_configs("t"), server_properties=parse_server_properties(properties))
+    assert known(settings).retention_ms == expected
+
+
+def test_a_stronger_source_wins_whatever_the_synonym() -> None:
+    settings = Settings(
+        topic_configs=parse_topic_configs("t"),
+        server_properties=parse_server_properties("log.retention.ms=1"),
+        sets=[parse_set("log.retention.hours=1")],
+    )
+    assert known(settings).retention_ms == 3_600_000
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(),
+        Settings(server_properties=parse_server_properties("log.cleanup.policy=compact")),
+        Settings(topic_configs=parse_topic_configs("other cleanup.policy=compact")),
+        Settings(topic_sets=[parse_topic_set("t:segment.bytes=1048576")]),
+        Settings(topic_sets=[parse_topic_set("u*:cleanup.policy=delete")]),
+        Settings(sets=[parse_set("retention.ms=1")]),
+        Settings(topic_configs=parse_topic_configs("Default configs for brokers in the cluster are:\n  log.cleanup.policy=compact")),  # noqa: E501
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("topic", ["t", "__consumer_offsets"])
+def test_a_policy_that_nobody_told_is_not_guessed(settings: Settings, topic: str) -> None:
+    found = settings.resolve(topic)
+    assert isinstance(found, Unknown)
+    assert f"--topic-set '{topic}:cleanup.policy=" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("settings", "policy"),
+    [
+        (Settings(topic_configs=parse_topic_configs("t")), "delete"),
+        (Settings(topic_configs=parse_topic_configs("Dynamic configs for topic t are:")), "delete"),
+        (Settings(topic_configs=parse_topic_configs("t"), sets=[parse_set("log.cleanup.policy=compact")]), "compact"),
+        (Settings(sets=[parse_set("cleanup.policy=compact")]), "compact"),
+        (Settings(sets=[parse_set("log.cleanup.policy=")]), ""),
+        (Settings(topic_sets=[parse_topic_set("t:cleanup.policy=compact,delete")]), "compact,delete"),
+    ],
+)
+def test_a_policy_that_somebody_told(settings: Settings, policy: str) -> None:
+    assert known(settings).policy == policy
+
+
+def test_the_section_of_the_broker_that_owns_the_directory() -> None:
+    text = "t\n" + "".join(f"Dynamic configs for broker {n} are:\n  log.retention.ms={n}\n" for n in (1, 2))
+    settings = Settings(topic_configs=parse_topic_configs(text))
+    assert known(settings, node_id=2).retention_ms == 2
+    assert known(settings, node_id=3).retention_ms == 604_800_000
+    with pytest.raises(UsageError, match="brokers 1, 2"):
+        settings.resolve("t")
+
+
+@pytest.mark.parametrize("text", ["retention.ms", "=1", "log.cleaner.treads=1", "frobnicate=1", "segment.bytes=1"])
+def test_a_wrong_set_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--set"):
+        parse_set(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["retention.ms=1", "t:retention.ms", ":retention.ms=1", "t:log.retention.ms=1", "t:x=1"]
+)
+def test_a_wrong_topic_set_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--topic-set"):
+        parse_topic_set(text)
+
+
+def test_ignored_settings_are_said_once() -> None:
+    settings = Settings(
+        sets=[parse_set("num.io.threads=3"), parse_set("log.cleaner.threads=3"), parse_set("compression.type=lz4")],
+        topic_sets=[parse_topic_set("t:segment.ms=3")],
+        server_properties=parse_server_properties(
+            "num.network.threads=3\nlog.cleaner.threads=2\ncleanup.policy=compact\nlog.retention.hour=1\nx.y=z"
+        ),
+    )
+    notes = settings.notes()
+    assert len(notes) == 6
+    assert notes[:3] == (
+        "--set num.io.threads=3: has no meaning for files at rest; ignored",
+        "--set compression.type=lz4: has no meaning for files at rest; ignored",
+        "--topic-set t:segment.ms=3: has no meaning for files at rest; ignored",
+    )
+    assert notes[3].startswith("log.cleaner.threads: ignored")
+    assert "line 3: cleanup.policy is a topic config" in notes[4]
+    assert "log.retention.hours" in notes[5]
+
+
+@pytest.mark.parametrize("text", ["a=b\nlog.retention.ms=x", "a=b\nlog.segment.bytes=5"])
+def test_a_wrong_server_property_names_the_line(text: str) -> None:
+    with pytest.raises(UsageError, match="--server-properties line 2"):
+        parse_server_properties(text)
+
+
+def test_a_broken_escape_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="properties file"):
+        parse_server_properties("a=\\uXYZW")
+
+
+def test_settings_travel_to_workers() -> None:
+    settings = Settings(
+        topic_configs=parse_topic_configs("t cleanup.policy=compact"),
+        server_properties=parse_server_properties("log.retention.ms=1"),
+        sets=[parse_set("retention.bytes=1")],
+        topic_sets=[parse_topic_set("t:segment.index.bytes=96")],
+    )
+    assert pickle.loads(pickle.dumps(settings)).resolve("t") == settings.resolve("t")  # noqa: S301
