@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
+
 from winnow.engine import report
 from winnow.engine.commit import commit_cleaner_checkpoint, commit_groups, commit_retention
 from winnow.engine.compaction import Failure, failure, run_compaction
@@ -145,7 +147,11 @@ def _compact(
     sc: SparkContext, rounds: Sequence[_Round], request: Request, secret: tuple[int, int]
 ) -> Iterator[PartitionResult]:
     job = CompactionJob(request.now, secret, tuple(made.job for made in rounds))
-    for made, outcomes in zip(rounds, run_compaction(sc, job), strict=True):
+    try:
+        done = run_compaction(sc, job)
+    except Py4JError as error:  # the Spark job itself failed: nothing of it was committed
+        done = [[failure(error)] for _ in rounds]
+    for made, outcomes in zip(rounds, done, strict=True):
         item = made.item
         why = next((outcome for outcome in outcomes if isinstance(outcome, Failure)), None)
         if why is not None:

@@ -72,6 +72,7 @@ def run_compaction(sc: SparkContext, job: CompactionJob) -> list[list[Outcome]]:
     def resolve(items: Iterable[tuple[int, tuple[int, int, _Item]]]) -> Iterator[tuple[int, tuple[int, int, _Kept]]]:
         job, assignment = shared.value
         blobs: dict[tuple[int, int], list[KeyBlob]] = defaultdict(list)
+        groups: dict[int, dict[int, int]] = {}
         for _, (partition, bucket, item) in items:
             if isinstance(item, Failure):
                 for group in range(len(job.partitions[partition].groups)):
@@ -80,8 +81,9 @@ def run_compaction(sc: SparkContext, job: CompactionJob) -> list[list[Outcome]]:
                 blobs[partition, bucket].append(item)
         while blobs:
             (partition, _), together = blobs.popitem()
+            group_of = groups.setdefault(partition, job.partitions[partition].groups_of_splits())
             for kept in resolve_bucket(together):
-                group = job.partitions[partition].group_of(kept.split)
+                group = group_of[kept.split]
                 yield assignment.group_task[partition, group], (partition, group, kept)
 
     def rewrite(
@@ -106,16 +108,18 @@ def run_compaction(sc: SparkContext, job: CompactionJob) -> list[list[Outcome]]:
             except (WinnowError, OSError) as error:
                 yield at, failure(error)
 
-    outcomes = dict(
+    stages = (
         sc.parallelize(splits, assignment.scan_tasks)
         .mapPartitions(scan)
         .partitionBy(assignment.resolve_tasks, int)
         .mapPartitions(resolve)
         .partitionBy(assignment.rewrite_tasks, int)
         .mapPartitionsWithIndex(rewrite)
-        .collect()
     )
-    shared.unpersist()
+    try:
+        outcomes = dict(stages.collect())
+    finally:
+        shared.unpersist()
     return [
         [outcomes[number, group] for group in range(len(partition.groups))]
         for number, partition in enumerate(job.partitions)

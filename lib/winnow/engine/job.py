@@ -50,8 +50,9 @@ class PartitionJob:
     def buckets(self) -> int:
         return 1 + sum(split.records for split in self.splits) // BUCKET_RECORDS
 
-    def group_of(self, split: int) -> int:
-        return next(number for number, group in enumerate(self.groups) if split in group.splits)
+    def groups_of_splits(self) -> dict[int, int]:
+        """Number of the group that each split belongs to."""
+        return {split: number for number, group in enumerate(self.groups) for split in group.splits}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,10 @@ from winnow.logdir.state import PartitionState
 from winnow.policy.config import TopicConfig
 from winnow.policy.decide import decide
 from winnow.policy.plan import PartitionPlan
+from winnow.policy.retention import is_tiered, retention_plan
 from winnow.policy.sources import Settings, Unknown
 from winnow.storage.local import LocalStorage
+from winnow.wire.batch import MAX_OFFSET_SPAN
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -97,7 +99,7 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
         _decide(place, log_dir, config, listed, request)
         for (place, log_dir, config), listed in zip(known, _list(sc, [k[0] for k in known], request), strict=True)
     ]
-    prepared += _walk(sc, decided)
+    prepared += _walk(sc, decided, request)
     return prepared
 
 
@@ -148,10 +150,12 @@ def _decide(
     except CorruptLogError as error:
         return LeftAlone(place, config.policy, UNREADABLE, error=str(error))
     plan = decide(state, config, now=request.now, only=request.only)
+    if is_tiered(place.topic_partition.topic, config):
+        return LeftAlone(place, config.policy, plan.reason, state=state)
     return Undertaking(place, log_dir, config, state, plan)
 
 
-def _walk(sc: SparkContext, decided: Sequence[Prepared]) -> list[Prepared]:
+def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
     """Puts the walks beside the plans that compact, or the reason why this version does not."""
     chosen = [
         (number, item)
@@ -170,19 +174,26 @@ def _walk(sc: SparkContext, decided: Sequence[Prepared]) -> list[Prepared]:
                 item.place, item.config.policy, UNREADABLE, error=walks.message, state=item.state
             )
             continue
-        why = not_yet(walks, item.state)
-        result[number] = replace(item, walks=walks, not_compacted=why)
+        why = not_yet(walks)
+        result[number] = replace(item, walks=walks) if why is None else _without_compaction(item, walks, why, request)
     return result
 
 
-def not_yet(walks: Sequence[SegmentWalk], state: PartitionState) -> str | None:
+def _without_compaction(item: Undertaking, walks: tuple[SegmentWalk, ...], why: str, request: Request) -> Undertaking:
+    """What is left to do: size and time look at segments as they are after a compaction (S3.5), so only what lies
+    below the log start offset may go."""
+    by_start_offset = replace(item.config, cleanup_policy="compact")
+    retention = None if request.only == "compaction" else retention_plan(item.state, by_start_offset, request.now)
+    plan = replace(item.plan, retention=retention)
+    return replace(item, walks=walks, plan=plan, not_compacted=why)
+
+
+def not_yet(walks: Sequence[SegmentWalk]) -> str | None:
     """Why a partition that Kafka would compact is not: what this version can't yet do exactly."""
     if any(walk.legacy for walk in walks):
         return "it holds batches of message format v0 or v1, which this version does not compact yet"
     if any(walk.control or walk.transactional for walk in walks):
         return "it holds transactions, which this version does not compact yet"
-    if state.log_end_offset - state.segments[0].base_offset and any(
-        walk.next_offset - 1 - walk.base_offset > 2**31 - 1 for walk in walks
-    ):
+    if any(walk.next_offset - 1 - walk.base_offset > MAX_OFFSET_SPAN for walk in walks):
         return "a segment spans more than 2^31 - 1 offsets and would have to be split first (S6.5)"
     return None
