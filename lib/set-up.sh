@@ -101,7 +101,6 @@ venv_is_there() {
 
 is_installed() { venv_is_there && same_text "$root/$1" "$venv/installed-$1"; }
 
-# numba drops what it has compiled from a file as soon as that file changes.
 kernels_are_warm() {
     [[ -e $cache/numba/warm ]] && [[ -z $(find "$root/lib/winnow" -name '*.py' -newer "$cache/numba/warm") ]]
 }
@@ -149,6 +148,7 @@ install() { # FILE: the note of what was installed comes last, so that a start c
 warm_kernels() {
     kernels_are_warm && return
     say "compiling the kernels"
+    rm -rf "$cache/numba" # numba looks at a kernel's own file only, not at those that it calls
     mkdir -p "$cache/numba" && touch "$cache/numba/warming"
     "$python_in_venv" -m winnow.warm_up >&2 || fail "the kernels could not be compiled (Python's own words are above)."
     mv "$cache/numba/warming" "$cache/numba/warm" # as old as the start of the compilation

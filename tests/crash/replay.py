@@ -141,7 +141,7 @@ def _replay(steps: list[Effect], root: Path, *, strict: bool) -> None:
     for step in steps:
         try:
             step.apply(root)
-        except (FileNotFoundError, FileExistsError, OSError):
+        except OSError:
             if strict:
                 raise
 

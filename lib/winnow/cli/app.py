@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from winnow.cli.demo import run_demo
-from winnow.cli.options import Request
+from winnow.cli.options import Only, Request
 from winnow.cli.run import run_verb
 
 VERSION = "0.1.0"
@@ -23,11 +22,6 @@ app = typer.Typer(
     epilog="Exit codes: 0 done or nothing to do, 1 failed, 2 usage, 3 some partitions left alone or failed, "
     "4 verification failed and nothing was committed, 5 directory in use, 6 not enough space.",
 )
-
-
-class Only(StrEnum):
-    RETENTION = "retention"
-    COMPACTION = "compaction"
 
 
 def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
@@ -55,7 +49,7 @@ TopicSets = Annotated[
     typer.Option("--topic-set", metavar="GLOB:KEY=VALUE", help="A config of topics; repeatable, the last one wins."),
 ]
 Now = Annotated[str | None, typer.Option(metavar="MS|ISO-8601", help="The clock of every decision; default: now.")]
-OnlyOne = Annotated[Only | None, typer.Option(metavar="retention|compaction", help="Do one and leave the other.")]
+OnlyOne = Annotated[Only | None, typer.Option(help="Do one and leave the other.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
 Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
 from winnow.cli.options import Request
-from winnow.cli.run import guarded, prepare, tell_result
+from winnow.cli.run import guarded, prepare, tell, tell_result
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout
 from winnow.engine.result import RunResult
@@ -70,5 +69,4 @@ def bytes_on_disk(log_dir: Path) -> int:
 
 
 def _say(text: str) -> None:
-    console_for_stdout().print(text, soft_wrap=True)
-    sys.stdout.flush()
+    tell(lambda: console_for_stdout().print(text, soft_wrap=True))

@@ -10,8 +10,7 @@ import typer
 from typer.exceptions import TyperException
 
 from winnow.cli.app import app
-from winnow.cli.json_output import failure_to_json
-from winnow.cli.run import INTERRUPTED, complain
+from winnow.cli.run import INTERRUPTED, complain, tell_failure
 from winnow.cli.streams import own_streams
 
 
@@ -32,7 +31,7 @@ def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
         else:
             show()
         if "--json" in arguments:
-            sys.stdout.write(failure_to_json(error.format_message(), now=None) + "\n")
+            tell_failure(error.format_message(), now=None)
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED

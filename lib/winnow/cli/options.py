@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from winnow.errors import UsageError
 from winnow.policy.sources import Settings, parse_server_properties, parse_set, parse_topic_configs, parse_topic_set
+
+Only = Literal["retention", "compaction"]
 
 LATEST_MS = 253_402_300_799_999
 """End of the year 9999: a larger --now is microseconds or a slip."""
@@ -25,7 +28,7 @@ class Request:
     sets: Sequence[str] = ()
     topic_sets: Sequence[str] = ()
     now: str | None = None
-    only: str | None = None
+    only: Only | None = None
     json: bool = False
 
 

@@ -67,12 +67,21 @@ def prepare(verb: str, request: Request, now: int) -> Callable[[SparkSession], R
 
 
 def tell_result(result: RunResult, *, json: bool) -> None:
-    """To stdout; that its reader has gone changes nothing about the run."""
+    if json:
+        tell(lambda: sys.stdout.write(to_json(result) + "\n"))
+    else:
+        tell(lambda: show(result, console_for_stdout()))
+
+
+def tell_failure(message: str, *, now: int | None) -> None:
+    """The JSON object of a run that ended before there was a result."""
+    tell(lambda: sys.stdout.write(failure_to_json(message, now=now) + "\n"))
+
+
+def tell(write: Callable[[], object]) -> None:
+    """Write to stdout; that its reader has gone changes nothing about the run."""
     try:
-        if json:
-            sys.stdout.write(to_json(result) + "\n")
-        else:
-            show(result, console_for_stdout())
+        write()
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -91,8 +100,7 @@ def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None
         message, code = f"unexpected {type(error).__name__}: {error}".partition("\n")[0], 1
     complain(message)
     if json:
-        sys.stdout.write(failure_to_json(message, now=now()) + "\n")
-        sys.stdout.flush()
+        tell_failure(message, now=now())
     return code
 
 

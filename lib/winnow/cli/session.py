@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def spark_session() -> Iterator[SparkSession]:
-    """Ends with the context: a command owns its session."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - a mistyped command must not wait for Spark
 
-    builder = SparkSession.builder.appName("winnow")
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit, which has conf/spark-defaults.conf
-        builder = builder.config("spark.python.daemon.module", "winnow.engine.daemon").config(
-            "spark.ui.enabled", "false"
-        )
-    spark = builder.getOrCreate()
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # spark-submit's settings hold, and it stops Spark when the job has ended. Doing so here would take a second
+        # more: pyspark waits so long for its accumulator server.
+        yield SparkSession.builder.getOrCreate()
+        return
+    builder = SparkSession.builder.appName("winnow").config("spark.python.daemon.module", "winnow.engine.daemon")
+    spark = builder.config("spark.ui.enabled", "false").getOrCreate()
     try:
         yield spark
     finally:

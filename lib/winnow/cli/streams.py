@@ -58,7 +58,8 @@ def _connector() -> Callable[[], Any]:
         if not made:
             from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
-            made.append(launch_gateway().jvm.java.lang.System)
+            gateway = launch_gateway()  # type: ignore[no-untyped-call]
+            made.append(gateway.jvm.java.lang.System)
         return made[0]
 
     return connect

@@ -1,13 +1,13 @@
-"""The table that a person reads in five seconds: most to gain first, what was left alone and why, sums last."""
+"""The table that a person reads in five seconds: most to gain first, sums last, then what was left alone and why."""
 
 from __future__ import annotations
 
 import os
+import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from winnow.cli.words import counted, moment, size
@@ -17,6 +17,13 @@ PIPE_WIDTH = 100
 """Columns where there is no terminal to ask."""
 FEW = 8
 """So many partitions that need nothing get a line each; more of them share one."""
+HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty", "why")
+LEFT = (0, 1)
+"""Columns of words; those of figures are flush right."""
+LEAST_WHY = 24
+"""Columns that a reason needs to be worth its place."""
+
+Row = tuple[str, ...]
 
 
 def console_for_stdout() -> Console:
@@ -29,18 +36,19 @@ def console_for_stdout() -> Console:
 
 def show(result: RunResult, console: Console) -> None:
     troubled = [p for p in result.partitions if p.left_alone or p.error is not None]
-    active = [p for p in result.partitions if _acts(p)]
-    idle = [p for p in result.partitions if not _acts(p) and p not in troubled]
+    active = sorted((p for p in result.partitions if _acts(p)), key=_gain_key)
+    idle = sorted((p for p in result.partitions if not _acts(p) and p not in troubled), key=_name_key)
     console.print(_title(result, acting=len(active)))
-    if active or idle or troubled:
-        console.print(_table(result, active, idle if len(idle) <= FEW else ()))
+    for line in _lines(result, active, idle if len(idle) <= FEW else (), console.width):
+        console.print(line, soft_wrap=True)
     if len(idle) > FEW:
         console.print(f"{len(idle)} partitions need nothing.")
     if troubled:
         console.print(f"\nLeft alone: {counted(len(troubled), 'partition')}")
-        for text, names in _grouped(troubled).items():
-            console.print(Text(f"  {', '.join(names)}", style="yellow"), soft_wrap=True)
-            console.print(Text(f"      {text}"), soft_wrap=True)
+    for text, names in _grouped(troubled).items():
+        for wrapped in textwrap.wrap(", ".join(names), console.width - 2, break_on_hyphens=False):
+            console.print(Text(f"  {wrapped}", style="yellow"), soft_wrap=True)
+        console.print(_indented(text, console.width), soft_wrap=True)
 
 
 def _title(result: RunResult, *, acting: int) -> str:
@@ -51,51 +59,69 @@ def _title(result: RunResult, *, acting: int) -> str:
     return f"{acting} of {counted(len(result.partitions), 'partition')} {what}, at {moment(result.now)}"
 
 
-def _table(result: RunResult, active: Sequence[PartitionResult], idle: Sequence[PartitionResult]) -> Table:
-    table = Table(box=None, pad_edge=False, show_footer=True, collapse_padding=True, header_style="bold")
-    table.add_column("partition", _sums_name(result), overflow="fold", min_width=10)
-    table.add_column("action", overflow="fold", min_width=9)
-    for head, foot in _sums(result):
-        table.add_column(head, foot, justify="right", no_wrap=True)
-    table.add_column("dirty", justify="right", no_wrap=True)
-    table.add_column("why", ratio=1, no_wrap=True, overflow="ellipsis", min_width=16)
-    for partition in sorted(active, key=_gain_key):
-        table.add_row(*_row(partition))
-    for partition in sorted(idle, key=_name_key):
-        table.add_row(*_row(partition), style="dim")
-    table.columns[0].footer = Text(str(table.columns[0].footer), style="bold")
-    return table
+def _lines(
+    result: RunResult, active: Sequence[PartitionResult], idle: Sequence[PartitionResult], width: int
+) -> Iterator[Text]:
+    """Head, partitions, sums. A plan is read for its reasons: they have their own lines; elsewhere they are cut."""
+    if not active and not idle:
+        return
+    shown = [*active, *idle]
+    rows = [_row(p) for p in shown]
+    sums = _sums(result)
+    widths = [max(map(len, column)) for column in zip(HEAD[:-1], *rows, sums, strict=True)]
+    left = width - sum(widths) - 2 * len(widths)
+    inline = result.verb != "plan" and left >= LEAST_WHY
+    yield Text(_line(HEAD if inline else HEAD[:-1], widths), style="bold")
+    for p, row in zip(shown, rows, strict=True):
+        style = "" if _acts(p) else "dim"
+        if inline:
+            yield Text(_line((*row, textwrap.shorten(p.reason, left, placeholder="...")), widths), style=style)
+        else:
+            yield Text(_line(row, widths), style=style)
+            yield Text.assemble((_indented(p.reason, width).plain, "dim"))
+    yield Text(_line(sums, widths), style="bold")
 
 
-def _row(p: PartitionResult) -> tuple[str, ...]:
+def _line(cells: Row, widths: Sequence[int]) -> str:
+    padded = [
+        cell.ljust(width) if column in LEFT else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=False))
+    ]
+    return "  ".join([*padded, *cells[len(widths) :]]).rstrip()
+
+
+def _indented(text: str, width: int) -> Text:
+    space = " " * 6
+    return Text(textwrap.fill(text, max(width, 40), initial_indent=space, subsequent_indent=space))
+
+
+def _row(p: PartitionResult) -> Row:
     return (
         f"{p.topic}-{p.partition}",
-        "-" if not _acts(p) else ", ".join(p.actions),
+        "+".join(p.actions) if _acts(p) else "-",
         _size(p.bytes_before),
         _size(p.bytes_after),
         _freed(p.bytes_before, p.bytes_after),
         _segments(p.segments_before, p.segments_after),
         "" if p.dirty_ratio is None else f"{p.dirty_ratio:.2f}",
-        p.reason,
     )
 
 
-def _sums_name(result: RunResult) -> str:
-    return f"all {len(result.partitions)}" if len(result.partitions) != 1 else "all"
-
-
-def _sums(result: RunResult) -> tuple[tuple[str, str], ...]:
-    """Heads and sums of the columns of figures; a sum over unknown parts is unknown."""
+def _sums(result: RunResult) -> Row:
+    """Over all partitions; a sum with an unknown part is unknown."""
     known = [p for p in result.partitions if p.bytes_before is not None]
     before = sum(p.bytes_before or 0 for p in known)
     after = _sum(p.bytes_after if _acts(p) else p.bytes_before for p in known)
     segments = sum(p.segments_before or 0 for p in known)
     segments_after = _sum(p.segments_after if _acts(p) else p.segments_before for p in known)
     return (
-        ("before", size(before)),
-        ("after", _size(after)),
-        ("freed", _freed(before, after)),
-        ("segments", _segments(segments, segments_after)),
+        f"all {len(result.partitions)}",
+        "",
+        size(before),
+        _size(after),
+        _freed(before, after),
+        _segments(segments, segments_after),
+        "",
     )
 
 
@@ -125,7 +151,7 @@ def _name_key(p: PartitionResult) -> tuple[str, int]:
 
 def _grouped(troubled: Sequence[PartitionResult]) -> dict[str, list[str]]:
     """Partitions by what was said of them: one cause that hits a whole directory is told once."""
-    texts = {p: p.reason if p.error is None or p.error == p.reason else f"{p.reason}: {p.error}" for p in troubled}
+    texts = {p: p.reason if p.error is None or p.error in p.reason else f"{p.reason}: {p.error}" for p in troubled}
     counts = Counter(texts.values())
     groups: dict[str, list[str]] = {}
     for p in sorted(troubled, key=lambda p: (-counts[texts[p]], texts[p], *_name_key(p))):
@@ -146,4 +172,4 @@ def _freed(before: int | None, after: int | None) -> str:
 def _segments(before: int | None, after: int | None) -> str:
     if before is None:
         return "?"
-    return f"{before} > {'?' if after is None else after}"
+    return f"{before} -> {'?' if after is None else after}"

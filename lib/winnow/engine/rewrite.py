@@ -119,7 +119,8 @@ def _take_over_attributes(storage: LocalStorage, job: PartitionJob, group: Group
     """Owner and mode of the first source, modification time of the last (S5.9, S8.5)."""
     owner = f"{job.directory}/{segment_file(group.base_offset, LOG)}"
     age = f"{job.directory}/{segment_file(group.segments[-1].base_offset, LOG)}"
-    mtime_ns = os.stat(age).st_mtime_ns
+    # In whole milliseconds, as Kafka sets it.
+    mtime_ns = os.stat(age).st_mtime_ns // 1_000_000 * 1_000_000
     for path in paths.values():
         storage.copy_attributes(owner, path)
         storage.set_mtime_ns(path, mtime_ns)

@@ -7,13 +7,6 @@ from typing import Any
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.index_kernels import (
-    INITIAL_STATE,
-    LAST_TIME_ENTRY,
-    MAX_TIMESTAMP,
-    OFFSET_OF_MAX,
-    index_chunk,
-)
 from winnow.storage.contract import Storage
 from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN
 
@@ -143,13 +136,17 @@ class IndexBuilder:
     """
 
     def __init__(self, *, base_offset: int, index_interval_bytes: int, max_index_bytes: int | None = None) -> None:
+        # Here and not above: importing numba takes longer than a survey, which only reads indexes.
+        from winnow.logdir import index_kernels  # noqa: PLC0415
+
+        self._kernels = index_kernels
         self._base_offset = base_offset
         self._interval = index_interval_bytes
         unlimited = 2**62
         self._room = unlimited if max_index_bytes is None else max_index_bytes // OFFSET_ENTRY_SIZE
         # One slot is kept for the forced last entry.
         self._time_room = unlimited if max_index_bytes is None else max_index_bytes // TIME_ENTRY_SIZE - 1
-        self._state = INITIAL_STATE.copy()
+        self._state = index_kernels.INITIAL_STATE.copy()
         self._next_offset = base_offset
         self._offset_parts: list[bytes] = []
         self._time_parts: list[bytes] = []
@@ -168,7 +165,7 @@ class IndexBuilder:
         self._check(rows)
         offsets = np.empty(rows.shape[0], _NATIVE_OFFSET_ENTRY)
         times = np.empty(rows.shape[0], _NATIVE_TIME_ENTRY)
-        count, time_count = index_chunk(
+        count, time_count = self._kernels.index_chunk(
             np.ascontiguousarray(rows["position"]),
             np.ascontiguousarray(rows["size"]),
             np.ascontiguousarray(rows["last_offset"]),
@@ -195,9 +192,10 @@ class IndexBuilder:
 
     def finish(self) -> tuple[bytes, bytes]:
         """Content of the `.index` and of the `.timeindex`, the latter with its forced last entry (S1.7)."""
-        timestamp, offset = int(self._state[MAX_TIMESTAMP]), int(self._state[OFFSET_OF_MAX])
+        timestamp = int(self._state[self._kernels.MAX_TIMESTAMP])
+        offset = int(self._state[self._kernels.OFFSET_OF_MAX])
         last = b""
-        if timestamp > int(self._state[LAST_TIME_ENTRY]):
+        if timestamp > int(self._state[self._kernels.LAST_TIME_ENTRY]):
             last = np.array([(timestamp, offset - self._base_offset)], _TIME_ENTRY_ON_DISK).tobytes()
         return b"".join(self._offset_parts), b"".join(self._time_parts) + last
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
@@ -61,9 +62,10 @@ def list_segments(storage: Storage, directory: str) -> SegmentListing:
             except CorruptLogError as problem:
                 problems.append(_at(problem, directory))
     bases.sort()
-    segments = []
-    for base, following in zip(bases, [*bases[1:], None], strict=True):
-        segments.append(_segment(storage, directory, files, base=base, following=following, problems=problems))
+    segments = [
+        _segment(storage, directory, files, base=base, following=following, problems=problems)
+        for base, following in zip_longest(bases, bases[1:])
+    ]
     try:
         leader_epochs = read_leader_epochs(storage, directory)
     except CorruptLogError as problem:

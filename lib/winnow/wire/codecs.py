@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import Codec
-from winnow.wire.buffers import Buffer, Bytes, as_bytes
+from winnow.wire.buffers import Buffer, as_bytes
 from winnow.wire.sink import Sink
 from winnow.wire.xxhash32 import xxhash32
 
@@ -29,6 +29,7 @@ SNAPPY_CHUNK = 32 * 1024
 LZ4_BLOCK = 64 * 1024
 
 _GZIP_WINDOW = 31  # zlib's way to say "with a gzip header"
+_GZIP_SYSTEM_AT = 9
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
 _SNAPPY_DENSEST = 32  # a copy of 64 bytes takes 3: nothing real expands further
@@ -47,11 +48,12 @@ _local = threading.local()  # zstd contexts are dear to make and not to be share
 
 def compress(codec: Codec, raw: Buffer) -> bytes:
     """`raw` as the payload of a batch of that codec."""
-    data = as_bytes(raw)
+    data = as_bytes(raw).data
     if codec == Codec.NONE:
-        return data.tobytes()
+        return bytes(data)
     if codec == Codec.GZIP:
-        return zlib.compress(data, GZIP_LEVEL, wbits=_GZIP_WINDOW)
+        member = zlib.compress(data, GZIP_LEVEL, wbits=_GZIP_WINDOW)
+        return member[:_GZIP_SYSTEM_AT] + b"\xff" + member[_GZIP_SYSTEM_AT + 1 :]  # "unknown system", as Java says
     if codec == Codec.SNAPPY:
         return _compress_snappy(data)
     if codec == Codec.LZ4:
@@ -63,7 +65,7 @@ def compress(codec: Codec, raw: Buffer) -> bytes:
     return compressed
 
 
-def _compress_snappy(data: Bytes) -> bytes:
+def _compress_snappy(data: memoryview) -> bytes:
     parts = [_SNAPPY_HEADER]
     for at in range(0, len(data), SNAPPY_CHUNK):
         block = bytes(cramjam.snappy.compress_raw(data[at : at + SNAPPY_CHUNK]))
@@ -71,7 +73,7 @@ def _compress_snappy(data: Bytes) -> bytes:
     return b"".join(parts)
 
 
-def _compress_lz4(data: Bytes) -> bytes:
+def _compress_lz4(data: memoryview) -> bytes:
     parts = [_LZ4_HEADER]
     for at in range(0, len(data), LZ4_BLOCK):
         chunk = data[at : at + LZ4_BLOCK]
@@ -79,7 +81,7 @@ def _compress_lz4(data: Bytes) -> bytes:
         if len(block) < len(chunk):
             parts += struct.pack("<I", len(block)), block
         else:
-            parts += struct.pack("<I", len(chunk) | _LZ4_STORED), chunk.tobytes()
+            parts += struct.pack("<I", len(chunk) | _LZ4_STORED), bytes(chunk)
     return b"".join((*parts, bytes(4)))
 
 
@@ -96,7 +98,7 @@ def decompress(codec: Codec, payload: Buffer, *, limit: int, magic: int = 2) -> 
 
 def decompress_into(sink: Sink, codec: Codec, payload: Buffer, *, limit: int, magic: int = 2) -> None:
     """As `decompress`, appended to `sink`."""
-    data = as_bytes(payload)
+    data = as_bytes(payload).data
     sink.begin(limit)
     try:
         if codec == Codec.GZIP:
@@ -119,8 +121,8 @@ def _refuse(codec: Codec, expected: str, found: str) -> CorruptLogError:
     return CorruptLogError(f"{codec.name.lower()} data can't be decompressed", expected=expected, found=found)
 
 
-def _gzip(sink: Sink, data: Bytes) -> None:
-    left: Bytes | bytes = data
+def _gzip(sink: Sink, data: memoryview) -> None:
+    left: memoryview | bytes = data
     while True:  # members, one after the other
         member = zlib.decompressobj(wbits=_GZIP_WINDOW)
         sink.write(member.decompress(left, sink.room + 1))
@@ -131,8 +133,8 @@ def _gzip(sink: Sink, data: Bytes) -> None:
             return
 
 
-def _snappy(sink: Sink, data: Bytes) -> None:
-    if data[: len(_SNAPPY_MAGIC)].tobytes() != _SNAPPY_MAGIC:
+def _snappy(sink: Sink, data: memoryview) -> None:
+    if bytes(data[: len(_SNAPPY_MAGIC)]) != _SNAPPY_MAGIC:
         _snappy_block(sink, data)
         return
     at = len(_SNAPPY_HEADER)
@@ -142,7 +144,7 @@ def _snappy(sink: Sink, data: Bytes) -> None:
     if version < 1 or least > 1:
         raise _refuse(Codec.SNAPPY, "version 1", f"version {version}, compatible with {least}")
     while at < len(data):
-        if data[at : at + len(_SNAPPY_MAGIC)].tobytes() == _SNAPPY_MAGIC:  # streams put together have a header each
+        if bytes(data[at : at + len(_SNAPPY_MAGIC)]) == _SNAPPY_MAGIC:  # streams put together have a header each
             at += len(_SNAPPY_HEADER)
             continue
         size = struct.unpack_from(">i", data, at)[0] if at + 4 <= len(data) else -1
@@ -153,22 +155,22 @@ def _snappy(sink: Sink, data: Bytes) -> None:
         at += size
 
 
-def _snappy_block(sink: Sink, block: Bytes) -> None:
+def _snappy_block(sink: Sink, block: memoryview) -> None:
     raw, shift = 0, 0
-    for byte in block[:5].tolist():
+    for byte in bytes(block[:5]):
         raw |= (byte & 0x7F) << shift
         shift += 7
-        if byte < 0x80:  # noqa: PLR2004 - the last group of a varint
+        if byte < 0x80:
             break
     if raw > _SNAPPY_DENSEST * len(block):
         raise _refuse(Codec.SNAPPY, "a size that the block can hold", f"{raw} bytes in {len(block)}")
-    got = int(cramjam.snappy.decompress_raw_into(block, sink.reserve(raw)))
+    got = int(cramjam.snappy.decompress_raw_into(block, sink.reserve(raw).data))
     if got != raw:
         raise _refuse(Codec.SNAPPY, f"{raw} bytes", f"{got}")
     sink.commit(got)
 
 
-def _lz4(sink: Sink, data: Bytes, magic: int) -> None:
+def _lz4(sink: Sink, data: memoryview, magic: int) -> None:
     at, block_size, block_sum, content_sum = _lz4_header(data, magic)
     while True:
         if at + 4 > len(data):
@@ -182,23 +184,23 @@ def _lz4(sink: Sink, data: Bytes, magic: int) -> None:
         if size > block_size or end + block_sum > len(data):
             raise _refuse(Codec.LZ4, f"a block of at most {min(block_size, len(data) - at)} bytes", f"{size}")
         block = data[at:end]
-        if block_sum and xxhash32(block.tobytes()) != struct.unpack_from("<I", data, end)[0]:
+        if block_sum and xxhash32(bytes(block)) != struct.unpack_from("<I", data, end)[0]:
             raise _refuse(Codec.LZ4, "a block as its checksum has it", "another")
         if word & _LZ4_STORED:
             sink.write(block)
         else:
             # The room may be less than a block: then the library refuses what does not fit, and so it should.
             room = sink.reserve(min(block_size, sink.room), at_most=True)
-            sink.commit(int(cramjam.lz4.decompress_block_into(block, room)))
+            sink.commit(int(cramjam.lz4.decompress_block_into(block, room.data)))
         at = end + block_sum
     if at + content_sum != len(data):
         raise _refuse(Codec.LZ4, "the end of the data after the end mark", f"{len(data) - at} bytes more")
 
 
-def _lz4_header(data: Bytes, magic: int) -> tuple[int, int, int, int]:
+def _lz4_header(data: memoryview, magic: int) -> tuple[int, int, int, int]:
     """Position after the header, largest block, and the sizes of the checksums of blocks and of the content."""
-    if len(data) < len(_LZ4_HEADER) or data[:4].tobytes() != _LZ4_MAGIC:
-        raise _refuse(Codec.LZ4, "a frame's magic", data[:4].tobytes().hex() or "nothing")
+    if len(data) < len(_LZ4_HEADER) or bytes(data[:4]) != _LZ4_MAGIC:
+        raise _refuse(Codec.LZ4, "a frame's magic", bytes(data[:4]).hex() or "nothing")
     flags, size_id = int(data[4]), int(data[5])
     after = 6 + (8 if flags & _LZ4_SIZE else 0)
     if flags >> 6 != 1 or flags & _LZ4_RESERVED or size_id & 0x8F or size_id >> 4 < _LZ4_SMALLEST_BLOCK_ID:
@@ -207,7 +209,7 @@ def _lz4_header(data: Bytes, magic: int) -> tuple[int, int, int, int]:
         raise _refuse(Codec.LZ4, "independent blocks", "linked ones, which Kafka refuses, too")
     if after >= len(data):
         raise _refuse(Codec.LZ4, "a header checksum", "the end of the data")
-    if magic > 0 and _header_checksum(data[4:after].tobytes()) != data[after]:
+    if magic > 0 and _header_checksum(bytes(data[4:after])) != data[after]:
         raise _refuse(Codec.LZ4, "a header as its checksum has it", "another")
     block_sum = 4 if flags & _LZ4_BLOCK_SUM else 0
     return after + 1, 1 << (8 + 2 * (size_id >> 4)), block_sum, 4 if flags & _LZ4_SUM else 0
@@ -218,7 +220,7 @@ def _header_checksum(descriptor: bytes) -> int:
     return xxhash32(descriptor) >> 8 & 0xFF
 
 
-def _zstd(sink: Sink, data: Bytes) -> None:
+def _zstd(sink: Sink, data: memoryview) -> None:
     if not hasattr(_local, "decompressor"):
         _local.decompressor = zstandard.ZstdDecompressor()
     at = 0
@@ -237,17 +239,17 @@ def _zstd(sink: Sink, data: Bytes) -> None:
             return
 
 
-def _zstd_frame(data: Bytes, start: int) -> tuple[int, int]:
+def _zstd_frame(data: memoryview, start: int) -> tuple[int, int]:
     """(end, most raw bytes) of the frame at `start`, from the headers of its blocks alone."""
-    if data[start : start + 4].tobytes() != _ZSTD_MAGIC:
-        raise _refuse(Codec.ZSTD, "a frame's magic", data[start : start + 4].tobytes().hex() or "nothing")
+    if bytes(data[start : start + 4]) != _ZSTD_MAGIC:
+        raise _refuse(Codec.ZSTD, "a frame's magic", bytes(data[start : start + 4]).hex() or "nothing")
     at = start + zstandard.frame_header_size(data[start : start + 18])
     checksum = 4 if data[start + 4] & 0x04 else 0
     most = 0
     while True:
         if at + 3 > len(data):
             raise _refuse(Codec.ZSTD, "a block", "the end of the data")
-        header = int.from_bytes(data[at : at + 3].tobytes(), "little")
+        header = int.from_bytes(bytes(data[at : at + 3]), "little")
         kind, size = header >> 1 & 3, header >> 3
         at += 3 + (1 if kind == _ZSTD_RLE else size)
         most += size if kind in (_ZSTD_RAW, _ZSTD_RLE) else _ZSTD_BLOCK

@@ -1,9 +1,10 @@
 """Checksums of batches: CRC-32C for v2, CRC-32 for v0 and v1 (S2.1, S2.2).
 
-CRC-32C runs on the instruction that the host's CPU has for it (8 bytes at once); without one, on eight tables. There is no
-choice to make and none that goes unnoticed: `CRC32C_BY` names what is used.
+CRC-32C runs on the instruction that the host's CPU has for it (8 bytes at once); without one, on eight tables. There is
+no choice to make and none that goes unnoticed: `CRC32C_BY` names what is used.
 """
 
+# ruff: noqa: ANN401 - numba's code generator has no types
 from __future__ import annotations
 
 import platform
@@ -17,7 +18,7 @@ from numba import config, njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from winnow.wire.buffers import Buffer
+from winnow.wire.buffers import Buffer, Bytes, as_bytes
 from winnow.wire.memory import load_byte, load_word
 
 _POLYNOMIAL = 0x82F63B78
@@ -40,7 +41,9 @@ _BYTE_TABLE: list[int] = _TABLES[0].tolist()
 
 
 def _instruction() -> str:
-    if config.CPU_NAME or config.CPU_FEATURES:  # numba was told to compile for another CPU than this one
+    if getattr(config, "CPU_NAME", None) or getattr(
+        config, "CPU_FEATURES", None
+    ):  # numba was told to compile for another CPU than this one
         return "tables"
     features = llvmlite.binding.get_host_cpu_features()
     machine = platform.machine().lower()
@@ -55,6 +58,9 @@ CRC32C_BY = _instruction()
 """`sse4.2`, `aarch64` or `tables`."""
 
 
+_function: Any = cgutils.get_or_insert_function
+
+
 def _word_step(typingctx: Any, crc: Any, word: Any) -> Any:
     del typingctx, crc, word
 
@@ -63,10 +69,10 @@ def _word_step(typingctx: Any, crc: Any, word: Any) -> Any:
         i32, i64 = ir.IntType(32), ir.IntType(64)
         if CRC32C_BY == "sse4.2":
             kind = ir.FunctionType(i64, [i64, i64])
-            step = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse42.crc32.64.64")
+            step = _function(builder.module, kind, "llvm.x86.sse42.crc32.64.64")
             return builder.call(step, args)
         kind = ir.FunctionType(i32, [i32, i64])
-        step = cgutils.get_or_insert_function(builder.module, kind, "llvm.aarch64.crc32cx")
+        step = _function(builder.module, kind, "llvm.aarch64.crc32cx")
         return builder.zext(builder.call(step, [builder.trunc(args[0], i32), args[1]]), i64)
 
     return types.uint64(types.uint64, types.uint64), codegen
@@ -77,7 +83,7 @@ _BY_INSTRUCTION = CRC32C_BY != "tables"
 
 
 @njit(cache=True, nogil=True)
-def crc32c_by_tables(buf, start, end):  # type: ignore[no-untyped-def]
+def crc32c_by_tables(buf: Bytes, start: int, end: int) -> np.uint32:
     """As `crc32c`, eight tables at once: for CPUs without the instruction, and its judge in the tests."""
     crc = np.uint32(0xFFFFFFFF)
     pos = start
@@ -102,7 +108,7 @@ def crc32c_by_tables(buf, start, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _crc32c_by_instruction(buf, start, end):  # type: ignore[no-untyped-def]
+def _crc32c_by_instruction(buf: Bytes, start: int, end: int) -> np.uint32:
     crc = np.uint64(0xFFFFFFFF)
     pos = start
     while pos + 8 <= end:
@@ -116,7 +122,7 @@ def _crc32c_by_instruction(buf, start, end):  # type: ignore[no-untyped-def]
 
 
 crc32c: Any = _crc32c_by_instruction if _BY_INSTRUCTION else crc32c_by_tables
-"""Jitted `crc32c(buf, start, end) -> uint32` of buf[start:end]; the caller has checked 0 <= start <= end <= buf.size."""
+"""Jitted `crc32c(buf, start, end) -> uint32` of buf[start:end]; the caller has checked 0 <= start <= end <= size."""
 
 
 def crc32c_plain(data: Buffer) -> int:
@@ -129,4 +135,4 @@ def crc32c_plain(data: Buffer) -> int:
 
 def crc32(data: Buffer) -> int:
     """CRC-32 (IEEE) as v0 and v1 have it."""
-    return zlib.crc32(data)
+    return zlib.crc32(as_bytes(data).data)

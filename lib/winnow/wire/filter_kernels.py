@@ -4,10 +4,14 @@ Between them lies what Python has to do: sizing the output and calling the codec
 and checks again, since the first one's word is only as good as the bytes under a mapped file.
 """
 
+# ruff: noqa: ANN401, FBT001, PLR0917 - a kernel takes its columns one by one, by position, and rows have no type
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
@@ -29,6 +33,7 @@ from winnow.wire.batch import (
     RECORD_COUNT_AT,
     TRANSACTIONAL,
 )
+from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.crc import crc32c
 from winnow.wire.memory import copy_bytes, store_be16, store_be32, store_be64, store_byte
 from winnow.wire.record_faults import Fault
@@ -50,17 +55,32 @@ _KEPT_BITS = TRANSACTIONAL | CONTROL | LOG_APPEND_TIME
 
 
 @njit(cache=True, nogil=True)
-def expires(row, now):  # type: ignore[no-untyped-def]
+def expires(row: Any, now: int) -> bool:
     """Whether null values of this batch go: it has a delete horizon and that has come (S5.5)."""
-    bits = np.int64(row.attributes)
-    return (bits & DELETE_HORIZON) != 0 and (bits & CONTROL) == 0 and now >= row.base_timestamp
+    bits = int(row.attributes)
+    return (bits & DELETE_HORIZON) != 0 and (bits & CONTROL) == 0 and bool(now >= row.base_timestamp)
 
 
 @njit(cache=True, nogil=True)
-def decide(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917
-    raw, inflated, compressed, begin, end, batches, keep, retention, cause, now, delete_retention_ms,
-    action, retained, tombstones, horizon, first_timestamp, max_timestamp,
-):  # fmt: skip
+def decide(  # noqa: C901, PLR0912, PLR0915 - one pass
+    raw: Bytes,
+    inflated: Bytes,
+    compressed: NDArray[np.bool_],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    batches: Rows,
+    keep: NDArray[np.bool_],
+    retention: NDArray[np.int8],
+    cause: NDArray[np.bool_],
+    now: int,
+    delete_retention_ms: int,
+    action: NDArray[np.int8],
+    retained: NDArray[np.int32],
+    tombstones: NDArray[np.int32],
+    horizon: NDArray[np.int64],
+    first_timestamp: NDArray[np.int64],
+    max_timestamp: NDArray[np.int64],
+) -> tuple[int, int, int]:
     """Fill the last six arrays, one item per batch; (fault, row, position in the area's array).
 
     `horizon`: the delete horizon of a rewritten batch, below 0 for none. `first_timestamp` and `max_timestamp`: over
@@ -69,7 +89,7 @@ def decide(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR
     row_of = 0
     for i in range(batches.size):
         row = batches[i]
-        count = np.int64(row.record_count)
+        count = int(row.record_count)
         action[i] = DROP
         retained[i] = 0
         tombstones[i] = 0
@@ -84,16 +104,16 @@ def decide(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR
         fault = check_area(area, pos, stop, count)
         if fault != 0:
             return fault, i, pos
-        bits = np.int64(row.attributes)
+        bits = int(row.attributes)
         has_horizon = (bits & DELETE_HORIZON) != 0
         log_append = (bits & LOG_APPEND_TIME) != 0
         expired = expires(row, now)
         last_delta = row.last_offset - row.base_offset
-        previous = np.int64(-1)
-        kept = np.int64(0)
-        nulls = np.int64(0)
-        least = np.int64(0)
-        largest = np.int64(NO_TIMESTAMP)
+        previous = -1
+        kept = 0
+        nulls = 0
+        least = 0
+        largest = NO_TIMESTAMP
         for r in range(row_of, row_of + count):
             fault, after, timestamp_delta, delta, _, _, value_size, _, _ = parse_record(area, pos, stop)
             if fault != 0:
@@ -134,20 +154,29 @@ def decide(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR
 
 
 @njit(cache=True, nogil=True)
-def write_records(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    area, begin, end, row, keep, row_of, now, base_timestamp, out, at
-):
+def write_records(
+    area: Bytes,
+    begin: int,
+    end: int,
+    row: Any,
+    keep: NDArray[np.bool_],
+    row_of: int,
+    now: int,
+    base_timestamp: int,
+    out: Bytes,
+    at: int,
+) -> tuple[int, int, int]:
     """Write the retained records of one batch to `out` from `at` on: (fault, position in the area, end in `out`).
 
     `row_of`: row in `keep` of the batch's first record. Neighbours that come out as they went in are copied together.
     """
-    bits = np.int64(row.attributes)
+    bits = int(row.attributes)
     log_append = (bits & LOG_APPEND_TIME) != 0
     same = base_timestamp == row.base_timestamp and not log_append
     expired = expires(row, now)
     pos = begin
-    run = np.int64(-1)
-    for r in range(row_of, row_of + np.int64(row.record_count)):
+    run = -1
+    for r in range(row_of, row_of + int(row.record_count)):
         fault, after, timestamp_delta, delta, _, _, value_size, tail, canonical = parse_record(area, pos, end)
         if fault != 0:
             return fault, pos, at
@@ -161,7 +190,7 @@ def write_records(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
                 return _CHANGED, pos, at
             copy_bytes(out, at, area, run, pos - run)
             at += pos - run
-            run = np.int64(-1)
+            run = -1
         if retain and not whole:
             if after - pos + GROWTH > out.size - at:
                 return _CHANGED, pos, at
@@ -177,9 +206,16 @@ def write_records(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
 
 
 @njit(cache=True, nogil=True)
-def _write_record(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    area, tail, after, canonical, timestamp_delta, offset_delta, out, at
-):
+def _write_record(
+    area: Bytes,
+    tail: int,
+    after: int,
+    canonical: bool,
+    timestamp_delta: int,
+    offset_delta: int,
+    out: Bytes,
+    at: int,
+) -> int:
     tail_size = after - tail if canonical else _tail_size(area, tail, after)
     size = 1 + size_of_varint(timestamp_delta) + size_of_varint(offset_delta) + tail_size
     at = write_varint(out, at, size)
@@ -199,7 +235,13 @@ def _write_record(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
 
 
 @njit(cache=True, nogil=True)
-def _write_field(area, pos, after, out, at):  # type: ignore[no-untyped-def]
+def _write_field(
+    area: Bytes,
+    pos: int,
+    after: int,
+    out: Bytes,
+    at: int,
+) -> tuple[int, int]:
     """One length and its bytes, the length in its shortest form: (end in `out`, end in the area)."""
     size, start = read_varint(area, pos, after)
     at = write_varint(out, at, size)
@@ -209,10 +251,14 @@ def _write_field(area, pos, after, out, at):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _tail_size(area, tail, after):  # type: ignore[no-untyped-def]
+def _tail_size(
+    area: Bytes,
+    tail: int,
+    after: int,
+) -> int:
     """Bytes from the key's length to the last header, once every number has its shortest form."""
     pos = tail
-    total = np.int64(0)
+    total = 0
     for _ in range(2):
         size, pos = read_varint(area, pos, after)
         total += size_of_varint(size) + max(size, 0)
@@ -227,47 +273,70 @@ def _tail_size(area, tail, after):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _base_timestamp(horizon, first_timestamp):  # type: ignore[no-untyped-def]
+def _base_timestamp(horizon: int, first_timestamp: int) -> int:
     return horizon if horizon >= 0 else first_timestamp
 
 
 @njit(cache=True, nogil=True)
-def rewrite_compressed(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    inflated, compressed, begin, end, batches, keep, now, action, horizon, first_timestamp, out, starts
-):
+def rewrite_compressed(
+    inflated: Bytes,
+    compressed: NDArray[np.bool_],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    batches: Rows,
+    keep: NDArray[np.bool_],
+    now: int,
+    action: NDArray[np.int8],
+    horizon: NDArray[np.int64],
+    first_timestamp: NDArray[np.int64],
+    out: Bytes,
+    starts: NDArray[np.int64],
+) -> tuple[int, int, int]:
     """The retained records of all compressed batches to be rewritten, one after the other.
 
     `starts` (n + 1) receives where each batch's lie in `out`; (fault, row, position).
     """
-    at = np.int64(0)
+    at = 0
     row_of = 0
     for i in range(batches.size):
         starts[i] = at
         if action[i] == REWRITE and compressed[i]:
             base = _base_timestamp(horizon[i], first_timestamp[i])
-            fault, pos, at = write_records(
-                inflated, begin[i], end[i], batches[i], keep, row_of, now, base, out, at
-            )
+            fault, pos, at = write_records(inflated, begin[i], end[i], batches[i], keep, row_of, now, base, out, at)
             if fault != 0:
                 return fault, i, pos
-        row_of += np.int64(batches[i].record_count)
+        row_of += int(batches[i].record_count)
     starts[batches.size] = at
     return 0, 0, 0
 
 
 @njit(cache=True, nogil=True)
-def assemble(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0915, PLR0917
-    raw, compressed, begin, end, batches, keep, now, action, retained, horizon, first_timestamp, max_timestamp,
-    payloads, payload_starts, out, rows,
-):  # fmt: skip
+def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
+    raw: Bytes,
+    compressed: NDArray[np.bool_],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    batches: Rows,
+    keep: NDArray[np.bool_],
+    now: int,
+    action: NDArray[np.int8],
+    retained: NDArray[np.int32],
+    horizon: NDArray[np.int64],
+    first_timestamp: NDArray[np.int64],
+    max_timestamp: NDArray[np.int64],
+    payloads: Bytes,
+    payload_starts: NDArray[np.int64],
+    out: Bytes,
+    rows: Rows,
+) -> tuple[int, int, int, int, int]:
     """All output batches into `out`, their headers into `rows`: (fault, row, position, batches, bytes)."""
-    at = np.int64(0)
+    at = 0
     count = 0
     row_of = 0
     for i in range(batches.size):
         row = batches[i]
         first_row = row_of
-        row_of += np.int64(row.record_count)
+        row_of += int(row.record_count)
         what = action[i]
         if what == DROP:
             continue
@@ -286,7 +355,7 @@ def assemble(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0915, PLR0917
             if out.size - at < HEADER_V2_SIZE:
                 return _CHANGED, i, begin[i], count, at
             at += HEADER_V2_SIZE
-            bits = np.int64(row.attributes) & _KEPT_BITS
+            bits = int(row.attributes) & _KEPT_BITS
             if what == EMPTY:
                 target.base_timestamp = NO_TIMESTAMP
                 target.record_count = 0
@@ -302,7 +371,7 @@ def assemble(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0915, PLR0917
                     fault, pos, at = write_records(raw, begin[i], end[i], row, keep, first_row, now, base, out, at)
                     if fault != 0:
                         return fault, i, pos, count, at
-                bits |= np.int64(row.attributes) & CODEC_MASK
+                bits |= int(row.attributes) & CODEC_MASK
                 if horizon[i] >= 0:
                     bits |= DELETE_HORIZON
                 target.base_timestamp = base
@@ -315,24 +384,24 @@ def assemble(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0915, PLR0917
             _write_header(out, start, target)
             crc = crc32c(out, start + ATTRIBUTES_AT, at)
             target.crc = crc
-            store_be32(out, start + CRC_AT, np.int64(crc))
+            store_be32(out, start + CRC_AT, int(crc))
         target.position = start
         count += 1
     return 0, 0, 0, count, at
 
 
 @njit(cache=True, nogil=True)
-def _write_header(out, at, row):  # type: ignore[no-untyped-def]
+def _write_header(out: Bytes, at: int, row: Any) -> None:
     """All of a v2 header but its CRC."""
     store_be64(out, at, row.base_offset)
     store_be32(out, at + 8, row.size - FRAME_SIZE)
-    store_be32(out, at + FRAME_SIZE, np.int64(row.leader_epoch))
+    store_be32(out, at + FRAME_SIZE, int(row.leader_epoch))
     store_byte(out, at + MAGIC_AT, 2)
-    store_be16(out, at + ATTRIBUTES_AT, np.int64(row.attributes))
+    store_be16(out, at + ATTRIBUTES_AT, int(row.attributes))
     store_be32(out, at + LAST_OFFSET_DELTA_AT, row.last_offset - row.base_offset)
     store_be64(out, at + BASE_TIMESTAMP_AT, row.base_timestamp)
     store_be64(out, at + MAX_TIMESTAMP_AT, row.max_timestamp)
     store_be64(out, at + PRODUCER_ID_AT, row.producer_id)
-    store_be16(out, at + PRODUCER_EPOCH_AT, np.int64(row.producer_epoch))
-    store_be32(out, at + BASE_SEQUENCE_AT, np.int64(row.base_sequence))
-    store_be32(out, at + RECORD_COUNT_AT, np.int64(row.record_count))
+    store_be16(out, at + PRODUCER_EPOCH_AT, int(row.producer_epoch))
+    store_be32(out, at + BASE_SEQUENCE_AT, int(row.base_sequence))
+    store_be32(out, at + RECORD_COUNT_AT, int(row.record_count))

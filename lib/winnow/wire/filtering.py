@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from winnow.wire.inflate import RecordBlocks
+
+
+_Item = TypeVar("_Item", bound=np.generic)
+_MAX_LONG = 2**63 - 1
 
 
 class Retention(IntEnum):
@@ -55,7 +59,7 @@ class Filtered:
     dropped: int
 
 
-def filter_batches(  # noqa: PLR0913 - all of it decides
+def filter_batches(
     blocks: RecordBlocks,
     batches: Rows,
     keep: NDArray[np.bool_],
@@ -69,12 +73,15 @@ def filter_batches(  # noqa: PLR0913 - all of it decides
 
     `keep`: one item per record over all batches, whether its key says that it stays; True for those of control batches.
     Null values whose batch's delete horizon has come go in spite of it (S5.5). `retention`: values of `Retention`, one
-    per batch. `horizon_cause`: batches that get a delete horizon though no tombstone is in them, if they have none: markers
-    of transactions of which nothing is left (S5.4). `now` and `delete_retention_ms` in ms, int64.
+    per batch. `horizon_cause`: batches that get a delete horizon, if they have none, though no tombstone is in them:
+    markers of transactions of which nothing is left (S5.4). `now` and `delete_retention_ms` in ms, int64.
 
-    A batch of v0 or v1 is refused with CorruptLogError, as is any that is malformed. Records of batches to be DELETEd are
-    not checked.
+    A batch of v0 or v1 is refused with CorruptLogError, as is any that is malformed. Records of batches to be DELETEd
+    are not checked.
     """
+    if not (0 <= now <= _MAX_LONG and 0 <= delete_retention_ms <= _MAX_LONG):
+        message = f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}"
+        raise ValueError(message)
     rows = as_rows(batches)
     refuse_legacy(rows)
     choice = _Choice(blocks, rows, keep, retention, horizon_cause)
@@ -86,8 +93,8 @@ def filter_batches(  # noqa: PLR0913 - all of it decides
             choice.keep,
             choice.retention,
             choice.cause,
-            np.int64(now),
-            np.int64(delete_retention_ms),
+            now,
+            delete_retention_ms,
             verdict.action,
             verdict.retained,
             verdict.tombstones,
@@ -102,14 +109,14 @@ def filter_batches(  # noqa: PLR0913 - all of it decides
     sizes = _largest_sizes(blocks, rows, verdict, np.diff(starts))
     out = np.empty(int(sizes.sum()), np.uint8)
     out_rows = np.zeros(int((verdict.action != DROP).sum()), BATCH)
-    *verdict_of_writing, count, size = assemble(
+    fault, i, position, count, size = assemble(
         blocks.raw,
         blocks.compressed,
         blocks.begin,
         blocks.end,
         rows,
         choice.keep,
-        np.int64(now),
+        now,
         verdict.action,
         verdict.retained,
         verdict.horizon,
@@ -120,7 +127,7 @@ def filter_batches(  # noqa: PLR0913 - all of it decides
         out,
         out_rows,
     )
-    _check(tuple(verdict_of_writing), blocks, rows)
+    _check((fault, i, position), blocks, rows)
     return _summary(as_bytes(out[:size]), out_rows[:count], choice.total, verdict)
 
 
@@ -136,17 +143,18 @@ class _Choice:
         cause: NDArray[np.bool_] | None,
     ) -> None:
         self.total = record_total(blocks, rows)
-        self.keep = _read_only(keep, np.dtype(np.bool_), self.total)
-        self.retention = _read_only(retention, np.dtype(np.int8), len(rows))
-        self.cause = _read_only(np.zeros(len(rows), np.bool_) if cause is None else cause, np.dtype(np.bool_), len(rows))
+        self.keep = _read_only(keep, np.bool_, self.total)
+        self.retention = _read_only(retention, np.int8, len(rows))
+        no_cause = np.zeros(len(rows), np.bool_)
+        self.cause = _read_only(no_cause if cause is None else cause, np.bool_, len(rows))
         if len(rows) and not 0 <= self.retention.min() <= self.retention.max() <= Retention.RETAIN_EMPTY:
             message = "retention holds what is no Retention"
             raise ValueError(message)
 
 
-def _read_only(array: NDArray[np.generic], dtype: np.dtype[np.generic], size: int) -> NDArray[np.generic]:
+def _read_only(array: NDArray[_Item], dtype: type[_Item], size: int) -> NDArray[_Item]:
     if array.dtype != dtype or array.shape != (size,):
-        message = f"expected {size} of {dtype}, found {array.dtype} with shape {array.shape}"
+        message = f"expected {size} of {dtype.__name__}, found {array.dtype} with shape {array.shape}"
         raise ValueError(message)
     view = np.ascontiguousarray(array)[:]
     view.flags.writeable = False
@@ -194,7 +202,7 @@ def _largest_sizes(
 
 
 def _compressed_payloads(
-    blocks: RecordBlocks, rows: Rows, keep: NDArray[np.generic], now: int, verdict: _Verdict
+    blocks: RecordBlocks, rows: Rows, keep: NDArray[np.bool_], now: int, verdict: _Verdict
 ) -> tuple[Bytes, NDArray[np.int64]]:
     """What the codecs make of the batches that are rewritten and compressed: bytes, and n + 1 starts in them."""
     starts = np.zeros(len(rows) + 1, np.int64)
@@ -212,7 +220,7 @@ def _compressed_payloads(
             blocks.end,
             rows,
             keep,
-            np.int64(now),
+            now,
             verdict.action,
             verdict.horizon,
             verdict.first_timestamp,

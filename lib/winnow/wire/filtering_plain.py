@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from winnow.wire.inflate import RecordBlocks
 
 
-def filter_batches_plain(  # noqa: PLR0913 - as its twin
+def filter_batches_plain(
     blocks: RecordBlocks,
     batches: Rows,
     keep: NDArray[np.bool_],

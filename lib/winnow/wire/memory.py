@@ -4,6 +4,7 @@ None of them checks a bound: the caller has done so. Integers are int64 or uint6
 a mix of the two into a float.
 """
 
+# ruff: noqa: ANN401, PLR0917 - numba's code generator has no types, and passes by position
 from __future__ import annotations
 
 import sys
@@ -14,6 +15,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+_memcpy: Any = cgutils.raw_memcpy
 _LITTLE = sys.byteorder == "little"
 
 
@@ -23,7 +25,7 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, 
 
 
 def _swapped(builder: Any, word: Any, bits: int, *, big_endian: bool) -> Any:
-    return builder.bswap(word) if bits > 8 and big_endian == _LITTLE else word  # noqa: PLR2004 - a byte has no order
+    return builder.bswap(word) if bits > 8 and big_endian == _LITTLE else word
 
 
 def _load(bits: int, *, big_endian: bool) -> Callable[..., Any]:
@@ -33,9 +35,9 @@ def _load(bits: int, *, big_endian: bool) -> Callable[..., Any]:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = _pointer(context, builder, signature.args[0], args[0], args[1], bits)
             word = _swapped(builder, builder.load(pointer, align=1), bits, big_endian=big_endian)
-            return word if bits == 64 else builder.zext(word, ir.IntType(64))  # noqa: PLR2004 - already that wide
+            return word if bits == 64 else builder.zext(word, ir.IntType(64))
 
-        return (types.uint64 if bits == 64 else types.int64)(buf, types.int64), codegen  # noqa: PLR2004
+        return (types.uint64 if bits == 64 else types.int64)(buf, types.int64), codegen
 
     return load
 
@@ -46,7 +48,7 @@ def _store(bits: int) -> Callable[..., Any]:
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = _pointer(context, builder, signature.args[0], args[0], args[1], bits)
-            word = args[2] if bits == 64 else builder.trunc(args[2], ir.IntType(bits))  # noqa: PLR2004
+            word = args[2] if bits == 64 else builder.trunc(args[2], ir.IntType(bits))
             builder.store(_swapped(builder, word, bits, big_endian=True), pointer, align=1)
             return context.get_dummy_value()
 
@@ -61,7 +63,7 @@ def _copy(typingctx: Any, out: Any, at: Any, buf: Any, pos: Any, size: Any) -> A
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         into = _pointer(context, builder, signature.args[0], args[0], args[1], 8)
         source = _pointer(context, builder, signature.args[2], args[2], args[3], 8)
-        cgutils.raw_memcpy(builder, into, source, args[4], ir.Constant(ir.IntType(64), 1))
+        _memcpy(builder, into, source, args[4], ir.Constant(ir.IntType(64), 1))
         return context.get_dummy_value()
 
     return types.void(out, types.int64, buf, types.int64, types.int64), codegen

@@ -124,7 +124,7 @@ def _wrapped(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63  # as Java's long does
 
 
-def encode_batch(  # noqa: PLR0913 - the fields of a header
+def encode_batch(
     records: list[Record],
     *,
     base_offset: int | None = None,
@@ -144,8 +144,8 @@ def encode_batch(  # noqa: PLR0913 - the fields of a header
     """A v2 batch as Java writes it (S5.7).
 
     Not given: the base offset is that of the first record, the last offset that of the last one, the largest timestamp
-    that of the records (`log_append_time` goes before both, `delete_horizon` takes the place of the base timestamp), and
-    the CRC is the right one. Without records: codec none, base timestamp -1 (S5.6), offsets must be given.
+    that of the records (`log_append_time` goes before both, `delete_horizon` takes the place of the base timestamp),
+    and the CRC is the right one. Without records: codec none, base timestamp -1 (S5.6), offsets must be given.
     """
     base = records[0].offset if base_offset is None else base_offset
     last = records[-1].offset if last_offset is None else last_offset

@@ -5,23 +5,28 @@ Everything is checked against the end of the record, and that against the end of
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from numba import njit
 
+from winnow.wire.buffers import Bytes
 from winnow.wire.memory import load_byte
 from winnow.wire.record_faults import Fault
 from winnow.wire.varint_kernels import is_shortest, read_varint, read_varlong
 
+Parsed: TypeAlias = tuple[int, int, int, int, int, int, int, int, bool]
 SMALLEST_RECORD = 7
 """Bytes of a record without key, value and headers: length, attributes and five numbers."""
 
-_NONE, _LENGTH, _TIMESTAMP_DELTA, _OFFSET_DELTA = 0, int(Fault.LENGTH), int(Fault.TIMESTAMP_DELTA), int(Fault.OFFSET_DELTA)
+_NONE, _LENGTH = int(Fault.NONE), int(Fault.LENGTH)
+_TIMESTAMP_DELTA, _OFFSET_DELTA = int(Fault.TIMESTAMP_DELTA), int(Fault.OFFSET_DELTA)
 _KEY, _VALUE, _BODY = int(Fault.KEY), int(Fault.VALUE), int(Fault.BODY)
 _HEADER_COUNT, _HEADER = int(Fault.HEADER_COUNT), int(Fault.HEADER)
 _AREA, _TOO_MANY = int(Fault.AREA), int(Fault.TOO_MANY)
 
 
-@njit(cache=True, nogil=True)
-def check_area(area, begin, end, count):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, forceinline=True)
+def check_area(area: Bytes, begin: int, end: int, count: int) -> int:
     """Fault of a records area as a whole: not inside its array, or too small for `count` records."""
     if begin < 0 or begin > end or end > area.size:
         return _AREA
@@ -30,8 +35,8 @@ def check_area(area, begin, end, count):  # type: ignore[no-untyped-def]
     return _NONE
 
 
-@njit(cache=True, nogil=True)
-def parse_record(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911
+@njit(cache=True, nogil=True, forceinline=True)
+def parse_record(buf: Bytes, pos: int, end: int) -> Parsed:  # noqa: PLR0911 - one return per fault
     """The record at `pos` of an area that ends at `end` <= buf.size.
 
     (fault, position after it, timestamp delta, offset delta, key position, key length, value length, position of the
@@ -43,7 +48,8 @@ def parse_record(buf, pos, end):  # type: ignore[no-untyped-def]  # noqa: C901, 
     after = at + size
     if size == 0:
         return _BODY, pos, 0, 0, 0, 0, 0, 0, False
-    canonical = is_shortest(buf, pos, at, 5, 0x0F) and load_byte(buf, at) == 0  # record attributes: unused, Java writes 0
+    attributes = load_byte(buf, at)  # unused, Java writes 0
+    canonical = is_shortest(buf, pos, at, 5, 0x0F) and attributes == 0
     start = at + 1
     timestamp_delta, at = read_varlong(buf, start, after)
     if at < 0:

@@ -1,5 +1,6 @@
 """All records of many batches as columns, in one pass: what deciding over keys needs, values stay where they are."""
 
+# ruff: noqa: PLR0917 - a kernel takes its columns one by one
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from winnow.errors import CorruptLogError
-from winnow.wire.buffers import Rows, as_rows
+from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.inflate import refuse_legacy
 from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
@@ -93,14 +94,26 @@ def _allocated(n: int) -> RecordColumns:
 
 
 @njit(cache=True, nogil=True)
-def _scan(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917 - arrays are all that numba takes
-    raw, inflated, compressed, begin, end, batches, k0, k1, hashes, offsets, null_key, null_value, batch_of
-):
+def _scan(
+    raw: Bytes,
+    inflated: Bytes,
+    compressed: NDArray[np.bool_],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    batches: Rows,
+    k0: np.uint64,
+    k1: np.uint64,
+    hashes: NDArray[np.uint64],
+    offsets: NDArray[np.int64],
+    null_key: NDArray[np.bool_],
+    null_value: NDArray[np.bool_],
+    batch_of: NDArray[np.int32],
+) -> tuple[int, int, int]:
     """(fault, row of its batch, position in the area's array)."""
     n = 0
     for i in range(batches.size):
         area = inflated if compressed[i] else raw
-        count = np.int64(batches[i].record_count)
+        count = int(batches[i].record_count)
         base = batches[i].base_offset
         last_delta = batches[i].last_offset - base
         pos, stop = begin[i], end[i]
@@ -109,7 +122,7 @@ def _scan(  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917 - arrays ar
             return fault, i, pos
         if n + count > offsets.size:
             return _ORDER, i, pos
-        previous = np.int64(-1)
+        previous = -1
         for _ in range(count):
             fault, after, _, delta, key, key_size, value_size, _, _ = parse_record(area, pos, stop)
             if fault != 0:

@@ -6,12 +6,16 @@ finish, as hash tables use it. The plain twin takes the rounds as parameters, si
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numba import njit
 
+from winnow.wire.buffers import Bytes
 from winnow.wire.memory import load_byte, load_word
 
 _MASK = (1 << 64) - 1
+_State: TypeAlias = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 
 
 def siphash_plain(data: bytes, secret: tuple[int, int], *, per_word: int = 1, at_end: int = 3) -> tuple[int, int]:
@@ -50,12 +54,12 @@ def _rounds(v: list[int], rounds: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _rotated(x, bits):  # type: ignore[no-untyped-def]
+def _rotated(x: np.uint64, bits: int) -> np.uint64:
     return (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
 
 
 @njit(cache=True, nogil=True)
-def _round(v0, v1, v2, v3):  # type: ignore[no-untyped-def]
+def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> _State:
     v0 += v1
     v1 = _rotated(v1, 13) ^ v0
     v0 = _rotated(v0, 32)
@@ -70,7 +74,7 @@ def _round(v0, v1, v2, v3):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def siphash(buf, pos, size, k0, k1):  # type: ignore[no-untyped-def]
+def siphash(buf: Bytes, pos: int, size: int, k0: np.uint64, k1: np.uint64) -> tuple[np.uint64, np.uint64]:
     """(uint64, uint64) of SipHash-1-3-128 of buf[pos : pos + size], which the caller has checked; k0, k1 uint64."""
     v0 = k0 ^ np.uint64(0x736F6D6570736575)
     v1 = k1 ^ np.uint64(0x646F72616E646F6D ^ 0xEE)

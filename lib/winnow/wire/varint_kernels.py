@@ -1,15 +1,19 @@
-"""Jitted twins of `varint`. A position of -1 says that there was no number: too long, or cut off at `end`."""
+"""Jitted twins of `varint`. A position of -1 says that there was no number: too long, or cut off at `end`.
+
+`forceinline`: LLVM finds them too large for that by itself, which costs a quarter of the speed of a scan.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
+from winnow.wire.buffers import Bytes
 from winnow.wire.memory import load_byte, store_byte
 
 
-@njit(cache=True, nogil=True)
-def read_varint(buf, pos, end):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, forceinline=True)
+def read_varint(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     """(value, position after it); `end` <= buf.size."""
     if pos >= end:
         return 0, -1
@@ -28,8 +32,8 @@ def read_varint(buf, pos, end):  # type: ignore[no-untyped-def]
     return 0, -1
 
 
-@njit(cache=True, nogil=True)
-def read_varlong(buf, pos, end):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, forceinline=True)
+def read_varlong(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
     """(value, position after it); `end` <= buf.size."""
     if pos >= end:
         return 0, -1
@@ -47,8 +51,8 @@ def read_varlong(buf, pos, end):  # type: ignore[no-untyped-def]
     return 0, -1
 
 
-@njit(cache=True, nogil=True)
-def size_of_varint(value):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, forceinline=True)
+def size_of_varint(value: int) -> int:
     """Bytes of the shortest form of an int64, 1 to 10."""
     left = np.uint64((value << 1) ^ (value >> 63))
     size = 1
@@ -58,8 +62,8 @@ def size_of_varint(value):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(cache=True, nogil=True)
-def write_varint(out, at, value):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, forceinline=True)
+def write_varint(out: Bytes, at: int, value: int) -> int:
     """Position after the shortest form of an int64; `out` has room for 10 bytes."""
     left = np.uint64((value << 1) ^ (value >> 63))
     while left >= np.uint64(0x80):
@@ -70,8 +74,8 @@ def write_varint(out, at, value):  # type: ignore[no-untyped-def]
     return at + 1
 
 
-@njit(cache=True, nogil=True)
-def is_shortest(buf, pos, after, longest, top):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, forceinline=True)
+def is_shortest(buf: Bytes, pos: int, after: int, longest: int, top: int) -> bool:
     """Whether Java would write the number at pos..after in just these bytes.
 
     `longest` and `top`: how many bytes the type may take, and the largest value of the last of so many (5 and 0x0F
@@ -81,4 +85,4 @@ def is_shortest(buf, pos, after, longest, top):  # type: ignore[no-untyped-def]
     if size == 1:
         return True
     last = load_byte(buf, after - 1)
-    return last != 0 and (size < longest or last <= top)
+    return bool(last != 0 and (size < longest or last <= top))

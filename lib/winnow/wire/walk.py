@@ -84,17 +84,17 @@ def walk_batches(buf: Buffer, start: int, least_offset: int, out: Rows) -> tuple
 
 
 @njit(cache=True, nogil=True)
-def _signed32(value):  # type: ignore[no-untyped-def]
+def _signed32(value: int) -> int:
     return value - ((value & 0x80000000) << 1)
 
 
 @njit(cache=True, nogil=True)
-def _signed16(value):  # type: ignore[no-untyped-def]
+def _signed16(value: int) -> int:
     return value - ((value & 0x8000) << 1)
 
 
 @njit(cache=True, nogil=True)
-def _walk(buf, start, least_offset, out):  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR0912, PLR0915
+def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, int, int]:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one walk
     end = buf.size
     pos = start
     least = least_offset
@@ -184,7 +184,7 @@ def _fault(data: Bytes, pos: int, least: int) -> WalkStatus | None:  # noqa: PLR
         return WalkStatus.END
     if pos < 0 or left <= FRAME_TO_MAGIC:
         return WalkStatus.TORN
-    offset, length = FRAME.unpack_from(data, pos)
+    offset, length = FRAME.unpack_from(data.data, pos)
     if length < RECORD_OVERHEAD_V0:
         return WalkStatus.BAD_SIZE
     if FRAME_SIZE + length > left:
@@ -195,9 +195,8 @@ def _fault(data: Bytes, pos: int, least: int) -> WalkStatus | None:  # noqa: PLR
     if FRAME_SIZE + length < (_SIZE_V0, _SIZE_V1, HEADER_V2_SIZE)[magic]:
         return WalkStatus.BAD_SIZE
     if magic == MAX_MAGIC:
-        delta, count = struct.unpack_from(">i", data, pos + LAST_OFFSET_DELTA_AT)[0], struct.unpack_from(
-            ">i", data, pos + RECORD_COUNT_AT
-        )[0]
+        (delta,) = struct.unpack_from(">i", data.data, pos + LAST_OFFSET_DELTA_AT)
+        (count,) = struct.unpack_from(">i", data.data, pos + RECORD_COUNT_AT)
         if delta < 0 or count < 0:
             return WalkStatus.BAD_COUNT
     if not max(least, 0) <= offset <= MAX_BASE_OFFSET:
@@ -208,12 +207,12 @@ def _fault(data: Bytes, pos: int, least: int) -> WalkStatus | None:  # noqa: PLR
 def read_header(data: Bytes, pos: int) -> Rows:
     """The header at `pos` as one BATCH row (shape ()); the caller knows that it is there and sound."""
     row = np.zeros((), BATCH)
-    offset, length = FRAME.unpack_from(data, pos)
+    offset, length = FRAME.unpack_from(data.data, pos)
     row["position"], row["size"], row["magic"] = pos, FRAME_SIZE + length, data[pos + MAGIC_AT]
     row["base_offset"] = row["last_offset"] = offset
     if data[pos + MAGIC_AT] == MAX_MAGIC:
         (_, _, epoch, _, crc, attributes, delta, base, largest, pid, pid_epoch, sequence, count) = (
-            HEADER_V2.unpack_from(data, pos)
+            HEADER_V2.unpack_from(data.data, pos)
         )
         row["leader_epoch"], row["crc"], row["attributes"] = epoch, crc, attributes
         row["last_offset"] = offset + delta
@@ -221,9 +220,9 @@ def read_header(data: Bytes, pos: int) -> Rows:
         row["producer_id"], row["producer_epoch"], row["base_sequence"] = pid, pid_epoch, sequence
         row["record_count"] = count
         return row
-    row["crc"] = struct.unpack_from(">I", data, pos + _V0_CRC_AT)[0]
+    row["crc"] = struct.unpack_from(">I", data.data, pos + _V0_CRC_AT)[0]
     row["attributes"] = data[pos + _V0_ATTRIBUTES_AT]
-    timestamp = struct.unpack_from(">q", data, pos + _V1_TIMESTAMP_AT)[0] if row["magic"] == 1 else NO_TIMESTAMP
+    timestamp = struct.unpack_from(">q", data.data, pos + _V1_TIMESTAMP_AT)[0] if row["magic"] == 1 else NO_TIMESTAMP
     row["base_timestamp"] = row["max_timestamp"] = timestamp
     for name in ("producer_id", "leader_epoch", "base_sequence", "record_count", "producer_epoch"):
         row[name] = -1
@@ -244,8 +243,12 @@ def describe(status: WalkStatus, buf: Buffer, position: int, *, least_offset: in
         WalkStatus.BAD_MAGIC: (f"magic 0 to {MAX_MAGIC}", _field(data, position + MAGIC_AT, 1, "magic")),
         WalkStatus.BAD_COUNT: (
             "a record count and a last offset delta of 0 or more",
-            f"{_field(data, position + RECORD_COUNT_AT, 4, 'count')} and "
-            f"{_field(data, position + LAST_OFFSET_DELTA_AT, 4, 'delta')}",
+            " and ".join(
+                (
+                    _field(data, position + RECORD_COUNT_AT, 4, "count"),
+                    _field(data, position + LAST_OFFSET_DELTA_AT, 4, "delta"),
+                )
+            ),
         ),
         WalkStatus.OUT_OF_ORDER: (
             f"an offset of {least_offset} or more, with room for its records",
@@ -253,7 +256,7 @@ def describe(status: WalkStatus, buf: Buffer, position: int, *, least_offset: in
         ),
     }[status]
     if status is WalkStatus.TORN and left >= FRAME_SIZE:
-        expected += f" of {FRAME_SIZE + FRAME.unpack_from(data, position)[1]} bytes"
+        expected += f" of {FRAME_SIZE + FRAME.unpack_from(data.data, position)[1]} bytes"
     return CorruptLogError(
         "batch can't be read",
         expected=expected,
@@ -281,7 +284,7 @@ def first_bad_crc(buf: Buffer, batches: Rows) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _first_bad_crc32c(buf, batches):  # type: ignore[no-untyped-def]
+def _first_bad_crc32c(buf: Bytes, batches: Rows) -> int:
     for i in range(batches.size):
         row = batches[i]
         start, size = row.position, row.size

@@ -1,0 +1,146 @@
+"""Who is measured: Kafka's cleaner, Winnow warm and cold, and a plain copy as the floor. Each cleans a directory in place."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from benchmarks.data import NOW, DataSet
+from tests.kafka.jars import PROJECT, installation, java
+from tests.kafka.judge import ORACLE
+
+
+class ContestantFailedError(Exception):
+    """Nothing was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    seconds: float
+    """Of the cleaning itself, from opening the log to the last fsync; of the whole process for `winnow cold`."""
+    process_seconds: float | None
+    """From process start to its end, None in a session that lives on."""
+    bytes_after: int
+    rounds: int = 1
+
+
+def log_bytes(log_dir: Path) -> int:
+    return sum(file.stat().st_size for file in log_dir.glob("*/*.log"))
+
+
+def kafka(data: DataSet, log_dir: Path, *, dedupe_mib: int, threads: int) -> Measure:
+    """Kafka's Cleaner in a fresh JVM, its buffers as a broker with so many cleaner threads has them.
+
+    `dedupe_mib` is per thread; Kafka's default is 128 for all threads together.
+    """
+    heap = 1024 + dedupe_mib * threads
+    command = [java(), f"-Xms{heap}m", f"-Xmx{heap}m", "-cp", installation().class_path, ORACLE, "clean"]
+    for partition in data.partitions:
+        command += ["--dir", str(log_dir / partition.name)]
+    command += ["--rounds", "0", "--now", str(NOW), "--hw-checkpoint", "--topic-configs", str(data.topic_configs)]
+    command += ["--threads", str(threads), "--dedupe-buffer", str(dedupe_mib << 20)]
+    command += ["--io-buffer", str((512 << 10) // threads // 2)]
+    begin = time.perf_counter()
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    process_seconds = time.perf_counter() - begin
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    errors = [answer["error"] for answer in answers if "error" in answer]
+    if done.returncode != 0 or errors:
+        message = f"Kafka's cleaner failed: {errors}\n{done.stderr[-3000:]}"
+        raise ContestantFailedError(message)
+    cleaned = [answer for answer in answers if answer["cmd"] == "clean"]
+    return Measure(
+        seconds=answers[-1]["wall_s"],  # of the one directory, or the total
+        process_seconds=process_seconds,
+        bytes_after=sum(answer["after"]["bytes"] for answer in cleaned),
+        rounds=max(len(answer["rounds"]) for answer in cleaned),
+    )
+
+
+class WarmWinnow:
+    """Winnow in one Spark session that stays."""
+
+    def __init__(self, *, cores: int) -> None:
+        submit = Path(sys.executable).parent / "spark-submit"
+        command = [str(submit), "--properties-file", str(PROJECT / "conf" / "spark-defaults.conf")]
+        command += ["--master", f"local[{cores}]", "--conf", "spark.python.daemon.module=winnow.engine.daemon"]
+        self._log = tempfile.NamedTemporaryFile(prefix="winnow-warm-", suffix=".log")  # noqa: SIM115 - as long as the process
+        self._process = subprocess.Popen(
+            [*command, str(PROJECT / "benchmarks" / "warm.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env=_environment(),
+        )
+
+    def clean(self, data: DataSet, log_dir: Path) -> Measure:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            message = "Winnow's pipes are not open"
+            raise ContestantFailedError(message)
+        stdin.write(json.dumps({"log_dir": str(log_dir), "topic_configs": str(data.topic_configs), "now": NOW}) + "\n")
+        stdin.flush()
+        line = stdout.readline()
+        if not line:
+            message = f"Winnow's session ended\n{Path(self._log.name).read_text(errors='replace')[-3000:]}"
+            raise ContestantFailedError(message)
+        answer: dict[str, Any] = json.loads(line)
+        if answer["status"] != "done":
+            message = f"Winnow: {answer}"
+            raise ContestantFailedError(message)
+        return Measure(seconds=answer["seconds"], process_seconds=None, bytes_after=log_bytes(log_dir))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._process.stdin:
+            self._process.stdin.close()
+        self._process.wait(timeout=60)
+        if self._process.stdout:
+            self._process.stdout.close()
+        self._log.close()
+
+
+def winnow_cold(data: DataSet, log_dir: Path, *, cores: int) -> Measure:
+    """`./spark-submit.sh clean` from process start to its end, everything set up."""
+    command = [str(PROJECT / "spark-submit.sh"), "--master", f"local[{cores}]", "clean", str(log_dir), "--json"]
+    command += ["--topic-configs", str(data.topic_configs), "--now", str(NOW)]
+    begin = time.perf_counter()
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    seconds = time.perf_counter() - begin
+    if done.returncode != 0 or json.loads(done.stdout)["status"] != "done":
+        message = f"winnow clean ended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+        raise ContestantFailedError(message)
+    return Measure(seconds=seconds, process_seconds=seconds, bytes_after=log_bytes(log_dir))
+
+
+def copy(data: DataSet, target: Path) -> Measure:
+    """`cp -r` and `sync`: what the disk asks of anybody who writes as much as was read."""
+    begin = time.perf_counter()
+    shutil.copytree(data.log_dir, target)
+    os.sync()
+    seconds = time.perf_counter() - begin
+    return Measure(seconds=seconds, process_seconds=seconds, bytes_after=log_bytes(target))
+
+
+def _environment() -> dict[str, str]:
+    library, kernels = str(PROJECT / "lib"), str(PROJECT / ".cache" / "numba")
+    options = f'-Dlog4j2.configurationFile="{PROJECT / "conf" / "log4j2.properties"}"'
+    return os.environ | {
+        "PYTHONPATH": library,
+        "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", kernels),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": options,
+    }

@@ -1,0 +1,182 @@
+"""Winnow beside Kafka's own cleaner on the same data and machine, in turns; writes RESULTS.md.
+
+    .venv/bin/python benchmarks/run.py [--gib 1] [--repeat 5] [--cases one-100B lz4-100B] [--only kafka warm]
+
+Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Data and Kafka's jars are made or
+fetched on first use. Every run cleans a fresh copy with a warm page cache; the runs alternate, so that a busy moment
+hits all alike. Figures are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.contestants import Measure, WarmWinnow, copy, kafka, winnow_cold  # noqa: E402 - needs the path above
+from benchmarks.data import CASES, DATA, DataSet, data_set, fresh_copy, warm_page_cache  # noqa: E402
+from tests.kafka.jars import KAFKA_VERSION  # noqa: E402
+
+CONTESTANTS = ("kafka", "kafka-1GiB", "warm", "cold", "copy")
+TITLES = {
+    "kafka": "Kafka's cleaner, default buffer (128 MiB)",
+    "kafka-1GiB": "Kafka's cleaner, 1 GiB buffer",
+    "warm": "Winnow, session already there",
+    "cold": "Winnow, from process start",
+    "copy": "`cp -r` + `sync`",
+}
+Runs = dict[str, list[Measure]]
+
+
+def main() -> None:
+    options = parse(sys.argv[1:])
+    cores = os.cpu_count() or 1
+    results: list[tuple[DataSet, Runs]] = []
+    with ExitStack() as stack:
+        warm = stack.enter_context(WarmWinnow(cores=cores)) if "warm" in options.only else None
+        for case in CASES:
+            if case.name not in options.cases:
+                continue
+            say(f"{case.name}: making the data, unless it is there")
+            data = data_set(case, int(options.gib * (1 << 30)))
+            results.append((data, measure(data, contestants(data, warm, cores), options.only, options.repeat)))
+    options.output.write_text(report(results, options.gib, options.repeat, cores), encoding="utf-8")
+    say(f"written: {options.output}")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [case.name for case in CASES]
+    parser.add_argument("--gib", type=float, default=1.0, help="raw size of each case, GiB")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--cases", nargs="+", choices=names, default=names)
+    parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
+    parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "RESULTS.md")
+    return parser.parse_args(arguments)
+
+
+def contestants(data: DataSet, warm: WarmWinnow | None, cores: int) -> dict[str, Callable[[Path], Measure]]:
+    """By name: each takes a fresh copy and cleans it; `copy` makes its own."""
+    threads = min(cores, data.case.partitions)
+    runs: dict[str, Callable[[Path], Measure]] = {
+        "kafka": lambda log_dir: kafka(data, log_dir, dedupe_mib=128 // threads, threads=threads),
+        "kafka-1GiB": lambda log_dir: kafka(data, log_dir, dedupe_mib=1024 // threads, threads=threads),
+        "cold": lambda log_dir: winnow_cold(data, log_dir, cores=cores),
+        "copy": lambda log_dir: copy(data, log_dir / "copy"),
+    }
+    if warm is not None:
+        runs["warm"] = lambda log_dir: warm.clean(data, log_dir)
+    return runs
+
+
+def measure(data: DataSet, runs: dict[str, Callable[[Path], Measure]], names: Sequence[str], repeat: int) -> Runs:
+    measures: Runs = {name: [] for name in CONTESTANTS if name in names}
+    if "warm" in measures:
+        with fresh(data) as log_dir:  # the session's first job pays for workers and kernels
+            runs["warm"](log_dir)
+    for turn in range(repeat):
+        for name, taken in measures.items():
+            with fresh(data) as log_dir:
+                taken.append(runs[name](log_dir))
+            say(f"{data.case.name} {turn + 1}/{repeat} {name}: {taken[-1].seconds:.2f} s, {taken[-1].bytes_after:,} B left")
+    check_same_result(data, measures)
+    return measures
+
+
+class fresh:  # noqa: N801 - reads as a verb
+    """A fresh copy of the data with everything written and the page cache warm, gone afterwards."""
+
+    def __init__(self, data: DataSet) -> None:
+        self._data = data
+        self._root = Path(tempfile.mkdtemp(dir=DATA, prefix="run-"))
+
+    def __enter__(self) -> Path:
+        copied = fresh_copy(self._data, self._root / "log-dir")
+        warm_page_cache(self._data)
+        os.sync()
+        return copied
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._root)
+
+
+def check_same_result(data: DataSet, measures: Runs) -> None:
+    """A faster cleaner that leaves something else has not won. Codecs may come out a little differently in size."""
+    left = {name: {run.bytes_after for run in taken} for name, taken in measures.items() if name != "copy"}
+    sizes = sorted(size for found in left.values() for size in found)
+    tolerance = 0 if data.case.codec == "none" else 0.05
+    if sizes and sizes[-1] - sizes[0] > tolerance * sizes[0]:
+        message = f"{data.case.name}: the contestants left different amounts of data: {left}"
+        raise SystemExit(message)
+
+
+def report(results: Sequence[tuple[DataSet, Runs]], gib: float, repeat: int, cores: int) -> str:
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    lines = [
+        "# Winnow beside Kafka's own cleaner",
+        "",
+        f"Made by `benchmarks/run.py --gib {gib:g} --repeat {repeat}` on {today}; every figure is the median of {repeat} runs, in turns.",
+        "",
+        f"* Machine: {processor()}, {cores} cores, {memory_gib():.0f} GiB; {platform.system()} {platform.release()}, "
+        f"Python {platform.python_version()}. Load before the report: {os.getloadavg()[0]:.1f}.",
+        f"* Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog` in a fresh JVM, one thread per partition up to the number of cores, rounds until "
+        "nothing is dirty; seconds from opening the log to the last fsync, JVM start left out.",
+        "* Page cache warm, all written back before each run. 256 MiB segments, 16 KiB batches, 16 B keys; half of the records superseded and spread "
+        "evenly, so that nearly every batch has to be rebuilt.",
+        "",
+    ]
+    for data, measures in results:
+        lines += table(data, measures)
+    return "\n".join(lines)
+
+
+def table(data: DataSet, measures: Runs) -> list[str]:
+    case = data.case
+    kafkas = [statistics.median(run.seconds for run in measures[name]) for name in ("kafka", "kafka-1GiB") if name in measures]
+    size = f"{data.log_bytes / (1 << 20):,.0f} MiB on disk, {data.records:,} records"
+    lines = [
+        f"## {case.name}: {case.partitions} partition{'s' * (case.partitions > 1)}, values of {case.value_bytes} B, codec {case.codec}, {size}",
+        "",
+        "| | median s | least-most s | MiB/s | Kafka's best / this | MiB left | rounds |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, taken in measures.items():
+        seconds = sorted(run.seconds for run in taken)
+        middle = statistics.median(seconds)
+        ratio = f"{min(kafkas) / middle:.1f}x" if kafkas else "-"
+        lines.append(
+            f"| {TITLES[name]} | {middle:.2f} | {seconds[0]:.2f}-{seconds[-1]:.2f} | {data.log_bytes / middle / (1 << 20):,.0f} | {ratio} "
+            f"| {taken[-1].bytes_after / (1 << 20):,.0f} | {taken[-1].rounds} |"
+        )
+    return [*lines, ""]
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def memory_gib() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""One Spark session that cleans whatever log directory it is told to, and says how long that took.
+
+Run by spark-submit from run.py. One JSON object per line on stdin: log_dir, topic_configs, now; one per line back:
+seconds, status, rewritten bytes. The session lives on from one to the next, as in a notebook or a service.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from winnow.api import clean
+from winnow.policy.sources import Settings, parse_topic_configs
+
+
+def main() -> None:
+    spark = SparkSession.builder.appName("winnow-benchmark").getOrCreate()
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(run(spark, json.loads(line))) + "\n")
+        sys.stdout.flush()
+    spark.stop()
+
+
+def run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
+    settings = Settings(topic_configs=parse_topic_configs(Path(order["topic_configs"]).read_text(encoding="utf-8")))
+    begin = time.perf_counter()
+    result = clean(spark, [order["log_dir"]], settings=settings, now=order["now"])
+    seconds = time.perf_counter() - begin
+    return {
+        "seconds": seconds,
+        "status": result.status,
+        "bytes_after": sum(partition.bytes_after or 0 for partition in result.partitions),
+        "records_after": sum(partition.records_after or 0 for partition in result.partitions),
+        "errors": [partition.error for partition in result.partitions if partition.error],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""spark-submit.sh before anything is set up: what it says on a machine that lacks something, whose option is whose."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ("bash", "dirname", "readlink", "find", "mkdir", "rm", "touch", "mv", "cp", "cat")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """The scripts in a tree of their own, and `bin` with the commands that every system has, but no Python or Java."""
+    for name in ("spark-submit.sh", "lib/set-up.sh", "requirements.txt", "conf/spark-defaults.conf"):
+        target = tmp_path / "tree" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for tool in TOOLS:
+        found = shutil.which(tool)
+        assert found is not None
+        (tools / tool).symlink_to(found)
+    return tmp_path
+
+
+def command(machine: Path, name: str, script: str) -> None:
+    path = machine / "bin" / name
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def java(machine: Path, version: str) -> None:
+    command(machine, "java", f"echo 'openjdk version \"{version}\" 2026-01-01' >&2")
+
+
+def python(machine: Path, answer: str, name: str = "python3") -> None:
+    command(machine, name, f"echo {answer}")
+
+
+def start(machine: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [machine / "tree" / "spark-submit.sh", *arguments],
+        env={"PATH": str(machine / "bin"), "HOME": str(machine), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def refused(machine: Path, **environment: str) -> str:
+    """The one sentence it ends with."""
+    ended = start(machine, "demo", **environment)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    (sentence,) = ended.stderr.splitlines()
+    assert not (machine / "tree" / ".venv").exists()
+    return sentence
+
+
+def test_no_java(machine: Path) -> None:
+    python(machine, "3 13 venv")
+    assert "needs Java 17 or newer and there is no java on the PATH: install one" in refused(machine)
+
+
+@pytest.mark.parametrize("version", ["11.0.22", "1.8.0_292", "16"])
+def test_old_java(machine: Path, version: str) -> None:
+    java(machine, version)
+    sentence = refused(machine)
+    assert f"{machine}/bin/java is Java {version}: install one" in sentence
+    assert "apt install openjdk-17-jre-headless" in sentence
+
+
+def test_old_java_that_is_only_told_by_its_release_file(machine: Path) -> None:
+    home = machine / "jdk"
+    (home / "bin").mkdir(parents=True)
+    (home / "release").write_text('IMPLEMENTOR="X"\nJAVA_VERSION="11.0.2"\n', encoding="utf-8")
+    (home / "bin" / "java").symlink_to("/bin/false")
+    (home / "bin" / "java").unlink()
+    shutil.copy2(shutil.which("false") or "/bin/false", home / "bin" / "java")
+    assert "is Java 11.0.2" in refused(machine, JAVA_HOME=str(home))
+
+
+def test_java_home_that_is_none(machine: Path) -> None:
+    java(machine, "17.0.1")
+    assert "JAVA_HOME is /nowhere and there is no bin/java in it" in refused(machine, JAVA_HOME="/nowhere")
+
+
+def test_no_python(machine: Path) -> None:
+    java(machine, "17.0.1")
+    assert "needs Python 3.11 or newer and there is no python3 on the PATH: install one" in refused(machine)
+
+
+def test_old_python(machine: Path) -> None:
+    java(machine, "21.0.1")
+    python(machine, "3 10 venv")
+    assert f"{machine}/bin/python3 is Python 3.10: install one" in refused(machine)
+
+
+def test_a_debian_python_without_venv(machine: Path) -> None:
+    java(machine, "17")
+    python(machine, "3 11 no-venv", "python3.11")
+    python(machine, "3 11 no-venv")
+    assert "apt install python3.11-venv" in refused(machine)
+
+
+def test_python_that_the_user_names_is_the_only_one_tried(machine: Path) -> None:
+    java(machine, "17.0.1")
+    python(machine, "3 13 venv")
+    python(machine, "3 9 venv", "python3.9")
+    assert "python3.9 is Python 3.9" in refused(machine, PYTHON="python3.9")
+    assert "PYTHON is python4 and that is none" in refused(machine, PYTHON="python4")
+
+
+def test_python_without_venv_is_passed_over_for_one_that_has_it(machine: Path) -> None:
+    java(machine, "17.0.1")
+    python(machine, "3 13 no-venv", "python3.13")
+    command(
+        machine,
+        "python3.12",
+        'case "$*" in *flock*) exit 0;; *-m\\ venv*) echo tried >&2; exit 1;; esac; echo 3 12 venv',
+    )
+    ended = start(machine, "demo")
+    assert ended.returncode == 1
+    assert "tried" in ended.stderr
+    assert "python3.12 -m venv failed" in ended.stderr.splitlines()[-1]
+
+
+def dry(machine: Path, *arguments: str, **environment: str) -> list[str]:
+    ended = start(machine, *arguments, WINNOW_DRY="1", **environment)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.splitlines()
+
+
+def split(machine: Path, *arguments: str) -> tuple[list[str], list[str]]:
+    """What spark-submit gets beside the script's own, and what the verb gets."""
+    line = dry(machine, *arguments)
+    job = line.index(f"{machine}/tree/jobs/winnow_job.py")
+    own = next(at for at in range(job) if line[at].startswith("spark.executorEnv.NUMBA_CACHE_DIR="))
+    assert line[0].endswith("/bin/spark-submit")
+    return line[own + 1 : job], line[job + 1 :]
+
+
+def test_sparks_options_anywhere_in_both_forms(machine: Path) -> None:
+    spark, job = split(
+        machine, "--master", "local[2]", "clean", "/a b", "--conf=spark.x=1 2", "--json", "--driver-memory", "3g", "/c"
+    )
+    assert spark == ["--master", "local[2]", "--conf", "spark.x=1 2", "--driver-memory", "3g"]
+    assert job == ["clean", "/a b", "--json", "/c"]
+
+
+def test_the_verbs_options_are_not_touched(machine: Path) -> None:
+    arguments = [
+        "plan",
+        "/k",
+        "--topics",
+        "a*",
+        "--set",
+        "k=v",
+        "--topic-set",
+        "*:k=v w",
+        "--now=5",
+        "--only",
+        "retention",
+    ]
+    assert split(machine, *arguments) == ([], arguments)
+
+
+def test_after_two_dashes_everything_is_the_verbs(machine: Path) -> None:
+    assert split(machine, "plan", "--", "--master", "x") == ([], ["plan", "--", "--master", "x"])
+
+
+def test_own_properties_file_replaces_the_defaults(machine: Path) -> None:
+    line = dry(machine, "plan", "/k", "--properties-file", "mine.conf")
+    assert line[line.index("--properties-file") + 1] == "mine.conf"
+    assert line.count("--properties-file") == 1
+
+
+def test_an_option_without_its_value(machine: Path) -> None:
+    ended = start(machine, "plan", "--master")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "winnow: --master needs a value\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["plan", "--help"], ["--version"], ["nonsense", "/k"]])
+def test_what_needs_no_spark_does_not_start_it(machine: Path, arguments: list[str]) -> None:
+    tree = machine / "tree"
+    assert dry(machine, *arguments) == [f"{tree}/.venv/bin/python", f"{tree}/jobs/winnow_job.py", *arguments]
+
+
+def test_a_link_to_the_script_finds_its_tree(machine: Path) -> None:
+    link = machine / "bin" / "winnow"
+    link.symlink_to(machine / "tree" / "spark-submit.sh")
+    ended = subprocess.run(
+        [link, "--version"],
+        env={"PATH": str(machine / "bin"), "WINNOW_DRY": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert ended.stdout.splitlines()[0] == f"{machine}/tree/.venv/bin/python"
+
+
+def test_all_scripts_are_executable_and_parse() -> None:
+    for name in ("spark-submit.sh", "run-tests.sh", ".ci/run"):
+        assert os.access(ROOT / name, os.X_OK)
+        subprocess.run(["bash", "-n", str(ROOT / name)], check=True, timeout=60)

@@ -1,0 +1,94 @@
+"""What the caller of spark-submit finds on stdout and stderr, which Spark's own launcher mixes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(ROOT / "lib"),
+    "PYSPARK_PYTHON": sys.executable,
+    "PYSPARK_DRIVER_PYTHON": sys.executable,
+    "SPARK_LOCAL_IP": "127.0.0.1",
+}
+# A mistyped directory: the way through both streams, without the seconds of a Spark context.
+COMMAND = [
+    SUBMIT,
+    "--driver-java-options",
+    f'"-Dlog4j2.configurationFile={ROOT}/conf/log4j2.properties"',
+    ROOT / "jobs" / "winnow_job.py",
+    "plan",
+    "/no/such/directory",
+    "--json",
+]
+SENTENCE = "winnow: no such directory (/no/such/directory)"
+
+
+def check(stdout: str, stderr: str, code: int) -> None:
+    assert code == 2
+    assert json.loads(stdout)["status"] == "failed"
+    assert SENTENCE in stderr
+
+
+def test_through_pipes() -> None:
+    ended = subprocess.run(COMMAND, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120)
+    check(ended.stdout, ended.stderr, ended.returncode)
+
+
+def test_into_files_that_others_write_to_as_well(tmp_path: Path) -> None:
+    out, err = tmp_path / "out", tmp_path / "err"
+    with out.open("w") as stdout, err.open("w") as stderr:
+        stderr.write("before\n")
+        stderr.flush()
+        code = subprocess.run(
+            COMMAND, env=ENVIRONMENT, stdout=stdout, stderr=stderr, check=False, timeout=120
+        ).returncode
+        stderr.write("after\n")
+    check(out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8"), code)
+    lines = err.read_text(encoding="utf-8").splitlines()
+    assert (lines[0], lines[-1]) == ("before", "after")
+    assert any(line.startswith(SENTENCE) for line in lines[1:-1])
+
+
+def test_a_reader_that_has_gone_holds_nobody_up() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        ended = subprocess.run(
+            COMMAND, env=ENVIRONMENT, stdout=write, stderr=subprocess.PIPE, text=True, check=False, timeout=120
+        )
+    finally:
+        os.close(write)
+    assert ended.returncode == 2
+    assert SENTENCE in ended.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:
+    job = tmp_path / "job.py"
+    job.write_text(
+        "import sys\n"
+        "from winnow.cli.streams import own_streams\n"
+        "own_streams()\n"
+        "sys.exit(40 + 2 * sys.stdout.isatty() + sys.stderr.isatty())\n",
+        encoding="utf-8",
+    )
+    ours, theirs = pty.openpty()
+    try:
+        ended = subprocess.run(
+            [SUBMIT, job], env=ENVIRONMENT, stdout=theirs, stderr=subprocess.DEVNULL, check=False, timeout=120
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
+    assert ended.returncode == 42

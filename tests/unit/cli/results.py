@@ -1,0 +1,56 @@
+"""Results as a run would give them, to be shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from winnow.engine.result import COMPACTED, NONE, PartitionResult, RunResult
+
+NOW = 1_795_300_000_000
+
+
+def partition(topic: str, number: int = 0, **changes: Any) -> PartitionResult:
+    """Compacted, 2 MiB to 1 MiB, unless told otherwise."""
+    values: dict[str, Any] = {
+        "topic": topic,
+        "partition": number,
+        "log_dir": "/kafka",
+        "policy": "compact",
+        "actions": (COMPACTED,),
+        "reason": "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5",
+        "dirty_ratio": 0.75,
+        "segments_before": 12,
+        "segments_after": 3,
+        "bytes_before": 2 << 20,
+        "bytes_after": 1 << 20,
+    }
+    return PartitionResult(**{**values, **changes})
+
+
+def idle(topic: str, number: int = 0) -> PartitionResult:
+    return partition(
+        topic,
+        number,
+        actions=(NONE,),
+        reason="dirty ratio 0.1 is not above 0.5",
+        dirty_ratio=0.1,
+        segments_after=12,
+        bytes_after=2 << 20,
+    )
+
+
+def left_alone(topic: str, number: int = 0, *, error: str | None = None) -> PartitionResult:
+    return partition(
+        topic,
+        number,
+        actions=(NONE,),
+        reason="holds transactional batches",
+        segments_after=12,
+        bytes_after=2 << 20,
+        left_alone=True,
+        error=error,
+    )
+
+
+def run_of(*partitions: PartitionResult, verb: str = "clean") -> RunResult:
+    return RunResult(run_id="20261121T000000Z-0", verb=verb, now=NOW, partitions=partitions)

@@ -1,0 +1,110 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.results import left_alone, partition, run_of
+from winnow.cli import demo
+from winnow.cli.main import run
+from winnow.cli.run import guarded, tell_result
+from winnow.errors import (
+    CorruptLogError,
+    LogDirInUseError,
+    NoSpaceError,
+    UsageError,
+    VerificationError,
+    WinnowError,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (WinnowError("w"), 1),
+        (UsageError("w"), 2),
+        (CorruptLogError("w"), 3),
+        (VerificationError("w"), 4),
+        (LogDirInUseError("w"), 5),
+        (NoSpaceError("w"), 6),
+        (KeyboardInterrupt(), 130),
+        (ZeroDivisionError("w"), 1),
+    ],
+)
+def test_what_is_raised_gives_the_exit_code_and_json_stays_json(
+    error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> int:
+        raise error
+
+    assert guarded(work, json=True, now=lambda: 5) == code
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["status"], told["now"], told["partitions"]) == ("failed", 5, [])
+    assert f"winnow: {told['error']}\n" in err
+
+
+def test_without_json_stdout_stays_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> int:
+        raise UsageError("no sense")
+
+    assert guarded(work, json=False, now=lambda: None) == 2
+    assert capsys.readouterr() == ("", "winnow: no sense\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["plan"],
+        ["plan", "/kafka", "--nope"],
+        ["clean", "/kafka", "--only", "both"],
+        ["clean", "/kafka", "--now"],
+        [],
+    ],
+)
+def test_words_that_make_no_sense_are_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Usage: winnow" in err or "Error: " in err
+
+
+def test_usage_errors_that_winnow_finds_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", str(tmp_path / "nope")]) == 2
+    assert run(["plan", str(tmp_path), "--now", "tomorrow"]) == 2
+    assert run(["clean", str(tmp_path), "--set", "no.such.key=1"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 3
+
+
+def test_usage_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "/kafka", "--json", "--nope"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert told["status"] == "failed"
+    assert "--nope" in told["error"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["plan", "--help"], ["clean", "--help"], ["--version"]])
+def test_help_is_a_result(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["clean", "--help"])
+    told = capsys.readouterr().out
+    options = "--topics --topic-configs --server-properties --set --topic-set --now --only --dry-run --json"
+    assert [option for option in options.split() if option not in told] == []
+
+
+def test_the_demo_forgives_what_is_left_alone_but_no_error() -> None:
+    assert demo.exit_code(run_of(partition("a"), left_alone("t"))) == 0
+    assert demo.exit_code(run_of(partition("a"), left_alone("t", error="torn"))) == 3
+
+
+def test_json_result_is_one_object_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_result(run_of(partition("a")), json=True)
+    out, err = capsys.readouterr()
+    assert json.loads(out)["status"] == "done"
+    assert err == ""

@@ -1,0 +1,48 @@
+import json
+
+from tests.unit.cli.results import NOW, left_alone, partition, run_of
+from winnow.cli.json_output import failure_to_json, to_json
+
+# Written out again, not imported: others script against these names.
+PARTITION_KEYS = {
+    "topic",
+    "partition",
+    "log_dir",
+    "policy",
+    "actions",
+    "reason",
+    "dirty_ratio",
+    "first_dirty_offset_before",
+    "first_dirty_offset_after",
+    "log_start_offset_before",
+    "log_start_offset_after",
+    "segments_before",
+    "segments_after",
+    "bytes_before",
+    "bytes_after",
+    "records_before",
+    "records_after",
+    "error",
+}
+
+
+def test_a_run_has_these_keys_and_no_other() -> None:
+    told = json.loads(to_json(run_of(partition("orders", 3, records_before=10, records_after=4))))
+    assert set(told) == {"run_id", "status", "now", "partitions"}
+    assert (told["run_id"], told["status"], told["now"]) == ("20261121T000000Z-0", "done", NOW)
+    (only,) = told["partitions"]
+    assert set(only) == PARTITION_KEYS
+    assert (only["topic"], only["partition"], only["actions"]) == ("orders", 3, ["compacted"])
+    assert (only["records_before"], only["records_after"], only["error"]) == (10, 4, None)
+    assert only["first_dirty_offset_after"] is None
+
+
+def test_a_partition_left_alone_makes_the_run_partial() -> None:
+    told = json.loads(to_json(run_of(partition("a"), left_alone("b", error="CRC is wrong"))))
+    assert told["status"] == "partial"
+    assert [p["error"] for p in told["partitions"]] == [None, "CRC is wrong"]
+
+
+def test_a_failed_run_is_one_object_of_the_same_shape_with_the_error() -> None:
+    told = json.loads(failure_to_json("held by process 12", now=NOW))
+    assert told == {"run_id": None, "status": "failed", "now": NOW, "partitions": [], "error": "held by process 12"}

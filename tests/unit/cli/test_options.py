@@ -1,0 +1,77 @@
+from pathlib import Path
+
+import pytest
+
+from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
+from winnow.errors import UsageError
+from winnow.policy.config import TopicConfig
+
+
+@pytest.mark.parametrize(
+    ("text", "now"),
+    [
+        ("1795300000000", 1_795_300_000_000),
+        ("0", 0),
+        ("2026-11-21T22:26:40Z", 1_795_300_000_000),
+        ("2026-11-21T23:26:40.125+01:00", 1_795_300_000_125),
+        ("2026-11-21 22:26:40", 1_795_300_000_000),
+        ("2026-11-21", 1_795_219_200_000),
+    ],
+)
+def test_now_in_ms_or_iso_8601_utc_unless_told_otherwise(text: str, now: int) -> None:
+    assert parse_now(text) == now
+
+
+@pytest.mark.parametrize("text", ["", "now", "-1", "2026-13-01", "1969-12-31", "1795300000000000000", "²"])
+def test_now_that_makes_no_sense(text: str) -> None:
+    with pytest.raises(UsageError, match="--now"):
+        parse_now(text)
+
+
+def test_settings_come_from_all_their_options(tmp_path: Path) -> None:
+    configs = tmp_path / "configs.txt"
+    configs.write_text("orders cleanup.policy=compact\n", encoding="utf-8")
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.retention.ms=5\nlog.segment.bytes=1048576\n", encoding="utf-8")
+    settings = parse_settings(
+        Request(
+            log_dirs=["/kafka"],
+            topic_configs=str(configs),
+            server_properties=str(properties),
+            sets=["log.retention.ms=7"],
+            topic_sets=["ord*:delete.retention.ms=9"],
+        )
+    )
+    config = settings.resolve("orders")
+    assert isinstance(config, TopicConfig)
+    assert config.cleanup_compact
+    assert (config.retention_ms, config.segment_bytes, config.delete_retention_ms) == (7, 1_048_576, 9)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request(log_dirs=[], sets=["retention.ms"]),
+        Request(log_dirs=[], sets=["no.such.key=1"]),
+        Request(log_dirs=[], topic_sets=["retention.ms=1"]),
+        Request(log_dirs=[], topic_configs="/no/such/file"),
+        Request(log_dirs=[], server_properties="/no/such/file"),
+    ],
+)
+def test_a_setting_that_cannot_be_understood_is_a_usage_error(request_: Request) -> None:
+    with pytest.raises(UsageError):
+        parse_settings(request_)
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "configs"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="--topic-configs") as caught:
+        parse_settings(Request(log_dirs=[], topic_configs=str(file)))
+    assert str(file) in str(caught.value)
+
+
+def test_a_mistyped_directory_is_found_before_anything_starts(tmp_path: Path) -> None:
+    check_log_dirs([str(tmp_path)])
+    with pytest.raises(UsageError, match="no such directory"):
+        check_log_dirs([str(tmp_path), str(tmp_path / "nope")])

@@ -1,0 +1,89 @@
+import io
+
+from rich.console import Console
+
+from tests.unit.cli.results import idle, left_alone, partition, run_of
+from winnow.cli.table import FEW, show
+from winnow.engine.result import COMPACTED, RETAINED, RunResult
+
+
+def shown(result: RunResult, *, width: int = 100) -> str:
+    out = io.StringIO()
+    show(result, Console(file=out, width=width, highlight=False, markup=False, emoji=False))
+    return out.getvalue()
+
+
+def test_most_to_gain_first_sums_last() -> None:
+    result = run_of(
+        partition("small", bytes_after=(2 << 20) - 1024, segments_after=12),
+        partition("large", 11, bytes_before=1 << 30, bytes_after=1 << 29, actions=(COMPACTED, RETAINED)),
+        idle("idle"),
+    )
+    assert shown(result).splitlines() == [
+        "2 of 3 partitions cleaned, at 2026-11-21T22:26:40Z",
+        "partition  action               before      after  freed  segments  dirty  why",
+        "large-11   compacted+retained  1.0 GiB  512.0 MiB   50 %   12 -> 3   0.75  dirty ratio 0.75 is...",
+        "small-0    compacted           2.0 MiB    2.0 MiB    0 %  12 -> 12   0.75  dirty ratio 0.75 is...",
+        "idle-0     -                   2.0 MiB    2.0 MiB    0 %  12 -> 12   0.10  dirty ratio 0.1 is not...",
+        "all 3                          1.0 GiB  516.0 MiB   50 %  36 -> 27",
+    ]
+
+
+def test_a_plan_tells_its_reasons_whole_and_does_not_know_what_only_a_run_can_tell() -> None:
+    reason = (
+        "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5 (1.5 MiB dirty, 0.5 MiB clean) and nothing forbids"
+    )
+    result = run_of(partition("orders", reason=reason, bytes_after=None, segments_after=None), verb="plan")
+    lines = shown(result, width=80).splitlines()
+    assert lines[0] == "1 of 1 partition has work to do, at 2026-11-21T22:26:40Z"
+    assert lines[2].split() == ["orders-0", "compacted", "2.0", "MiB", "?", "?", "12", "->", "?", "0.75"]
+    assert " ".join(" ".join(lines[3:5]).split()) == reason
+    assert lines[-1].split() == ["all", "1", "2.0", "MiB", "?", "?", "12", "->", "?"]
+
+
+def test_a_plan_sorts_what_it_cannot_know_by_dirty_bytes() -> None:
+    result = run_of(
+        partition("little", dirty_ratio=0.1, bytes_after=None),
+        partition("much", dirty_ratio=0.9, bytes_after=None),
+        verb="plan",
+    )
+    text = shown(result)
+    assert text.index("much-0") < text.index("little-0")
+
+
+def test_partitions_left_alone_are_told_with_their_reason_once_per_reason() -> None:
+    result = run_of(partition("orders"), left_alone("t", 0), left_alone("t", 1), left_alone("torn", error="CRC wrong"))
+    assert shown(result).partition("\n\n")[2].splitlines() == [
+        "Left alone: 3 partitions",
+        "  t-0, t-1",
+        "      holds transactional batches",
+        "  torn-0",
+        "      holds transactional batches: CRC wrong",
+    ]
+
+
+def test_many_partitions_that_need_nothing_share_a_line() -> None:
+    lines = shown(run_of(partition("orders"), *(idle("idle", number) for number in range(FEW + 1)))).splitlines()
+    assert lines[-1] == "9 partitions need nothing."
+    assert lines[-2].startswith("all 10 ")
+    assert not any(line.startswith("idle-") for line in lines)
+
+
+def test_sizes_that_are_not_known_are_no_zeros() -> None:
+    unread = left_alone("unread", error="can't be listed")
+    result = run_of(partition("a"), partition("b", bytes_before=None, bytes_after=None, segments_before=None), unread)
+    row = next(line for line in shown(result).splitlines() if line.startswith("b-0"))
+    assert row.split()[2:6] == ["?", "?", "?", "?"]
+
+
+def test_nothing_found() -> None:
+    assert shown(run_of()) == "No partition was found that the command names.\n"
+
+
+def test_markup_in_reasons_is_text() -> None:
+    assert "[red]12[/red]" in shown(run_of(left_alone("t", error="[red]12[/red]")))
+
+
+def test_a_narrow_terminal_keeps_the_figures() -> None:
+    text = shown(run_of(partition("a-topic-with-a-long-name-that-nobody-will-shorten")), width=60)
+    assert "2.0 MiB    1.0 MiB" in text or "2.0 MiB  1.0 MiB" in text

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.engine.partitions import batch, record
+from winnow.engine import chunks
+from winnow.engine.chunks import batches_of, chunks_of, next_offset
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import BATCH, Codec
+from winnow.wire.buffers import as_bytes
+
+
+def rows(sizes: list[int], counts: list[int], codec: Codec) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    made = np.zeros(len(sizes), BATCH)
+    made["size"], made["record_count"], made["attributes"] = sizes, counts, int(codec)
+    made["position"] = np.concatenate([[0], np.cumsum(sizes)[:-1]]) if sizes else 0
+    return made
+
+
+@settings(deadline=None)
+@given(
+    batches=st.lists(st.tuples(st.integers(61, 500), st.integers(-1, 5)), max_size=30),
+    chunk_bytes=st.integers(1, 2000),
+)
+def test_chunks_of_compressed_batches_cover_everything_exactly_once(
+    batches: list[tuple[int, int]], chunk_bytes: int
+) -> None:
+    made = rows([size for size, _ in batches], [count for _, count in batches], Codec.ZSTD)
+    total = sum(max(count, 0) for _, count in batches)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "_CHUNK_BYTES", chunk_bytes)
+        found = list(chunks_of(made, total))
+    assert [i for some, _ in found for i in range(some.start, some.stop)] == list(range(len(batches)))
+    assert [i for _, some in found for i in range(some.start, some.stop)] == list(range(total))
+    for some, records in found:
+        inside = made[some]
+        assert int(np.maximum(inside["record_count"], 0).sum()) == records.stop - records.start
+        assert len(inside) == 1 or int(inside["size"].sum()) <= chunk_bytes
+
+
+def test_batches_that_are_not_compressed_are_one_chunk() -> None:
+    made = rows([2**24, 2**24], [3, 4], Codec.NONE)
+    assert list(chunks_of(made, 7)) == [(slice(0, 2), slice(0, 7))]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("counted", [6, 8])
+def test_another_number_of_records_than_was_counted_is_refused(codec: Codec, counted: int) -> None:
+    with pytest.raises(CorruptLogError, match=f"expected {counted} records, found 7"):
+        list(chunks_of(rows([100, 100], [3, 4], codec), counted))
+
+
+def test_the_batches_of_a_split_have_positions_inside_it() -> None:
+    data = batch(record(5)) + batch(record(6), record(7))
+    found = batches_of(as_bytes(data), "some.log", 5)
+    assert found["position"].tolist() == [0, len(batch(record(5)))]
+    assert next_offset(found, 0) == 8
+
+
+def test_garbage_in_a_split_names_the_file_and_the_byte() -> None:
+    data = batch(record(5)) + b"\x00" * 80
+    with pytest.raises(CorruptLogError, match=f"some.log at byte {len(batch(record(5)))}"):
+        batches_of(as_bytes(data), "some.log", 5)
+
+
+def test_nothing_ends_where_it_began() -> None:
+    assert next_offset(batches_of(as_bytes(b""), "some.log", 42), 42) == 42

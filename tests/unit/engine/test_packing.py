@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winnow.engine.packing import pack, task_count
+
+WEIGHTS = st.lists(st.integers(0, 10**12), max_size=40)
+
+
+@given(WEIGHTS, st.integers(1, 9))
+def test_every_item_has_a_task_and_the_loads_differ_by_no_more_than_the_heaviest_item(
+    weights: list[int], tasks: int
+) -> None:
+    placed = pack(weights, tasks=tasks)
+    assert len(placed) == len(weights)
+    loads = [0] * tasks
+    for weight, task in zip(weights, placed, strict=True):
+        assert 0 <= task < tasks
+        loads[task] += weight
+    assert max(loads) - min(loads) <= max(weights, default=0)
+
+
+@given(WEIGHTS, st.integers(1, 9))
+def test_the_same_items_always_get_the_same_tasks(weights: list[int], tasks: int) -> None:
+    assert pack(weights, tasks=tasks) == pack(list(weights), tasks=tasks)
+
+
+@given(st.integers(1, 10**13), st.integers(1, 10**10), st.integers(1, 500), st.integers(1, 64))
+def test_there_is_never_a_task_without_an_item(total: int, per_task: int, items: int, parallelism: int) -> None:
+    assert 1 <= task_count(total, per_task=per_task, items=items, parallelism=parallelism) <= items
+
+
+def test_small_work_in_many_items_still_keeps_every_core_busy() -> None:
+    assert task_count(10, per_task=1000, items=100, parallelism=4) == 12
+
+
+def test_large_work_is_cut_so_that_no_task_has_more_than_it_should() -> None:
+    assert task_count(10_001, per_task=100, items=1000, parallelism=4) == 101
+
+
+def test_no_items_still_are_one_task() -> None:
+    assert task_count(0, per_task=100, items=0, parallelism=4) == 1

@@ -1,0 +1,168 @@
+"""One group becomes one staged, verified segment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.engine.partitions import (
+    MTIME_NS,
+    NOW,
+    batch,
+    indexes,
+    job_of,
+    make_partition,
+    record,
+    records_in,
+)
+from winnow.engine import rewrite as rewrite_module
+from winnow.engine.job import PartitionJob
+from winnow.engine.resolve import Survivors
+from winnow.engine.rewrite import RewrittenGroup, rewrite_group
+from winnow.errors import CorruptLogError, VerificationError
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
+from winnow.storage.segment_io import SegmentWriter
+from winnow.wire.batch import Codec
+
+SEGMENTS = {
+    0: [batch(*(record(offset, b"k%d" % offset) for offset in range(4))), batch(record(4), record(5))],
+    6: [batch(record(6), record(7), codec=Codec.GZIP), batch(record(8))],
+}
+HOURS = 3_600_000_000_000
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return make_partition(tmp_path / "t-0", SEGMENTS)
+
+
+def survivors(**numbers: list[int]) -> list[Survivors]:
+    """`s0=[0, 2]`: records 0 and 2 of split 0."""
+    return [Survivors(int(name[1:]), np.array(some, np.uint32).tobytes()) for name, some in numbers.items()]
+
+
+def rewritten(job: PartitionJob, **numbers: list[int]) -> RewrittenGroup:
+    return rewrite_group(job, job.groups[0], survivors(**numbers), now=NOW)
+
+
+def staged_log(group: RewrittenGroup) -> bytes:
+    return Path(group.staged.paths[LOG]).read_bytes()
+
+
+def test_only_survivors_are_in_the_staged_segment(directory: Path) -> None:
+    group = rewritten(job_of(directory), s0=[1, 5], s1=[0, 2])
+    assert [one.offset for one in records_in(staged_log(group))] == [1, 5, 6, 8]
+    assert (group.records_before, group.records_after) == (9, 4)
+    assert group.bytes_after == len(staged_log(group))
+
+
+def test_whole_surviving_batches_are_copied_untouched(directory: Path) -> None:
+    group = rewritten(job_of(directory), s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])
+    assert staged_log(group) == b"".join(SEGMENTS[0] + SEGMENTS[6])
+
+
+def test_survivors_of_one_split_may_come_in_several_parts(directory: Path) -> None:
+    job = job_of(directory)
+    parts = [*survivors(s0=[5]), *survivors(s1=[2]), *survivors(s0=[1])]
+    group = rewrite_group(job, job.groups[0], parts, now=NOW)
+    assert [one.offset for one in records_in(staged_log(group))] == [1, 5, 8]
+
+
+def test_nothing_survives_and_the_segment_is_empty_but_there(directory: Path) -> None:
+    group = rewritten(job_of(directory))
+    assert staged_log(group) == b""
+    assert {suffix: Path(path).stat().st_size for suffix, path in group.staged.paths.items()} == {
+        LOG: 0,
+        INDEX: 0,
+        TIMEINDEX: 0,
+    }
+
+
+def test_the_header_of_a_producers_last_batch_stays(tmp_path: Path) -> None:
+    """S5.4: a broker learns from it which sequence comes next."""
+    log = [batch(record(0), producer_id=9), batch(record(1), producer_id=9), batch(record(2))]
+    job = job_of(make_partition(tmp_path / "t-0", {0: log}), last_records={9: (1, 0)})
+    group = rewritten(job, s0=[2])
+    assert [one.offset for one in records_in(staged_log(group))] == [2]
+    assert len(staged_log(group)) == 61 + len(log[2])
+
+
+def test_the_indexes_are_those_of_the_staged_log(directory: Path) -> None:
+    group = rewritten(job_of(directory), s0=[1, 5], s1=[0, 2])
+    wanted = indexes(staged_log(group), 0)
+    assert {suffix: Path(group.staged.paths[suffix]).read_bytes() for suffix in wanted} == wanted
+    assert wanted[INDEX]
+
+
+def test_mode_and_owner_are_those_of_the_first_source_and_the_time_that_of_the_last(directory: Path) -> None:
+    for path in directory.glob(f"{0:020d}.*"):
+        path.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(directory / segment_file(0, LOG), 1234, 4321)
+    first = (directory / segment_file(0, LOG)).stat()
+    for path in rewritten(job_of(directory), s0=[0]).staged.paths.values():
+        found = os.stat(path)
+        assert found.st_mode & 0o7777 == 0o640
+        assert (found.st_uid, found.st_gid) == (first.st_uid, first.st_gid)
+        assert found.st_mtime_ns == MTIME_NS + HOURS
+
+
+def test_a_task_that_runs_twice_leaves_both_results_intact(directory: Path) -> None:
+    job = job_of(directory)
+    one = rewritten(job, s0=[1], s1=[0])
+    before = {path: Path(path).read_bytes() for path in one.staged.paths.values()}
+    other = rewritten(job, s0=[1], s1=[0])
+    assert not set(one.staged.paths.values()) & set(other.staged.paths.values())
+    assert {path: Path(path).read_bytes() for path in before} == before
+    assert staged_log(one) == staged_log(other)
+    assert {os.path.dirname(path) for path in (*before, *other.staged.paths.values())} == {job.staging}
+
+
+def test_the_sources_are_not_touched(directory: Path) -> None:
+    def files() -> dict[str, tuple[bytes, int]]:
+        return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.glob("0*")}
+
+    before = files()
+    rewritten(job_of(directory), s0=[1], s1=[0])
+    assert files() == before
+
+
+def test_a_source_that_changed_since_it_was_surveyed_is_refused(directory: Path) -> None:
+    job = job_of(directory)
+    log = directory / segment_file(6, LOG)
+    data = bytearray(log.read_bytes())
+    at = len(SEGMENTS[6][0])
+    data[at + 8 : at + 12] = (1 << 30).to_bytes(4)
+    log.write_bytes(bytes(data))
+    with pytest.raises(CorruptLogError, match=f"{log} at byte {at}"):
+        rewritten(job, s0=[1], s1=[0])
+
+
+def test_what_the_disk_gives_back_otherwise_than_it_was_written_is_not_handed_on(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class LyingDisk(SegmentWriter):
+        def write(self, data: object) -> None:
+            changed = bytearray(memoryview(data))  # type: ignore[arg-type]
+            changed[-1:] = bytes([changed[-1] ^ 1]) if changed else b""
+            super().write(bytes(changed))
+
+    monkeypatch.setattr(rewrite_module, "SegmentWriter", LyingDisk)
+    with pytest.raises(VerificationError, match="CRC"):
+        rewritten(job_of(directory), s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])
+
+
+def test_a_staging_directory_that_can_not_be_made_is_an_error_of_the_system(directory: Path) -> None:
+    job = job_of(directory)
+    Path(job.staging).write_text("in the way")
+    with pytest.raises(OSError, match=r"\.winnow-run"):
+        rewritten(job, s0=[0])
+
+
+def test_an_index_larger_than_it_may_be_is_refused_as_by_kafka(directory: Path) -> None:
+    job = job_of(directory, segment_index_bytes=24, index_interval_bytes=0)
+    with pytest.raises(CorruptLogError, match=r"segment\.index\.bytes"):
+        rewritten(job, s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])

@@ -1,0 +1,122 @@
+"""Cases 66 and 91; S1.5."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.checkpoints import (
+    fold_leader_epochs,
+    read_leader_epochs,
+    read_offset_checkpoint,
+    update_offset_checkpoint,
+    write_leader_epochs,
+)
+from winnow.logdir.state import TopicPartition
+from winnow.storage.local import LocalStorage
+
+STORAGE = LocalStorage()
+A, B, C = TopicPartition("a", 0), TopicPartition("b.x_y-z", 12), TopicPartition("c", 3)
+
+
+def _file(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "cleaner-offset-checkpoint"
+    path.write_text(text)
+    return str(path)
+
+
+def test_case_66_update_add_and_remove_keep_the_others(tmp_path: Path) -> None:
+    path = _file(tmp_path, "0\n2\nb.x_y-z 12 99\na 0 1234\n")
+    assert update_offset_checkpoint(STORAGE, path, {A: 2000, C: 5})
+    assert Path(path).read_text() == "0\n3\nb.x_y-z 12 99\na 0 2000\nc 3 5\n"
+    assert update_offset_checkpoint(STORAGE, path, {B: None})
+    assert Path(path).read_text() == "0\n2\na 0 2000\nc 3 5\n"
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
+    path = _file(tmp_path, "0\n1\na   0   7")
+    assert not update_offset_checkpoint(STORAGE, path, {A: 7, C: None})
+    assert Path(path).read_text() == "0\n1\na   0   7"
+
+
+def test_a_missing_and_an_empty_file_have_no_entries(tmp_path: Path) -> None:
+    assert read_offset_checkpoint(STORAGE, f"{tmp_path}/none") == {}
+    assert read_offset_checkpoint(STORAGE, _file(tmp_path, "")) == {}
+
+
+def test_a_new_file_takes_the_mode_of_its_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("")
+    (tmp_path / "meta.properties").chmod(0o664)
+    path = f"{tmp_path}/cleaner-offset-checkpoint"
+    assert update_offset_checkpoint(STORAGE, path, {A: 1})
+    assert Path(path).stat().st_mode & 0o777 == 0o664
+    Path(path).chmod(0o640)
+    assert update_offset_checkpoint(STORAGE, path, {A: 2})
+    assert Path(path).stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1\n0\n",
+        "0\n",
+        "0\nx\n",
+        "0\n2\na 0 1\n",
+        "0\n1\na 0 1\nc 3 5\n",
+        "0\n1\na 0\n",
+        "0\n1\na 0 1 2\n",
+        "0\n1\na zero 1\n",
+        "0\n1\na 0 -1\n",
+        "0\n1\na 0 9223372036854775808\n",
+        "0\n1\na 2147483648 1\n",
+        "0\n2\na 0 1\na 0 2\n",
+        "0\n1\n\n",
+    ],
+)
+def test_case_66_a_malformed_file_is_refused_and_kept(tmp_path: Path, text: str) -> None:
+    path = _file(tmp_path, text)
+    with pytest.raises(CorruptLogError, match="malformed checkpoint"):
+        read_offset_checkpoint(STORAGE, path)
+    with pytest.raises(CorruptLogError):
+        update_offset_checkpoint(STORAGE, path, {A: 3})
+    assert Path(path).read_text() == text
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"0\n1\n\xff 0 1\n")
+    with pytest.raises(CorruptLogError, match="not text"):
+        read_offset_checkpoint(STORAGE, f"{tmp_path}/x")
+
+
+@pytest.mark.parametrize(
+    ("epochs", "start", "folded"),
+    [
+        (((0, 0), (1, 5), (2, 10)), 5, ((1, 5), (2, 10))),
+        (((0, 0), (1, 7), (2, 10)), 5, ((0, 5), (1, 7), (2, 10))),
+        (((0, 0), (1, 7), (2, 10)), 12, ((2, 12),)),
+        (((3, 8),), 5, ((3, 8),)),
+        ((), 5, ()),
+    ],
+)
+def test_case_91_epochs_fold(
+    epochs: tuple[tuple[int, int], ...], start: int, folded: tuple[tuple[int, int], ...]
+) -> None:
+    assert fold_leader_epochs(epochs, start) == folded
+
+
+def test_epochs_are_written_as_they_are_read(tmp_path: Path) -> None:
+    (tmp_path / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 50\n")
+    epochs = read_leader_epochs(STORAGE, str(tmp_path))
+    assert epochs == ((0, 0), (4, 50))
+    write_leader_epochs(STORAGE, str(tmp_path), fold_leader_epochs(epochs, 30))
+    assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n0 30\n4 50\n"
+
+
+@pytest.mark.parametrize("lines", ["1 0\n1 5", "2 0\n1 5", "1 5\n2 4", "1\n2", "-1 0\n0 1"])
+def test_epochs_that_do_not_ascend_are_refused(tmp_path: Path, lines: str) -> None:
+    (tmp_path / "leader-epoch-checkpoint").write_text(f"0\n2\n{lines}\n")
+    with pytest.raises(CorruptLogError, match="malformed"):
+        read_leader_epochs(STORAGE, str(tmp_path))

@@ -1,0 +1,182 @@
+"""S1.6 and S1.7; case 76 in part."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.index import (
+    OFFSET_ENTRY,
+    IndexBuilder,
+    check_index_against,
+    read_offset_index,
+    read_time_index,
+    warm_up,
+)
+from winnow.logdir.index_kernels import index_plain
+from winnow.storage.local import LocalStorage
+from winnow.wire.batch import BATCH
+
+STORAGE = LocalStorage()
+BASE = 1000
+
+
+def _batches(sizes: list[int], timestamps: list[int], spans: list[int] | None = None) -> np.ndarray:
+    rows = np.zeros(len(sizes), BATCH)
+    rows["size"] = sizes
+    rows["position"] = np.cumsum(sizes) - sizes
+    rows["last_offset"] = BASE - 1 + np.cumsum(spans or [1] * len(sizes))
+    rows["max_timestamp"] = timestamps
+    return rows
+
+
+def _build(rows: np.ndarray, interval: int, *cuts: int) -> tuple[bytes, bytes]:
+    builder = IndexBuilder(base_offset=BASE, index_interval_bytes=interval)
+    for chunk in np.split(rows, cuts):
+        builder.append(chunk)
+    return builder.finish()
+
+
+def test_an_entry_comes_when_more_than_the_interval_lies_behind() -> None:
+    rows = _batches([100, 100, 100, 50, 60, 100], [5, 9, 7, 9, 12, 11])
+    index, timeindex = _build(rows, 100)
+    # 100 bytes are not more than 100; the batch that crosses is counted after its entry.
+    assert list(struct.iter_unpack(">ii", index)) == [(2, 200), (4, 350)]
+    # The largest timestamp so far with the batch that had it first; the forced last entry adds nothing here.
+    assert list(struct.iter_unpack(">qi", timeindex)) == [(9, 1), (12, 4)]
+
+
+def test_the_last_time_entry_is_forced() -> None:
+    index, timeindex = _build(_batches([100, 100], [5, 9]), 4096)
+    assert index == b""
+    assert list(struct.iter_unpack(">qi", timeindex)) == [(9, 1)]
+
+
+def test_no_timestamps_no_time_entries() -> None:
+    index, timeindex = _build(_batches([100] * 5, [-1] * 5), 150)
+    assert len(index) == 16
+    assert timeindex == b""
+    assert _build(_batches([], []), 0) == (b"", b"")
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(61, 300), st.integers(-1, 20), st.integers(1, 9)),
+        max_size=40,
+    ),
+    st.integers(0, 400),
+    st.lists(st.integers(0, 40), max_size=3).map(sorted),
+)
+def test_kernel_and_twin_agree_however_chunks_are_cut(
+    batches: list[tuple[int, int, int]], interval: int, cuts: list[int]
+) -> None:
+    sizes, timestamps, spans = (list(column) for column in zip(*batches, strict=True)) if batches else ([], [], [])
+    rows = _batches(sizes, timestamps, spans)
+    assert _build(rows, interval, *cuts) == index_plain(rows, base_offset=BASE, interval=interval)
+
+
+def test_what_does_not_fit_into_an_entry_is_refused() -> None:
+    for field, value in (("last_offset", BASE + 2**31), ("position", 2**31), ("last_offset", BASE - 1)):
+        rows = _batches([100], [1])
+        rows[field] = value
+        with pytest.raises(CorruptLogError):
+            _build(rows, 0)
+    rows = _batches([100], [1])
+    rows["last_offset"] = BASE + 2**31 - 1
+    assert _build(rows, 0)[1] == struct.pack(">qi", 1, 2**31 - 1)
+
+
+def test_offsets_must_ascend_between_chunks_too() -> None:
+    builder = IndexBuilder(base_offset=BASE, index_interval_bytes=0)
+    builder.append(_batches([100, 100], [1, 1]))
+    with pytest.raises(CorruptLogError, match="do not ascend"):
+        builder.append(_batches([100], [1]))
+
+
+def test_a_full_index_is_an_error_as_for_kafka() -> None:
+    rows = _batches([100] * 4, [1, 2, 3, 4])
+    roomy = IndexBuilder(base_offset=BASE, index_interval_bytes=0, max_index_bytes=48)
+    roomy.append(rows)
+    assert [len(part) for part in roomy.finish()] == [24, 36]
+    tight = IndexBuilder(base_offset=BASE, index_interval_bytes=0, max_index_bytes=47)
+    with pytest.raises(CorruptLogError, match="larger than it may be"):
+        tight.append(rows)
+
+
+def _offset_index(tmp_path: Path, data: bytes) -> np.ndarray:
+    (tmp_path / "x.index").write_bytes(data)
+    return read_offset_index(STORAGE, f"{tmp_path}/x.index", base_offset=BASE, log_bytes=400, end_offset=BASE + 10)
+
+
+def test_reading_gives_back_what_was_built(tmp_path: Path) -> None:
+    index, timeindex = _build(_batches([100, 100, 100, 100], [5, 9, 7, 12]), 100)
+    assert _offset_index(tmp_path, index).tolist() == [(BASE + 2, 200)]
+    (tmp_path / "x.timeindex").write_bytes(timeindex)
+    entries = read_time_index(STORAGE, f"{tmp_path}/x.timeindex", base_offset=BASE)
+    assert entries.tolist() == [(9, BASE + 1), (12, BASE + 3)]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [(2, 200), (0, 0), (0, 0)],
+        [(0, 0)],
+        [(2, 200), (2, 300)],
+        [(2, 200), (3, 200)],
+        [(-1, 200)],
+        [(2, 400)],
+        [(10, 200)],
+        [(2, -5)],
+    ],
+    ids=["zeros", "zero", "offset", "position", "below", "beyond the log", "beyond the end", "negative"],
+)
+def test_a_tail_that_can_not_be_entries_is_refused(tmp_path: Path, entries: list[tuple[int, int]]) -> None:
+    with pytest.raises(CorruptLogError, match="at byte"):
+        _offset_index(tmp_path, b"".join(struct.pack(">ii", *entry) for entry in entries))
+
+
+def test_a_torn_index_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CorruptLogError, match="multiple of 8"):
+        _offset_index(tmp_path, struct.pack(">iii", 2, 200, 3))
+
+
+@pytest.mark.parametrize("entries", [[(5, 1), (0, 0)], [(5, 1), (5, 2)], [(5, 2), (6, 1)], [(5, -1)], [(-1, 1)]])
+def test_a_senseless_time_index_is_refused(tmp_path: Path, entries: list[tuple[int, int]]) -> None:
+    (tmp_path / "x").write_bytes(b"".join(struct.pack(">qi", *entry) for entry in entries))
+    with pytest.raises(CorruptLogError, match="at byte"):
+        read_time_index(STORAGE, f"{tmp_path}/x", base_offset=BASE)
+
+
+def _entries(*pairs: tuple[int, int]) -> np.ndarray:
+    return np.array([(BASE + offset, position) for offset, position in pairs], OFFSET_ENTRY)
+
+
+def test_entries_of_both_kinds_of_kafka_agree_with_the_batches() -> None:
+    rows = _batches([100] * 6, [1] * 6)
+    check_index_against(_entries((2, 200), (4, 400)), rows, file="f")
+    check_index_against(_entries((3, 200), (5, 400)), rows, file="f")
+    check_index_against(_entries(), rows, file="f")
+    check_index_against(_entries((3, 200)), rows[["position", "last_offset"]].copy(), file="f")
+
+
+@pytest.mark.parametrize("pairs", [[(2, 201)], [(1, 200)], [(4, 200), (5, 400)], [(2, 600)], [(6, 500)]])
+def test_entries_that_disagree_are_refused(pairs: list[tuple[int, int]]) -> None:
+    with pytest.raises(CorruptLogError):
+        check_index_against(_entries(*pairs), _batches([100] * 6, [1] * 6), file="f")
+
+
+def test_an_offset_inside_a_batch_is_refused() -> None:
+    with pytest.raises(CorruptLogError, match="last offset of a batch"):
+        check_index_against(_entries((2, 100)), _batches([100] * 2, [1] * 2, [2, 2]), file="f")
+    with pytest.raises(CorruptLogError):
+        check_index_against(_entries((2, 100)), _batches([], []), file="f")
+
+
+def test_warm_up() -> None:
+    warm_up()

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from winnow.errors import UsageError
+from winnow.logdir.meta import read_meta, was_shut_down_cleanly
+from winnow.storage.local import LocalStorage
+
+STORAGE = LocalStorage()
+
+
+def _write(tmp_path: Path, text: str) -> str:
+    (tmp_path / "meta.properties").write_text(text)
+    return str(tmp_path)
+
+
+def test_kraft(tmp_path: Path) -> None:
+    meta = read_meta(STORAGE, _write(tmp_path, "#\n#Sat\nnode.id=1\ndirectory.id=rIa3\nversion=1\ncluster.id=V2\\:l\n"))
+    assert (meta.version, meta.node_id, meta.cluster_id, meta.directory_id) == (1, 1, "V2:l", "rIa3")
+
+
+def test_version_0_may_lack_everything(tmp_path: Path) -> None:
+    meta = read_meta(STORAGE, _write(tmp_path, "broker.id=7\n"))
+    assert (meta.version, meta.node_id, meta.cluster_id) == (0, 7, None)
+    assert read_meta(STORAGE, _write(tmp_path, "")).node_id is None
+
+
+@pytest.mark.parametrize(
+    "text", ["version=2\n", "version=1\nnode.id=1\n", "version=1\ncluster.id=c\n", "version=x\n", "broker.id=one\n"]
+)
+def test_what_a_broker_refuses(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match="makes no sense"):
+        read_meta(STORAGE, _write(tmp_path, text))
+
+
+def test_no_log_directory(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a Kafka log directory"):
+        read_meta(STORAGE, str(tmp_path))
+
+
+def test_any_marker_is_a_marker(tmp_path: Path) -> None:
+    assert not was_shut_down_cleanly(STORAGE, str(tmp_path))
+    (tmp_path / ".kafka_cleanshutdown").write_bytes(b"")
+    assert was_shut_down_cleanly(STORAGE, str(tmp_path))

@@ -1,0 +1,114 @@
+"""Cases 92 and 97; S6.6, S7.4, S7.6. Every instant of it: tests/crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.crash import logs
+from winnow.errors import CorruptLogError
+from winnow.logdir.checkpoints import read_leader_epochs
+from winnow.logdir.retain import delete_segments, follow_log_start, retain, roll_active
+from winnow.logdir.snapshots import ProducerEntry, read_snapshot
+from winnow.storage.local import LocalStorage
+
+STORAGE = LocalStorage()
+SEGMENTS = {base: [logs.record(o, o) for o in range(base, base + 3)] for base in (0, 3, 6, 9)}
+
+
+def _log(tmp_path: Path, **checkpoints: int) -> Path:
+    names = {f"{name.replace('_', '-')}-offset-checkpoint": offset for name, offset in checkpoints.items()}
+    return logs.make_log(tmp_path / "log", SEGMENTS, end=12, checkpoints=names)
+
+
+def test_case_92_snapshots_go_with_their_segments(tmp_path: Path) -> None:
+    root = _log(tmp_path)
+    state = logs.state_of(root)
+    retain(STORAGE, state, deleted=state.segments[:2], roll=False, log_start_offset=6)
+    after = logs.state_of(root)
+    assert [segment.base_offset for segment in after.segments] == [6, 9]
+    assert (after.log_start_offset, after.log_end_offset) == (6, 12)
+    assert after.snapshot_offsets == (6, 9, 12)
+    assert after.leader_epochs == ((4, 6),)
+    assert not list(Path(state.directory).glob("*.deleted"))
+    before = {path.name: path.stat().st_mtime_ns for path in Path(state.directory).iterdir()}
+    retain(STORAGE, after, deleted=[], roll=False, log_start_offset=6)
+    assert {path.name: path.stat().st_mtime_ns for path in Path(state.directory).iterdir()} == before
+
+
+def test_the_newest_snapshot_is_never_removed(tmp_path: Path) -> None:
+    root = _log(tmp_path)
+    for offset in (6, 9, 12):
+        (root / "t-0" / f"{offset:020d}.snapshot").unlink()
+    delete_segments(STORAGE, f"{root}/t-0", logs.state_of(root).segments[:3])
+    assert logs.listing_of(root).snapshot_offsets == (3,)
+
+
+def test_only_the_lowest_and_never_all(tmp_path: Path) -> None:
+    root = _log(tmp_path)
+    segments = logs.state_of(root).segments
+    before = sorted(path.name for path in (root / "t-0").iterdir())
+    for wrong in (segments[1:2], segments[:1] + segments[2:3], segments):
+        with pytest.raises(CorruptLogError, match="lowest"):
+            delete_segments(STORAGE, f"{root}/t-0", wrong)
+    assert sorted(path.name for path in (root / "t-0").iterdir()) == before
+
+
+def test_a_roll_keeps_the_end_and_takes_over_the_attributes(tmp_path: Path) -> None:
+    root = _log(tmp_path)
+    state = logs.state_of(root)
+    model = Path(state.directory) / f"{9:020d}.log"
+    model.chmod(0o640)
+    rolled = roll_active(STORAGE, state)
+    listing = logs.listing_of(root)
+    assert listing.segments[-1] == rolled
+    assert (rolled.base_offset, rolled.log_bytes, rolled.index_bytes, rolled.timeindex_bytes) == (12, 0, 0, 0)
+    assert logs.read_log(root).end == 12
+    for suffix in (".log", ".index", ".timeindex"):
+        status = (Path(state.directory) / f"{12:020d}{suffix}").stat()
+        assert (status.st_mode & 0o777, status.st_uid) == (0o640, model.stat().st_uid)
+
+
+def test_a_roll_writes_the_snapshot_only_if_there_is_none(tmp_path: Path) -> None:
+    root = _log(tmp_path)
+    state = logs.state_of(root)
+    snapshot = f"{state.directory}/{12:020d}.snapshot"
+    kept = read_snapshot(STORAGE, snapshot)
+    entry = ProducerEntry(1, 0, 2, 3, 0, 5, -1, -1)
+    roll_active(STORAGE, state, producers=[entry])
+    assert read_snapshot(STORAGE, snapshot) == kept
+    for suffix in (".log", ".index", ".timeindex", ".snapshot"):
+        Path(f"{state.directory}/{12:020d}{suffix}").unlink()
+    roll_active(STORAGE, logs.state_of(root), producers=[entry])
+    assert read_snapshot(STORAGE, snapshot) == (entry,)
+
+
+def test_an_empty_active_segment_is_not_rolled(tmp_path: Path) -> None:
+    root = _log(tmp_path)
+    roll_active(STORAGE, logs.state_of(root))
+    with pytest.raises(CorruptLogError, match="can't be rolled"):
+        roll_active(STORAGE, logs.state_of(root))
+
+
+@pytest.mark.parametrize(("entry", "left"), [(2, None), (6, None), (7, 7)])
+def test_the_log_start_entry_goes_once_it_says_nothing_more(tmp_path: Path, entry: int, left: int | None) -> None:
+    root = _log(tmp_path, log_start=entry)
+    state = logs.state_of(root)
+    retain(STORAGE, state, deleted=state.segments[:2], roll=False, log_start_offset=max(entry, 6))
+    assert logs.state_of(root).log_start_checkpoint == left
+    assert "other 3 99\n" in (root / "log-start-offset-checkpoint").read_text()
+
+
+@pytest.mark.parametrize(("entry", "raised"), [(4, 6), (6, 6), (9, 9)])
+def test_the_cleaner_entry_is_raised_to_the_log_start(tmp_path: Path, entry: int, raised: int) -> None:
+    root = _log(tmp_path, cleaner=entry)
+    follow_log_start(STORAGE, str(root), logs.T, 6)
+    assert logs.state_of(root).cleaner_checkpoint == raised
+    assert read_leader_epochs(STORAGE, f"{root}/t-0") == ((4, 6),)
+
+
+def test_no_checkpoint_is_made_where_none_was(tmp_path: Path) -> None:
+    root = _log(tmp_path)
+    follow_log_start(STORAGE, str(root), logs.T, 6)
+    assert not list(root.glob("*checkpoint*"))

@@ -1,0 +1,79 @@
+"""Which directories are accepted, and what is in them (S1.1-S1.5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from winnow.errors import UsageError
+from winnow.logdir.listing import survey_log_dirs
+from winnow.logdir.state import TopicPartition
+from winnow.storage.local import LocalStorage
+
+STORAGE = LocalStorage()
+
+
+def _log_dir(path: Path, *names: str, node: int = 1, cluster: str = "c") -> str:
+    path.mkdir()
+    (path / "meta.properties").write_text(f"version=1\nnode.id={node}\ncluster.id={cluster}\n")
+    for name in names:
+        (path / name).mkdir()
+    return str(path)
+
+
+def test_partitions_and_what_is_skipped(tmp_path: Path) -> None:
+    marked = "t-2.0123456789abcdef0123456789abcdef"
+    path = _log_dir(
+        tmp_path / "a", "t-10", "t-2", "__cluster_metadata-0", "remote-log-index-cache", "u-007",
+        f"{marked}-delete", f"{marked}-future", f"{marked}-stray",
+    )  # fmt: skip
+    (tmp_path / "a" / "some-file").touch()
+    (tmp_path / "a" / "replication-offset-checkpoint").write_text("0\n1\nt 2 7\n")
+    (found,) = survey_log_dirs(STORAGE, [path])
+    assert found.partitions == (TopicPartition("t", 2), TopicPartition("t", 10))
+    assert {skipped.name for skipped in found.skipped} == {
+        "__cluster_metadata-0", "remote-log-index-cache", "u-007",
+        f"{marked}-delete", f"{marked}-future", f"{marked}-stray",
+    }  # fmt: skip
+    assert all(skipped.why for skipped in found.skipped)
+    assert found.checkpoints.high_watermark == {TopicPartition("t", 2): 7}
+    assert found.checkpoints.cleaner == {}
+    assert not found.clean_shutdown
+    assert found.error is None
+
+
+def test_a_malformed_checkpoint_is_the_whole_directorys_error(tmp_path: Path) -> None:
+    one, two = _log_dir(tmp_path / "a", "t-0"), _log_dir(tmp_path / "b", "t-1")
+    (tmp_path / "a" / "replication-offset-checkpoint").write_text("0\n1\nt 0 7\n")
+    (tmp_path / "a" / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 7\n")
+    first, second = survey_log_dirs(STORAGE, [one, two])
+    assert "cleaner-offset-checkpoint" in str(first.error)
+    assert first.checkpoints.high_watermark == {}
+    assert second.error is None
+
+
+def test_what_keeps_a_broker_from_starting_is_refused(tmp_path: Path) -> None:
+    path = _log_dir(tmp_path / "a", "t-0", "lost+found")
+    with pytest.raises(UsageError, match=r"lost\+found"):
+        survey_log_dirs(STORAGE, [path])
+
+
+def test_the_same_directory_twice_is_refused(tmp_path: Path) -> None:
+    path = _log_dir(tmp_path / "a")
+    (tmp_path / "b").symlink_to(path)
+    with pytest.raises(UsageError, match="given twice"):
+        survey_log_dirs(STORAGE, [path, f"{tmp_path}/b"])
+
+
+def test_one_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="t-0 is in two"):
+        survey_log_dirs(STORAGE, [_log_dir(tmp_path / "a", "t-0"), _log_dir(tmp_path / "b", "t-0")])
+
+
+def test_directories_of_different_owners_are_refused(tmp_path: Path) -> None:
+    first = _log_dir(tmp_path / "a")
+    with pytest.raises(UsageError, match=r"different node\.id"):
+        survey_log_dirs(STORAGE, [first, _log_dir(tmp_path / "b", node=2)])
+    with pytest.raises(UsageError, match=r"different cluster\.id"):
+        survey_log_dirs(STORAGE, [first, _log_dir(tmp_path / "c", cluster="d")])

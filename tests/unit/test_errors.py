@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from winnow.errors import (
+    CorruptLogError,
+    LogDirInUseError,
+    NoSpaceError,
+    UsageError,
+    VerificationError,
+    WinnowError,
+)
+
+KINDS = (WinnowError, UsageError, CorruptLogError, VerificationError, LogDirInUseError, NoSpaceError)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_comes_back_from_a_worker_as_it_was(kind: type[WinnowError]) -> None:
+    error = kind("a problem", expected="this", found="that", where="x.log at byte 3", hint="Do this.")
+    back = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert type(back) is kind
+    assert (back.problem, back.expected, back.found, back.where, back.hint) == (
+        *("a problem", "this", "that"),
+        *("x.log at byte 3", "Do this."),
+    )
+    assert str(back) == str(error)
+
+
+def test_a_message_says_expected_found_where_and_what_to_do() -> None:
+    error = CorruptLogError("a problem", expected="this", found="that", where="x.log", hint="Do this.")
+    assert str(error) == "a problem: expected this, found that (x.log). Do this."
+    assert str(CorruptLogError("a problem")) == "a problem"
+    assert str(CorruptLogError("a problem", found="that")) == "a problem: found that"
+
+
+def test_each_kind_has_the_exit_code_that_scripts_rely_on() -> None:
+    assert [kind.exit_code for kind in KINDS] == [1, 2, 3, 4, 5, 6]

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import contextlib
+import gzip
+import random
+import struct
+import zlib
+
+import cramjam
+import lz4.block
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import Codec
+from winnow.wire.codecs import compress, decompress
+from winnow.wire.xxhash32 import xxhash32
+
+LIMIT = 1 << 22
+CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+WORDS = b" ".join(random.Random(3).randbytes(3).hex().encode() for _ in range(30_000))
+
+
+def back(codec: Codec, payload: bytes, *, limit: int = LIMIT, magic: int = 2) -> bytes:
+    return decompress(codec, payload, limit=limit, magic=magic).tobytes()
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("size", [0, 1, 1000, 32 * 1024, 65536, 65537, 200_000])
+def test_what_is_compressed_comes_back(codec: Codec, size: int) -> None:
+    assert back(codec, compress(codec, WORDS[:size])) == WORDS[:size]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_bytes_that_do_not_compress_come_back(codec: Codec) -> None:
+    data = random.Random(1).randbytes(150_000)
+    assert back(codec, compress(codec, data)) == data
+
+
+def test_others_read_what_is_written() -> None:
+    assert gzip.decompress(compress(Codec.GZIP, WORDS)) == WORDS
+    assert lz4.frame.decompress(compress(Codec.LZ4, WORDS)) == WORDS
+    assert zstandard.ZstdDecompressor().decompressobj().decompress(compress(Codec.ZSTD, WORDS)) == WORDS
+
+
+def test_frames_look_as_javas_do() -> None:
+    assert compress(Codec.GZIP, b"abc")[:10].hex() == "1f8b08000000000000ff"
+    assert compress(Codec.LZ4, b"abc")[:7].hex() == "04224d18604082"
+    assert compress(Codec.LZ4, b"abc")[-4:] == bytes(4)
+    snappy = compress(Codec.SNAPPY, WORDS[: 32 * 1024 + 1])
+    assert snappy[:16] == b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01"
+    first = struct.unpack_from(">i", snappy, 16)[0]
+    assert struct.unpack_from(">i", snappy, 20 + first)[0] == len(snappy) - 24 - first
+    assert zstandard.frame_content_size(compress(Codec.ZSTD, b"abc")) == -1
+
+
+def test_gzip_members_are_read_one_after_the_other() -> None:
+    assert back(Codec.GZIP, gzip.compress(b"one ") + gzip.compress(b"two")) == b"one two"
+
+
+def test_raw_snappy_without_frame_is_read() -> None:
+    assert back(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(WORDS))) == WORDS
+
+
+def test_snappy_streams_put_together_are_read() -> None:
+    assert back(Codec.SNAPPY, compress(Codec.SNAPPY, b"one ") + compress(Codec.SNAPPY, b"two")) == b"one two"
+
+
+@pytest.mark.parametrize("sums", [False, True])
+@pytest.mark.parametrize("block_size", [lz4.frame.BLOCKSIZE_MAX64KB, lz4.frame.BLOCKSIZE_MAX4MB])
+def test_lz4_frames_of_other_clients_are_read(*, sums: bool, block_size: int) -> None:
+    frame = lz4.frame.compress(
+        WORDS, block_linked=False, store_size=sums, block_checksum=sums, content_checksum=sums, block_size=block_size
+    )
+    assert back(Codec.LZ4, frame) == WORDS
+
+
+def test_lz4_block_that_differs_from_its_checksum_is_refused() -> None:
+    frame = bytearray(lz4.frame.compress(b"abc" * 50, block_linked=False, store_size=False, block_checksum=True))
+    frame[-5] ^= 1
+    with pytest.raises(CorruptLogError, match="checksum"):
+        back(Codec.LZ4, bytes(frame))
+
+
+def test_linked_lz4_blocks_are_refused() -> None:
+    with pytest.raises(CorruptLogError, match="independent blocks"):
+        back(Codec.LZ4, lz4.frame.compress(WORDS, block_linked=True))
+
+
+def test_wrong_lz4_header_checksum_is_only_v0s_custom() -> None:
+    frame = bytearray(compress(Codec.LZ4, b"abc"))
+    frame[6] ^= 1
+    assert back(Codec.LZ4, bytes(frame), magic=0) == b"abc"
+    for magic in (1, 2):
+        with pytest.raises(CorruptLogError, match="header"):
+            back(Codec.LZ4, bytes(frame), magic=magic)
+
+
+@pytest.mark.parametrize("size", [True, False])
+def test_zstd_is_read_with_and_without_its_size_and_in_several_frames(*, size: bool) -> None:
+    frame = zstandard.ZstdCompressor(level=1, write_content_size=size, write_checksum=True).compress(WORDS)
+    assert back(Codec.ZSTD, frame + frame) == WORDS + WORDS
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_limit_holds_to_the_byte(codec: Codec) -> None:
+    payload = compress(codec, bytes(100_000))
+    assert len(back(codec, payload, limit=100_000)) == 100_000
+    for limit in (0, 1, 65_536, 99_999):
+        with pytest.raises(CorruptLogError):
+            back(codec, payload, limit=limit)
+
+
+def test_sizes_that_are_only_claimed_are_not_believed() -> None:
+    huge_snappy = b"\xff\xff\xff\xff\x07" + b"\x00a"
+    claim = struct.pack("<IBQ", 0xFD2FB528, 0xE0, 1 << 40) + bytes([1, 0, 0])
+    for codec, payload in ((Codec.SNAPPY, huge_snappy), (Codec.ZSTD, claim)):
+        with pytest.raises(CorruptLogError):
+            back(codec, payload, limit=2**31 - 9)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_truncation_is_refused(codec: Codec) -> None:
+    payload = compress(codec, WORDS[:300])
+    for end in range(1, len(payload)):
+        if codec is Codec.SNAPPY and end == 16:
+            continue  # the header alone: an empty stream
+        with pytest.raises(CorruptLogError):
+            back(codec, payload[:end])
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_bytes_after_the_end_are_refused(codec: Codec) -> None:
+    with pytest.raises(CorruptLogError):
+        back(codec, compress(codec, b"abc") + b"more")
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(CODECS), st.data())
+def test_damage_gives_bytes_or_the_one_error(codec: Codec, draw: st.DataObject) -> None:
+    payload = bytearray(compress(codec, WORDS[:500]))
+    for _ in range(draw.draw(st.integers(1, 4))):
+        payload[draw.draw(st.integers(0, len(payload) - 1))] = draw.draw(st.integers(0, 255))
+    with contextlib.suppress(CorruptLogError):
+        assert len(back(codec, bytes(payload), limit=2000)) <= 2000
+
+
+@given(st.binary(max_size=64))
+def test_xxhash_is_what_lz4_frames_end_with(data: bytes) -> None:
+    frame = lz4.frame.compress(data, content_checksum=True, block_linked=False)
+    assert struct.unpack("<I", frame[-4:])[0] == xxhash32(data)
+
+
+def test_gzip_checksum_is_checked() -> None:
+    payload = bytearray(zlib.compress(b"abc", wbits=31))
+    payload[-8] ^= 1
+    with pytest.raises(CorruptLogError):
+        back(Codec.GZIP, bytes(payload))

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.wire.logs import NOW, log, random_log, record
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import HEADER_V2_SIZE, RECORD_COUNT_AT, Codec
+from winnow.wire.crc import crc32c_plain
+from winnow.wire.filtering import Filtered, Retention, filter_batches
+from winnow.wire.filtering_plain import filter_batches_plain
+from winnow.wire.inflate import inflate
+from winnow.wire.plain import Record, decode_batch, encode_batch
+from winnow.wire.walk import first_bad_crc
+
+DAY = 86_400_000
+COUNTS = ("records_in", "records_out", "tombstones_out", "copied", "rewritten", "emptied", "dropped")
+
+
+def filtered(
+    batches: list[bytes],
+    keep: list[bool],
+    retention: list[Retention] | None = None,
+    *,
+    now: int = NOW,
+    delete_retention_ms: int = DAY,
+    horizon_cause: list[bool] | None = None,
+) -> Filtered:
+    """What kernel and twin agree on."""
+    buf, rows = log(batches)
+    blocks = inflate(buf, rows)
+    given_args: tuple[Any, ...] = (
+        blocks,
+        rows,
+        np.array(keep, np.bool_),
+        np.array(retention or [Retention.DELETE_EMPTY] * len(rows), np.int8),
+    )
+    kwargs: dict[str, Any] = {"now": now, "delete_retention_ms": delete_retention_ms}
+    if horizon_cause is not None:
+        kwargs["horizon_cause"] = np.array(horizon_cause, np.bool_)
+    try:
+        slow = filter_batches_plain(*given_args, **kwargs)
+    except CorruptLogError:
+        with pytest.raises(CorruptLogError):
+            filter_batches(*given_args, **kwargs)
+        raise
+    fast = filter_batches(*given_args, **kwargs)
+    assert fast.data.tobytes() == slow.data.tobytes()
+    assert fast.batches.tolist() == slow.batches.tolist()
+    assert [getattr(fast, name) for name in COUNTS] == [getattr(slow, name) for name in COUNTS]
+    assert first_bad_crc(fast.data, fast.batches) == -1
+    return fast
+
+
+def only(result: Filtered) -> tuple[Any, list[Record]]:
+    assert len(result.batches) == 1
+    return decode_batch(result.data, 0)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_batch_that_keeps_all_is_copied_byte_for_byte(codec: Codec) -> None:
+    batch = encode_batch([record(0), record(1)], codec=codec)
+    result = filtered([batch], [True, True])
+    assert result.data.tobytes() == batch
+    assert (result.copied, result.rewritten) == (1, 0)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_rewritten_batch_keeps_what_is_its_own(codec: Codec) -> None:
+    records = [record(5, b"a"), record(6, b"b"), record(9, b"c")]
+    batch = encode_batch(
+        records,
+        last_offset=12,
+        codec=codec,
+        leader_epoch=4,
+        producer_id=9,
+        producer_epoch=1,
+        base_sequence=70,
+        transactional=True,
+    )
+    header, out = only(filtered([batch], [False, True, False]))
+    assert out == [records[1]]
+    assert (header["base_offset"], header["last_offset"], header["record_count"]) == (5, 12, 1)
+    assert (header["leader_epoch"], header["producer_id"], header["producer_epoch"]) == (4, 9, 1)
+    assert (header["base_sequence"], header["attributes"]) == (70, 16 | codec)
+
+
+def test_timestamps_follow_the_retained_records() -> None:
+    records = [record(i, timestamp=NOW + t) for i, t in enumerate((0, 5, 50, 3))]
+    header, out = only(filtered([encode_batch(records)], [False, True, False, True]))
+    assert (header["base_timestamp"], header["max_timestamp"]) == (NOW + 5, NOW + 5)
+    assert [r.timestamp for r in out] == [NOW + 5, NOW + 3]
+
+
+def test_log_append_time_stays_for_all_records() -> None:
+    batch = encode_batch([record(0), record(1)], log_append_time=NOW + 77)
+    header, out = only(filtered([batch], [False, True]))
+    assert (header["base_timestamp"], header["max_timestamp"], header["attributes"]) == (NOW + 77, NOW + 77, 8)
+    assert out[0].timestamp == NOW + 77
+
+
+def test_first_tombstone_of_a_batch_sets_its_horizon_and_no_timestamp_changes() -> None:
+    records = [record(5, timestamp=5), record(6, b"t", None, timestamp=10), record(7, timestamp=15)]
+    result = filtered([encode_batch(records)], [True] * 3)
+    header, out = only(result)
+    assert (header["attributes"], header["base_timestamp"]) == (64, NOW + DAY)
+    assert out == records
+    assert (result.rewritten, result.tombstones_out) == (1, 1)
+
+
+@pytest.mark.parametrize(("now", "stays"), [(NOW - 1, True), (NOW, False), (NOW + 1, False)])
+def test_tombstone_goes_when_its_batchs_horizon_has_come(now: int, *, stays: bool) -> None:
+    batch = encode_batch([record(0), record(1, b"t", None)], delete_horizon=NOW)
+    result = filtered([batch], [True, True], now=now)
+    assert (result.data.tobytes() == batch) == stays
+    header, out = only(result)
+    assert [r.offset for r in out] == ([0, 1] if stays else [0])
+    assert (header["attributes"], header["base_timestamp"]) == (64, NOW)
+
+
+def test_superseded_tombstone_goes_without_a_horizon() -> None:
+    header, _ = only(filtered([encode_batch([record(0), record(1, b"t", None)])], [True, False]))
+    assert header["attributes"] == 0
+
+
+def test_empty_value_is_no_tombstone() -> None:
+    assert filtered([encode_batch([record(0, b"k", b"")])], [True]).copied == 1
+
+
+def test_null_value_in_a_control_batch_does_not_expire() -> None:
+    batch = encode_batch([record(0, b"\x00\x00\x00\x01", None)], control=True, delete_horizon=NOW)
+    assert filtered([batch], [True]).copied == 1
+
+
+def test_marker_of_an_empty_transaction_gets_a_horizon_once() -> None:
+    marker = encode_batch([record(0, b"\x00\x00\x00\x01", b"\x00" * 6)], control=True, transactional=True)
+    header, _ = only(filtered([marker], [True], horizon_cause=[True]))
+    assert (header["attributes"], header["base_timestamp"]) == (16 | 32 | 64, NOW + DAY)
+    assert filtered([marker], [True], horizon_cause=[False]).copied == 1
+    with_horizon = encode_batch([record(0)], control=True, transactional=True, delete_horizon=NOW + 1)
+    assert filtered([with_horizon], [True], horizon_cause=[True]).copied == 1
+
+
+def test_empty_header_has_the_fields_of_s5_6() -> None:
+    batch = encode_batch(
+        [record(5), record(7)],
+        last_offset=9,
+        codec=Codec.LZ4,
+        leader_epoch=2,
+        producer_id=9,
+        producer_epoch=1,
+        base_sequence=3,
+        transactional=True,
+        delete_horizon=NOW,
+    )
+    result = filtered([batch], [False, False], [Retention.RETAIN_EMPTY])
+    header, out = only(result)
+    assert (len(result.data), out, result.emptied) == (HEADER_V2_SIZE, [], 1)
+    assert (header["base_offset"], header["last_offset"], header["attributes"]) == (5, 9, 16)
+    assert (header["base_timestamp"], header["max_timestamp"]) == (-1, NOW)
+    assert (header["producer_id"], header["producer_epoch"], header["base_sequence"]) == (9, 1, 3)
+    assert header["leader_epoch"] == 2
+
+
+def test_batches_without_records_go_unless_retained() -> None:
+    empty = encode_batch([], base_offset=0, last_offset=3, max_timestamp=NOW)
+    assert filtered([empty], []).dropped == 1
+    assert filtered([empty], [], [Retention.RETAIN_EMPTY]).data.tobytes() == empty
+    assert filtered([encode_batch([record(0)])], [True], [Retention.DELETE]).dropped == 1
+
+
+def test_records_of_deleted_batches_are_not_looked_at() -> None:
+    broken = bytearray(encode_batch([record(0)]))
+    broken[HEADER_V2_SIZE] = 0xFF
+    assert filtered([bytes(broken)], [True], [Retention.DELETE]).dropped == 1
+    with pytest.raises(CorruptLogError):
+        filtered([bytes(broken)], [True])
+
+
+def test_keep_goes_on_after_deleted_and_empty_batches() -> None:
+    batches = [
+        encode_batch([record(0), record(1)]),
+        encode_batch([], base_offset=2, last_offset=2),
+        encode_batch([record(3, b"x"), record(4, b"y")], codec=Codec.SNAPPY),
+        encode_batch([record(5, b"z")]),
+    ]
+    retention = [Retention.DELETE, Retention.DELETE_EMPTY, Retention.DELETE_EMPTY, Retention.DELETE_EMPTY]
+    result = filtered(batches, [True, True, False, True, True], retention)
+    rows = result.batches
+    offsets = [r.offset for p in rows["position"].tolist() for r in decode_batch(result.data, p)[1]]
+    assert offsets == [4, 5]
+    assert (result.records_in, result.records_out, result.dropped) == (5, 2, 2)
+
+
+def test_numbers_that_java_would_write_shorter_are_written_shorter() -> None:
+    # Length, timestamp delta, offset delta, key and value lengths, header count and lengths, each with a byte too many;
+    # and record attributes that nobody uses.
+    first = bytes.fromhex("9600018000800082006b82007682008200688100")
+    second = bytes.fromhex("0c000002010100")
+    first = bytes([2 * (len(first) - 2) | 0x80, 0]) + first[2:]
+    clean = encode_batch([Record(0, NOW, b"k", b"v", ((b"h", None),))], last_offset=1)
+    header = bytearray(clean[:HEADER_V2_SIZE])
+    header[8:12] = (HEADER_V2_SIZE - 12 + len(first + second)).to_bytes(4, "big")
+    header[RECORD_COUNT_AT:] = (2).to_bytes(4, "big")
+    header[17:21] = crc32c_plain(bytes(header[21:]) + first + second).to_bytes(4, "big")
+    batch = bytes(header) + first + second
+    assert filtered([batch], [True, False]).data.tobytes() == clean
+    assert len(filtered([batch], [True, True]).data) < len(batch)
+
+
+def test_timestamp_that_kafka_can_not_write_is_refused() -> None:
+    batch = encode_batch([record(0, timestamp=-5), record(1)])
+    with pytest.raises(CorruptLogError, match="timestamps of -1"):
+        filtered([batch], [True, False])
+    assert filtered([batch], [True, True]).copied == 1
+    assert filtered([batch], [False, True]).rewritten == 1
+
+
+def test_retention_beyond_the_end_of_time_wraps_to_no_horizon() -> None:
+    batch = encode_batch([record(0, b"t", None)])
+    result = filtered([batch], [True], delete_retention_ms=2**63 - 1)
+    assert result.data.tobytes() == batch
+    assert result.rewritten == 1
+
+
+def test_arguments_of_the_wrong_shape_are_refused() -> None:
+    buf, rows = log([encode_batch([record(0)])])
+    blocks = inflate(buf, rows)
+    retention = np.ones(1, np.int8)
+    for keep, how in ((np.ones(2, np.bool_), retention), (np.ones(1, np.bool_), np.full(1, 3, np.int8))):
+        with pytest.raises(ValueError, match=r"expected|retention"):
+            filter_batches(blocks, rows, keep, how, now=NOW, delete_retention_ms=DAY)
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 10**6), st.integers(0, 2**32))
+def test_kernel_is_the_twin_whatever_is_kept(seed: int, choice: int) -> None:
+    rng = random.Random(choice)
+    batches = random_log(seed)
+    total = sum(len(decode_batch(b, 0)[1]) for b in batches)
+    share = rng.choice((0.0, 0.3, 0.9, 1.0))
+    filtered(
+        batches,
+        [rng.random() < share for _ in range(total)],
+        [rng.choice(list(Retention)) for _ in batches],
+        now=NOW + rng.choice((-1, 0, 1, -NOW)),
+        horizon_cause=[rng.random() < 0.3 for _ in batches],
+    )
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 10**6), st.integers(0, 2**32))
+def test_kernel_and_twin_accept_and_refuse_the_same_damage(seed: int, damage: int) -> None:
+    rng = random.Random(damage)
+    buf, rows = log(random_log(seed, (Codec.NONE,)))
+    spoiled = buf.copy()
+    for row in rows:
+        if row["size"] > HEADER_V2_SIZE and rng.random() < 0.5:
+            at = rng.randrange(int(row["position"]) + HEADER_V2_SIZE, int(row["position"] + row["size"]))
+            spoiled[at] = rng.choice((0, 1, 2, 127, 128, 255, rng.randrange(256)))
+    blocks = inflate(spoiled, rows)
+    keep = np.array([rng.random() < 0.7 for _ in range(int(rows["record_count"].sum()))], np.bool_)
+    retention = np.full(len(rows), Retention.RETAIN_EMPTY, np.int8)
+    try:
+        slow = filter_batches_plain(blocks, rows, keep, retention, now=NOW, delete_retention_ms=DAY)
+    except CorruptLogError:
+        with pytest.raises(CorruptLogError):
+            filter_batches(blocks, rows, keep, retention, now=NOW, delete_retention_ms=DAY)
+        return
+    fast = filter_batches(blocks, rows, keep, retention, now=NOW, delete_retention_ms=DAY)
+    assert fast.data.tobytes() == slow.data.tobytes()

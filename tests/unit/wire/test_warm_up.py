@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.wire.logs import record
+from winnow.wire import filter_kernels, records, walk
+from winnow.wire.batch import BATCH, Codec
+from winnow.wire.buffers import as_bytes
+from winnow.wire.filtering import filter_batches
+from winnow.wire.inflate import inflate
+from winnow.wire.plain import encode_batch
+from winnow.wire.warm_up import warm_up
+
+KERNELS: list[Any] = [
+    walk._walk,
+    walk._first_bad_crc32c,
+    records._scan,
+    filter_kernels.decide,
+    filter_kernels.rewrite_compressed,
+    filter_kernels.assemble,
+]
+
+
+def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
+    warm_up()
+    before = [list(kernel.signatures) for kernel in KERNELS]
+    assert all(len(signatures) == 1 for signatures in before)
+    path = tmp_path / "0.log"
+    path.write_bytes(encode_batch([record(0)]) + encode_batch([record(1), record(2)], codec=Codec.ZSTD))
+    with path.open("r+b") as file:
+        mapped = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+        for buf in (mapped, mapped.copy(), np.memmap(path, np.uint8, "r+"), path.read_bytes()):
+            rows = np.zeros(5, BATCH)
+            count, _, _ = walk.walk_batches(buf, 0, 0, rows)
+            assert walk.first_bad_crc(buf, rows[:count]) == -1
+            blocks = inflate(buf, rows[:count])
+            columns = records.scan_records(blocks, rows[:count], (0, 2**64 - 1))
+            filter_batches(
+                blocks, rows[:count], columns.offset != 1, np.ones(2, np.int8), now=10**12, delete_retention_ms=0
+            )
+    assert [list(kernel.signatures) for kernel in KERNELS] == before
+
+
+def test_bytes_are_taken_as_they_are_or_refused() -> None:
+    array = np.arange(10, dtype=np.uint8)
+    view = as_bytes(array)
+    assert not view.flags.writeable
+    assert array.flags.writeable
+    assert np.shares_memory(view, array)
+    for wrong in (array[::2], array.astype(np.int8), array.reshape(2, 5)):
+        with pytest.raises(ValueError, match="expected contiguous bytes"):
+            as_bytes(wrong)  # type: ignore[arg-type]
