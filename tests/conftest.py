@@ -1,15 +1,21 @@
-"""Fixtures for all tests: recorded log directories to write into, and Kafka itself as the judge."""
+"""Fixtures for all tests: recorded log directories to write into, Kafka itself as the judge, and Spark."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.kafka.judge import Kafka
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -45,5 +51,30 @@ def spark() -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "spark: starts a SparkSession (one for all tests)")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session on two cores of this machine, otherwise as `./spark-submit.sh` makes it."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - other tests start sooner without it
+
+    root = Path(__file__).resolve().parent.parent
+    # Workers are forked by the JVM, which hands its environment on.
+    paths = [str(root / "lib"), str(root), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder
+    for line in (root / "conf" / "spark-defaults.conf").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            builder = builder.config(*line.split(maxsplit=1))
+    builder = builder.master("local[2]").config("spark.python.daemon.module", "winnow.engine.daemon")
+    session = builder.config("spark.log.level", "ERROR").getOrCreate()
     yield session
     session.stop()

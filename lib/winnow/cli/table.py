@@ -62,7 +62,7 @@ def _title(result: RunResult, *, acting: int) -> str:
 def _lines(
     result: RunResult, active: Sequence[PartitionResult], idle: Sequence[PartitionResult], width: int
 ) -> Iterator[Text]:
-    """Head, partitions, sums. A plan is read for its reasons: they have their own lines; elsewhere they are cut."""
+    """Head, partitions, sums. A plan is read for its reasons: they have their own lines; elsewhere what fits."""
     if not active and not idle:
         return
     shown = [*active, *idle]
@@ -76,9 +76,10 @@ def _lines(
         style = "" if _acts(p) else "dim"
         if inline:
             yield Text(_line((*row, textwrap.shorten(p.reason, left, placeholder="...")), widths), style=style)
-        else:
-            yield Text(_line(row, widths), style=style)
-            yield Text.assemble((_indented(p.reason, width).plain, "dim"))
+            continue
+        yield Text(_line(row, widths), style=style)
+        if result.verb == "plan":
+            yield Text(_indented(p.reason, width).plain, style="dim")
     yield Text(_line(sums, widths), style="bold")
 
 
