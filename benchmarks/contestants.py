@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,10 @@ from typing import Any, Self
 
 from benchmarks.data import NOW, DataSet
 from tests.kafka.jars import PROJECT, installation, java
-from tests.kafka.judge import ORACLE
+from tests.kafka.judge import ORACLE, Kafka
+
+
+SESSION_SECONDS = 300
 
 
 class ContestantFailedError(Exception):
@@ -43,19 +48,49 @@ def kafka(data: DataSet, log_dir: Path, *, dedupe_mib: int, threads: int) -> Mea
     `dedupe_mib` is per thread; Kafka's default is 128 for all threads together.
     """
     heap = 1024 + dedupe_mib * threads
-    command = [java(), f"-Xms{heap}m", f"-Xmx{heap}m", "-cp", installation().class_path, ORACLE, "clean"]
-    for partition in data.partitions:
-        command += ["--dir", str(log_dir / partition.name)]
-    command += ["--rounds", "0", "--now", str(NOW), "--hw-checkpoint", "--topic-configs", str(data.topic_configs)]
-    command += ["--threads", str(threads), "--dedupe-buffer", str(dedupe_mib << 20)]
-    command += ["--io-buffer", str((512 << 10) // threads // 2)]
+    command = [java(), f"-Xms{heap}m", f"-Xmx{heap}m", "-cp", installation().class_path, ORACLE]
     begin = time.perf_counter()
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        command + _kafka_arguments(data, log_dir, dedupe_mib, threads), check=False, capture_output=True, text=True
+    )
     process_seconds = time.perf_counter() - begin
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if done.returncode != 0:
+        message = f"Kafka's cleaner ended with {done.returncode}\n{done.stderr[-3000:]}"
+        raise ContestantFailedError(message)
+    return _kafka_measure([json.loads(line) for line in done.stdout.splitlines()], process_seconds)
+
+
+class WarmKafka:
+    """Kafka's Cleaner in one JVM that stays, as in a broker: its compiler has seen the work before."""
+
+    def __init__(self) -> None:
+        self._jvm = Kafka(heap="4g", flags=(), timeout_seconds=SESSION_SECONDS)
+
+    def clean(self, data: DataSet, log_dir: Path, *, dedupe_mib: int, threads: int) -> Measure:
+        return _kafka_measure(self._jvm.ask(*_kafka_arguments(data, log_dir, dedupe_mib, threads)), None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._jvm.close()
+
+
+def _kafka_arguments(data: DataSet, log_dir: Path, dedupe_mib: int, threads: int) -> list[str]:
+    arguments = ["clean"]
+    for partition in data.partitions:
+        arguments += ["--dir", str(log_dir / partition.name)]
+    arguments += ["--rounds", "0", "--now", str(NOW), "--hw-checkpoint", "--topic-configs", str(data.topic_configs)]
+    arguments += ["--threads", str(threads), "--dedupe-buffer", str(dedupe_mib << 20)]
+    return [*arguments, "--io-buffer", str((512 << 10) // threads // 2)]
+
+
+def _kafka_measure(answers: list[dict[str, Any]], process_seconds: float | None) -> Measure:
     errors = [answer["error"] for answer in answers if "error" in answer]
-    if done.returncode != 0 or errors:
-        message = f"Kafka's cleaner failed: {errors}\n{done.stderr[-3000:]}"
+    if errors:
+        message = f"Kafka's cleaner failed: {errors}"
         raise ContestantFailedError(message)
     cleaned = [answer for answer in answers if answer["cmd"] == "clean"]
     return Measure(
@@ -70,17 +105,14 @@ class WarmWinnow:
     """Winnow in one Spark session that stays."""
 
     def __init__(self, *, cores: int) -> None:
-        submit = Path(sys.executable).parent / "spark-submit"
-        command = [str(submit), "--properties-file", str(PROJECT / "conf" / "spark-defaults.conf")]
-        command += ["--master", f"local[{cores}]", "--conf", "spark.python.daemon.module=winnow.engine.daemon"]
         self._log = tempfile.NamedTemporaryFile(prefix="winnow-warm-", suffix=".log")  # noqa: SIM115 - as long as the process
         self._process = subprocess.Popen(
-            [*command, str(PROJECT / "benchmarks" / "warm.py")],
+            [sys.executable, str(PROJECT / "benchmarks" / "warm.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
-            env=_environment(),
+            env=_environment(cores),
         )
 
     def clean(self, data: DataSet, log_dir: Path) -> Measure:
@@ -90,9 +122,12 @@ class WarmWinnow:
             raise ContestantFailedError(message)
         stdin.write(json.dumps({"log_dir": str(log_dir), "topic_configs": str(data.topic_configs), "now": NOW}) + "\n")
         stdin.flush()
+        alarm = threading.Timer(SESSION_SECONDS, self._process.kill)
+        alarm.start()
         line = stdout.readline()
+        alarm.cancel()
         if not line:
-            message = f"Winnow's session ended\n{Path(self._log.name).read_text(errors='replace')[-3000:]}"
+            message = f"Winnow's session ended, or said nothing for {SESSION_SECONDS} s\n{Path(self._log.name).read_text(errors='replace')[-3000:]}"
             raise ContestantFailedError(message)
         answer: dict[str, Any] = json.loads(line)
         if answer["status"] != "done":
@@ -103,7 +138,9 @@ class WarmWinnow:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._process.stdin:
             self._process.stdin.close()
         self._process.wait(timeout=60)
@@ -134,13 +171,15 @@ def copy(data: DataSet, target: Path) -> Measure:
     return Measure(seconds=seconds, process_seconds=seconds, bytes_after=log_bytes(target))
 
 
-def _environment() -> dict[str, str]:
-    library, kernels = str(PROJECT / "lib"), str(PROJECT / ".cache" / "numba")
-    options = f'-Dlog4j2.configurationFile="{PROJECT / "conf" / "log4j2.properties"}"'
+def _environment(cores: int) -> dict[str, str]:
+    """As `./spark-submit.sh` has it. Not by spark-submit itself, which keeps stdin from the job."""
+    submit = ["--properties-file", str(PROJECT / "conf" / "spark-defaults.conf"), "--master", f"local[{cores}]"]
+    submit += ["--conf", "spark.python.daemon.module=winnow.engine.daemon", "pyspark-shell"]
     return os.environ | {
-        "PYTHONPATH": library,
-        "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", kernels),
+        "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", str(PROJECT / ".cache" / "numba")),
         "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": shlex.join(submit),
+        "PYTHONPATH": str(PROJECT / "lib"),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SUBMIT_OPTS": options,
+        "SPARK_SUBMIT_OPTS": f'-Dlog4j2.configurationFile="{PROJECT / "conf" / "log4j2.properties"}"',
     }

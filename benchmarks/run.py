@@ -24,15 +24,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.contestants import Measure, WarmWinnow, copy, kafka, winnow_cold  # noqa: E402 - needs the path above
+from benchmarks.contestants import Measure, WarmKafka, WarmWinnow, copy, kafka, winnow_cold  # noqa: E402 - needs the path above
 from benchmarks.data import CASES, DATA, DataSet, data_set, fresh_copy, warm_page_cache  # noqa: E402
 from tests.kafka.jars import KAFKA_VERSION  # noqa: E402
 
-CONTESTANTS = ("kafka", "kafka-1GiB", "warm", "cold", "copy")
+CONTESTANTS = ("kafka", "kafka-1GiB", "kafka-warm", "warm", "cold", "copy")
+KAFKAS = ("kafka", "kafka-1GiB", "kafka-warm")
 TITLES = {
     "kafka": "Kafka's cleaner, default buffer (128 MiB)",
     "kafka-1GiB": "Kafka's cleaner, 1 GiB buffer",
-    "warm": "Winnow, session already there",
+    "kafka-warm": "Kafka's cleaner, 1 GiB buffer, JVM already warm",
+    "warm": "Winnow, session already warm",
     "cold": "Winnow, from process start",
     "copy": "`cp -r` + `sync`",
 }
@@ -45,12 +47,15 @@ def main() -> None:
     results: list[tuple[DataSet, Runs]] = []
     with ExitStack() as stack:
         warm = stack.enter_context(WarmWinnow(cores=cores)) if "warm" in options.only else None
+        warm_kafka = stack.enter_context(WarmKafka()) if "kafka-warm" in options.only else None
         for case in CASES:
             if case.name not in options.cases:
                 continue
             say(f"{case.name}: making the data, unless it is there")
             data = data_set(case, int(options.gib * (1 << 30)))
-            results.append((data, measure(data, contestants(data, warm, cores), options.only, options.repeat)))
+            results.append(
+                (data, measure(data, contestants(data, warm, warm_kafka, cores), options.only, options.repeat))
+            )
     options.output.write_text(report(results, options.gib, options.repeat, cores), encoding="utf-8")
     say(f"written: {options.output}")
 
@@ -66,7 +71,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def contestants(data: DataSet, warm: WarmWinnow | None, cores: int) -> dict[str, Callable[[Path], Measure]]:
+def contestants(
+    data: DataSet, warm: WarmWinnow | None, warm_kafka: WarmKafka | None, cores: int
+) -> dict[str, Callable[[Path], Measure]]:
     """By name: each takes a fresh copy and cleans it; `copy` makes its own."""
     threads = min(cores, data.case.partitions)
     runs: dict[str, Callable[[Path], Measure]] = {
@@ -77,19 +84,25 @@ def contestants(data: DataSet, warm: WarmWinnow | None, cores: int) -> dict[str,
     }
     if warm is not None:
         runs["warm"] = lambda log_dir: warm.clean(data, log_dir)
+    if warm_kafka is not None:
+        runs["kafka-warm"] = lambda log_dir: warm_kafka.clean(
+            data, log_dir, dedupe_mib=1024 // threads, threads=threads
+        )
     return runs
 
 
 def measure(data: DataSet, runs: dict[str, Callable[[Path], Measure]], names: Sequence[str], repeat: int) -> Runs:
     measures: Runs = {name: [] for name in CONTESTANTS if name in names}
-    if "warm" in measures:
-        with fresh(data) as log_dir:  # the session's first job pays for workers and kernels
-            runs["warm"](log_dir)
+    for name in {"warm", "kafka-warm"} & measures.keys():
+        with fresh(data) as log_dir:  # the first one pays for workers, kernels, and Java's compiler
+            runs[name](log_dir)
     for turn in range(repeat):
         for name, taken in measures.items():
             with fresh(data) as log_dir:
                 taken.append(runs[name](log_dir))
-            say(f"{data.case.name} {turn + 1}/{repeat} {name}: {taken[-1].seconds:.2f} s, {taken[-1].bytes_after:,} B left")
+            say(
+                f"{data.case.name} {turn + 1}/{repeat} {name}: {taken[-1].seconds:.2f} s, {taken[-1].bytes_after:,} B left"
+            )
     check_same_result(data, measures)
     return measures
 
@@ -130,8 +143,10 @@ def report(results: Sequence[tuple[DataSet, Runs]], gib: float, repeat: int, cor
         "",
         f"* Machine: {processor()}, {cores} cores, {memory_gib():.0f} GiB; {platform.system()} {platform.release()}, "
         f"Python {platform.python_version()}. Load before the report: {os.getloadavg()[0]:.1f}.",
-        f"* Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog` in a fresh JVM, one thread per partition up to the number of cores, rounds until "
-        "nothing is dirty; seconds from opening the log to the last fsync, JVM start left out.",
+        f"* Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of cores, rounds until "
+        "nothing is dirty; from opening the log to the last fsync. In a fresh JVM unless it says warm.",
+        "* Warm: the same process has cleaned a copy of the same data before. A process column shows what it took from "
+        "process start to its end; Winnow from process start is that and nothing else.",
         "* Page cache warm, all written back before each run. 256 MiB segments, 16 KiB batches, 16 B keys; half of the records superseded and spread "
         "evenly, so that nearly every batch has to be rebuilt.",
         "",
@@ -143,20 +158,22 @@ def report(results: Sequence[tuple[DataSet, Runs]], gib: float, repeat: int, cor
 
 def table(data: DataSet, measures: Runs) -> list[str]:
     case = data.case
-    kafkas = [statistics.median(run.seconds for run in measures[name]) for name in ("kafka", "kafka-1GiB") if name in measures]
+    kafkas = [statistics.median(run.seconds for run in measures[name]) for name in KAFKAS if name in measures]
     size = f"{data.log_bytes / (1 << 20):,.0f} MiB on disk, {data.records:,} records"
     lines = [
         f"## {case.name}: {case.partitions} partition{'s' * (case.partitions > 1)}, values of {case.value_bytes} B, codec {case.codec}, {size}",
         "",
-        "| | median s | least-most s | MiB/s | Kafka's best / this | MiB left | rounds |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        "| | median s | least-most s | process s | MiB/s | Kafka's best / this | MiB left | rounds |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for name, taken in measures.items():
         seconds = sorted(run.seconds for run in taken)
         middle = statistics.median(seconds)
+        whole = [run.process_seconds for run in taken if run.process_seconds is not None]
+        process = f"{statistics.median(whole):.2f}" if whole else "-"
         ratio = f"{min(kafkas) / middle:.1f}x" if kafkas else "-"
         lines.append(
-            f"| {TITLES[name]} | {middle:.2f} | {seconds[0]:.2f}-{seconds[-1]:.2f} | {data.log_bytes / middle / (1 << 20):,.0f} | {ratio} "
+            f"| {TITLES[name]} | {middle:.2f} | {seconds[0]:.2f}-{seconds[-1]:.2f} | {process} | {data.log_bytes / middle / (1 << 20):,.0f} | {ratio} "
             f"| {taken[-1].bytes_after / (1 << 20):,.0f} | {taken[-1].rounds} |"
         )
     return [*lines, ""]

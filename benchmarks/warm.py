@@ -1,6 +1,6 @@
 """One Spark session that cleans whatever log directory it is told to, and says how long that took.
 
-Run by spark-submit from run.py. One JSON object per line on stdin: log_dir, topic_configs, now; one per line back:
+Started by run.py. One JSON object per line on stdin: log_dir, topic_configs, now; one per line back:
 seconds, status, rewritten bytes. The session lives on from one to the next, as in a notebook or a service.
 """
 

@@ -32,7 +32,9 @@ def assert_same_partition(found: Path, kafkas: Path, *, but: Collection[str] = (
     """
     names, kafkas_names = _names(found), _names(kafkas)
     if names != kafkas_names:
-        message = f"{found.name}: only here {sorted(names - kafkas_names)}, only Kafka has {sorted(kafkas_names - names)}"
+        message = (
+            f"{found.name}: only here {sorted(names - kafkas_names)}, only Kafka has {sorted(kafkas_names - names)}"
+        )
         raise AssertionError(message)
     for name in sorted(names):
         if not name.endswith(tuple(but)) or not but:
@@ -86,7 +88,9 @@ def _assert_same_bytes(found: Path, kafkas: Path) -> None:
     if ours == theirs:
         return
     at = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
-    message = f"{found.parent.name}/{found.name}: {len(ours)} bytes, Kafka has {len(theirs)}; first difference at byte {at}"
+    message = (
+        f"{found.parent.name}/{found.name}: {len(ours)} bytes, Kafka has {len(theirs)}; first difference at byte {at}"
+    )
     raise AssertionError(message + _described(found.suffix, ours, theirs, at))
 
 
@@ -94,11 +98,17 @@ def _described(suffix: str, ours: bytes, theirs: bytes, at: int) -> str:
     if suffix == ".log":
         position = _batch_start(theirs, at)
         return f", in the batch at {position}\n{_fields(_header(ours, position, at), _header(theirs, position, at))}"
-    entry = {".index": struct.Struct(">ii"), ".timeindex": struct.Struct(">qi"), ".txnindex": struct.Struct(">hqqqq")}.get(suffix)
+    entry = {
+        ".index": struct.Struct(">ii"),
+        ".timeindex": struct.Struct(">qi"),
+        ".txnindex": struct.Struct(">hqqqq"),
+    }.get(suffix)
     if entry is None:
         return f"\n  found {ours[at : at + 60]!r}\n  Kafka {theirs[at : at + 60]!r}"
     start = at - at % entry.size
-    texts = (str(entry.unpack_from(data, start)) if start + entry.size <= len(data) else "its end" for data in (ours, theirs))
+    texts = (
+        str(entry.unpack_from(data, start)) if start + entry.size <= len(data) else "its end" for data in (ours, theirs)
+    )
     return ", in entry {} (relative offsets)\n  found {}\n  Kafka {}".format(at // entry.size, *texts)
 
 
@@ -128,7 +138,11 @@ def _comparable(lines: Iterable[str | Mapping[str, Any]], *, logical: bool) -> l
     if not logical:
         return parsed
     return [
-        {key: bool(value) if key == "entries" and line["t"] != "txnindex" else value for key, value in line.items() if _kept(line, key)}
+        {
+            key: bool(value) if key == "entries" and line["t"] != "txnindex" else value
+            for key, value in line.items()
+            if _kept(line, key)
+        }
         for line in parsed
     ]
 

@@ -1,10 +1,10 @@
 """Winnow's Python API: `plan` and `clean` Kafka log directories with a SparkSession of the caller's.
 
-    from winnow.api import clean, plan
-    from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.api import clean, plan
+from winnow.policy.sources import Settings, parse_topic_configs
 
-    settings = Settings(topic_configs=parse_topic_configs(text))
-    result = clean(spark, ["/var/lib/kafka"], settings=settings, now=1_795_300_000_000)
+settings = Settings(topic_configs=parse_topic_configs(text))
+result = clean(spark, ["/var/lib/kafka"], settings=settings, now=1_795_300_000_000)
 """
 
 from __future__ import annotations

@@ -71,7 +71,9 @@ class Broker:
     broker's own log. The broker never cleans or deletes by itself unless `settings` (server.properties) make it.
     """
 
-    def __init__(self, log_dir: Path, *, home: Path, settings: Mapping[str, str] | None = None, heap: str = "512m") -> None:
+    def __init__(
+        self, log_dir: Path, *, home: Path, settings: Mapping[str, str] | None = None, heap: str = "512m"
+    ) -> None:
         self.log_dir = log_dir
         self.home = home
         self._settings = dict(settings or {})
@@ -141,7 +143,9 @@ class Broker:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is None:
             self.stop()
         else:
@@ -185,10 +189,20 @@ class Broker:
             raise BrokerFailedError(message) from None
 
     def _tool(self, *command: str) -> str:
-        full = [java(), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", installation().class_path, *command]
+        full = [
+            java(),
+            "-Xmx512m",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-cp",
+            installation().class_path,
+            *command,
+        ]
         done = subprocess.run(full, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode != 0:
-            message = f"{shlex.join(command)} failed with {done.returncode}:\n{done.stdout[-1500:]}{done.stderr[-3000:]}"
+            message = (
+                f"{shlex.join(command)} failed with {done.returncode}:\n{done.stdout[-1500:]}{done.stderr[-3000:]}"
+            )
             raise BrokerFailedError(message)
         return done.stdout
 

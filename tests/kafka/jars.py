@@ -156,7 +156,15 @@ def _compiled_classes(jars: Path) -> Path:
     target = CACHE / f"kafka-{KAFKA_VERSION}" / f"classes-{digest.hexdigest()[:12]}"
     if not (target / "complete").exists():
         with _replacing(target) as directory:
-            compiler = [java(), "-jar", str(jars / f"ecj-{COMPILER_VERSION}.jar"), "-17", "-nowarn", "-d", str(directory)]
+            compiler = [
+                java(),
+                "-jar",
+                str(jars / f"ecj-{COMPILER_VERSION}.jar"),
+                "-17",
+                "-nowarn",
+                "-d",
+                str(directory),
+            ]
             class_path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
             command = [*compiler, "-classpath", class_path, *map(str, sources)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -10,7 +10,7 @@ import json
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -53,11 +53,13 @@ class Kafka:
     a flag is given as `roll=True`. `now` is the clock that Kafka sees, ms since the epoch.
     """
 
-    def __init__(self, *, heap: str = "768m", timeout_seconds: float = 120) -> None:
+    def __init__(
+        self, *, heap: str = "768m", flags: Sequence[str] = ("-XX:TieredStopAtLevel=1",), timeout_seconds: float = 120
+    ) -> None:
         self._timeout_seconds = timeout_seconds
         self._log = tempfile.NamedTemporaryFile(prefix="kafka-judge-", suffix=".log")  # noqa: SIM115 - lives as long as the JVM
         self._process = subprocess.Popen(
-            [java(), f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", installation().class_path, ORACLE, "serve"],
+            [java(), f"-Xmx{heap}", "-XX:+UseSerialGC", *flags, "-cp", installation().class_path, ORACLE, "serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -119,7 +121,9 @@ class Kafka:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def _answer(self, command: str, directories: Path | Iterable[Path], options: Mapping[str, Option]) -> list[Line]:

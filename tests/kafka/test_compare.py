@@ -48,7 +48,9 @@ def test_a_changed_header_field_is_named(found: Path, kafkas: Path) -> None:
 
 def test_a_changed_record_is_placed(found: Path, kafkas: Path) -> None:
     change_byte(a_log(found), 100)
-    with pytest.raises(AssertionError, match=r"first difference at byte 100, in the batch at 0\n  records, from byte 92: found"):
+    with pytest.raises(
+        AssertionError, match=r"first difference at byte 100, in the batch at 0\n  records, from byte 92: found"
+    ):
         assert_same_partition(found, kafkas)
 
 

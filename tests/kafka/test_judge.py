@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.compare import assert_same_dump, assert_same_partition
-from tests.fixtures.data import copy_log_dir, copy_tree, expected, expected_checkpoint, expected_commands, partition_dirs
+from tests.fixtures.data import (
+    copy_log_dir,
+    copy_tree,
+    expected,
+    expected_checkpoint,
+    expected_commands,
+    partition_dirs,
+)
 from tests.kafka.judge import Kafka, KafkaFailedError
 
 

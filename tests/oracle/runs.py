@@ -54,8 +54,8 @@ def is_compressed(dump: Iterable[Mapping[str, Any]]) -> bool:
 def as_loaded(dump: Iterable[dict[str, Any]], log_start_offset: int) -> list[dict[str, Any]]:
     """What a loading broker makes of side files that a log start offset inside a segment has overtaken (S6.3, S8.4).
 
-    It removes producer snapshots at or below it and folds leader epochs up to it into one. Recorded results went through
-    a loader; what Winnow leaves did not.
+    It removes producer snapshots at or below it and folds leader epochs up to it into one. Recorded results went
+    through a loader; what Winnow leaves did not.
     """
     return [
         line | {"text": _folded(line["text"], log_start_offset)} if line["t"] == "epochs" else line
@@ -73,7 +73,7 @@ def _folded(text: str, log_start_offset: int) -> list[tuple[int, int]]:
 def assert_as_kafka(
     kafka: Kafka, log_dir: Path, kafkas: Mapping[str, list[dict[str, Any]]], results: Mapping[str, PartitionResult]
 ) -> None:
-    """Every partition equals Kafka's: exactly, or, where a codec was applied again, record for record and header for header."""
+    """Every partition equals Kafka's: exactly, or, where a codec was applied again, by records and batch headers."""
     failures = []
     for name, theirs in sorted(kafkas.items()):
         start = results[name].log_start_offset_after or 0

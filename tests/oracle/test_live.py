@@ -5,7 +5,6 @@ The data is made by a real broker from another random seed each time the seed be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,13 +25,13 @@ AFTER_IT_WAS_MADE = 4_000_000_000_000
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A log directory from a broker that was stopped in good order, and its topics' settings."""
     home = tmp_path_factory.mktemp("made")
     with Broker(home / "log-dir", home=home / "broker") as broker:
         broker.produce(seed=SEED, scale=0.5, topics=TOPICS)
         topic_configs = broker.topic_configs()
-    yield home / "log-dir", topic_configs
+    return home / "log-dir", topic_configs
 
 
 def test_pass_after_pass_leaves_what_kafka_leaves(

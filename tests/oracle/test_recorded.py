@@ -90,7 +90,9 @@ def test_a_run_leaves_what_kafka_left(case: Case, spark: SparkSession, kafka: Ka
 def _may_be_left_alone(case: Case, results: dict[str, PartitionResult]) -> set[str]:
     if case.log_start_offset is not None:
         # Kafka answers a log that ends before its log start offset by deleting it; Winnow refuses (S6.3, case 93).
-        return {name for name, result in results.items() if result.error and "ends before its log start" in result.error}
+        return {
+            name for name, result in results.items() if result.error and "ends before its log start" in result.error
+        }
     return set() if case.only == "retention" else NOT_YET_COMPACTED & set(results)
 
 

@@ -10,6 +10,7 @@ from winnow.cli.options import Request
 from winnow.cli.run import guarded, prepare, tell, tell_result
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout
+from winnow.cli.words import size
 from winnow.engine.result import RunResult
 from winnow.errors import WinnowError
 
@@ -36,7 +37,7 @@ def run_demo(*, json: bool) -> int:
             tell_result(result, json=json)
             if not json:
                 saved = before - bytes_on_disk(log_dir)
-                _say(f"\nThe cleaned directory, {saved:,} bytes smaller and fit for a broker to start on: {log_dir}")
+                _say(f"\nThe cleaned directory, {size(saved)} smaller and fit for a broker to start on: {log_dir}")
         return exit_code(result)
 
     return guarded(work, json=json, now=lambda: int(NOW))

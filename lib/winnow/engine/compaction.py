@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from winnow.engine.job import BUCKET_RECORDS, CompactionJob
 from winnow.engine.packing import pack, task_count
@@ -22,10 +23,9 @@ from winnow.engine.walk import SPLIT_BYTES
 from winnow.errors import WinnowError
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import Broadcast, SparkContext
 
 _REWRITE_BYTES = 2**30
-_FAILED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class Failure:
     exit_code: int
 
 
+_At = tuple[int, int]
+"""Number of a partition in the job, and of a split, bucket or group in the partition."""
 _Item = KeyBlob | Failure
 _Kept = Survivors | Failure
 Outcome = RewrittenGroup | Failure
@@ -45,12 +47,15 @@ Outcome = RewrittenGroup | Failure
 class _Assignment:
     """Which task does what, decided on the driver from sizes."""
 
-    split_task: dict[tuple[int, int], int]
-    bucket_task: dict[tuple[int, int], int]
-    group_task: dict[tuple[int, int], int]
+    split_task: dict[_At, int]
+    bucket_task: dict[_At, int]
+    group_task: dict[_At, int]
     scan_tasks: int
     resolve_tasks: int
     rewrite_tasks: int
+
+
+_Shared: TypeAlias = "Broadcast[tuple[CompactionJob, _Assignment]]"
 
 
 def run_compaction(sc: SparkContext, job: CompactionJob) -> list[list[Outcome]]:
@@ -58,63 +63,13 @@ def run_compaction(sc: SparkContext, job: CompactionJob) -> list[list[Outcome]]:
     assignment = _assign(job, sc.defaultParallelism)
     shared = sc.broadcast((job, assignment))
     splits = _by_task(assignment.split_task, assignment.scan_tasks)
-
-    def scan(items: Iterable[list[tuple[int, int]]]) -> Iterator[tuple[int, tuple[int, int, _Item]]]:
-        job, assignment = shared.value
-        for assigned in items:
-            for partition, split in assigned:
-                try:
-                    for bucket, blob in scan_split(job.partitions[partition], split, job.secret):
-                        yield assignment.bucket_task[partition, bucket], (partition, bucket, blob)
-                except (WinnowError, OSError) as error:
-                    yield assignment.bucket_task[partition, 0], (partition, _FAILED, failure(error))
-
-    def resolve(items: Iterable[tuple[int, tuple[int, int, _Item]]]) -> Iterator[tuple[int, tuple[int, int, _Kept]]]:
-        job, assignment = shared.value
-        blobs: dict[tuple[int, int], list[KeyBlob]] = defaultdict(list)
-        groups: dict[int, dict[int, int]] = {}
-        for _, (partition, bucket, item) in items:
-            if isinstance(item, Failure):
-                for group in range(len(job.partitions[partition].groups)):
-                    yield assignment.group_task[partition, group], (partition, group, item)
-            else:
-                blobs[partition, bucket].append(item)
-        while blobs:
-            (partition, _), together = blobs.popitem()
-            group_of = groups.setdefault(partition, job.partitions[partition].groups_of_splits())
-            for kept in resolve_bucket(together):
-                group = group_of[kept.split]
-                yield assignment.group_task[partition, group], (partition, group, kept)
-
-    def rewrite(
-        task: int, items: Iterable[tuple[int, tuple[int, int, _Kept]]]
-    ) -> Iterator[tuple[tuple[int, int], Outcome]]:
-        job, assignment = shared.value
-        kept: dict[tuple[int, int], list[Survivors]] = defaultdict(list)
-        failed: dict[tuple[int, int], Failure] = {}
-        for _, (partition, group, item) in items:
-            if isinstance(item, Failure):
-                failed[partition, group] = item
-            else:
-                kept[partition, group].append(item)
-        for at in sorted(group for group, where in assignment.group_task.items() if where == task):
-            partition, group = at
-            if at in failed:
-                yield at, failed[at]
-                continue
-            try:
-                work = job.partitions[partition]
-                yield at, rewrite_group(work, work.groups[group], kept.pop(at, []), now=job.now)
-            except (WinnowError, OSError) as error:
-                yield at, failure(error)
-
     stages = (
         sc.parallelize(splits, assignment.scan_tasks)
-        .mapPartitions(scan)
+        .mapPartitions(partial(_scan, shared))
         .partitionBy(assignment.resolve_tasks, int)
-        .mapPartitions(resolve)
+        .mapPartitions(partial(_resolve, shared))
         .partitionBy(assignment.rewrite_tasks, int)
-        .mapPartitionsWithIndex(rewrite)
+        .mapPartitionsWithIndex(partial(_rewrite, shared))
     )
     try:
         outcomes = dict(stages.collect())
@@ -124,6 +79,62 @@ def run_compaction(sc: SparkContext, job: CompactionJob) -> list[list[Outcome]]:
         [outcomes[number, group] for group in range(len(partition.groups))]
         for number, partition in enumerate(job.partitions)
     ]
+
+
+def _scan(shared: _Shared, items: Iterable[list[_At]]) -> Iterator[tuple[int, tuple[int, int, _Item]]]:
+    """(resolve task, (partition, bucket, keys)); a failure goes where the partition's first bucket goes."""
+    job, assignment = shared.value
+    for partition, split in (at for task in items for at in task):
+        try:
+            for bucket, blob in scan_split(job.partitions[partition], split, job.secret):
+                yield assignment.bucket_task[partition, bucket], (partition, bucket, blob)
+        except (WinnowError, OSError) as error:
+            yield assignment.bucket_task[partition, 0], (partition, 0, failure(error))
+
+
+def _resolve(
+    shared: _Shared, items: Iterable[tuple[int, tuple[int, int, _Item]]]
+) -> Iterator[tuple[int, tuple[int, int, _Kept]]]:
+    """(rewrite task, (partition, group, survivors)); a failure goes to each group of its partition."""
+    job, assignment = shared.value
+    blobs: dict[_At, list[KeyBlob]] = defaultdict(list)
+    for _, (partition, bucket, item) in items:
+        if isinstance(item, Failure):
+            for group in range(len(job.partitions[partition].groups)):
+                yield assignment.group_task[partition, group], (partition, group, item)
+        else:
+            blobs[partition, bucket].append(item)
+    groups: dict[int, dict[int, int]] = {}
+    while blobs:
+        (partition, _), together = blobs.popitem()
+        group_of = groups.setdefault(partition, job.partitions[partition].groups_of_splits())
+        for kept in resolve_bucket(together):
+            group = group_of[kept.split]
+            yield assignment.group_task[partition, group], (partition, group, kept)
+
+
+def _rewrite(
+    shared: _Shared, task: int, items: Iterable[tuple[int, tuple[int, int, _Kept]]]
+) -> Iterator[tuple[_At, Outcome]]:
+    """((partition, group), its outcome) for every group of this task, also for those of which nothing survives."""
+    job, assignment = shared.value
+    kept: dict[_At, list[Survivors]] = defaultdict(list)
+    failed: dict[_At, Failure] = {}
+    for _, (partition, group, item) in items:
+        if isinstance(item, Failure):
+            failed[partition, group] = item
+        else:
+            kept[partition, group].append(item)
+    for at in sorted(group for group, where in assignment.group_task.items() if where == task):
+        partition, group = at
+        if at in failed:
+            yield at, failed[at]
+            continue
+        try:
+            work = job.partitions[partition]
+            yield at, rewrite_group(work, work.groups[group], kept.pop(at, []), now=job.now)
+        except (WinnowError, OSError) as error:
+            yield at, failure(error)
 
 
 def failure(error: Exception) -> Failure:
@@ -144,7 +155,9 @@ def _assign(job: CompactionJob, parallelism: int) -> _Assignment:
     resolve_tasks = task_count(
         sum(buckets.values()), per_task=BUCKET_RECORDS, items=len(buckets), parallelism=parallelism
     )
-    rewrite_tasks = task_count(sum(groups.values()), per_task=_REWRITE_BYTES, items=len(groups), parallelism=parallelism)
+    rewrite_tasks = task_count(
+        sum(groups.values()), per_task=_REWRITE_BYTES, items=len(groups), parallelism=parallelism
+    )
     return _Assignment(
         split_task=_spread(splits, scan_tasks),
         bucket_task=_spread(buckets, resolve_tasks),
@@ -155,12 +168,12 @@ def _assign(job: CompactionJob, parallelism: int) -> _Assignment:
     )
 
 
-def _spread(weights: dict[tuple[int, int], int], tasks: int) -> dict[tuple[int, int], int]:
+def _spread(weights: dict[_At, int], tasks: int) -> dict[_At, int]:
     return dict(zip(weights, pack(list(weights.values()), tasks=tasks), strict=True))
 
 
-def _by_task(placed: dict[tuple[int, int], int], tasks: int) -> Sequence[list[tuple[int, int]]]:
-    lists: list[list[tuple[int, int]]] = [[] for _ in range(tasks)]
+def _by_task(placed: dict[_At, int], tasks: int) -> Sequence[list[_At]]:
+    lists: list[list[_At]] = [[] for _ in range(tasks)]
     for item, task in sorted(placed.items()):
         lists[task].append(item)
     return lists

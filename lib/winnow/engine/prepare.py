@@ -128,9 +128,7 @@ def _list(sc: SparkContext, places: Sequence[Place], request: Request) -> list[L
     return listed
 
 
-def _decide(
-    place: Place, log_dir: LogDir, config: TopicConfig, listed: Listed | Failure, request: Request
-) -> Prepared:
+def _decide(place: Place, log_dir: LogDir, config: TopicConfig, listed: Listed | Failure, request: Request) -> Prepared:
     if isinstance(listed, Failure):
         return LeftAlone(place, config.policy, UNREADABLE, error=listed.message)
     if listed.active is None:
@@ -181,7 +179,8 @@ def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> li
 
 def _without_compaction(item: Undertaking, walks: tuple[SegmentWalk, ...], why: str, request: Request) -> Undertaking:
     """What is left to do: size and time look at segments as they are after a compaction (S3.5), so only what lies
-    below the log start offset may go."""
+    below the log start offset may go.
+    """
     by_start_offset = replace(item.config, cleanup_policy="compact")
     retention = None if request.only == "compaction" else retention_plan(item.state, by_start_offset, request.now)
     plan = replace(item.plan, retention=retention)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from winnow.engine.compaction import Failure
 from winnow.engine.prepare import LeftAlone, Undertaking
@@ -35,38 +36,29 @@ def foreseen(item: Undertaking) -> PartitionResult:
     plan, state = item.plan, item.state
     compaction = None if item.not_compacted else plan.compaction
     retention = plan.retention
-    deleted = retention.deleted if retention else ()
-    segments = len(state.segments) - len(deleted) + bool(retention and retention.roll)
-    if compaction:
-        segments = len(state.segments) - len(compaction.segments) + len(compaction.groups)
-    # Compaction comes first and changes the sizes that retention looks at, so both together can't be foreseen.
-    known = not compaction
-    return PartitionResult(
-        **_common(item),
+    result = replace(
+        _as_it_is(item, _reason(item)),
         actions=_actions(compacted=compaction is not None, retained=retention is not None),
-        reason=_reason(item),
         first_dirty_offset_after=_first_dirty(item, compaction.end_offset if compaction else None),
-        log_start_offset_after=retention.log_start_offset if retention else state.log_start_offset,
-        segments_after=segments if not (compaction and retention) else None,
-        bytes_after=state.log_bytes - sum(s.log_bytes for s in deleted) if known else None,
         records_before=_records(item),
         left_alone=item.not_compacted is not None,
     )
+    if compaction:
+        # It changes the sizes that retention looks at afterwards, so both together can't be foreseen.
+        segments = len(state.segments) - len(compaction.segments) + len(compaction.groups)
+        result = replace(result, bytes_after=None, segments_after=None if retention else segments)
+    if retention:
+        result = replace(result, log_start_offset_after=retention.log_start_offset)
+    if retention and not compaction:
+        segments = len(state.segments) - len(retention.deleted) + int(retention.roll)
+        gone = sum(segment.log_bytes for segment in retention.deleted)
+        result = replace(result, bytes_after=state.log_bytes - gone, segments_after=segments)
+    return result
 
 
 def failed(item: Undertaking, why: Failure) -> PartitionResult:
-    """Nothing of this partition was changed."""
-    return PartitionResult(
-        **_common(item),
-        actions=(NONE,),
-        reason="left as it was: it could not be cleaned safely",
-        first_dirty_offset_after=item.plan.first_dirty_offset,
-        log_start_offset_after=item.state.log_start_offset,
-        segments_after=len(item.state.segments),
-        bytes_after=item.state.log_bytes,
-        error=why.message,
-        left_alone=True,
-    )
+    """It could not be cleaned; what was committed before the failure, if anything, is whole (S6.2)."""
+    return replace(_as_it_is(item, "it could not be cleaned safely"), error=why.message, left_alone=True)
 
 
 def done(
@@ -76,13 +68,11 @@ def done(
     groups: Sequence[RewrittenGroup],
     retention: RetentionPlan | None,
     first_dirty_offset: int | None,
-    reason: str | None = None,
 ) -> PartitionResult:
     """What was done, with the state read again afterwards."""
-    return PartitionResult(
-        **_common(item),
+    return replace(
+        _as_it_is(item, _reason(item)),
         actions=_actions(compacted=bool(groups), retained=retention is not None),
-        reason=reason or _reason(item),
         first_dirty_offset_after=_first_dirty(item, first_dirty_offset),
         log_start_offset_after=after.log_start_offset,
         segments_after=len(after.segments),
@@ -93,18 +83,25 @@ def done(
     )
 
 
-def _common(item: Undertaking) -> dict[str, object]:
-    return {
-        "topic": item.place.topic_partition.topic,
-        "partition": item.place.topic_partition.partition,
-        "log_dir": item.place.log_dir,
-        "policy": item.config.policy,
-        "dirty_ratio": item.plan.dirty_ratio,
-        "first_dirty_offset_before": item.plan.first_dirty_offset,
-        "log_start_offset_before": item.state.log_start_offset,
-        "segments_before": len(item.state.segments),
-        "bytes_before": item.state.log_bytes,
-    }
+def _as_it_is(item: Undertaking, reason: str) -> PartitionResult:
+    state, plan = item.state, item.plan
+    return PartitionResult(
+        topic=item.place.topic_partition.topic,
+        partition=item.place.topic_partition.partition,
+        log_dir=item.place.log_dir,
+        policy=item.config.policy,
+        actions=(NONE,),
+        reason=reason,
+        dirty_ratio=plan.dirty_ratio,
+        first_dirty_offset_before=plan.first_dirty_offset,
+        first_dirty_offset_after=plan.first_dirty_offset,
+        log_start_offset_before=state.log_start_offset,
+        log_start_offset_after=state.log_start_offset,
+        segments_before=len(state.segments),
+        segments_after=len(state.segments),
+        bytes_before=state.log_bytes,
+        bytes_after=state.log_bytes,
+    )
 
 
 def _actions(*, compacted: bool, retained: bool) -> tuple[str, ...]:
@@ -130,9 +127,7 @@ def _records(item: Undertaking) -> int | None:
     return sum(walk.records for walk in item.walks)
 
 
-def _records_after(
-    item: Undertaking, groups: Sequence[RewrittenGroup], retention: RetentionPlan | None
-) -> int | None:
+def _records_after(item: Undertaking, groups: Sequence[RewrittenGroup], retention: RetentionPlan | None) -> int | None:
     if item.walks is None or _records(item) is None:
         return None
     records = {walk.base_offset: walk.records for walk in item.walks}

@@ -75,7 +75,11 @@ def list_partition(place: Place) -> Listed:
         )
     active = listing.segments[-1]
     walk = walk_segment(
-        place.directory, active.base_offset, active.log_bytes, producers=True, check_index=active.index_bytes is not None
+        place.directory,
+        active.base_offset,
+        active.log_bytes,
+        producers=True,
+        check_index=active.index_bytes is not None,
     )
     return Listed(listing, walk)
 

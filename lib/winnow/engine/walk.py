@@ -92,7 +92,7 @@ def _walk(
         least_offset = int(seen["last_offset"][-1]) + 1
         batches += count
         attributes |= int(np.bitwise_or.reduce(seen["attributes"]))
-        legacy |= bool((seen["magic"] < 2).any())  # noqa: PLR2004 - the magic of v2
+        legacy |= bool((seen["magic"] < 2).any())
         counts = np.maximum(seen["record_count"], 0).astype(np.int64)
         records += int(counts.sum())
         ends = seen["position"] + seen["size"]
@@ -132,7 +132,8 @@ def _last_per_producer(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     rows = rows[(rows["producer_id"] >= 0)]
     # np.unique reports first occurrences: look from the end.
     _, from_end = np.unique(rows["producer_id"][::-1], return_index=True)
-    return rows[np.sort(rows.shape[0] - 1 - from_end)]
+    last: np.ndarray[Any, Any] = rows[np.sort(rows.shape[0] - 1 - from_end)]
+    return last
 
 
 def _check_index(directory: str, base_offset: int, log_bytes: int, chunks: list[np.ndarray[Any, Any]]) -> None:

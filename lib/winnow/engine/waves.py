@@ -20,7 +20,8 @@ def waves(jobs: Iterable[PartitionJob]) -> Iterator[list[PartitionJob]]:
     A rewritten partition lies beside its sources until it is committed, and is hardly larger than they are.
     """
     wave: list[PartitionJob] = []
-    left, room = WAVE_BYTES, {}
+    left = WAVE_BYTES
+    room: dict[int, int] = {}
     for job in jobs:
         device = os.stat(job.directory).st_dev
         if wave and (job.log_bytes > left or job.log_bytes > room.get(device, free_bytes(job.directory))):

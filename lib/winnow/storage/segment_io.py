@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -63,13 +63,13 @@ class SegmentWriter:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
     def write(self, data: Bytes | bytes) -> None:
-        view = memoryview(data)
+        view = memoryview(data.data if isinstance(data, np.ndarray) else data)
         while view.nbytes:
             written = os.write(self._fd, view)
             self.size += written
             view = view[written:]
 
-    def __enter__(self) -> SegmentWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -4,7 +4,7 @@ None of them checks a bound: the caller has done so. Integers are int64 or uint6
 a mix of the two into a float.
 """
 
-# ruff: noqa: ANN401, PLR0917 - numba's code generator has no types, and passes by position
+# ruff: noqa: ANN401 - numba's code generator has no types, and passes by position
 from __future__ import annotations
 
 import sys

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.engine.partitions import batch, make_partition, record
+from tests.unit.engine.partitions import batch, job_of, make_partition, record
 from winnow.engine import walk as walk_module
 from winnow.engine.walk import SegmentWalk, walk_segment
 from winnow.errors import CorruptLogError
@@ -113,3 +113,15 @@ def test_a_log_that_became_shorter_is_refused(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: LOG_OF_TWO})
     with pytest.raises(CorruptLogError, match="became shorter"):
         walk_segment(str(directory), 0, 10**6)
+
+
+def test_a_wild_record_count_can_not_blow_up_the_work_of_others(tmp_path: Path) -> None:
+    """Buckets, tasks and arrays are sized by record counts, which nobody has checked when a job is laid out."""
+    data = bytearray(batch(record(0)))
+    data[57:61] = (2**31 - 1).to_bytes(4)
+    directory = make_partition(tmp_path / "t-0", {0: [bytes(data)]})
+    try:
+        job = job_of(directory)
+    except CorruptLogError:
+        return
+    assert (job.buckets, job.splits[0].records) == (1, 1)

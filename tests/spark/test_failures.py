@@ -1,0 +1,139 @@
+"""A partition that can't be written leaves its log as it was, and the others are cleaned."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fixtures.data import copy_tree
+from tests.spark.runs import add_partition, by_name, changes, checkpoint, clean, files_of, new_log_dir, run, stray_files
+from winnow import api
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SETS = ("*:cleanup.policy=compact", "*:internal.segment.bytes=65536")
+
+
+def two_partitions(path: Path) -> Path:
+    log_dir = new_log_dir(path)
+    add_partition(log_dir, "fails-0", "c-4p-1")
+    add_partition(log_dir, "fine-0", "c-tomb-0")
+    return log_dir
+
+
+def test_a_staging_directory_that_can_not_be_made_concerns_its_partition_only(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_dir = two_partitions(tmp_path / "d")
+    monkeypatch.setattr(api.secrets, "token_hex", lambda _: "00000000")
+    monkeypatch.setattr(api.time, "strftime", lambda *_: "20260101T000000Z")
+    in_the_way = log_dir / "fails-0" / ".winnow-20260101T000000Z-00000000"
+    in_the_way.write_text("a file of somebody else")
+    before = files_of(log_dir / "fails-0")
+    result = run(clean, spark, log_dir, sets=SETS)
+    failed, fine = (by_name(result)[name] for name in ("fails-0", "fine-0"))
+    assert in_the_way.name in (failed.error or "")
+    assert (failed.actions, failed.left_alone) == (("none",), True)
+    assert changes(before, files_of(log_dir / "fails-0")) == []
+    assert (fine.actions, fine.error) == (("compacted",), None)
+    assert list(checkpoint(log_dir / "cleaner-offset-checkpoint")) == ["fine-0"]
+    assert result.exit_code == 3
+
+
+def test_a_source_that_changes_during_the_run_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    """Somebody else writes in spite of the lock: what was read is not what is there any more."""
+    log_dir = two_partitions(tmp_path / "d")
+    log = log_dir / "fails-0" / f"{648:020d}.log"
+
+    def touch(message: str) -> None:
+        if "compacting" in message:
+            os.utime(log, ns=(1, 1_700_000_000_000_000_000))
+
+    before = files_of(log_dir / "fails-0")
+    result = run(clean, spark, log_dir, sets=SETS, progress=touch)
+    failed, fine = (by_name(result)[name] for name in ("fails-0", "fine-0"))
+    assert str(log) in (failed.error or "")
+    assert failed.actions == ("none",)
+    assert (fine.actions, fine.error) == (("compacted",), None)
+    assert changes(before, files_of(log_dir / "fails-0")) == [log.name]
+    assert "fails-0" not in checkpoint(log_dir / "cleaner-offset-checkpoint")
+    assert stray_files(log_dir) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=70m", "winnow-test", str(path)], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"mounting is not allowed here: {mounted.stderr.decode().strip()}")
+    yield path
+    subprocess.run(["umount", str(path)], check=True)
+
+
+def test_a_disk_with_too_little_room_is_noticed_before_anything_is_written(
+    spark: SparkSession, small_disk: Path
+) -> None:
+    """64 MiB of every disk are spared."""
+    log_dir = two_partitions(small_disk / "d")
+    add_partition(log_dir, "large-0", "c-bigkey-0")
+    before = files_of(log_dir / "large-0")
+    result = run(clean, spark, log_dir, sets=SETS)
+    large, fine = (by_name(result)[name] for name in ("large-0", "fine-0"))
+    assert "not enough space" in (large.error or "")
+    assert changes(before, files_of(log_dir / "large-0")) == []
+    assert (fine.actions, fine.error) == (("compacted",), None)
+    assert stray_files(log_dir) == []
+
+
+def test_a_disk_that_fills_up_during_the_run_leaves_the_log_as_it_was(
+    spark: SparkSession, small_disk: Path, tmp_path: Path
+) -> None:
+    log_dir, other = new_log_dir(small_disk / "d"), new_log_dir(tmp_path / "other")
+    add_partition(log_dir, "fails-0", "c-4p-1")
+    add_partition(other, "fine-0", "c-tomb-0")
+    before = files_of(log_dir)
+
+    def fill(message: str) -> None:
+        if "compacting" in message:
+            room = os.statvfs(small_disk)
+            (small_disk / "ballast").write_bytes(bytes(room.f_bavail * room.f_frsize))
+
+    result = run(clean, spark, log_dir, other, sets=SETS, progress=fill)
+    failed, fine = (by_name(result)[name] for name in ("fails-0", "fine-0"))
+    assert "No space left on device" in (failed.error or "")
+    assert changes(before, files_of(log_dir)) == []
+    assert (fine.actions, fine.error) == (("compacted",), None)
+    assert stray_files(log_dir) == []
+    (small_disk / "ballast").unlink()
+    again = run(clean, spark, log_dir, sets=SETS)
+    assert by_name(again)["fails-0"].actions == ("compacted",)
+
+
+def test_a_run_that_was_refused_can_be_repeated_on_the_untouched_log(spark: SparkSession, tmp_path: Path) -> None:
+    """What a failed run leaves is good for the next one: it ends as on a directory that never saw the failure."""
+    log_dir, sound = two_partitions(tmp_path / "d"), tmp_path / "sound"
+    copy_tree(log_dir, sound)
+    log = log_dir / "fails-0" / f"{648:020d}.log"
+    times = log.stat()
+
+    def touch(message: str) -> None:
+        if "compacting" in message:
+            os.utime(log, ns=(1, 1_700_000_000_000_000_000))
+
+    run(clean, spark, log_dir, sets=SETS, progress=touch)
+    os.utime(log, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert by_name(run(clean, spark, log_dir, sets=SETS))["fails-0"].actions == ("compacted",)
+    run(clean, spark, sound, sets=SETS)
+    assert changes(files_of(sound / "fails-0"), files_of(log_dir / "fails-0")) == []

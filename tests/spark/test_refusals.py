@@ -1,0 +1,313 @@
+"""What a run does not touch, and what it refuses altogether."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.fixtures.data import copy_log_dir, partition_dirs
+from tests.spark.runs import (
+    File,
+    add_partition,
+    by_name,
+    changes,
+    checkpoint,
+    clean,
+    files_of,
+    new_log_dir,
+    plan,
+    run,
+    set_checkpoint,
+    stray_files,
+)
+from winnow.engine.result import RunResult
+from winnow.errors import LogDirInUseError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@dataclass(frozen=True)
+class Run:
+    log_dir: Path
+    before: dict[str, File | None]
+    result: RunResult
+    after: dict[str, File | None]
+
+    def changed(self) -> set[str]:
+        """Partitions and files of the log directory itself."""
+        return {name.split("/")[0] for name in changes(self.before, self.after)}
+
+
+def observed(spark: SparkSession, log_dir: Path, **more: Any) -> Run:
+    before = files_of(log_dir)
+    result = run(clean, spark, log_dir, **more)
+    return Run(log_dir, before, result, files_of(log_dir))
+
+
+def small(path: Path, *names: str) -> Path:
+    """A log directory with some recorded partitions under their own names."""
+    new_log_dir(path)
+    for name in names or ("c-tomb-0", "d-time-0"):
+        add_partition(path, name, name)
+    return path
+
+
+def test_without_the_marker_of_a_clean_shutdown_nothing_is_touched(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = small(tmp_path / "d")
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    (log_dir / "c-tomb-0" / "00000000000000000121.log.deleted").write_bytes(b"x")
+    done = observed(spark, log_dir)
+    assert done.changed() == set()
+    assert done.result.exit_code == 3
+    assert len(done.result.partitions) == 2
+    for p in done.result.partitions:
+        assert p.actions == ("none",)
+        assert p.left_alone
+        assert ".kafka_cleanshutdown" in p.reason
+        assert "Start the broker" in p.reason
+
+
+def test_a_topic_whose_policy_nobody_told_is_left_alone_and_the_others_are_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log_dir = small(tmp_path / "d", "c-tomb-0")
+    add_partition(log_dir, "nobody-knows-0", "c-tomb-0")
+    done = observed(spark, log_dir)
+    unknown = by_name(done.result)["nobody-knows-0"]
+    assert (unknown.policy, unknown.actions, unknown.left_alone) == (None, ("none",), True)
+    assert "--topic-configs" in unknown.reason
+    assert done.changed() == {"c-tomb-0", "cleaner-offset-checkpoint"}
+    assert done.result.exit_code == 3
+
+
+def test_only_the_topics_asked_for_are_looked_at(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = small(tmp_path / "d", "c-tomb-0", "c-4p-0", "c-4p-2", "d-time-0")
+    done = observed(spark, log_dir, topics=["c-4?", "no-such-*"])
+    assert sorted(by_name(done.result)) == ["c-4p-0", "c-4p-2"]
+    assert done.changed() == {"c-4p-0", "c-4p-2", "cleaner-offset-checkpoint"}
+    assert (done.result.status, done.result.exit_code) == ("done", 0)
+
+
+def test_retention_only_compacts_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = small(tmp_path / "d", "c-tomb-0", "d-time-0", "cd-mixed-0")
+    done = observed(spark, log_dir, only="retention", sets=["cd-mixed:retention.bytes=300000"])
+    assert {name: p.actions for name, p in by_name(done.result).items()} == {
+        "c-tomb-0": ("none",),
+        "d-time-0": ("retained",),
+        "cd-mixed-0": ("retained",),
+    }
+    assert done.changed() == {"d-time-0", "cd-mixed-0"}
+    assert done.result.exit_code == 0
+
+
+def test_compaction_only_deletes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = small(tmp_path / "d", "c-tomb-0", "d-time-0", "cd-mixed-0")
+    done = observed(spark, log_dir, only="compaction", sets=["cd-mixed:retention.ms=1000"])
+    assert {name: p.actions for name, p in by_name(done.result).items()} == {
+        "c-tomb-0": ("compacted",),
+        "d-time-0": ("none",),
+        "cd-mixed-0": ("compacted",),
+    }
+    assert done.changed() == {"c-tomb-0", "cd-mixed-0", "cleaner-offset-checkpoint"}
+
+
+@pytest.fixture(scope="module")
+def offsets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Checkpoints that contradict the logs, one per partition."""
+    log_dir = new_log_dir(tmp_path_factory.mktemp("offsets") / "d")
+    for name in ("beyond", "below", "idle", "cut", "unknown-hw"):
+        add_partition(log_dir, f"{name}-0", "c-tomb-0")
+    cleaner, start = log_dir / "cleaner-offset-checkpoint", log_dir / "log-start-offset-checkpoint"
+    set_checkpoint(cleaner, "gone-7", 5)
+    set_checkpoint(cleaner, "beyond-0", 1001)
+    set_checkpoint(cleaner, "below-0", 3)
+    set_checkpoint(start, "below-0", 130)
+    set_checkpoint(cleaner, "idle-0", 99_999)
+    set_checkpoint(start, "cut-0", 1001)
+    set_checkpoint(log_dir / "replication-offset-checkpoint", "unknown-hw-0", 0)
+    sets = ["*:cleanup.policy=compact", "*:internal.segment.bytes=4096", "idle:min.cleanable.dirty.ratio=1.0"]
+    return observed(spark, log_dir, sets=sets)
+
+
+def test_a_cleaner_checkpoint_beyond_the_log_is_reset_and_everything_is_dirty(offsets: Run) -> None:
+    p = by_name(offsets.result)["beyond-0"]
+    assert (p.actions, p.first_dirty_offset_before, p.first_dirty_offset_after) == (("compacted",), 0, 960)
+    assert "is reset to 0" in p.reason
+    assert checkpoint(offsets.log_dir / "cleaner-offset-checkpoint")["beyond-0"] == 960
+
+
+def test_a_cleaner_checkpoint_below_the_log_start_is_reset_to_it(offsets: Run) -> None:
+    p = by_name(offsets.result)["below-0"]
+    assert (p.first_dirty_offset_before, p.log_start_offset_before) == (130, 130)
+    assert "is reset to 130" in p.reason
+    assert checkpoint(offsets.log_dir / "cleaner-offset-checkpoint")["below-0"] == 960
+
+
+def test_the_reset_is_written_even_if_nothing_is_cleaned(offsets: Run) -> None:
+    p = by_name(offsets.result)["idle-0"]
+    assert (p.actions, p.first_dirty_offset_after, p.error) == (("none",), 0, None)
+    assert checkpoint(offsets.log_dir / "cleaner-offset-checkpoint")["idle-0"] == 0
+
+
+def test_a_log_start_beyond_the_end_is_refused_since_a_broker_would_delete_the_log(offsets: Run) -> None:
+    p = by_name(offsets.result)["cut-0"]
+    assert p.error is not None
+    assert "1001 in log-start-offset-checkpoint" in p.error
+    assert "cut-0" not in offsets.changed()
+    assert offsets.result.exit_code == 3
+
+
+def test_what_is_not_known_to_be_committed_is_not_cleaned(offsets: Run) -> None:
+    p = by_name(offsets.result)["unknown-hw-0"]
+    assert (p.actions, p.error) == (("none",), None)
+    assert "high watermark" in p.reason
+    assert "unknown-hw-0" not in offsets.changed()
+
+
+def test_entries_of_other_partitions_stay_in_the_checkpoint(offsets: Run) -> None:
+    assert checkpoint(offsets.log_dir / "cleaner-offset-checkpoint")["gone-7"] == 5
+
+
+def test_a_malformed_checkpoint_keeps_its_whole_log_directory_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    bad, good = small(tmp_path / "bad"), small(tmp_path / "good", "c-4p-1")
+    path = bad / "cleaner-offset-checkpoint"
+    path.write_text("0\n2\nc-tomb 0 0\n")
+    before = files_of(bad)
+    result = run(clean, spark, bad, good)
+    assert changes(before, files_of(bad)) == []
+    named = by_name(result)
+    for name in ("c-tomb-0", "d-time-0"):
+        assert str(path) in (named[name].error or "")
+        assert named[name].actions == ("none",)
+    assert (named["c-4p-1"].error, named["c-4p-1"].actions) == (None, ("compacted",))
+    assert result.exit_code == 3
+
+
+def test_old_message_formats_are_left_alone_but_lose_what_lies_below_the_log_start(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log_dir = copy_log_dir("legacy", tmp_path / "legacy")
+    names = [directory.name for directory in partition_dirs(log_dir)]
+    second = {name: sorted(int(p.stem) for p in (log_dir / name).glob("*.log"))[1] for name in names}
+    lowered = "v1-none-0"
+    set_checkpoint(log_dir / "log-start-offset-checkpoint", lowered, second[lowered])
+    done = observed(spark, log_dir, sets=["*:cleanup.policy=compact"])
+    assert sorted(by_name(done.result)) == names
+    for name, p in by_name(done.result).items():
+        assert p.error is None, (name, p.error)
+        assert p.left_alone
+        assert "v0 or v1" in p.reason
+        assert p.records_before is None
+        assert p.actions == (("retained",) if name == lowered else ("none",))
+    # The entry of the log start says nothing more once the first segment begins there.
+    assert done.changed() == {lowered, "log-start-offset-checkpoint"}
+    assert min(int(path.stem) for path in (log_dir / lowered).glob("*.log")) == second[lowered]
+    assert stray_files(log_dir) == []
+
+
+@contextmanager
+def lock_held_by_child(path: Path) -> Iterator[int]:
+    """As a broker holds it: a POSIX record lock."""
+    code = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        yield child.pid
+        child.communicate("")
+
+
+@pytest.mark.parametrize("verb", [plan, clean])
+def test_a_directory_in_use_is_refused_and_the_user_is_told_by_whom(
+    spark: SparkSession, tmp_path: Path, verb: Any
+) -> None:
+    log_dir = small(tmp_path / "d", "c-tomb-0")
+    before = files_of(log_dir)
+    with lock_held_by_child(log_dir / ".lock") as pid, pytest.raises(LogDirInUseError, match=rf"process {pid}\b") as caught:
+        run(verb, spark, log_dir)
+    assert caught.value.exit_code == 5
+    assert changes(before, files_of(log_dir)) == []
+
+
+def test_one_directory_in_use_keeps_the_others_from_being_touched(spark: SparkSession, tmp_path: Path) -> None:
+    free, used = small(tmp_path / "free", "c-tomb-0"), small(tmp_path / "used", "c-4p-1")
+    before = files_of(tmp_path)
+    with lock_held_by_child(used / ".lock"), pytest.raises(LogDirInUseError):
+        run(clean, spark, free, used)
+    assert {name for name in changes(before, files_of(tmp_path)) if not name.endswith(".lock")} == set()
+
+
+def test_the_lock_is_held_during_a_run_and_let_go_after_it(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = small(tmp_path / "d", "c-tomb-0")
+    script = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    codes: list[int] = []
+
+    def try_to_lock(_: str) -> None:
+        command = [sys.executable, "-c", script, str(log_dir / ".lock")]
+        codes.append(subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode)
+
+    run(clean, spark, log_dir, progress=try_to_lock)
+    during = list(codes)
+    try_to_lock("")
+    assert set(during) == {1}
+    assert codes[-1] == 0
+
+
+def test_what_can_not_be_cleaned_together_is_refused_and_nothing_is_created(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    one = small(tmp_path / "one", "c-tomb-0")
+    same_partition = small(tmp_path / "same", "c-tomb-0")
+    other_cluster = new_log_dir(tmp_path / "other", cluster_id="another-cluster-000000")
+    add_partition(other_cluster, "c-4p-1", "c-4p-1")
+    no_log_dir = tmp_path / "parent"
+    no_log_dir.mkdir()
+    stranger = small(tmp_path / "stranger", "c-4p-0")
+    (stranger / "backup").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(one)
+    before = everything(tmp_path)
+    for log_dirs, words in (
+        ([no_log_dir], "not a Kafka log directory"),
+        ([one / "c-tomb-0"], "not a Kafka log directory"),
+        ([tmp_path / "missing"], "not a Kafka log directory"),
+        ([one, one], "given twice"),
+        ([one, link], "given twice"),
+        ([one, same_partition], "c-tomb-0 is in two log directories"),
+        ([one, other_cluster], r"different cluster\.id"),
+        ([stranger], "'backup'"),
+    ):
+        for verb in (plan, clean):
+            with pytest.raises(UsageError, match=words) as caught:
+                run(verb, spark, *log_dirs)
+            assert caught.value.exit_code == 2
+    assert everything(tmp_path) == before
+
+
+def everything(directory: Path) -> dict[str, int]:
+    """Every name there is, `.lock` as well, with its time."""
+    return {str(path): path.lstat().st_mtime_ns for path in directory.rglob("*")}
+
+
+def test_half_a_run_of_an_unknown_kind_is_refused_before_anything_is_done(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = small(tmp_path / "d", "c-tomb-0")
+    before = files_of(log_dir)
+    with pytest.raises(UsageError):
+        run(clean, spark, log_dir, only="everything")
+    assert changes(before, files_of(log_dir)) == []
+
+
+def test_a_log_directory_without_partitions_is_done_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    result = run(clean, spark, new_log_dir(tmp_path / "d"))
+    assert (result.partitions, result.status, result.exit_code) == ((), "done", 0)

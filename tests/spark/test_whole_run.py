@@ -1,0 +1,168 @@
+"""A plan, a run and a second run over the whole recorded log directory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fixtures.data import copy_log_dir, partition_dirs
+from tests.spark.runs import NOW, File, by_name, changes, checkpoint, clean, files_of, plan, run, stray_files
+from winnow.engine.result import RunResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+OWNER = (1234, 4321) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+TRANSACTIONAL = ("__consumer_offsets-0", "t-closed-0", "t-long-0", "t-open-0", "t-v1-0")
+START_OFFSET = 600
+
+Files = dict[str, File | None]
+
+
+@dataclass(frozen=True)
+class Runs:
+    log_dir: Path
+    before: Files
+    planned: RunResult
+    after_plan: Files
+    cleaned: RunResult
+    after_clean: Files
+    again: RunResult
+    after_again: Files
+
+
+@pytest.fixture(scope="module")
+def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """The broker's files are of another owner and mode than what this process would make."""
+    log_dir = copy_log_dir("clean", tmp_path_factory.mktemp("whole") / "log-dir")
+    # Two whole segments of a log with transactions, and a part of the third, lie below the start of the log.
+    bases = sorted(int(path.stem) for path in (log_dir / "t-closed-0").glob("*.log"))
+    assert bases[2] < START_OFFSET < bases[3]
+    (log_dir / "log-start-offset-checkpoint").write_text(f"0\n2\nd-start 0 1234\nt-closed 0 {START_OFFSET}\n")
+    for path in log_dir.rglob("*"):
+        if path.is_file():
+            os.chown(path, *OWNER)
+            path.chmod(0o640)
+    before = files_of(log_dir)
+    planned = run(plan, spark, log_dir)
+    after_plan = files_of(log_dir)
+    cleaned = run(clean, spark, log_dir)
+    after_clean = files_of(log_dir)
+    again = run(clean, spark, log_dir)
+    return Runs(log_dir, before, planned, after_plan, cleaned, after_clean, again, files_of(log_dir))
+
+
+def test_a_plan_changes_nothing(runs: Runs) -> None:
+    assert changes(runs.before, runs.after_plan) == []
+
+
+def test_the_second_run_at_the_same_time_changes_no_byte_no_time_and_no_name(runs: Runs) -> None:
+    assert changes(runs.before, runs.after_clean)
+    assert changes(runs.after_clean, runs.after_again) == []
+
+
+def test_the_second_run_reports_that_nothing_was_done(runs: Runs) -> None:
+    assert {p.actions for p in runs.again.partitions} == {("none",)}
+    for p in runs.again.partitions:
+        assert (p.segments_before, p.bytes_before, p.log_start_offset_before) == (
+            *(p.segments_after, p.bytes_after),
+            p.log_start_offset_after,
+        )
+        assert p.first_dirty_offset_before == p.first_dirty_offset_after
+
+
+def test_each_partition_is_reported_once_with_a_reason(runs: Runs) -> None:
+    names = [directory.name for directory in partition_dirs(runs.log_dir)]
+    for result in (runs.planned, runs.cleaned, runs.again):
+        assert sorted(by_name(result)) == names
+        assert all(p.reason and p.policy is not None and p.log_dir == str(runs.log_dir) for p in result.partitions)
+        assert [p.error for p in result.partitions] == [None] * len(names)
+        assert (result.now, result.status, result.exit_code) == (NOW, "partial", 3)
+    assert len({result.run_id for result in (runs.planned, runs.cleaned, runs.again)}) == 3
+
+
+def test_the_plan_foresees_what_is_then_done(runs: Runs) -> None:
+    done = by_name(runs.cleaned)
+    for name, foreseen in by_name(runs.planned).items():
+        found = done[name]
+        assert (foreseen.actions, foreseen.policy, foreseen.reason) == (found.actions, found.policy, found.reason)
+        assert (foreseen.segments_before, foreseen.bytes_before) == (found.segments_before, found.bytes_before)
+        assert foreseen.dirty_ratio == found.dirty_ratio
+        assert foreseen.first_dirty_offset_after == found.first_dirty_offset_after
+        assert foreseen.log_start_offset_after == found.log_start_offset_after
+        for field in ("segments_after", "bytes_after", "records_before"):
+            assert getattr(foreseen, field) in (None, getattr(found, field)), (name, field)
+        assert foreseen.segments_after is not None
+
+
+def test_what_is_reported_is_what_lies_there(runs: Runs) -> None:
+    starts = checkpoint(runs.log_dir / "log-start-offset-checkpoint")
+    dirty = checkpoint(runs.log_dir / "cleaner-offset-checkpoint")
+    for name, p in by_name(runs.cleaned).items():
+        logs = sorted((runs.log_dir / name).glob("*.log"))
+        assert (p.segments_after, p.bytes_after) == (len(logs), sum(log.stat().st_size for log in logs)), name
+        assert p.log_start_offset_after == max(int(logs[0].stem), starts.get(name, 0)), name
+        if "compacted" in p.actions:
+            assert dirty[name] == p.first_dirty_offset_after
+            assert p.records_before is not None
+            assert p.records_after is not None
+            assert p.records_after < p.records_before
+
+
+def test_nothing_is_left_behind(runs: Runs) -> None:
+    assert stray_files(runs.log_dir) == []
+
+
+def test_owner_and_mode_of_every_file_are_the_brokers(runs: Runs) -> None:
+    """Files that replaced others, an empty segment that was rolled, and checkpoints, too."""
+    assert len(changes(runs.before, runs.after_clean)) > 100
+    wrong = {
+        name: (oct(file.mode), file.owner)
+        for name, file in runs.after_clean.items()
+        if file is not None and (file.mode & 0o7777 != 0o640 or file.owner != OWNER)
+    }
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", TRANSACTIONAL)
+def test_transactions_are_left_alone_with_the_reason(runs: Runs, name: str) -> None:
+    for result in (runs.planned, runs.cleaned, runs.again):
+        p = by_name(result)[name]
+        assert p.left_alone
+        assert p.reason.startswith("not compacted: it holds transactions")
+        assert p.error is None
+    if name != "t-closed-0":
+        assert [file for file in changes(runs.before, runs.after_clean) if file.startswith(f"{name}/")] == []
+    assert name not in checkpoint(runs.log_dir / "cleaner-offset-checkpoint")
+
+
+def test_segments_below_the_start_of_a_log_with_transactions_go_all_the_same(runs: Runs) -> None:
+    p = by_name(runs.cleaned)["t-closed-0"]
+    assert p.actions == ("retained",)
+    assert (p.segments_before, p.segments_after) == (7, 5)
+    assert (p.log_start_offset_before, p.log_start_offset_after) == (START_OFFSET, START_OFFSET)
+    assert checkpoint(runs.log_dir / "log-start-offset-checkpoint")["t-closed-0"] == START_OFFSET
+
+
+def test_only_files_of_partitions_that_were_cleaned_and_their_checkpoints_change(runs: Runs) -> None:
+    touched = {name for name, p in by_name(runs.cleaned).items() if p.actions != ("none",)}
+    allowed = {*touched, "cleaner-offset-checkpoint", "log-start-offset-checkpoint"}
+    assert {name.split("/")[0] for name in changes(runs.before, runs.after_clean)} <= allowed
+
+
+def test_active_segments_of_compacted_partitions_are_never_touched(runs: Runs) -> None:
+    changed = set(changes(runs.before, runs.after_clean))
+    for name, p in by_name(runs.cleaned).items():
+        if "compacted" in p.actions:
+            active = max(path.stem for path in (runs.log_dir / name).glob("*.log"))
+            assert not [file for file in changed if file.startswith(f"{name}/{active}.")]
+
+
+def test_the_directory_that_is_no_partition_of_a_topic_is_said_to_be_skipped(runs: Runs) -> None:
+    assert [note for note in runs.cleaned.notes if "__cluster_metadata-0" in note]
