@@ -1,4 +1,4 @@
-"""Who is measured: Kafka's cleaner, Winnow warm and cold, and a plain copy as the floor. Each cleans a directory in place."""
+"""Who is measured: Kafka's cleaner, Winnow warm and cold, a plain copy as the floor. Each works in place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from typing import Any, Self
 from benchmarks.data import NOW, DataSet
 from tests.kafka.jars import PROJECT, installation, java
 from tests.kafka.judge import ORACLE, Kafka
-
 
 SESSION_SECONDS = 300
 
@@ -127,7 +126,8 @@ class WarmWinnow:
         line = stdout.readline()
         alarm.cancel()
         if not line:
-            message = f"Winnow's session ended, or said nothing for {SESSION_SECONDS} s\n{Path(self._log.name).read_text(errors='replace')[-3000:]}"
+            logged = Path(self._log.name).read_text(errors="replace")
+            message = f"Winnow's session ended, or said nothing for {SESSION_SECONDS} s\n{logged[-3000:]}"
             raise ContestantFailedError(message)
         answer: dict[str, Any] = json.loads(line)
         if answer["status"] != "done":

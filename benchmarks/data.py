@@ -58,7 +58,7 @@ class DataSet:
 
 
 def data_set(case: Case, raw_bytes: int) -> DataSet:
-    """The log directory of a case, made on first use. `raw_bytes` counts keys and values before compression, all partitions."""
+    """The log directory of a case, made on first use. `raw_bytes`: keys and values, all partitions, not compressed."""
     root = DATA / f"{case.name}-{raw_bytes}-{_bulk_version()}"
     if not root.exists():
         DATA.mkdir(parents=True, exist_ok=True)

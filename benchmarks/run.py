@@ -2,15 +2,15 @@
 
     .venv/bin/python benchmarks/run.py [--gib 1] [--repeat 5] [--cases one-100B lz4-100B] [--only kafka warm]
 
-Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Data and Kafka's jars are made or
-fetched on first use. Every run cleans a fresh copy with a warm page cache; the runs alternate, so that a busy moment
+Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Data and Kafka's jars are made
+or fetched on first use. Every run cleans a fresh copy with a warm page cache; the runs alternate, so that a busy moment
 hits all alike. Figures are medians.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import os
 import platform
 import shutil
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.contestants import Measure, WarmKafka, WarmWinnow, copy, kafka, winnow_cold  # noqa: E402 - needs the path above
-from benchmarks.data import CASES, DATA, DataSet, data_set, fresh_copy, warm_page_cache  # noqa: E402
+from benchmarks.data import CASES, DATA, KEY_BYTES, DataSet, data_set, fresh_copy, warm_page_cache  # noqa: E402
 from tests.kafka.jars import KAFKA_VERSION  # noqa: E402
 
 CONTESTANTS = ("kafka", "kafka-1GiB", "kafka-warm", "warm", "cold", "copy")
@@ -38,6 +38,7 @@ TITLES = {
     "cold": "Winnow, from process start",
     "copy": "`cp -r` + `sync`",
 }
+MIB = 1 << 20
 Runs = dict[str, list[Measure]]
 
 
@@ -100,9 +101,8 @@ def measure(data: DataSet, runs: dict[str, Callable[[Path], Measure]], names: Se
         for name, taken in measures.items():
             with fresh(data) as log_dir:
                 taken.append(runs[name](log_dir))
-            say(
-                f"{data.case.name} {turn + 1}/{repeat} {name}: {taken[-1].seconds:.2f} s, {taken[-1].bytes_after:,} B left"
-            )
+            last = taken[-1]
+            say(f"{data.case.name} {turn + 1}/{repeat} {name}: {last.seconds:.2f} s, {last.bytes_after:,} B left")
     check_same_result(data, measures)
     return measures
 
@@ -135,22 +135,22 @@ def check_same_result(data: DataSet, measures: Runs) -> None:
 
 
 def report(results: Sequence[tuple[DataSet, Runs]], gib: float, repeat: int, cores: int) -> str:
-    today = datetime.datetime.now(tz=datetime.UTC).date()
-    lines = [
-        "# Winnow beside Kafka's own cleaner",
-        "",
-        f"Made by `benchmarks/run.py --gib {gib:g} --repeat {repeat}` on {today}; every figure is the median of {repeat} runs, in turns.",
-        "",
-        f"* Machine: {processor()}, {cores} cores, {memory_gib():.0f} GiB; {platform.system()} {platform.release()}, "
-        f"Python {platform.python_version()}. Load before the report: {os.getloadavg()[0]:.1f}.",
-        f"* Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of cores, rounds until "
-        "nothing is dirty; from opening the log to the last fsync. In a fresh JVM unless it says warm.",
-        "* Warm: the same process has cleaned a copy of the same data before. A process column shows what it took from "
-        "process start to its end; Winnow from process start is that and nothing else.",
-        "* Page cache warm, all written back before each run. 256 MiB segments, 16 KiB batches, 16 B keys; half of the records superseded and spread "
-        "evenly, so that nearly every batch has to be rebuilt.",
-        "",
-    ]
+    today = dt.datetime.now(tz=dt.UTC).date()
+    head = f"""\
+# Winnow beside Kafka's own cleaner
+
+Made by `benchmarks/run.py --gib {gib:g} --repeat {repeat}` on {today}; figures are medians of {repeat} runs, in turns.
+
+* Machine: {processor()}, {cores} cores, {memory_gib():.0f} GiB; {platform.system()} {platform.release()},
+  Python {platform.python_version()}. Load at the end: {os.getloadavg()[0]:.1f}.
+* Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of cores, rounds until
+  nothing is dirty; from opening the log to the last fsync. In a fresh JVM unless it says warm.
+* Warm: the same process has cleaned a copy of the same data before. The process column tells the time from process
+  start to its end.
+* Page cache warm, all written back before each run. 256 MiB segments, 16 KiB batches, {KEY_BYTES} B keys; half of the
+  records superseded and spread evenly, so that nearly every batch has to be rebuilt.
+"""
+    lines = [*head.splitlines(), ""]
     for data, measures in results:
         lines += table(data, measures)
     return "\n".join(lines)
@@ -159,9 +159,10 @@ def report(results: Sequence[tuple[DataSet, Runs]], gib: float, repeat: int, cor
 def table(data: DataSet, measures: Runs) -> list[str]:
     case = data.case
     kafkas = [statistics.median(run.seconds for run in measures[name]) for name in KAFKAS if name in measures]
-    size = f"{data.log_bytes / (1 << 20):,.0f} MiB on disk, {data.records:,} records"
     lines = [
-        f"## {case.name}: {case.partitions} partition{'s' * (case.partitions > 1)}, values of {case.value_bytes} B, codec {case.codec}, {size}",
+        f"## {case.name}: {case.partitions} x {case.codec}, values of {case.value_bytes} B",
+        "",
+        f"{data.log_bytes / MIB:,.0f} MiB on disk, {data.records:,} records.",
         "",
         "| | median s | least-most s | process s | MiB/s | Kafka's best / this | MiB left | rounds |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
@@ -170,12 +171,17 @@ def table(data: DataSet, measures: Runs) -> list[str]:
         seconds = sorted(run.seconds for run in taken)
         middle = statistics.median(seconds)
         whole = [run.process_seconds for run in taken if run.process_seconds is not None]
-        process = f"{statistics.median(whole):.2f}" if whole else "-"
-        ratio = f"{min(kafkas) / middle:.1f}x" if kafkas else "-"
-        lines.append(
-            f"| {TITLES[name]} | {middle:.2f} | {seconds[0]:.2f}-{seconds[-1]:.2f} | {process} | {data.log_bytes / middle / (1 << 20):,.0f} | {ratio} "
-            f"| {taken[-1].bytes_after / (1 << 20):,.0f} | {taken[-1].rounds} |"
+        cells = (
+            TITLES[name],
+            f"{middle:.2f}",
+            f"{seconds[0]:.2f}-{seconds[-1]:.2f}",
+            f"{statistics.median(whole):.2f}" if whole else "-",
+            f"{data.log_bytes / MIB / middle:,.0f}",
+            f"{min(kafkas) / middle:.1f}x" if kafkas else "-",
+            f"{taken[-1].bytes_after / MIB:,.0f}",
+            str(taken[-1].rounds),
         )
+        lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint", "partition.metadata")
 LAYOUT = frozenset({"pos", "size", "crc", "bytes", "entries"})
-"""What may differ in a dump where a codec was applied again: its output is as good, but not always as long, as Kafka's."""
+"""What may differ in a dump where a codec was applied again: its output is as good as Kafka's, not always as long."""
 
 BATCH_HEADER = struct.Struct(">qi i b I h i q q q h i i".replace(" ", ""))
 BATCH_FIELDS = (
@@ -27,7 +27,7 @@ SIZE_PREFIX = 12
 def assert_same_partition(found: Path, kafkas: Path, *, but: Collection[str] = ()) -> None:
     """Same file names, same bytes, same modification times (ms) of `.log` files that have records.
 
-    `but` names suffixes (of `SUFFIXES`) whose bytes may differ; the files must be there all the same. Anything that does not
+    `but` names suffixes (of `SUFFIXES`) whose bytes may differ; the files must be there all the same. What does not
     belong in a partition directory, such as `.deleted` files or sub-directories, is a difference.
     """
     names, kafkas_names = _names(found), _names(kafkas)
@@ -69,13 +69,14 @@ def assert_same_dump(
 ) -> None:
     """Two dumps (lines of JSON, or parsed) are equal; times of empty segments, which tell when they were made, apart.
 
-    `logical`: record for record and batch header for batch header, but not where they lie and how long they are: for batches that
-    were compressed again. Of offset and time indexes only whether they have entries is then compared.
+    `logical`: record for record and batch header for batch header, but not where they lie and how long they are:
+    for batches that were compressed again. Of offset and time indexes only whether they have entries is then compared.
     """
     ours, theirs = _comparable(found, logical=logical), _comparable(kafkas, logical=logical)
     for number, (mine, judged) in enumerate(zip_longest(ours, theirs), start=1):
         if mine != judged:
-            message = f"{name} line {number} of the dump differs from Kafka's {_context(ours, number - 1)}\n{_fields(mine, judged)}"
+            where = f"{name} line {number} of the dump differs from Kafka's {_context(ours, number - 1)}"
+            message = f"{where}\n{_fields(mine, judged)}"
             raise AssertionError(message.strip())
 
 
@@ -141,13 +142,13 @@ def _comparable(lines: Iterable[str | Mapping[str, Any]], *, logical: bool) -> l
         {
             key: bool(value) if key == "entries" and line["t"] != "txnindex" else value
             for key, value in line.items()
-            if _kept(line, key)
+            if _kept(key)
         }
         for line in parsed
     ]
 
 
-def _kept(line: Mapping[str, Any], key: str) -> bool:
+def _kept(key: str) -> bool:
     return key not in LAYOUT or key == "entries"
 
 

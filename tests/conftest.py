@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.kafka.judge import Kafka
@@ -35,24 +34,6 @@ def log_dir(tmp_path: Path) -> Path:
 def topic_configs() -> Path:
     """Settings of the topics in `log_dir`, a file of lines `topic key=value`."""
     return TOPIC_CONFIGS
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """One local session with two cores for all tests, set up as `conf/spark-defaults.conf` says."""
-    builder = SparkSession.builder.master("local[2]").appName("winnow-tests")
-    settings = {
-        "spark.python.daemon.module": "winnow.engine.daemon",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from winnow.engine import report
 from winnow.engine.clean import carry_out
 from winnow.engine.prepare import LeftAlone, Request, prepare
+from winnow.engine.progress import Progress, Silence
 from winnow.engine.result import RunResult
 from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Only = Literal["retention", "compaction"]
-Progress = Callable[[str], None]
 
 
 def plan(
@@ -77,14 +77,14 @@ def _run(
     only: Only | None,
     progress: Progress | None,
 ) -> RunResult:
-    tell = progress or _silent
+    progress = progress or Silence()
     run_id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
     request = Request(settings=settings, topics=tuple(topics), now=now, only=only, touch=verb == "clean")
     with _locked(log_dirs) as dirs:
-        tell(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
+        progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         prepared = prepare(spark.sparkContext, dirs, request)
         if verb == "clean":
-            results = carry_out(spark.sparkContext, prepared, request, run_id=run_id, progress=tell)
+            results = carry_out(spark.sparkContext, prepared, request, run_id=run_id, progress=progress)
         else:
             results = [
                 report.left_alone(item) if isinstance(item, LeftAlone) else report.foreseen(item) for item in prepared
@@ -102,7 +102,3 @@ def _locked(log_dirs: Sequence[str]) -> Iterator[Sequence[LogDir]]:
         for log_dir in survey_log_dirs(storage, log_dirs):
             locks.enter_context(lock_log_dir(log_dir.path))
         yield survey_log_dirs(storage, log_dirs)
-
-
-def _silent(_: str) -> None:
-    return

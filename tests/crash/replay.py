@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,13 +49,16 @@ class Effect:
 class RecordingStorage(LocalStorage):
     """Does what it is told and remembers each effect."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, before_first: Callable[[], object] = lambda: None) -> None:
         self._root = f"{root}/"
+        self._before_first = before_first
         self.effects: list[Effect] = []
 
 
 def _recorder(method: str) -> Callable[..., None]:
     def record(self: RecordingStorage, *arguments: object) -> None:
+        if not self.effects:
+            self._before_first()
         getattr(LocalStorage, method)(self, *arguments)
         count = 2 if method in _TARGET else 1
         paths = tuple(str(path).removeprefix(self._root) for path in arguments[:count])
@@ -87,23 +90,30 @@ def record(root: Path, action: Callable[[RecordingStorage], object]) -> list[Eff
 def crash_points(
     pristine: Path, scratch: Path, action: Callable[[RecordingStorage, Path], object], *, out_of_order: bool = False
 ) -> Iterator[CrashPoint]:
-    """States that a crash during `action(storage, root)` on a copy of `pristine` can leave.
+    """States that a crash during `action(storage, root)` on a copy of `pristine` can leave; see `crash_states`."""
+    whole = scratch / "whole"
+    shutil.copytree(pristine, whole)
+    effects = record(whole, lambda storage: action(storage, whole))
+    shutil.rmtree(whole)
+    return crash_states(pristine, scratch, effects, out_of_order=out_of_order)
+
+
+def crash_states(
+    pristine: Path, scratch: Path, effects: Sequence[Effect], *, out_of_order: bool = False
+) -> Iterator[CrashPoint]:
+    """States that a crash during these effects, the first of them on `pristine`, can leave.
 
     One after each effect, each file also half written, and the first before any. With `out_of_order` also those of a
     file system that keeps of the effects after the last sync of a directory all but one, or only one. States that
     look alike come once.
     """
-    whole = scratch / "whole"
-    shutil.copytree(pristine, whole)
-    effects = record(whole, lambda storage: action(storage, whole))
-    shutil.rmtree(whole)
     if not effects:
-        raise AssertionError("the action had no effect to crash after")
+        raise AssertionError("there is no effect to crash after")
     seen: set[str] = set()
     for number, (label, steps, in_order) in enumerate(_histories(effects, out_of_order=out_of_order)):
         root = scratch / f"{number:05d}"
         shutil.copytree(pristine, root)
-        _replay(steps, root, strict=in_order)
+        replay(steps, root, strict=in_order)
         print_of = fingerprint(root)
         if print_of not in seen:
             seen.add(print_of)
@@ -111,10 +121,10 @@ def crash_points(
         shutil.rmtree(root)
 
 
-def _histories(effects: list[Effect], *, out_of_order: bool) -> Iterator[tuple[str, list[Effect], bool]]:
+def _histories(effects: Sequence[Effect], *, out_of_order: bool) -> Iterator[tuple[str, list[Effect], bool]]:
     yield "before anything", [], True
     for done in range(1, len(effects) + 1):
-        past, last = effects[:done], effects[done - 1]
+        past, last = [*effects[:done]], effects[done - 1]
         if last.method == "create":
             (data,) = last.rest
             assert isinstance(data, bytes)
@@ -137,7 +147,8 @@ def _is_durable(effects: list[Effect], number: int) -> bool:
     return any(later.method == "fsync_dir" and later.paths[0] == parent for later in effects[number + 1 :])
 
 
-def _replay(steps: list[Effect], root: Path, *, strict: bool) -> None:
+def replay(steps: Sequence[Effect], root: Path, *, strict: bool = True) -> None:
+    """Applies effects to a directory; unless `strict`, those that have become impossible are left out."""
     for step in steps:
         try:
             step.apply(root)

@@ -123,7 +123,8 @@ def _ivy_file() -> str:
     )
     return (
         '<ivy-module version="2.0"><info organisation="winnow" module="kafka-for-tests"/>'
-        f'<configurations><conf name="default"/></configurations><dependencies>{dependencies}</dependencies></ivy-module>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
 
 

@@ -37,7 +37,7 @@ class Loaded:
 
     error: str | None
     state: Mapping[str, Any]
-    """start_offset, end_offset, high_watermark, last_stable_offset, active_segment, segments, bytes, active_producers."""
+    """start_offset, end_offset, high_watermark, last_stable_offset, active_segment, segments, bytes and more."""
     lines: list[Line]
     """As `Kafka.dump` gives them."""
 
@@ -79,12 +79,12 @@ class Kafka:
         return self._answer("open", directories, options)
 
     def load(self, directory: Path, **options: Option) -> Loaded:
-        """What a starting broker makes of one directory; fast, for crash tests. `unclean=True`: no clean-shutdown marker."""
+        """What a starting broker makes of one directory; fast. `unclean=True`: without a clean-shutdown marker."""
         head, *lines = self.ask("load", "--dir", str(directory), *_arguments(options))
-        return Loaded(error=head.get("error"), state=head.get("after", head.get("before", {})), lines=lines)
+        return Loaded(error=head.get("error"), state=head.get("after") or head.get("before") or {}, lines=lines)
 
     def dump(self, directory: Path, *, aux: bool = True, records: bool = True) -> list[Line]:
-        """Every segment, batch and record, read by Kafka; `aux` adds indexes, snapshots, epochs, times. Format: Dump.java."""
+        """Every segment, batch and record, read by Kafka; `aux` adds indexes, snapshots and more. Format: Dump.java."""
         flags = ["--aux"] * aux + ["--no-records"] * (not records)
         _, *lines = self._checked(self.ask("dump", "--dir", str(directory), *flags))
         return lines

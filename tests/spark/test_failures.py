@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +15,13 @@ import pytest
 from tests.fixtures.data import copy_tree
 from tests.spark.runs import add_partition, by_name, changes, checkpoint, clean, files_of, new_log_dir, run, stray_files
 from winnow import api
+from winnow.engine import clean as clean_module
+from winnow.engine.compaction import Outcome, run_compaction
+from winnow.engine.job import CompactionJob
+from winnow.storage.local import LocalStorage
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
@@ -137,3 +144,61 @@ def test_a_run_that_was_refused_can_be_repeated_on_the_untouched_log(spark: Spar
     assert by_name(run(clean, spark, log_dir, sets=SETS))["fails-0"].actions == ("compacted",)
     run(clean, spark, sound, sets=SETS)
     assert changes(files_of(sound / "fails-0"), files_of(log_dir / "fails-0")) == []
+
+
+def test_a_spark_job_that_fails_commits_nothing_and_its_partitions_are_reported(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def losing_splits(sc: SparkContext, job: CompactionJob) -> list[list[Outcome]]:
+        without = [replace(one, groups=tuple(replace(g, splits=()) for g in one.groups)) for one in job.partitions]
+        return run_compaction(sc, replace(job, partitions=tuple(without)))
+
+    log_dir = two_partitions(tmp_path / "d")
+    add_partition(log_dir, "d-time-0", "d-time-0")
+    monkeypatch.setattr(clean_module, "run_compaction", losing_splits)
+    before = files_of(log_dir)
+    result = run(clean, spark, log_dir, sets=[*SETS, "d-time:cleanup.policy=delete"])
+    named = by_name(result)
+    for name in ("fails-0", "fine-0"):
+        assert named[name].error
+        assert named[name].actions == ("none",)
+        assert [file for file in changes(before, files_of(log_dir)) if file.startswith(name)] == []
+    assert (named["d-time-0"].actions, named["d-time-0"].error) == (("retained",), None)
+    assert stray_files(log_dir) == []
+    assert result.exit_code == 3
+
+
+@pytest.mark.parametrize("renames", [1, 4, 8, 20, 30])
+def test_a_disk_that_fails_during_the_commit_is_reported_and_the_next_run_puts_it_right(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    log_dir, sound = two_partitions(tmp_path / "d"), tmp_path / "sound"
+    copy_tree(log_dir, sound)
+    done = 0
+    rename = LocalStorage.rename
+
+    def failing(self: LocalStorage, source: str, target: str) -> None:
+        nonlocal done
+        done += "/d/fails-0/" in target
+        if done > renames and "/d/fails-0/" in target:
+            raise OSError(errno.EIO, "Input/output error", target)
+        rename(self, source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "rename", failing)
+        result = run(clean, spark, log_dir, sets=SETS)
+    failed, fine = (by_name(result)[name] for name in ("fails-0", "fine-0"))
+    assert "Input/output error" in (failed.error or "")
+    assert (fine.actions, fine.error) == (("compacted",), None)
+    assert "fails-0" not in checkpoint(log_dir / "cleaner-offset-checkpoint")
+    assert result.exit_code == 3
+    lying_there = sum(path.stat().st_size for path in (log_dir / "fails-0").glob("*.log"))
+    assert failed.bytes_after in (None, lying_there)
+
+    again = by_name(run(clean, spark, log_dir, sets=SETS))["fails-0"]
+    assert (again.actions, again.error) == (("compacted",), None)
+    run(clean, spark, sound, sets=SETS)
+    assert stray_files(log_dir) == []
+    found, wanted = files_of(log_dir / "fails-0"), files_of(sound / "fails-0")
+    # A finished swap takes the snapshot at its base with it, as Kafka's loader does.
+    assert [file for file in changes(wanted, found) if not file.endswith(".snapshot")] == []

@@ -90,6 +90,19 @@ def test_a_topic_whose_policy_nobody_told_is_left_alone_and_the_others_are_not(
     assert done.result.exit_code == 3
 
 
+def test_partitions_are_reported_in_the_order_of_their_log_directories_whatever_became_of_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    one, two = small(tmp_path / "one", "c-tomb-0"), small(tmp_path / "two", "c-4p-0")
+    add_partition(one, "a-unknown-0", "c-tomb-0")
+    add_partition(two, "z-unknown-0", "c-tomb-0")
+    add_partition(two, "c-4p-1", "c-4p-1")
+    (two / "c-4p-1" / "part-0.log").write_bytes(b"x")
+    for verb in (plan, clean):
+        result = run(verb, spark, two, one)
+        assert list(by_name(result)) == ["c-4p-0", "c-4p-1", "z-unknown-0", "a-unknown-0", "c-tomb-0"]
+
+
 def test_only_the_topics_asked_for_are_looked_at(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = small(tmp_path / "d", "c-tomb-0", "c-4p-0", "c-4p-2", "d-time-0")
     done = observed(spark, log_dir, topics=["c-4?", "no-such-*"])

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 
 OWNER = (1234, 4321) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
 TRANSACTIONAL = ("__consumer_offsets-0", "t-closed-0", "t-long-0", "t-open-0", "t-v1-0")
-START_OFFSET = 600
+START_OFFSET = 460
 
 Files = dict[str, File | None]
 

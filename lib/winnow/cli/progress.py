@@ -26,7 +26,7 @@ class _Stage:
 
 
 class Progress:
-    """A context; calling it with a text names what is done now, for callers that know no more than that."""
+    """A context, and what the engine tells how far it is (`winnow.engine.progress.Progress`)."""
 
     def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
@@ -55,9 +55,6 @@ class Progress:
             self._status.stop()
         if self._lines is not None:
             self._lines.join()
-
-    def __call__(self, text: str) -> None:
-        self.stage(text)
 
     def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
         """A new stage begins; what it counts is bytes or tasks or, without a total, nothing."""

@@ -17,6 +17,7 @@ from winnow.engine.compaction import Failure, failure, run_compaction
 from winnow.engine.job import CompactionJob, GroupJob, PartitionJob
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking
 from winnow.engine.producers import known_producers
+from winnow.engine.progress import Progress
 from winnow.engine.result import PartitionResult
 from winnow.engine.rewrite import RewrittenGroup
 from winnow.engine.survey import list_partition
@@ -29,13 +30,9 @@ from winnow.logdir.state import PartitionState
 from winnow.policy.plan import RetentionPlan
 from winnow.policy.producers import last_records
 from winnow.policy.retention import retention_plan
-from winnow.storage.local import LocalStorage
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-
-Progress = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
 class _Round:
@@ -67,13 +64,10 @@ def carry_out(
     numbers = {id(r.job): number for number, r in rounds}
     by_job = {id(r.job): r for _, r in rounds}
     secret = (secrets.randbits(64), secrets.randbits(64))
-    finished = 0
     for wave in waves([r.job for _, r in rounds]):
-        progress(f"compacting {len(wave)} partitions ({finished} of {len(rounds)} done)")
         together = [by_job[id(job)] for job in wave]
-        for made, result in zip(together, _compact(sc, together, request, secret), strict=True):
+        for made, result in zip(together, _compact(sc, together, request, secret, progress), strict=True):
             results[numbers[id(made.job)]] = result
-        finished += len(wave)
     return [results[number] for number in range(len(prepared))]
 
 
@@ -85,16 +79,16 @@ def _guarded(item: Undertaking, work: Callable[[], PartitionResult]) -> Partitio
 
 
 def _retain_only(item: Undertaking, request: Request) -> PartitionResult:
-    after, plan = _retain(item, item.state, item.plan.retention)
-    _reset_checkpoint(item, plan)
+    after, plan = _retain(item, item.state, item.plan.retention, request)
+    _reset_checkpoint(item, plan, request)
     return report.done(item, after=after, groups=(), retention=plan, first_dirty_offset=None)
 
 
-def _reset_checkpoint(item: Undertaking, retention: RetentionPlan | None) -> None:
+def _reset_checkpoint(item: Undertaking, retention: RetentionPlan | None, request: Request) -> None:
     """A checkpoint outside of the log is written anew even if nothing is cleaned (S3.2)."""
     if item.plan.checkpoint_reset is not None and not item.not_compacted:
         offset = max(item.plan.checkpoint_reset, retention.log_start_offset if retention else 0)
-        commit_cleaner_checkpoint(LocalStorage(), item.place.log_dir, {item.place.topic_partition: offset})
+        commit_cleaner_checkpoint(request.storage, item.place.log_dir, {item.place.topic_partition: offset})
 
 
 def _round(item: Undertaking, request: Request, run_id: str) -> _Round | Failure:
@@ -105,7 +99,7 @@ def _round(item: Undertaking, request: Request, run_id: str) -> _Round | Failure
     state, config = item.state, item.config
     try:
         producers = known_producers(
-            LocalStorage(), state, walks, now=request.now, expiration_ms=config.producer_id_expiration_ms
+            request.storage, state, walks, now=request.now, expiration_ms=config.producer_id_expiration_ms
         )
     except OSError as error:
         return failure(error)
@@ -144,18 +138,18 @@ def _round(item: Undertaking, request: Request, run_id: str) -> _Round | Failure
 
 
 def _compact(
-    sc: SparkContext, rounds: Sequence[_Round], request: Request, secret: tuple[int, int]
+    sc: SparkContext, rounds: Sequence[_Round], request: Request, secret: tuple[int, int], progress: Progress
 ) -> Iterator[PartitionResult]:
     job = CompactionJob(request.now, secret, tuple(made.job for made in rounds))
     try:
-        done = run_compaction(sc, job)
+        done = run_compaction(sc, job, progress)
     except Py4JError as error:  # the Spark job itself failed: nothing of it was committed
         done = [[failure(error)] for _ in rounds]
     for made, outcomes in zip(rounds, done, strict=True):
         item = made.item
         why = next((outcome for outcome in outcomes if isinstance(outcome, Failure)), None)
         if why is not None:
-            remove_staging(LocalStorage(), made.job.staging)
+            remove_staging(request.storage, made.job.staging)
             yield report.failed(item, why)
             continue
         groups = [outcome for outcome in outcomes if isinstance(outcome, RewrittenGroup)]
@@ -163,13 +157,12 @@ def _compact(
 
 
 def _commit(made: _Round, groups: Sequence[RewrittenGroup], request: Request) -> PartitionResult:
-    item, job = made.item, made.job
-    storage = LocalStorage()
+    item, job, storage = made.item, made.job, request.storage
     commit_groups(storage, job.directory, job.staging, [group.staged for group in groups])
     commit_cleaner_checkpoint(storage, item.place.log_dir, {item.place.topic_partition: job.end_offset})
     cleaned = replace(_state_now(item), cleaner_checkpoint=job.end_offset)
     plan = None if request.only == "compaction" else retention_plan(cleaned, item.config, request.now)
-    after, retention = _retain(item, cleaned, plan)
+    after, retention = _retain(item, cleaned, plan, request)
     return report.done(
         item,
         after=after,
@@ -180,11 +173,11 @@ def _commit(made: _Round, groups: Sequence[RewrittenGroup], request: Request) ->
 
 
 def _retain(
-    item: Undertaking, state: PartitionState, plan: RetentionPlan | None
+    item: Undertaking, state: PartitionState, plan: RetentionPlan | None, request: Request
 ) -> tuple[PartitionState, RetentionPlan | None]:
     if plan is None:
         return state, None
-    commit_retention(LocalStorage(), state, plan)
+    commit_retention(request.storage, state, plan)
     return _state_now(item), plan
 
 

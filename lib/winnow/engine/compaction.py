@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from winnow.engine.job import BUCKET_RECORDS, CompactionJob
 from winnow.engine.packing import pack, task_count
+from winnow.engine.progress import Progress, watched
 from winnow.engine.resolve import Survivors, resolve_bucket
 from winnow.engine.rewrite import RewrittenGroup, rewrite_group
 from winnow.engine.scan import KeyBlob, scan_split
@@ -58,7 +59,7 @@ class _Assignment:
 _Shared: TypeAlias = "Broadcast[tuple[CompactionJob, _Assignment]]"
 
 
-def run_compaction(sc: SparkContext, job: CompactionJob) -> list[list[Outcome]]:
+def run_compaction(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[Outcome]]:
     """Runs the job; for each partition, in the order given, the outcome of each of its groups."""
     assignment = _assign(job, sc.defaultParallelism)
     shared = sc.broadcast((job, assignment))
@@ -71,8 +72,10 @@ def run_compaction(sc: SparkContext, job: CompactionJob) -> list[list[Outcome]]:
         .partitionBy(assignment.rewrite_tasks, int)
         .mapPartitionsWithIndex(partial(_rewrite, shared))
     )
+    tasks = assignment.scan_tasks + assignment.resolve_tasks + assignment.rewrite_tasks
     try:
-        outcomes = dict(stages.collect())
+        with watched(sc, progress, f"compacting {len(job.partitions)} partitions", tasks=tasks):
+            outcomes = dict(stages.collect())
     finally:
         shared.unpersist()
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from winnow.policy.decide import decide
 from winnow.policy.plan import PartitionPlan
 from winnow.policy.retention import is_tiered, retention_plan
 from winnow.policy.sources import Settings, Unknown
+from winnow.storage.contract import Storage
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import MAX_OFFSET_SPAN
 
@@ -72,6 +73,8 @@ class Request:
     only: str | None
     touch: bool
     """False for a plan: nothing in a log directory may change, not even to finish what a crash left."""
+    storage: Storage = field(default_factory=LocalStorage)
+    """Through which the driver changes log directories: all of recovery, retention and commit, and nothing else."""
 
     def wants(self, topic: str) -> bool:
         return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
@@ -117,7 +120,7 @@ def _list(sc: SparkContext, places: Sequence[Place], request: Request) -> list[L
     recovered: dict[int, Failure] = {}
     for number in unfinished:
         try:
-            recover(LocalStorage(), places[number].directory)
+            recover(request.storage, places[number].directory)
         except (CorruptLogError, OSError) as error:
             recovered[number] = failure(error)
     again = [number for number in unfinished if number not in recovered]

@@ -58,7 +58,7 @@ def foreseen(item: Undertaking) -> PartitionResult:
 
 def failed(item: Undertaking, why: Failure) -> PartitionResult:
     """It could not be cleaned; what was committed before the failure, if anything, is whole (S6.2)."""
-    return replace(_as_it_is(item, "it could not be cleaned safely"), error=why.message, left_alone=True)
+    return replace(_as_it_is(item, "it could not be cleaned safely"), error=why.message, error_code=why.exit_code, left_alone=True)
 
 
 def done(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
+
 COMPACTED = "compacted"
 RETAINED = "retained"
 NONE = "none"
@@ -36,6 +38,8 @@ class PartitionResult:
     records_before: int | None = None
     records_after: int | None = None
     error: str | None = None
+    error_code: int = CorruptLogError.exit_code
+    """What the command line returns if this is all there is to tell (`WinnowError.exit_code`)."""
     left_alone: bool = False
 
 
@@ -53,12 +57,18 @@ class RunResult:
 
     @property
     def status(self) -> str:
-        """`done`, `partial` (some partitions left alone or failed) or `failed` (nothing at all could be done)."""
-        troubled = sum(p.left_alone or p.error is not None for p in self.partitions)
-        if not troubled:
-            return "done"
-        return "failed" if troubled == len(self.partitions) and any(p.error for p in self.partitions) else "partial"
+        """`done` or `partial`: some partitions were left alone or failed. A run that raises is `failed`."""
+        return "partial" if any(_troubled(partition) for partition in self.partitions) else "done"
 
     @property
     def exit_code(self) -> int:
-        return {"done": 0, "partial": 3, "failed": 3}[self.status]
+        """0 or 3; 4 or 6 if that is why nothing at all could be done."""
+        codes = {partition.error_code for partition in self.partitions if _troubled(partition)}
+        idle = all(partition.actions == (NONE,) for partition in self.partitions)
+        if idle and codes in ({VerificationError.exit_code}, {NoSpaceError.exit_code}):
+            return codes.pop()
+        return CorruptLogError.exit_code if codes else 0
+
+
+def _troubled(partition: PartitionResult) -> bool:
+    return partition.left_alone or partition.error is not None

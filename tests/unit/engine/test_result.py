@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from winnow.engine.result import COMPACTED, NONE, PartitionResult, RunResult
@@ -13,6 +15,8 @@ LEFT = PartitionResult(
 FAILED = PartitionResult(
     topic="c", partition=0, log_dir="/d", policy="compact", actions=(NONE,), reason="damaged", error="torn"
 )
+NO_ROOM = replace(FAILED, error="not enough space", error_code=6)
+UNVERIFIED = replace(FAILED, error="wrong CRC in a staged segment", error_code=4)
 
 
 @pytest.mark.parametrize(
@@ -23,8 +27,12 @@ FAILED = PartitionResult(
         ((FINE, LEFT), "partial", 3),
         ((FINE, FAILED), "partial", 3),
         ((LEFT,), "partial", 3),
-        ((FAILED,), "failed", 3),
-        ((LEFT, FAILED), "failed", 3),
+        ((FAILED,), "partial", 3),
+        ((LEFT, FAILED), "partial", 3),
+        ((NO_ROOM, NO_ROOM), "partial", 6),
+        ((NO_ROOM, FINE), "partial", 3),
+        ((NO_ROOM, FAILED), "partial", 3),
+        ((UNVERIFIED,), "partial", 4),
     ],
 )
 def test_the_status_says_whether_all_some_or_nothing_could_be_done(

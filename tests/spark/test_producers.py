@@ -1,0 +1,52 @@
+"""Damaged producer snapshots cost a longer replay and nothing else (S8.4): the log is cleaned as with sound ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.runs import File, add_partition, by_name, changes, clean, files_of, new_log_dir, run
+from winnow.engine.result import PartitionResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+PRODUCERS_ALIVE = 1_790_520_000_000
+"""Within `producer.id.expiration.ms` of the last records: empty batches stay for the sake of their producers."""
+SOURCES = ("c-multi", "c-4p", "c-tomb")
+DAMAGED = ("newest", "all")
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    results: dict[str, PartitionResult]
+    files: dict[str, dict[str, File | None]]
+
+
+@pytest.fixture(scope="module")
+def cleaned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Cleaned:
+    log_dir = new_log_dir(tmp_path_factory.mktemp("producers") / "d")
+    for source in SOURCES:
+        for which in ("sound", *DAMAGED):
+            directory = add_partition(log_dir, f"{source}-{which}-0", f"{source}-0")
+            snapshots = sorted(directory.glob("*.snapshot"))
+            for path in {"sound": [], "newest": snapshots[-1:], "all": snapshots}[which]:
+                path.write_bytes(path.read_bytes()[:-1] + b"\x77")
+    sets = ["*:cleanup.policy=compact", "*:internal.segment.bytes=65536", "*:min.cleanable.dirty.ratio=0"]
+    results = by_name(run(clean, spark, log_dir, sets=sets, now=PRODUCERS_ALIVE))
+    return Cleaned(results, {name: files_of(log_dir / name) for name in results})
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("which", DAMAGED)
+def test_a_log_with_damaged_snapshots_is_cleaned_as_with_sound_ones(cleaned: Cleaned, source: str, which: str) -> None:
+    mine, sound = (cleaned.results[f"{source}-{kind}-0"] for kind in (which, "sound"))
+    assert (mine.error, mine.actions, sound.actions) == (None, ("compacted",), ("compacted",))
+    assert (mine.records_after, mine.bytes_after) == (sound.records_after, sound.bytes_after)
+    found, wanted = (cleaned.files[f"{source}-{kind}-0"] for kind in (which, "sound"))
+    assert [name for name in changes(wanted, found) if not name.endswith(".snapshot")] == []
