@@ -14,7 +14,6 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-import lz4.frame
 import numpy as np
 import zstandard
 
@@ -29,6 +28,7 @@ from winnow.wire.batch import (
     RECORD_COUNT_AT,
     Codec,
 )
+from winnow.wire.codecs import compress
 from winnow.wire.crc import crc32c_plain
 from winnow.wire.walk import walk_batches
 
@@ -242,7 +242,7 @@ def bomb(codec: Codec, megabytes: int) -> Damage:
         zeros = bytes(megabytes << 20)
         payload = {
             Codec.GZIP: lambda: gzip.compress(zeros),
-            Codec.LZ4: lambda: lz4.frame.compress(zeros, block_size=lz4.frame.BLOCKSIZE_MAX64KB, store_size=False),
+            Codec.LZ4: lambda: compress(Codec.LZ4, zeros),
             Codec.ZSTD: lambda: zstandard.ZstdCompressor(write_content_size=False).compress(zeros),
         }[codec]()
         log.replace_payload(2, payload)
@@ -301,7 +301,10 @@ PLAIN: dict[str, Damage] = {
 COMPRESSED: dict[str, tuple[str, Damage]] = {
     **{f"half-{codec}": (f"c-{codec}-0", half_a_payload) for codec in ("gzip", "snappy", "lz4", "zstd")},
     **{f"garbage-{codec}": (f"c-{codec}-0", garbage_payload) for codec in ("gzip", "snappy", "lz4", "zstd")},
-    **{f"bomb-{codec.name.lower()}": (f"c-{codec.name.lower()}-0", bomb(codec, 64)) for codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD)},
+    **{
+        f"bomb-{codec.name.lower()}": (f"c-{codec.name.lower()}-0", bomb(codec, 64))
+        for codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD)
+    },
     "large-zstd": ("c-zstd-0", bomb(Codec.ZSTD, 128)),
 }
 """Name -> recorded partition, damage. `bomb-*` are for a small `max.decompressed.message.bytes`."""

@@ -25,6 +25,22 @@ Verb = Callable[..., RunResult]
 
 
 @dataclass(frozen=True)
+class AtStage:
+    """Progress that does something when a stage begins whose name has `part` in it."""
+
+    part: str
+    action: Callable[[], None]
+
+    def stage(self, name: str, *, total_tasks: int | None = None) -> None:
+        del total_tasks
+        if self.part in name:
+            self.action()
+
+    def advance(self, amount: int) -> None:
+        del amount
+
+
+@dataclass(frozen=True)
 class File:
     """All of a file that may matter to a broker or its administrator."""
 
@@ -53,7 +69,9 @@ def files_of(directory: Path) -> dict[str, File | None]:
 
 def changes(before: Mapping[str, File | None], after: Mapping[str, File | None]) -> list[str]:
     """Names that came, went, or whose file is another in any way."""
-    return sorted(name for name in {*before, *after} if (name in before, before.get(name)) != (name in after, after.get(name)))
+    return sorted(
+        name for name in {*before, *after} if (name in before, before.get(name)) != (name in after, after.get(name))
+    )
 
 
 def stray_files(log_dir: Path) -> list[str]:
@@ -94,7 +112,9 @@ def new_log_dir(path: Path, *, cluster_id: str | None = None) -> Path:
     if cluster_id is not None:
         meta = (path / "meta.properties").read_text()
         (path / "meta.properties").write_text(
-            "\n".join(f"cluster.id={cluster_id}" if line.startswith("cluster.id") else line for line in meta.split("\n"))
+            "\n".join(
+                f"cluster.id={cluster_id}" if line.startswith("cluster.id") else line for line in meta.split("\n")
+            )
         )
     return path
 
@@ -120,4 +140,20 @@ def set_checkpoint(path: Path, name: str, offset: int) -> None:
     path.write_text("".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)))
 
 
-__all__ = ["NOW", "File", "add_partition", "by_name", "changes", "checkpoint", "clean", "files_of", "new_log_dir", "plan", "run", "set_checkpoint", "settings", "stray_files"]
+__all__ = [
+    "NOW",
+    "AtStage",
+    "File",
+    "add_partition",
+    "by_name",
+    "changes",
+    "checkpoint",
+    "clean",
+    "files_of",
+    "new_log_dir",
+    "plan",
+    "run",
+    "set_checkpoint",
+    "settings",
+    "stray_files",
+]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +15,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.data import copy_tree
-from tests.spark.runs import add_partition, by_name, changes, checkpoint, clean, files_of, new_log_dir, run, stray_files
-from winnow import api
+from tests.spark.runs import (
+    AtStage,
+    add_partition,
+    by_name,
+    changes,
+    checkpoint,
+    clean,
+    files_of,
+    new_log_dir,
+    run,
+    stray_files,
+)
 from winnow.engine import clean as clean_module
 from winnow.engine.compaction import Outcome, run_compaction
 from winnow.engine.job import CompactionJob
+from winnow.engine.progress import Progress
+from winnow.errors import NoSpaceError
 from winnow.storage.local import LocalStorage
 
 if TYPE_CHECKING:
@@ -40,8 +54,8 @@ def test_a_staging_directory_that_can_not_be_made_concerns_its_partition_only(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_dir = two_partitions(tmp_path / "d")
-    monkeypatch.setattr(api.secrets, "token_hex", lambda _: "00000000")
-    monkeypatch.setattr(api.time, "strftime", lambda *_: "20260101T000000Z")
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "00000000")
+    monkeypatch.setattr(time, "strftime", lambda *_: "20260101T000000Z")
     in_the_way = log_dir / "fails-0" / ".winnow-20260101T000000Z-00000000"
     in_the_way.write_text("a file of somebody else")
     before = files_of(log_dir / "fails-0")
@@ -60,12 +74,11 @@ def test_a_source_that_changes_during_the_run_is_not_replaced(spark: SparkSessio
     log_dir = two_partitions(tmp_path / "d")
     log = log_dir / "fails-0" / f"{648:020d}.log"
 
-    def touch(message: str) -> None:
-        if "compacting" in message:
-            os.utime(log, ns=(1, 1_700_000_000_000_000_000))
+    def touch() -> None:
+        os.utime(log, ns=(1, 1_700_000_000_000_000_000))
 
     before = files_of(log_dir / "fails-0")
-    result = run(clean, spark, log_dir, sets=SETS, progress=touch)
+    result = run(clean, spark, log_dir, sets=SETS, progress=AtStage("compacting", touch))
     failed, fine = (by_name(result)[name] for name in ("fails-0", "fine-0"))
     assert str(log) in (failed.error or "")
     assert failed.actions == ("none",)
@@ -99,6 +112,7 @@ def test_a_disk_with_too_little_room_is_noticed_before_anything_is_written(
     result = run(clean, spark, log_dir, sets=SETS)
     large, fine = (by_name(result)[name] for name in ("large-0", "fine-0"))
     assert "not enough space" in (large.error or "")
+    assert large.error_code == NoSpaceError.exit_code
     assert changes(before, files_of(log_dir / "large-0")) == []
     assert (fine.actions, fine.error) == (("compacted",), None)
     assert stray_files(log_dir) == []
@@ -112,12 +126,11 @@ def test_a_disk_that_fills_up_during_the_run_leaves_the_log_as_it_was(
     add_partition(other, "fine-0", "c-tomb-0")
     before = files_of(log_dir)
 
-    def fill(message: str) -> None:
-        if "compacting" in message:
-            room = os.statvfs(small_disk)
-            (small_disk / "ballast").write_bytes(bytes(room.f_bavail * room.f_frsize))
+    def fill() -> None:
+        room = os.statvfs(small_disk)
+        (small_disk / "ballast").write_bytes(bytes(room.f_bavail * room.f_frsize))
 
-    result = run(clean, spark, log_dir, other, sets=SETS, progress=fill)
+    result = run(clean, spark, log_dir, other, sets=SETS, progress=AtStage("compacting", fill))
     failed, fine = (by_name(result)[name] for name in ("fails-0", "fine-0"))
     assert "No space left on device" in (failed.error or "")
     assert changes(before, files_of(log_dir)) == []
@@ -135,11 +148,10 @@ def test_a_run_that_was_refused_can_be_repeated_on_the_untouched_log(spark: Spar
     log = log_dir / "fails-0" / f"{648:020d}.log"
     times = log.stat()
 
-    def touch(message: str) -> None:
-        if "compacting" in message:
-            os.utime(log, ns=(1, 1_700_000_000_000_000_000))
+    def touch() -> None:
+        os.utime(log, ns=(1, 1_700_000_000_000_000_000))
 
-    run(clean, spark, log_dir, sets=SETS, progress=touch)
+    run(clean, spark, log_dir, sets=SETS, progress=AtStage("compacting", touch))
     os.utime(log, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert by_name(run(clean, spark, log_dir, sets=SETS))["fails-0"].actions == ("compacted",)
     run(clean, spark, sound, sets=SETS)
@@ -149,9 +161,9 @@ def test_a_run_that_was_refused_can_be_repeated_on_the_untouched_log(spark: Spar
 def test_a_spark_job_that_fails_commits_nothing_and_its_partitions_are_reported(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def losing_splits(sc: SparkContext, job: CompactionJob) -> list[list[Outcome]]:
+    def losing_splits(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[Outcome]]:
         without = [replace(one, groups=tuple(replace(g, splits=()) for g in one.groups)) for one in job.partitions]
-        return run_compaction(sc, replace(job, partitions=tuple(without)))
+        return run_compaction(sc, replace(job, partitions=tuple(without)), progress)
 
     log_dir = two_partitions(tmp_path / "d")
     add_partition(log_dir, "d-time-0", "d-time-0")

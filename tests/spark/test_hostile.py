@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.damage import COMPRESSED, PLAIN
-from tests.spark.runs import File, add_partition, by_name, changes, checkpoint, clean, files_of, new_log_dir, run, stray_files
+from tests.spark.runs import (
+    File,
+    add_partition,
+    by_name,
+    changes,
+    checkpoint,
+    clean,
+    files_of,
+    new_log_dir,
+    run,
+    stray_files,
+)
 from winnow.engine.result import PartitionResult
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.damage import Log
 from tests.spark.runs import File, add_partition, by_name, changes, clean, files_of, new_log_dir, run
 from winnow.engine.result import PartitionResult
 
@@ -18,14 +19,16 @@ pytestmark = pytest.mark.spark
 
 PRODUCERS_ALIVE = 1_790_520_000_000
 """Within `producer.id.expiration.ms` of the last records: empty batches stay for the sake of their producers."""
-SOURCES = ("c-multi", "c-4p", "c-tomb")
-DAMAGED = ("newest", "all")
+SOURCES = ("b-cleaned", "c-multi")
+DAMAGED = ("newest", "recent", "all")
+"""Which snapshots: the last one, all but the first, all."""
 
 
 @dataclass(frozen=True)
 class Cleaned:
     results: dict[str, PartitionResult]
     files: dict[str, dict[str, File | None]]
+    log_dir: Path
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +38,17 @@ def cleaned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Cl
         for which in ("sound", *DAMAGED):
             directory = add_partition(log_dir, f"{source}-{which}-0", f"{source}-0")
             snapshots = sorted(directory.glob("*.snapshot"))
-            for path in {"sound": [], "newest": snapshots[-1:], "all": snapshots}[which]:
+            for path in {"sound": [], "newest": snapshots[-1:], "recent": snapshots[1:], "all": snapshots}[which]:
                 path.write_bytes(path.read_bytes()[:-1] + b"\x77")
     sets = ["*:cleanup.policy=compact", "*:internal.segment.bytes=65536", "*:min.cleanable.dirty.ratio=0"]
     results = by_name(run(clean, spark, log_dir, sets=sets, now=PRODUCERS_ALIVE))
-    return Cleaned(results, {name: files_of(log_dir / name) for name in results})
+    return Cleaned(results, {name: files_of(log_dir / name) for name in results}, log_dir)
+
+
+def test_a_sound_snapshot_keeps_an_empty_batch_for_its_producer(cleaned: Cleaned) -> None:
+    """Without one the comparisons below would show nothing."""
+    logs = [Log(cleaned.log_dir / "b-cleaned-sound-0", segment) for segment in range(2)]
+    assert any(int(count) == 0 for log in logs for count in log.rows["record_count"])
 
 
 @pytest.mark.parametrize("source", SOURCES)

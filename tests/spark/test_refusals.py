@@ -14,6 +14,7 @@ import pytest
 
 from tests.fixtures.data import copy_log_dir, partition_dirs
 from tests.spark.runs import (
+    AtStage,
     File,
     add_partition,
     by_name,
@@ -231,7 +232,10 @@ def test_old_message_formats_are_left_alone_but_lose_what_lies_below_the_log_sta
 @contextmanager
 def lock_held_by_child(path: Path) -> Iterator[int]:
     """As a broker holds it: a POSIX record lock."""
-    code = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+    code = (
+        "import fcntl, sys; file = open(sys.argv[1], 'a'); fcntl.lockf(file, fcntl.LOCK_EX); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
     with subprocess.Popen(
         [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
@@ -247,7 +251,10 @@ def test_a_directory_in_use_is_refused_and_the_user_is_told_by_whom(
 ) -> None:
     log_dir = small(tmp_path / "d", "c-tomb-0")
     before = files_of(log_dir)
-    with lock_held_by_child(log_dir / ".lock") as pid, pytest.raises(LogDirInUseError, match=rf"process {pid}\b") as caught:
+    with (
+        lock_held_by_child(log_dir / ".lock") as pid,
+        pytest.raises(LogDirInUseError, match=rf"process {pid}\b") as caught,
+    ):
         run(verb, spark, log_dir)
     assert caught.value.exit_code == 5
     assert changes(before, files_of(log_dir)) == []
@@ -266,13 +273,13 @@ def test_the_lock_is_held_during_a_run_and_let_go_after_it(spark: SparkSession, 
     script = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
     codes: list[int] = []
 
-    def try_to_lock(_: str) -> None:
+    def try_to_lock() -> None:
         command = [sys.executable, "-c", script, str(log_dir / ".lock")]
         codes.append(subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode)
 
-    run(clean, spark, log_dir, progress=try_to_lock)
+    run(clean, spark, log_dir, progress=AtStage("", try_to_lock))
     during = list(codes)
-    try_to_lock("")
+    try_to_lock()
     assert set(during) == {1}
     assert codes[-1] == 0
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from winnow.wire.batch import (
@@ -37,7 +36,7 @@ from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.crc import crc32c
 from winnow.wire.memory import copy_bytes, store_be16, store_be32, store_be64, store_byte
 from winnow.wire.record_faults import Fault
-from winnow.wire.record_kernels import check_area, parse_record
+from winnow.wire.record_kernels import check_area, kernel, parse_record
 from winnow.wire.varint_kernels import read_varint, size_of_varint, write_varint
 
 DROP, COPY, REWRITE, EMPTY = 0, 1, 2, 3
@@ -54,14 +53,14 @@ _SIZE, _CHANGED, _AREA = int(Fault.SIZE), int(Fault.CHANGED), int(Fault.AREA)
 _KEPT_BITS = TRANSACTIONAL | CONTROL | LOG_APPEND_TIME
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def expires(row: Any, now: int) -> bool:
     """Whether null values of this batch go: it has a delete horizon and that has come (S5.5)."""
     bits = int(row.attributes)
     return (bits & DELETE_HORIZON) != 0 and (bits & CONTROL) == 0 and bool(now >= row.base_timestamp)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def decide(  # noqa: C901, PLR0912, PLR0915 - one pass
     raw: Bytes,
     inflated: Bytes,
@@ -153,7 +152,7 @@ def decide(  # noqa: C901, PLR0912, PLR0915 - one pass
     return 0, 0, 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def write_records(
     area: Bytes,
     begin: int,
@@ -205,7 +204,7 @@ def write_records(
     return 0, pos, at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_record(
     area: Bytes,
     tail: int,
@@ -234,7 +233,7 @@ def _write_record(
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_field(
     area: Bytes,
     pos: int,
@@ -250,7 +249,7 @@ def _write_field(
     return at + size, start + size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _tail_size(
     area: Bytes,
     tail: int,
@@ -272,12 +271,12 @@ def _tail_size(
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _base_timestamp(horizon: int, first_timestamp: int) -> int:
     return horizon if horizon >= 0 else first_timestamp
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rewrite_compressed(
     inflated: Bytes,
     compressed: NDArray[np.bool_],
@@ -310,7 +309,7 @@ def rewrite_compressed(
     return 0, 0, 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     raw: Bytes,
     compressed: NDArray[np.bool_],
@@ -390,7 +389,7 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     return 0, 0, 0, count, at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_header(out: Bytes, at: int, row: Any) -> None:
     """All of a v2 header but its CRC."""
     store_be64(out, at, row.base_offset)

@@ -7,16 +7,29 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+import numpy as np
 from numba import njit
 
 from winnow.wire.buffers import Bytes
-from winnow.wire.memory import load_byte
+from winnow.wire.memory import load_byte, load_word
 from winnow.wire.record_faults import Fault
 from winnow.wire.varint_kernels import is_shortest, read_varint, read_varlong
 
 Parsed: TypeAlias = tuple[int, int, int, int, int, int, int, int, bool]
+kernel = njit(cache=True, nogil=True, _nrt=False)
+"""For functions that get arrays and make none. numba then counts no references to them, which it otherwise does at
+each call inside of a loop, with locked instructions that cost more than parsing does.
+"""
+inlined = njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+
 SMALLEST_RECORD = 7
 """Bytes of a record without key, value and headers: length, attributes and five numbers."""
+
+_WORD = 8
+_LONGEST_START = 3 + 1 + 3 + 3 + _WORD
+"""Bytes from a record's start to the end of the last word that `_parse_usual` reads before it checks again."""
+_SMALLEST_END = 2
+"""Bytes of a null value's length and the header count."""
 
 _NONE, _LENGTH = int(Fault.NONE), int(Fault.LENGTH)
 _TIMESTAMP_DELTA, _OFFSET_DELTA = int(Fault.TIMESTAMP_DELTA), int(Fault.OFFSET_DELTA)
@@ -25,7 +38,7 @@ _HEADER_COUNT, _HEADER = int(Fault.HEADER_COUNT), int(Fault.HEADER)
 _AREA, _TOO_MANY = int(Fault.AREA), int(Fault.TOO_MANY)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@inlined
 def check_area(area: Bytes, begin: int, end: int, count: int) -> int:
     """Fault of a records area as a whole: not inside its array, or too small for `count` records."""
     if begin < 0 or begin > end or end > area.size:
@@ -35,13 +48,79 @@ def check_area(area: Bytes, begin: int, end: int, count: int) -> int:
     return _NONE
 
 
-@njit(cache=True, nogil=True, forceinline=True)
-def parse_record(buf: Bytes, pos: int, end: int) -> Parsed:  # noqa: PLR0911 - one return per fault
+@inlined
+def parse_record(buf: Bytes, pos: int, end: int) -> Parsed:
     """The record at `pos` of an area that ends at `end` <= buf.size.
 
     (fault, position after it, timestamp delta, offset delta, key position, key length, value length, position of the
     key length, whether all of it is as Java would write it). Lengths are -1 for null.
     """
+    after, timestamp_delta, delta, key, key_size, value_size, tail = _parse_usual(buf, pos, end)
+    if after >= 0:
+        return _NONE, after, timestamp_delta, delta, key, key_size, value_size, tail, True
+    return _parse_any(buf, pos, end)
+
+
+@inlined
+def _short(word: int) -> tuple[int, int]:
+    """The number that a little-endian word starts with, not yet unzigzagged, and its bytes.
+
+    -1 if it has more than three bytes or more than it needs.
+    """
+    if word & 0x80 == 0:
+        return word & 0x7F, 1
+    if word & 0x8000 == 0:
+        return (word & 0x7F) | (word >> 1 & 0x3F80) if word & 0x7F00 != 0 else -1, 2
+    if word & 0x800000 == 0 and word & 0x7F0000 != 0:
+        return (word & 0x7F) | (word >> 1 & 0x3F80) | (word >> 2 & 0x1FC000), 3
+    return -1, 3
+
+
+@inlined
+def _parse_usual(buf: Bytes, pos: int, end: int) -> tuple[int, int, int, int, int, int, int]:
+    """As `parse_record` for a record without headers and without large numbers, written as Java would.
+
+    All in one breath, since nearly all records are such. A position after it of -1 says that this one is not, or not
+    so surely sound: `_parse_any` then has the word.
+    """
+    none = -1, 0, 0, 0, 0, 0, 0
+    if end - pos < _LONGEST_START:
+        return none
+    # Up to the key no check of bounds is needed: each number takes three bytes at most, and a word is read at each.
+    word = np.int64(load_word(buf, pos))
+    size, used = _short(word)
+    at = pos + used
+    if size < 0 or size & 1 != 0:
+        return none
+    after = at + (size >> 1)
+    if after > end or load_byte(buf, at) != 0:
+        return none
+    at += 1
+    timestamp, used = _short(np.int64(load_word(buf, at)))
+    at += used
+    offset, used_too = _short(np.int64(load_word(buf, at)))
+    tail = at + used_too
+    key, used = _short(np.int64(load_word(buf, tail)))
+    if timestamp < 0 or offset < 0 or key < 0:
+        return none
+    at = tail + used
+    key_size = (key >> 1) ^ -(key & 1)
+    value_at = at + max(key_size, 0)
+    if key_size < -1 or value_at > after - _SMALLEST_END or value_at > end - _WORD:
+        return none
+    value, used = _short(np.int64(load_word(buf, value_at)))
+    value_size = (value >> 1) ^ -(value & 1)
+    # The byte for no headers is all that may follow the value.
+    if value < 0 or value_size < -1 or value_at + used + max(value_size, 0) != after - 1:
+        return none
+    if load_byte(buf, after - 1) != 0:
+        return none
+    return after, (timestamp >> 1) ^ -(timestamp & 1), (offset >> 1) ^ -(offset & 1), at, key_size, value_size, tail
+
+
+@kernel
+def _parse_any(buf: Bytes, pos: int, end: int) -> Parsed:  # noqa: PLR0911 - one return per fault
+    """As `parse_record`, for whatever the bytes are."""
     size, at = read_varint(buf, pos, end)
     if at < 0 or size < 0 or size > end - at:
         return _LENGTH, pos, 0, 0, 0, 0, 0, 0, False

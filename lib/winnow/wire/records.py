@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from winnow.errors import CorruptLogError
 from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.inflate import refuse_legacy
 from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
-from winnow.wire.record_kernels import SMALLEST_RECORD, check_area, parse_record
+from winnow.wire.record_kernels import SMALLEST_RECORD, check_area, kernel, parse_record
 from winnow.wire.siphash import siphash, siphash_plain
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def _allocated(n: int) -> RecordColumns:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scan(
     raw: Bytes,
     inflated: Bytes,

@@ -53,9 +53,7 @@ def known(directory: Path, *, log_start: int = 0) -> dict[int, int | None]:
         leader_epochs=(),
     )
     walks = [
-        walk_segment(
-            str(directory), base, (directory / segment_file(base, LOG)).stat().st_size, producers=True
-        )
+        walk_segment(str(directory), base, (directory / segment_file(base, LOG)).stat().st_size, producers=True)
         for base in SEGMENTS
     ]
     found = known_producers(LocalStorage(), state, walks, now=NOW, expiration_ms=DAY)

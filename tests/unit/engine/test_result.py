@@ -9,6 +9,7 @@ import pytest
 from winnow.engine.result import COMPACTED, NONE, PartitionResult, RunResult
 
 FINE = PartitionResult(topic="a", partition=0, log_dir="/d", policy="compact", actions=(COMPACTED,), reason="dirty")
+IDLE = replace(FINE, actions=(NONE,))
 LEFT = PartitionResult(
     topic="b", partition=0, log_dir="/d", policy=None, actions=(NONE,), reason="unknown policy", left_alone=True
 )
@@ -17,25 +18,28 @@ FAILED = PartitionResult(
 )
 NO_ROOM = replace(FAILED, error="not enough space", error_code=6)
 UNVERIFIED = replace(FAILED, error="wrong CRC in a staged segment", error_code=4)
+NO_SPACE = replace(FAILED, error="not enough space", error_code=6)
+NOT_VERIFIED = replace(FAILED, error="a wrong CRC", error_code=4)
 
 
 @pytest.mark.parametrize(
     ("partitions", "status", "exit_code"),
     [
         ((), "done", 0),
-        ((FINE,), "done", 0),
+        ((FINE, IDLE), "done", 0),
         ((FINE, LEFT), "partial", 3),
         ((FINE, FAILED), "partial", 3),
         ((LEFT,), "partial", 3),
         ((FAILED,), "partial", 3),
         ((LEFT, FAILED), "partial", 3),
-        ((NO_ROOM, NO_ROOM), "partial", 6),
-        ((NO_ROOM, FINE), "partial", 3),
-        ((NO_ROOM, FAILED), "partial", 3),
-        ((UNVERIFIED,), "partial", 4),
+        ((IDLE, NO_SPACE, NO_SPACE), "partial", 6),
+        ((NOT_VERIFIED,), "partial", 4),
+        ((NO_SPACE, NOT_VERIFIED), "partial", 3),
+        ((NO_SPACE, LEFT), "partial", 3),
+        ((FINE, NO_SPACE), "partial", 3),
     ],
 )
-def test_the_status_says_whether_all_some_or_nothing_could_be_done(
+def test_the_exit_code_says_why_if_one_thing_alone_kept_everything_from_being_done(
     partitions: tuple[PartitionResult, ...], status: str, exit_code: int
 ) -> None:
     result = RunResult(run_id="r", verb="clean", now=0, partitions=partitions)

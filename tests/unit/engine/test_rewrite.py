@@ -103,8 +103,8 @@ def test_mode_and_owner_are_those_of_the_first_source_and_the_time_that_of_the_l
     if os.geteuid() == 0:
         os.chown(directory / segment_file(0, LOG), 1234, 4321)
     first = (directory / segment_file(0, LOG)).stat()
-    for path in rewritten(job_of(directory), s0=[0]).staged.paths.values():
-        found = os.stat(path)
+    for staged in rewritten(job_of(directory), s0=[0]).staged.paths.values():
+        found = os.stat(staged)
         assert found.st_mode & 0o7777 == 0o640
         assert (found.st_uid, found.st_gid) == (first.st_uid, first.st_gid)
         # In ms, as Java sets it.

@@ -58,16 +58,18 @@ def test_the_last_batch_of_each_producer_is_told_across_pieces_of_the_walk(
     log = [batch(record(offset), producer_id=pid) for offset, pid in enumerate(producers)]
     monkeypatch.setattr(walk_module, "_ROWS", 3)
     last = walked(make_partition(tmp_path / "t-0", {0: log}), producers=True).last_batches
-    assert list(zip(last["producer_id"].tolist(), last["last_offset"].tolist(), strict=True)) == [(9, 4), (8, 5), (7, 6)]
+    assert list(zip(last["producer_id"].tolist(), last["last_offset"].tolist(), strict=True)) == [
+        (9, 4),
+        (8, 5),
+        (7, 6),
+    ]
 
 
 def test_what_this_version_does_not_clean_is_noticed(tmp_path: Path) -> None:
     plain = walked(make_partition(tmp_path / "plain-0", {0: [batch(record(0))]}))
-    assert not (plain.control or plain.transactional or plain.legacy)
+    assert (plain.control, plain.transactional, plain.legacy) == (False, False, False)
     data = encode_batch([record(0)], transactional=True, producer_id=3)
     marker = encode_batch([record(1, b"\0\0\0\1")], transactional=True, control=True, producer_id=3)
-    walk = walked(make_partition(tmp_path / "t-0", {0: [batch(record(0)), data[:0]]}))
-    assert not walk.transactional
     walk = walked(make_partition(tmp_path / "u-0", {0: [data]}))
     assert walk.transactional
     assert not walk.control

@@ -57,9 +57,7 @@ def test_a_wave_ends_where_the_disk_would_be_full(
     assert cut(jobs) == sizes
 
 
-def test_space_is_asked_for_anew_before_each_wave(
-    jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_space_is_asked_for_anew_before_each_wave(jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch) -> None:
     disk_with(monkeypatch, SIZE)
     cutting = waves(jobs)
     assert len(next(cutting)) == 1

@@ -1,0 +1,219 @@
+"""Runs of Winnow whose every effect on the log directory is remembered, and what any crash of one must leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.crash.replay import CrashPoint, Effect, RecordingStorage, crash_states, replay
+from tests.fixtures.data import copy_tree
+from winnow.engine.clean import carry_out
+from winnow.engine.prepare import Request, prepare
+from winnow.engine.progress import Silence
+from winnow.engine.result import PartitionResult
+from winnow.logdir.checkpoints import read_offset_checkpoint
+from winnow.logdir.lock import lock_log_dir
+from winnow.logdir.names import CLEANER_CHECKPOINT, STAGING_PREFIX
+from winnow.logdir.state import TopicPartition
+from winnow.logdir.survey import survey_log_dirs
+from winnow.policy.sources import Settings, parse_topic_set
+from winnow.storage.local import LocalStorage
+from winnow.wire.plain import Record, decode_batch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Case:
+    """One partition, one run over it. `config` are topic settings by Kafka's names."""
+
+    name: str
+    partition: str
+    now: int
+    config: Mapping[str, str | int]
+
+    @property
+    def topic(self) -> str:
+        return self.partition.rpartition("-")[0]
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in str(self.config["cleanup.policy"])
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in str(self.config["cleanup.policy"])
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(topic_sets=tuple(parse_topic_set(f"{self.topic}:{k}={v}") for k, v in self.config.items()))
+
+
+@dataclass(frozen=True)
+class CrashRun:
+    """A run that was not disturbed, and all that is needed to stop it anywhere."""
+
+    case: Case
+    before: Path
+    """The log directory before the run."""
+    staged: Path
+    """When all output is staged and the first of `effects` is about to happen."""
+    effects: Sequence[Effect]
+    after: Path
+    result: PartitionResult
+
+    def crashes(self, scratch: Path, *, out_of_order: bool) -> Iterator[CrashPoint]:
+        """Of the staging, then of the commit (`crash_states`)."""
+        if not out_of_order:
+            yield from self._staging_crashes(scratch / "staging")
+        yield from crash_states(self.staged, scratch / "commit", self.effects, out_of_order=out_of_order)
+
+    def before_retention(self, scratch: Path) -> list[Record]:
+        """The records when the compaction is done: what the run keeps and what its retention takes after that."""
+        if not self.case.compacts:
+            return read_log(self.before / self.case.partition).records
+        moved = [n for n, effect in enumerate(self.effects) if effect.paths[-1] == CLEANER_CHECKPOINT]
+        root = scratch / "compacted"
+        copy_tree(self.staged, root)
+        replay(self.effects[: moved[0] + 1], root)
+        return read_log(root / self.case.partition).records
+
+    def _staging_crashes(self, scratch: Path) -> Iterator[CrashPoint]:
+        """Staged files appear one after the other, each empty and half at first. Tasks write them, not the driver."""
+        directory = self.staged / self.case.partition
+        files = [p.relative_to(self.staged) for p in sorted(directory.glob(f"{STAGING_PREFIX}*/*"))]
+        for number, last in enumerate(files):
+            size = (self.staged / last).stat().st_size
+            for length in sorted({0, size // 2, size}):
+                root = scratch / f"{number}-{length}"
+                root.parent.mkdir(exist_ok=True, parents=True)
+                copy_tree(self.staged, root)
+                for later in files[number + 1 :]:
+                    (root / later).unlink()
+                with (root / last).open("r+b") as file:
+                    file.truncate(length)
+                yield CrashPoint(root, f"staging {last} at {length} of {size} bytes", in_order=True)
+
+
+def run_winnow(
+    spark: SparkSession, log_dir: Path, case: Case, *, storage: LocalStorage | None = None
+) -> list[PartitionResult]:
+    """What `winnow.api.clean` does, with a storage of the test's own under the driver's hands."""
+    request = Request(
+        settings=case.settings,
+        topics=(case.topic,),
+        now=case.now,
+        only=None,
+        touch=True,
+        storage=storage or LocalStorage(),
+    )
+    with lock_log_dir(str(log_dir)):
+        prepared = prepare(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request)
+        return carry_out(spark.sparkContext, prepared, request, run_id="run", progress=Silence())
+
+
+def record_run(spark: SparkSession, before: Path, case: Case, scratch: Path) -> CrashRun:
+    """Runs Winnow on a copy of `before`."""
+    after, staged = scratch / "after", scratch / "staged"
+    copy_tree(before, after)
+    storage = RecordingStorage(after, before_first=lambda: copy_tree(after, staged))
+    (result,) = run_winnow(spark, after, case, storage=storage)
+    assert result.error is None, result.error
+    return CrashRun(case, before, staged, storage.effects, after, result)
+
+
+@dataclass(frozen=True)
+class ReadLog:
+    records: list[Record]
+    end: int
+    """Log end offset."""
+    empty_batches: int
+
+    @property
+    def by_offset(self) -> dict[int, Record]:
+        return {one.offset: one for one in self.records}
+
+    @property
+    def newest(self) -> dict[bytes | None, Record]:
+        """The last record of each key, tombstones too."""
+        return {one.key: one for one in self.records}
+
+    @property
+    def state(self) -> dict[bytes | None, bytes]:
+        """What a reader of the whole log arrives at."""
+        return {key: one.value for key, one in self.newest.items() if one.value is not None}
+
+
+def read_log(directory: Path) -> ReadLog:
+    """Every batch, CRCs included; offsets must ascend through the whole log and respect the segments' bases."""
+    records: list[Record] = []
+    end = empty = 0
+    for path in sorted(directory.glob("*.log")):
+        base = int(path.name.split(".")[0])
+        assert base >= end, f"{path} begins below {end}"
+        end = base
+        data, position = path.read_bytes(), 0
+        while position < len(data):
+            header, found = decode_batch(data, position)
+            assert int(header["base_offset"]) >= end, f"{path} at byte {position}: offsets go back"
+            records += found
+            empty += not found
+            end = int(header["last_offset"]) + 1
+            position += int(header["size"])
+    return ReadLog(records, end, empty)
+
+
+def files_of(directory: Path, *suffixes: str) -> dict[str, bytes]:
+    """Content by name."""
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.name.endswith(suffixes)}
+
+
+@dataclass(frozen=True)
+class MustHold:
+    """What is true of a run's log at every instant, and so after every crash."""
+
+    case: Case
+    before: ReadLog
+    compacted: dict[int, Record]
+    """What is left, by offset, when the last group is in place; retention comes after that."""
+    after: ReadLog
+    checkpoint_before: int | None
+
+    def check(self, root: Path, label: str) -> None:
+        found = read_log(root / self.case.partition)
+        assert found.end == self.before.end, f"{label}: the log end offset moved"
+        assert found.by_offset.items() <= self.before.by_offset.items(), f"{label}: records that were not there before"
+        lost = self.after.by_offset.keys() - found.by_offset.keys()
+        assert not lost, f"{label}: lost offsets {sorted(lost)}"
+        # A key's newest record may go, if the run lets it go, but then all of the key goes: no older one comes back.
+        for key, newest in found.newest.items():
+            assert newest == self.before.newest[key], f"{label}: {newest} was superseded"
+        # Retention takes from the start on: of what it took, nothing below is left.
+        gone = [offset for offset in self.compacted if offset not in found.by_offset]
+        kept = [offset for offset in self.compacted if offset in found.by_offset]
+        assert max(gone, default=-1) < min(kept, default=found.end), f"{label}: a hole at {max(gone)}"
+        if not gone:
+            assert found.state == self.before.state, f"{label}: another value per key"
+        if self.case.compacts and cleaner_checkpoint(root, self.case) != self.checkpoint_before:
+            dirty = found.by_offset.keys() - self.compacted.keys()
+            assert not dirty, f"{label}: the checkpoint calls {sorted(dirty)} clean"
+
+
+def must_hold(run: CrashRun, scratch: Path) -> MustHold:
+    partition = run.case.partition
+    return MustHold(
+        case=run.case,
+        before=read_log(run.before / partition),
+        compacted={one.offset: one for one in run.before_retention(scratch)},
+        after=read_log(run.after / partition),
+        checkpoint_before=cleaner_checkpoint(run.before, run.case),
+    )
+
+
+def cleaner_checkpoint(root: Path, case: Case) -> int | None:
+    topic, _, partition = case.partition.rpartition("-")
+    entries = read_offset_checkpoint(LocalStorage(), f"{root}/{CLEANER_CHECKPOINT}")
+    return entries.get(TopicPartition(topic, int(partition)))
