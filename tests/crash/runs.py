@@ -197,7 +197,7 @@ class MustHold:
         assert max(gone, default=-1) < min(kept, default=found.end), f"{label}: a hole at {max(gone)}"
         if not gone:
             assert found.state == self.before.state, f"{label}: another value per key"
-        if self.case.compacts and cleaner_checkpoint(root, self.case) != self.checkpoint_before:
+        if self.case.compacts and checkpoint_entry(root, CLEANER_CHECKPOINT, self.case.partition) != self.checkpoint_before:
             dirty = found.by_offset.keys() - self.compacted.keys()
             assert not dirty, f"{label}: the checkpoint calls {sorted(dirty)} clean"
 
@@ -209,11 +209,10 @@ def must_hold(run: CrashRun, scratch: Path) -> MustHold:
         before=read_log(run.before / partition),
         compacted={one.offset: one for one in run.before_retention(scratch)},
         after=read_log(run.after / partition),
-        checkpoint_before=cleaner_checkpoint(run.before, run.case),
+        checkpoint_before=checkpoint_entry(run.before, CLEANER_CHECKPOINT, partition),
     )
 
 
-def cleaner_checkpoint(root: Path, case: Case) -> int | None:
-    topic, _, partition = case.partition.rpartition("-")
-    entries = read_offset_checkpoint(LocalStorage(), f"{root}/{CLEANER_CHECKPOINT}")
-    return entries.get(TopicPartition(topic, int(partition)))
+def checkpoint_entry(root: Path, name: str, partition: str) -> int | None:
+    topic, _, number = partition.rpartition("-")
+    return read_offset_checkpoint(LocalStorage(), f"{root}/{name}").get(TopicPartition(topic, int(number)))

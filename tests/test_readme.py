@@ -1,0 +1,79 @@
+"""The README is true: its commands run, and its demo's output is what the demo prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.fixtures.data import TOPIC_CONFIGS
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+SCRATCH = re.compile(r"\S*/winnow-demo-\w+")
+
+
+def test_the_demo_prints_what_the_readme_shows() -> None:
+    [shown] = [text for language, text in BLOCKS if language == "text"]
+    piped = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    printed = subprocess.run(
+        [ROOT / "spark-submit.sh", "demo"], check=True, capture_output=True, text=True, env=piped
+    ).stdout
+    place = SCRATCH.search(printed)
+    assert place is not None
+    shutil.rmtree(place[0])
+    assert SCRATCH.sub("DIR", shown) in SCRATCH.sub("DIR", printed)
+
+
+@pytest.mark.parametrize("verb", ["plan", "clean"])
+def test_the_commands_of_the_first_screen_run(verb: str, log_dir: Path, tmp_path: Path) -> None:
+    [command] = re.findall(rf"^\$ (\./spark-submit\.sh +{verb} +/var/lib/kafka [^#\n]*)", README, re.MULTILINE)
+    shutil.copy(TOPIC_CONFIGS, tmp_path / "topics.txt")
+    words = [word.replace("/var/lib/kafka", str(log_dir)) for word in command.split()]
+    words = [word.replace("topics.txt", str(tmp_path / "topics.txt")) for word in words]
+    run = subprocess.run([*words, "--json"], cwd=ROOT, check=False, capture_output=True, text=True)
+    told = json.loads(run.stdout)
+    # The fixture has partitions with transactions, which are left alone.
+    assert (run.returncode, told["status"]) == (3, "partial"), run.stderr
+    assert any(partition["actions"] == ["compacted"] for partition in told["partitions"])
+
+
+@pytest.mark.spark
+def test_the_python_example_runs(
+    spark: SparkSession, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [example] = [text for language, text in BLOCKS if language == "python"]
+    shutil.copy(TOPIC_CONFIGS, tmp_path / "topics.txt")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"spark": spark}
+    code = example.replace("/var/lib/kafka", str(log_dir)).replace('open("topics.txt")', 'Path("topics.txt")')
+    exec(code.replace(".read()", ".read_text()"), names | {"Path": Path}, names)  # noqa: S102 - that is the point
+    foreseen, result = names["foreseen"], names["result"]
+    assert [p.actions for p in foreseen.partitions] == [p.actions for p in result.partitions]  # type: ignore[attr-defined]
+
+
+def test_every_file_that_is_named_is_there() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    files = re.findall(r"`((?:tests|docs|benchmarks|conf)/[\w./-]+)`", README)
+    missing = [name for name in [*links, *files] if not name.startswith("http") and not (ROOT / name).exists()]
+    assert not missing
+
+
+def test_every_option_of_the_readme_is_one() -> None:
+    [usage] = [text for language, text in BLOCKS if language == "console" and "plan|clean" in text]
+    options = set(re.findall(r"--[a-z-]+", usage))
+    told = subprocess.run(
+        [ROOT / "spark-submit.sh", "clean", "--help"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "200"},
+    ).stdout
+    assert {option for option in options if option not in told} == set()
