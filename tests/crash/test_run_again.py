@@ -5,20 +5,19 @@ Every state that a crash can leave becomes a partition of one log directory, so 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.crash.runs import CrashRun, checkpoint_entry, files_of, run_winnow
+from tests.compare import assert_same_dump
+from tests.crash.runs import CrashRun, checkpoint_entry, run_winnow
 from tests.fixtures.data import copy_file, copy_tree
 from tests.kafka.judge import Kafka
-from tests.oracle.runs import CHECKPOINTS, assert_as_kafka, write_checkpoint
-from winnow.logdir.names import CLEANER_CHECKPOINT, LOG
-from winnow.logdir.recovery import recover
-from winnow.storage.local import LocalStorage
+from tests.oracle.runs import CHECKPOINTS, as_loaded, write_checkpoint
+from winnow.logdir.names import CLEANER_CHECKPOINT
 
 pytestmark = pytest.mark.spark
 
@@ -42,10 +41,16 @@ def test_the_next_run_ends_where_kafka_would(
         kafka.clean(directories, now=run.case.now, config=run.case.config)
     if run.case.deletes:
         kafka.retain(directories, now=run.case.now, config=run.case.config)
-    assert_as_kafka(kafka, crashed, {d.name: kafka.dump(d) for d in directories}, results)
+    undisturbed = _batches(kafka.dump(run.after / run.case.partition))
     for partition, label in labels.items():
-        assert _cleaned_to(crashed, partition) == _cleaned_to(run.after, run.case.partition), label
-    _assert_the_same_end(kafka, run, crashed, labels)
+        ours = kafka.dump(crashed / partition)
+        assert_same_dump(_settled(ours), _settled(kafka.dump(theirs / partition)), name=label)
+        # Retention looks at whole segments. What was compacted twice is in fewer of them, and some may stay.
+        batches = _batches(ours)
+        assert batches[len(batches) - len(undisturbed) :] == undisturbed, label
+        assert len(batches) == len(undisturbed) or name == "compact,delete", label
+        if run.case.compacts:
+            assert _cleaned_to(crashed, partition) == _cleaned_to(run.after, run.case.partition), label
 
 
 def _gather(run: CrashRun, log_dir: Path, scratch: Path) -> dict[str, str]:
@@ -72,19 +77,20 @@ def _cleaned_to(log_dir: Path, partition: str) -> int | None:
     return checkpoint_entry(log_dir, CLEANER_CHECKPOINT, partition)
 
 
-def _assert_the_same_end(kafka: Kafka, run: CrashRun, crashed: Path, labels: dict[str, str]) -> None:
-    """The batches and records of the run that was not disturbed, to the bit."""
-    undisturbed = list(_batches(kafka, run.after / run.case.partition))
-    same = 0
-    for partition, label in labels.items():
-        got= list(_batches(kafka, crashed / partition))
-        if got != undisturbed: print("DIFF", label, len(got), len(undisturbed))
-        if files_of(crashed/partition, "") == files_of(run.after/run.case.partition,""): same += 1
-        else: print("NOT SAME", label, sorted(set(files_of(crashed/partition, "").items()) ^ set(files_of(run.after/run.case.partition,"").items()))[:3])
-    print("SAME", run.case.name, same, len(labels))
+def _settled(dump: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As a starting broker makes it: Kafka's result went through its loader in the state after the crash, ours did not.
+
+    The loader takes away leader epochs that begin at the log's end (S6.3), folds those below the first segment if it is
+    told of a log start offset, and so does what Winnow leaves.
+    """
+    bases = [line["base"] for line in dump if line["t"] == "segment"]
+    end = max([bases[-1], *(line["last"] + 1 for line in dump if line["t"] == "batch")])
+    return [
+        line | {"text": [epoch for epoch in line["text"] if epoch[1] < end]} if line["t"] == "epochs" else line
+        for line in as_loaded(dump, bases[0])
+    ]
 
 
-def _batches(kafka: Kafka, directory: Path) -> Iterator[dict[str, Any]]:
-    for line in kafka.dump(directory, aux=False):
-        if line["t"] in {"batch", "rec"}:
-            yield {key: value for key, value in line.items() if key != "pos"}
+def _batches(dump: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Batches and records, wherever they lie."""
+    return [{k: v for k, v in line.items() if k != "pos"} for line in dump if line["t"] in {"batch", "rec"}]

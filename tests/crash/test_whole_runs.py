@@ -7,26 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.replay import CrashPoint, fingerprint
+from tests.crash.replay import CrashPoint, crash_points, fingerprint
 from tests.crash.runs import CrashRun, MustHold, files_of, must_hold, read_log
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge import Kafka
 from winnow.logdir.listing import list_segments
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX
 from winnow.logdir.recovery import leftovers, recover
 from winnow.storage.local import LocalStorage
 
 pytestmark = pytest.mark.spark
 
 STORAGE = LocalStorage()
-INDEXES = (".index", ".timeindex")
+INDEXES = (INDEX, TIMEINDEX)
 
 
 @pytest.mark.parametrize(
     ("name", "out_of_order", "least"),
     [
-        ("compact", False, 140),
+        ("compact", False, 120),
         ("compact", True, 300),
-        ("compact,delete", False, 170),
+        ("compact,delete", False, 140),
         ("delete", False, 80),
         ("delete", True, 500),
         ("recorded", False, 100),
@@ -62,6 +63,51 @@ def test_both_loaders_find_all_that_must_be_there(
     assert points > least
 
 
+def test_a_crash_of_the_recovery_is_as_good_as_none(
+    crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
+) -> None:
+    """Kafka's loader finishes what our recovery began, and ours what it began itself."""
+    run = crash_run("compact")
+    partition = run.case.partition
+    points = 0
+    for number, point in enumerate(run.crashes(tmp_path / "crash", out_of_order=False)):
+        if number % 6 or not leftovers(STORAGE, f"{point.root}/{partition}"):
+            continue
+        done = tmp_path / f"{number}"
+        copy_tree(point.root, done)
+        recover(STORAGE, f"{done}/{partition}")
+        again = crash_points(point.root, tmp_path / "again", lambda storage, root: recover(storage, f"{root}/{partition}"))
+        for second in again:
+            label = f"{point.label}; {second.label}"
+            copy = tmp_path / f"kafka-{points}"
+            copy_tree(second.root, copy)
+            recover(STORAGE, f"{second.root}/{partition}")
+            assert files_of(second.root / partition, LOG, *INDEXES) == files_of(done / partition, LOG, *INDEXES), label
+            assert kafka.load(copy / partition, now=run.case.now, config=run.case.config).error is None, label
+            assert files_of(copy / partition, LOG, *INDEXES) == files_of(done / partition, LOG, *INDEXES), label
+            points += 1
+    assert points > 100
+
+
+def test_the_small_log_has_one_of_everything(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
+    """What the crashes above are meant to meet is there."""
+    run = crash_run("compact")
+    before, after = (read_log(root / run.case.partition) for root in (run.before, run.after))
+    logs = files_of(run.after / run.case.partition, LOG)
+    assert len(files_of(run.before / run.case.partition, LOG)) == 2 * len(logs) - 1, "two sources each, and the active one"
+    assert b"" in logs.values(), "a group of which nothing is left"
+    assert after.empty_batches == 1, "kept for a producer"
+    assert [key for key, one in after.newest.items() if one.value is None] == [b"b"], "a tombstone that stays"
+    assert before.newest.keys() - after.newest.keys() == {b"q", b"z"}, "tombstones that go"
+    assert any(one.key == b"q" and one.value for one in before.records), "one of them with the value it deletes"
+
+    both = crash_run("compact,delete")
+    assert must_hold(both, tmp_path).compacted.keys() > read_log(both.after / both.case.partition).by_offset.keys()
+    effects = {str(effect).split("/")[-1] for effect in (*both.effects, *crash_run("delete").effects)}
+    for name in ("cleaner-offset-checkpoint", "log-start-offset-checkpoint", "leader-epoch-checkpoint"):
+        assert any(name in effect for effect in effects), name
+
+
 def _assert_recovered(run: CrashRun, point: CrashPoint, holds: MustHold) -> None:
     directory = point.root / run.case.partition
     recover(STORAGE, str(directory))
@@ -86,7 +132,7 @@ def _assert_kafka_agrees(run: CrashRun, kafka: Kafka, copy: Path, point: CrashPo
     assert [(line["o"], line["k"]) for line in loaded.records] == [
         (one.offset, None if one.key is None else one.key.hex()) for one in found.records
     ], label
-    assert files_of(theirs, ".log") == files_of(ours, ".log"), label
+    assert files_of(theirs, LOG) == files_of(ours, LOG), label
     if point.in_order and not unclean:
         # After an unclean shutdown Kafka builds indexes anew; out of order it has to where one is lost, and we only tell.
         assert files_of(theirs, *INDEXES) == files_of(ours, *INDEXES), label

@@ -41,3 +41,8 @@ def test_large_work_is_cut_so_that_no_task_has_more_than_it_should() -> None:
 
 def test_no_items_still_are_one_task() -> None:
     assert task_count(0, per_task=100, items=0, parallelism=4) == 1
+
+
+def test_one_heavy_item_is_left_alone_by_the_light_ones() -> None:
+    placed = pack([1] * 50 + [100] + [1] * 50, tasks=2)
+    assert [task == placed[50] for task in placed].count(True) == 1

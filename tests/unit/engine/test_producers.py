@@ -77,6 +77,13 @@ def test_a_damaged_snapshot_costs_a_longer_replay_and_nothing_else(directory: Pa
     assert known(directory) == before == {7: 2, 8: 1, 9: 3}
 
 
+def test_the_next_older_snapshot_counts_where_the_newest_is_damaged(directory: Path) -> None:
+    """It knows producers of which nothing is left in the log."""
+    snapshot(directory, 2, entry(99, 1))
+    snapshot(directory, 5, entry(99, 1)).write_bytes(b"garbage")
+    assert known(directory) == {99: 1, 7: 2, 9: 3}
+
+
 def test_if_all_are_damaged_the_whole_log_is_replayed(directory: Path) -> None:
     snapshot(directory, 5, entry(7, 2)).write_bytes(b"garbage")
     assert known(directory) == {7: 2, 8: 1, 9: 3}
