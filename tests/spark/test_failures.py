@@ -211,6 +211,9 @@ def test_a_disk_that_fails_during_the_commit_is_reported_and_the_next_run_puts_i
     assert (again.actions, again.error) == (("compacted",), None)
     run(clean, spark, sound, sets=SETS)
     assert stray_files(log_dir) == []
-    found, wanted = files_of(log_dir / "fails-0"), files_of(sound / "fails-0")
-    # A finished swap takes the snapshot at its base with it, as Kafka's loader does.
-    assert [file for file in changes(wanted, found) if not file.endswith(".snapshot")] == []
+    # Groups that were done are smaller now and may be grouped otherwise, as in Kafka; the batches are the same.
+    assert whole_log(log_dir / "fails-0") == whole_log(sound / "fails-0")
+
+
+def whole_log(directory: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))

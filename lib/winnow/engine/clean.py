@@ -4,42 +4,37 @@ what was compacted (S3.5). The driver does every commit, partition by partition;
 
 from __future__ import annotations
 
+import logging
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from winnow.engine import report
 from winnow.engine.commit import commit_cleaner_checkpoint, commit_groups, commit_retention
-from winnow.engine.compaction import Failure, failure, run_compaction
-from winnow.engine.job import CompactionJob, GroupJob, PartitionJob
+from winnow.engine.compaction import Failure, Outcome, failure, run_compaction
+from winnow.engine.job import CompactionJob, PartitionJob
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking
-from winnow.engine.producers import known_producers
 from winnow.engine.progress import Progress
 from winnow.engine.result import PartitionResult
 from winnow.engine.rewrite import RewrittenGroup
+from winnow.engine.rounds import Round, make_round
 from winnow.engine.survey import list_partition
-from winnow.engine.waves import free_bytes, waves
+from winnow.engine.waves import waves
 from winnow.errors import WinnowError
 from winnow.logdir.listing import resolve
-from winnow.logdir.names import STAGING_PREFIX
 from winnow.logdir.recovery import remove_staging
 from winnow.logdir.state import PartitionState
 from winnow.policy.plan import RetentionPlan
-from winnow.policy.producers import last_records
 from winnow.policy.retention import retention_plan
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """A partition, ready to be compacted."""
-
-    item: Undertaking
-    job: PartitionJob
+_log = logging.getLogger(__name__)
 
 
 def carry_out(
@@ -47,138 +42,85 @@ def carry_out(
 ) -> list[PartitionResult]:
     """Does what the plans say; one result for each partition, in the order given."""
     results: dict[int, PartitionResult] = {}
-    rounds: list[tuple[int, _Round]] = []
+    rounds: dict[int, Round] = {}
     for number, item in enumerate(prepared):
         if isinstance(item, LeftAlone):
             results[number] = report.left_alone(item)
         elif item.plan.compaction is None or item.not_compacted:
-            results[number] = _guarded(item, lambda item=item: _retain_only(item, request))
+            results[number] = _retain_only(item, request)
         else:
-            made = _round(item, request, run_id)
+            made = make_round(item, item.plan.compaction, request, run_id=run_id)
             if isinstance(made, Failure):
                 results[number] = report.failed(item, made)
             else:
-                rounds.append((number, made))
+                rounds[number] = made
     # The dirtiest first, as a broker picks them (S3.4).
-    rounds.sort(key=lambda r: -(r[1].item.plan.dirty_ratio or 0.0))
-    numbers = {id(r.job): number for number, r in rounds}
-    by_job = {id(r.job): r for _, r in rounds}
+    order = sorted(rounds, key=lambda number: -(rounds[number].item.plan.dirty_ratio or 0.0))
     secret = (secrets.randbits(64), secrets.randbits(64))
-    for wave in waves([r.job for _, r in rounds]):
-        together = [by_job[id(job)] for job in wave]
-        for made, result in zip(together, _compact(sc, together, request, secret, progress), strict=True):
-            results[numbers[id(made.job)]] = result
+    done = 0
+    for wave in waves([rounds[number].job for number in order]):
+        numbers = order[done : done + len(wave)]
+        done += len(wave)
+        together = [rounds[number] for number in numbers]
+        results |= dict(zip(numbers, _compact(sc, together, request, secret, progress), strict=True))
     return [results[number] for number in range(len(prepared))]
 
 
-def _guarded(item: Undertaking, work: Callable[[], PartitionResult]) -> PartitionResult:
+def _compact(
+    sc: SparkContext, rounds: Sequence[Round], request: Request, secret: tuple[int, int], progress: Progress
+) -> Iterator[PartitionResult]:
+    """One Spark job, then the commit of each of its partitions."""
+    job = CompactionJob(request.now, secret, tuple(made.job for made in rounds))
+    outcomes: list[list[Outcome]]
     try:
-        return work()
+        outcomes = run_compaction(sc, job, progress)
+    except (Py4JError, PySparkException) as error:  # the job itself: nothing of it was committed
+        _log.exception("the Spark job failed")
+        what = str(error).strip().partition("\n")[0]
+        outcomes = [[Failure(f"the Spark job failed: {what}", WinnowError.exit_code)] for _ in rounds]
+    for made, groups in zip(rounds, outcomes, strict=True):
+        why = next((outcome for outcome in groups if isinstance(outcome, Failure)), None)
+        if why is not None:
+            _discard_staging(made.job, request)
+            yield report.failed(made.item, why)
+        else:
+            yield _commit(made, [group for group in groups if isinstance(group, RewrittenGroup)], request)
+
+
+def _commit(made: Round, groups: Sequence[RewrittenGroup], request: Request) -> PartitionResult:
+    item, job, storage = made.item, made.job, request.storage
+    try:
+        commit_groups(storage, job.directory, job.staging, [group.staged for group in groups])
+        commit_cleaner_checkpoint(storage, item.place.log_dir, {item.place.topic_partition: job.end_offset})
+        cleaned = replace(_state_now(item), cleaner_checkpoint=job.end_offset)
+        plan = None if request.only == "compaction" else retention_plan(cleaned, item.config, request.now)
+        after = _retain(item, cleaned, plan, request)
     except (WinnowError, OSError) as error:
-        return report.failed(item, failure(error))
+        _discard_staging(job, request)
+        return report.interrupted(item, failure(error))
+    reached = max(job.end_offset, after.log_start_offset)
+    return report.done(item, after=after, groups=groups, retention=plan, first_dirty_offset=reached)
 
 
 def _retain_only(item: Undertaking, request: Request) -> PartitionResult:
-    after, plan = _retain(item, item.state, item.plan.retention, request)
-    _reset_checkpoint(item, plan, request)
+    plan = item.plan.retention
+    try:
+        after = _retain(item, item.state, plan, request)
+        if item.plan.checkpoint_reset is not None and not item.not_compacted:
+            # A checkpoint outside of the log is written anew even if nothing is cleaned (S3.2).
+            offset = max(item.plan.checkpoint_reset, after.log_start_offset)
+            commit_cleaner_checkpoint(request.storage, item.place.log_dir, {item.place.topic_partition: offset})
+    except (WinnowError, OSError) as error:
+        return report.interrupted(item, failure(error))
     return report.done(item, after=after, groups=(), retention=plan, first_dirty_offset=None)
 
 
-def _reset_checkpoint(item: Undertaking, retention: RetentionPlan | None, request: Request) -> None:
-    """A checkpoint outside of the log is written anew even if nothing is cleaned (S3.2)."""
-    if item.plan.checkpoint_reset is not None and not item.not_compacted:
-        offset = max(item.plan.checkpoint_reset, retention.log_start_offset if retention else 0)
-        commit_cleaner_checkpoint(request.storage, item.place.log_dir, {item.place.topic_partition: offset})
-
-
-def _round(item: Undertaking, request: Request, run_id: str) -> _Round | Failure:
-    plan, walks = item.plan.compaction, item.walks
-    if plan is None or walks is None:
-        message = "a partition without a compaction plan can't be compacted"
-        raise ValueError(message)
-    state, config = item.state, item.config
-    try:
-        producers = known_producers(
-            request.storage, state, walks, now=request.now, expiration_ms=config.producer_id_expiration_ms
-        )
-    except OSError as error:
-        return failure(error)
-    if any(p.current_txn_first_offset is not None for p in producers.producers.values()):
-        return Failure("its producer snapshot names an open transaction, which this version does not clean up to yet", 3)
-    room = free_bytes(state.directory)
-    needed = sum(segment.log_bytes for segment in plan.segments)
-    if needed > room:
-        return Failure(
-            f"not enough space: up to {needed} bytes are written before as many are removed, and {max(room, 0)} are "
-            "free. Free some first, for example with `clean --only retention`",
-            6,
-        )
-    splits = tuple(split for walk in walks if walk.base_offset < plan.end_offset for split in walk.splits)
-    numbers: dict[int, list[int]] = {}
-    for number, split in enumerate(splits):
-        numbers.setdefault(split.base_offset, []).append(number)
-    groups = tuple(
-        GroupJob(group, tuple(n for segment in group for n in numbers.get(segment.base_offset, ())))
-        for group in plan.groups
-    )
-    job = PartitionJob(
-        directory=state.directory,
-        staging=f"{state.directory}/{STAGING_PREFIX}{run_id}",
-        first_dirty_offset=plan.first_dirty_offset,
-        end_offset=plan.end_offset,
-        delete_retention_ms=config.delete_retention_ms,
-        index_interval_bytes=config.index_interval_bytes,
-        segment_index_bytes=config.segment_index_bytes,
-        max_decompressed_bytes=config.max_decompressed_message_bytes,
-        last_records=last_records(producers),
-        splits=splits,
-        groups=groups,
-    )
-    return _Round(item, job)
-
-
-def _compact(
-    sc: SparkContext, rounds: Sequence[_Round], request: Request, secret: tuple[int, int], progress: Progress
-) -> Iterator[PartitionResult]:
-    job = CompactionJob(request.now, secret, tuple(made.job for made in rounds))
-    try:
-        done = run_compaction(sc, job, progress)
-    except Py4JError as error:  # the Spark job itself failed: nothing of it was committed
-        done = [[failure(error)] for _ in rounds]
-    for made, outcomes in zip(rounds, done, strict=True):
-        item = made.item
-        why = next((outcome for outcome in outcomes if isinstance(outcome, Failure)), None)
-        if why is not None:
-            remove_staging(request.storage, made.job.staging)
-            yield report.failed(item, why)
-            continue
-        groups = [outcome for outcome in outcomes if isinstance(outcome, RewrittenGroup)]
-        yield _guarded(item, lambda made=made, groups=groups: _commit(made, groups, request))
-
-
-def _commit(made: _Round, groups: Sequence[RewrittenGroup], request: Request) -> PartitionResult:
-    item, job, storage = made.item, made.job, request.storage
-    commit_groups(storage, job.directory, job.staging, [group.staged for group in groups])
-    commit_cleaner_checkpoint(storage, item.place.log_dir, {item.place.topic_partition: job.end_offset})
-    cleaned = replace(_state_now(item), cleaner_checkpoint=job.end_offset)
-    plan = None if request.only == "compaction" else retention_plan(cleaned, item.config, request.now)
-    after, retention = _retain(item, cleaned, plan, request)
-    return report.done(
-        item,
-        after=after,
-        groups=groups,
-        retention=retention,
-        first_dirty_offset=max(job.end_offset, after.log_start_offset),
-    )
-
-
-def _retain(
-    item: Undertaking, state: PartitionState, plan: RetentionPlan | None, request: Request
-) -> tuple[PartitionState, RetentionPlan | None]:
+def _retain(item: Undertaking, state: PartitionState, plan: RetentionPlan | None, request: Request) -> PartitionState:
+    """The state afterwards."""
     if plan is None:
-        return state, None
+        return state
     commit_retention(request.storage, state, plan)
-    return _state_now(item), plan
+    return _state_now(item)
 
 
 def _state_now(item: Undertaking) -> PartitionState:
@@ -192,3 +134,10 @@ def _state_now(item: Undertaking) -> PartitionState:
         log_end_offset=item.state.log_end_offset,
     )
 
+
+def _discard_staging(job: PartitionJob, request: Request) -> None:
+    """What is left of it the next run removes (S6.3); it must not hide why this one failed."""
+    try:
+        remove_staging(request.storage, job.staging)
+    except OSError:
+        _log.warning("could not remove %s", job.staging, exc_info=True)

@@ -13,6 +13,7 @@ from winnow.logdir.recovery import remove_staging
 from winnow.logdir.retain import retain
 from winnow.logdir.state import PartitionState, TopicPartition
 from winnow.logdir.swap import StagedGroup, swap_group
+from winnow.logdir.unchanged import check_unchanged
 from winnow.policy.plan import RetentionPlan
 from winnow.storage.contract import Storage
 
@@ -22,6 +23,8 @@ def commit_groups(storage: Storage, directory: str, staging: str, groups: Sequen
 
     A crash leaves each group old or new; the checkpoint has not moved, so the next run cleans the rest again.
     """
+    # All of them first: a partition that somebody else has touched is not begun.
+    check_unchanged(storage, directory, [source for group in groups for source in group.sources])
     for group in sorted(groups, key=lambda g: g.base_offset):
         swap_group(storage, directory, group)
     remove_staging(storage, staging)

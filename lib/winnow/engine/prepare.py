@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from winnow.engine.compaction import Failure, failure
+from winnow.engine.producers import Snapshot, newest_snapshot
 from winnow.engine.survey import Listed, Place, list_partitions, walk_partitions
 from winnow.engine.walk import SegmentWalk
 from winnow.errors import CorruptLogError
@@ -55,6 +56,8 @@ class Undertaking:
     config: TopicConfig
     state: PartitionState
     plan: PartitionPlan
+    snapshot: Snapshot
+    """Where the producers' state is replayed from; of no meaning unless the plan compacts."""
     walks: tuple[SegmentWalk, ...] | None = None
     not_compacted: str | None = None
     """Why this version does not compact it although Kafka would; its retention goes on."""
@@ -82,28 +85,36 @@ class Request:
 
 def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Prepared]:
     """Every partition that was asked for, in the order of the log directories, with what will become of it."""
-    prepared: list[Prepared] = []
-    known: list[tuple[Place, LogDir, TopicConfig]] = []
-    for log_dir in log_dirs:
-        for topic_partition in log_dir.partitions:
-            if not request.wants(topic_partition.topic):
-                continue
-            place = Place(log_dir.path, topic_partition)
-            config = request.settings.resolve(topic_partition.topic, node_id=log_dir.meta.node_id)
-            if log_dir.error is not None:
-                prepared.append(LeftAlone(place, _policy(config), UNREADABLE, error=str(log_dir.error)))
-            elif not log_dir.clean_shutdown:
-                prepared.append(LeftAlone(place, _policy(config), UNCLEAN))
-            elif isinstance(config, Unknown):
-                prepared.append(LeftAlone(place, None, config.reason))
-            else:
-                known.append((place, log_dir, config))
-    decided = [
-        _decide(place, log_dir, config, listed, request)
-        for (place, log_dir, config), listed in zip(known, _list(sc, [k[0] for k in known], request), strict=True)
+    prepared = [
+        _settings_of(Place(log_dir.path, topic_partition), log_dir, request)
+        for log_dir in log_dirs
+        for topic_partition in log_dir.partitions
+        if request.wants(topic_partition.topic)
     ]
-    prepared += _walk(sc, decided, request)
-    return prepared
+    known = [item for item in prepared if isinstance(item, _Known)]
+    listed = iter(_list(sc, [item.place for item in known], request))
+    decided = [_decide(item, next(listed), request) if isinstance(item, _Known) else item for item in prepared]
+    return _walk(sc, decided, request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A partition whose settings are known and that may be looked at."""
+
+    place: Place
+    log_dir: LogDir
+    config: TopicConfig
+
+
+def _settings_of(place: Place, log_dir: LogDir, request: Request) -> LeftAlone | _Known:
+    config = request.settings.resolve(place.topic_partition.topic, node_id=log_dir.meta.node_id)
+    if log_dir.error is not None:
+        return LeftAlone(place, _policy(config), UNREADABLE, error=str(log_dir.error))
+    if not log_dir.clean_shutdown:
+        return LeftAlone(place, _policy(config), UNCLEAN)
+    if isinstance(config, Unknown):
+        return LeftAlone(place, None, config.reason)
+    return _Known(place, log_dir, config)
 
 
 def _policy(config: TopicConfig | Unknown) -> str | None:
@@ -131,7 +142,8 @@ def _list(sc: SparkContext, places: Sequence[Place], request: Request) -> list[L
     return listed
 
 
-def _decide(place: Place, log_dir: LogDir, config: TopicConfig, listed: Listed | Failure, request: Request) -> Prepared:
+def _decide(known: _Known, listed: Listed | Failure, request: Request) -> Prepared:
+    place, log_dir, config = known.place, known.log_dir, known.config
     if isinstance(listed, Failure):
         return LeftAlone(place, config.policy, UNREADABLE, error=listed.message)
     if listed.active is None:
@@ -153,7 +165,13 @@ def _decide(place: Place, log_dir: LogDir, config: TopicConfig, listed: Listed |
     plan = decide(state, config, now=request.now, only=request.only)
     if is_tiered(place.topic_partition.topic, config):
         return LeftAlone(place, config.policy, plan.reason, state=state)
-    return Undertaking(place, log_dir, config, state, plan)
+    snapshot = Snapshot(state.log_end_offset, ())
+    if plan.compaction is not None:
+        try:
+            snapshot = newest_snapshot(request.storage, state)
+        except OSError as error:
+            return LeftAlone(place, config.policy, UNREADABLE, error=str(error), state=state)
+    return Undertaking(place, log_dir, config, state, plan, snapshot)
 
 
 def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
@@ -166,7 +184,7 @@ def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> li
     walked = walk_partitions(
         sc,
         [item.state for _, item in chosen],
-        producers_from=[max(item.state.snapshot_offsets, default=0) for _, item in chosen],
+        producers_from=[item.snapshot.offset for _, item in chosen],
     )
     result = list(decided)
     for (number, item), walks in zip(chosen, walked, strict=True):

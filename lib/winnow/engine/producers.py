@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from winnow.engine.walk import SegmentWalk
 from winnow.errors import CorruptLogError
@@ -13,31 +14,40 @@ from winnow.policy.producers import Producer, ProducerState, expire, replay
 from winnow.storage.contract import Storage
 
 
-def known_producers(
-    storage: Storage, state: PartitionState, walks: Sequence[SegmentWalk], *, now: int, expiration_ms: int
-) -> ProducerState:
-    """The producer state at the log end offset, as a broker that starts at `now` after a clean shutdown has it.
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What is known of the producers as of an offset; every batch from there on is to be replayed."""
 
-    The newest valid snapshot not beyond the log's end, then every later batch. No snapshot at all: nothing is known.
+    offset: int
+    entries: tuple[ProducerEntry, ...]
+
+
+def newest_snapshot(storage: Storage, state: PartitionState) -> Snapshot:
+    """The one that a broker loads after a clean shutdown (S8.4): the newest that can be read and lies in the log.
+
+    None of them usable: all is replayed from the log start. No file at all: nothing is known and nothing replayed.
     """
     if not state.snapshot_offsets:
-        return ProducerState()
-    start, entries = _newest_snapshot(storage, state)
-    producers = expire(_from_entries(entries), now, expiration_ms)
-    for walk in walks:
-        later = walk.last_batches["last_offset"] >= start
-        producers = replay(producers, walk.last_batches[later])
-    return expire(producers, now, expiration_ms)
-
-
-def _newest_snapshot(storage: Storage, state: PartitionState) -> tuple[int, tuple[ProducerEntry, ...]]:
+        return Snapshot(state.log_end_offset, ())
     usable = [o for o in state.snapshot_offsets if state.log_start_offset < o <= state.log_end_offset]
     for offset in sorted(usable, reverse=True):
         try:
-            return offset, read_snapshot(storage, f"{state.directory}/{segment_file(offset, SNAPSHOT)}")
+            return Snapshot(offset, read_snapshot(storage, f"{state.directory}/{segment_file(offset, SNAPSHOT)}"))
         except CorruptLogError:
             continue  # as a broker: the next older one, and more to replay
-    return state.log_start_offset, ()
+    return Snapshot(state.log_start_offset, ())
+
+
+def known_producers(snapshot: Snapshot, walks: Sequence[SegmentWalk], *, now: int, expiration_ms: int) -> ProducerState:
+    """The producer state at the log end offset, as a broker that starts at `now` has it.
+
+    `walks`: of all segments that reach beyond the snapshot, with their producers' last batches.
+    """
+    producers = expire(_from_entries(snapshot.entries), now, expiration_ms)
+    for walk in walks:
+        later = walk.last_batches["last_offset"] >= snapshot.offset
+        producers = replay(producers, walk.last_batches[later])
+    return expire(producers, now, expiration_ms)
 
 
 def _from_entries(entries: Iterable[ProducerEntry]) -> ProducerState:

@@ -57,8 +57,21 @@ def foreseen(item: Undertaking) -> PartitionResult:
 
 
 def failed(item: Undertaking, why: Failure) -> PartitionResult:
-    """It could not be cleaned; what was committed before the failure, if anything, is whole (S6.2)."""
-    return replace(_as_it_is(item, "it could not be cleaned safely"), error=why.message, error_code=why.exit_code, left_alone=True)
+    """It could not be cleaned, and nothing of it was changed."""
+    result = _as_it_is(item, "left as it was: it could not be cleaned")
+    return replace(result, error=why.message, error_code=why.exit_code, left_alone=True)
+
+
+def interrupted(item: Undertaking, why: Failure) -> PartitionResult:
+    """The commit failed: each group is old or new and nothing is lost (S6.2), but how far it went is not known."""
+    return replace(
+        failed(item, why),
+        reason="stopped in the middle of the commit; the next run finishes or undoes what was begun",
+        first_dirty_offset_after=None,
+        log_start_offset_after=None,
+        segments_after=None,
+        bytes_after=None,
+    )
 
 
 def done(

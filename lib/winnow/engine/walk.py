@@ -17,7 +17,8 @@ from winnow.logdir.index import check_index_against, read_offset_index
 from winnow.logdir.names import INDEX, LOG, segment_file
 from winnow.storage.local import LocalStorage
 from winnow.storage.segment_io import Bytes, map_range
-from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL
+from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, Codec
+from winnow.wire.record_kernels import SMALLEST_RECORD
 from winnow.wire.walk import WalkStatus, describe, walk_batches
 
 SPLIT_BYTES = 64 * 2**20
@@ -89,6 +90,7 @@ def _walk(
         if count == 0:
             break
         seen = rows[:count]
+        _refuse_wild_counts(seen, path)
         least_offset = int(seen["last_offset"][-1]) + 1
         batches += count
         attributes |= int(np.bitwise_or.reduce(seen["attributes"]))
@@ -126,6 +128,24 @@ def _walk(
         splits=tuple(splits),
         last_batches=last_batches,
     )
+
+
+def _refuse_wild_counts(rows: np.ndarray[Any, Any], path: str) -> None:
+    """Counts decide how much memory and how many tasks a run takes, long before the records themselves are read."""
+    counts = rows["record_count"].astype(np.int64)
+    room = rows["last_offset"] - rows["base_offset"] + 1
+    plain = (rows["attributes"] & CODEC_MASK) == Codec.NONE
+    room = np.where(plain, np.minimum(room, (rows["size"] - HEADER_V2_SIZE) // SMALLEST_RECORD), room)
+    wild = np.flatnonzero((counts > room) & (rows["magic"] == MAX_MAGIC))
+    if len(wild):
+        row = rows[wild[0]]
+        raise CorruptLogError(
+            "a batch can't hold as many records as it says",
+            expected=f"at most {int(room[wild[0]])}",
+            found=str(int(row["record_count"])),
+            where=f"{path} at byte {int(row['position'])}",
+            hint="Copy the partition from another replica.",
+        )
 
 
 def _last_per_producer(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

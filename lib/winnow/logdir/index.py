@@ -36,7 +36,15 @@ def read_offset_index(
     of a preallocated index - is an error: raises CorruptLogError unless the size is a multiple of 8, offsets and
     positions ascend strictly, positions lie in (0, log_bytes) and offsets in [base_offset, end_offset).
     """
-    raw = _entries(storage.read_bytes(path), _OFFSET_ENTRY_ON_DISK, path)
+    data = storage.read_bytes(path)
+    return decode_offset_index(data, path, base_offset=base_offset, log_bytes=log_bytes, end_offset=end_offset)
+
+
+def decode_offset_index(
+    data: bytes, path: str, *, base_offset: int, log_bytes: int, end_offset: int | None = None
+) -> Array:
+    """As `read_offset_index`, of what was read."""
+    raw = _entries(data, _OFFSET_ENTRY_ON_DISK, path)
     entries = np.empty(raw.shape[0], OFFSET_ENTRY)
     entries["offset"] = raw["relative_offset"].astype(np.int64) + base_offset
     entries["position"] = raw["position"]
@@ -54,7 +62,12 @@ def read_time_index(storage: Storage, path: str, *, base_offset: int, end_offset
     Raises CorruptLogError unless the size is a multiple of 12, timestamps ascend strictly from 0, offsets don't
     descend and lie in [base_offset, end_offset).
     """
-    raw = _entries(storage.read_bytes(path), _TIME_ENTRY_ON_DISK, path)
+    return decode_time_index(storage.read_bytes(path), path, base_offset=base_offset, end_offset=end_offset)
+
+
+def decode_time_index(data: bytes, path: str, *, base_offset: int, end_offset: int | None = None) -> Array:
+    """As `read_time_index`, of what was read."""
+    raw = _entries(data, _TIME_ENTRY_ON_DISK, path)
     entries = np.empty(raw.shape[0], TIME_ENTRY)
     entries["timestamp"] = raw["timestamp"]
     entries["offset"] = raw["relative_offset"].astype(np.int64) + base_offset
@@ -64,6 +77,18 @@ def read_time_index(storage: Storage, path: str, *, base_offset: int, end_offset
     _check_each(_ascends(timestamps, strictly=True), entries, path, TIME_ENTRY_SIZE, "an ascending timestamp")
     _check_each(_ascends(offsets, strictly=False), entries, path, TIME_ENTRY_SIZE, "an ascending offset")
     return entries
+
+
+def without_preallocated(data: bytes, entry_size: int) -> bytes:
+    """An index without the zeros that a running broker, or a crash, leaves after its entries (S1.6).
+
+    An only entry of zeros is kept: timestamp 0 at the base offset is a possible one.
+    """
+    if len(data) <= entry_size:
+        return data
+    kept = len(data.rstrip(b"\0"))
+    kept += -kept % entry_size
+    return data[:kept] if kept < len(data) else data
 
 
 def _entries(data: bytes, dtype: np.dtype[Any], path: str) -> Array:

@@ -9,7 +9,16 @@ from itertools import zip_longest
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
 from winnow.logdir.index import read_offset_index, read_time_index
-from winnow.logdir.names import INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, base_offset_of, segment_file
+from winnow.logdir.names import (
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    TIMEINDEX,
+    TXNINDEX,
+    base_offset_of,
+    segment_file,
+)
 from winnow.logdir.recovery import leftover_names
 from winnow.logdir.state import PartitionState, Segment, TopicPartition
 from winnow.logdir.survey import Checkpoints, LogDir, SkippedDirectory, survey_log_dirs
@@ -52,6 +61,17 @@ def list_segments(storage: Storage, directory: str) -> SegmentListing:
     problems: list[CorruptLogError] = []
     entries = storage.list_dir(directory)
     files = {entry.name: entry for entry in entries if entry.is_file}
+    problems += [
+        CorruptLogError(
+            "not a regular file",
+            expected="a file",
+            found="a directory" if entry.is_dir else "a dangling link or a special file",
+            where=f"{directory}/{entry.name}",
+            hint="Nothing is done around it: find out what became of the segment.",
+        )
+        for entry in entries
+        if not entry.is_file and entry.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT))
+    ]
     bases: list[int] = []
     snapshots: list[int] = []
     for name in files:

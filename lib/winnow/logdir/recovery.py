@@ -73,7 +73,12 @@ def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
     unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]
     for name in unfinished:
         base_offset_of(name)
-    left = {*unfinished, *_orphans(names), *(name for name in names if name.endswith(DELETED)), *_staging(entries)}
+    left = {
+        *unfinished,
+        *_orphans(names, entries),
+        *(name for name in names if name.endswith(DELETED)),
+        *_staging(entries),
+    }
     return tuple(sorted(left))
 
 
@@ -150,7 +155,7 @@ def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
         replaced = [name for name in names if not name.endswith(SWAP) and name not in gone and _in(name, first, end)]
     gone = {*cleaned, *stale, *replaced, *swaps}
     after = sorted({*(name for name in names if name not in gone), *(name.removesuffix(SWAP) for name in swaps)})
-    orphans = _orphans(after)
+    orphans = _orphans(after, entries)
     return _Steps(
         stale_swaps=tuple(stale),
         cleaned=tuple(cleaned),
@@ -170,9 +175,12 @@ def _in(name: str, first: int, end: int) -> bool:
     return bool(dot) and digits.isascii() and digits.isdigit() and first <= int(digits) < end
 
 
-def _orphans(names: Sequence[str]) -> tuple[str, ...]:
-    """Index files without a log: what remains of a segment whose removal was interrupted (S6.6)."""
-    known = set(names)
+def _orphans(names: Sequence[str], entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Index files without a log: what remains of a segment whose removal was interrupted (S6.6).
+
+    A log that is there but is no regular file does not make its indexes orphans: that is damage, and stays.
+    """
+    known = {*names, *(entry.name for entry in entries if not entry.is_file)}
     return tuple(
         name for name in names if name.endswith(INDEX_SUFFIXES) and segment_file(base_offset_of(name), LOG) not in known
     )

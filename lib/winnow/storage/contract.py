@@ -12,7 +12,10 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name in a directory. Size in bytes, mtime in ns since the epoch; symbolic links are followed."""
+    """One name in a directory. Size in bytes, mtime in ns since the epoch; symbolic links are followed.
+
+    What can't be looked at, such as a link to nowhere, is neither a file nor a directory, of size 0.
+    """
 
     name: str
     is_file: bool

@@ -20,7 +20,10 @@ class LocalStorage:
             for item in found:
                 try:
                     status = item.stat()
-                except FileNotFoundError:  # a dangling link, or gone since it was listed: not a file to a broker either
+                except (
+                    OSError
+                ):  # a link to nowhere or to itself, or gone since it was listed: no file to a broker either
+                    entries.append(Entry(name=item.name, is_file=False, is_dir=False, size=0, mtime_ns=0))
                     continue
                 entries.append(
                     Entry(

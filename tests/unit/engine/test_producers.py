@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.engine.partitions import NOW, batch, make_partition, record, segments_of
-from winnow.engine.producers import known_producers
+from winnow.engine.producers import known_producers, newest_snapshot
 from winnow.engine.walk import walk_segment
 from winnow.logdir.names import LOG, SNAPSHOT, segment_file
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
@@ -56,7 +56,7 @@ def known(directory: Path, *, log_start: int = 0) -> dict[int, int | None]:
         walk_segment(str(directory), base, (directory / segment_file(base, LOG)).stat().st_size, producers=True)
         for base in SEGMENTS
     ]
-    found = known_producers(LocalStorage(), state, walks, now=NOW, expiration_ms=DAY)
+    found = known_producers(newest_snapshot(LocalStorage(), state), walks, now=NOW, expiration_ms=DAY)
     return {pid: producer.last_data_offset for pid, producer in found.producers.items()}
 
 

@@ -1,0 +1,113 @@
+"""The batches of a file in order, read in pieces and never mapped: a file that is cut off meanwhile is no crash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.storage.contract import Storage
+from winnow.wire.batch import (
+    BATCH,
+    FRAME,
+    FRAME_SIZE,
+    HEADER_V2_SIZE,
+    MAGIC_AT,
+    MAX_MAGIC,
+    RECORD_OVERHEAD_V0,
+    RECORD_OVERHEAD_V1,
+)
+from winnow.wire.buffers import Bytes, Rows, as_bytes
+from winnow.wire.plain import Record, read_records
+from winnow.wire.walk import WalkStatus, describe, walk_batches
+
+PIECE_BYTES = 4 << 20
+SMALLEST_ENTRY = FRAME_SIZE + RECORD_OVERHEAD_V0
+_ROWS = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Whole batches of a file. `rows` (BATCH) count positions in `data`, which begins at byte `start` of the file."""
+
+    data: Bytes
+    rows: Rows
+    start: int
+
+    def position(self, i: int) -> int:
+        """Byte of the file at which batch `i` begins."""
+        return self.start + int(self.rows[i]["position"])
+
+
+def read_batches(
+    storage: Storage, path: str, *, size: int, start: int = 0, least_offset: int = 0, piece_bytes: int = PIECE_BYTES
+) -> Iterator[Piece]:
+    """All batches of a file of `size` bytes from byte `start` on, which must be the beginning of one.
+
+    Raises CorruptLogError, after the batches before it, at the first that can't be read or whose offsets do not ascend
+    from `least_offset`, and if the file became shorter.
+    """
+    at, least, wanted = start, least_offset, piece_bytes
+    rows = np.empty(_ROWS, BATCH)
+    while at < size:
+        length = min(wanted, size - at)
+        data = as_bytes(storage.read_range(path, at, length))
+        if len(data) < length:
+            raise CorruptLogError(
+                "the file became shorter while it was being read",
+                expected=f"{size} bytes",
+                found=f"{at + len(data)} bytes",
+                where=path,
+                hint="Something else is writing to it.",
+            )
+        count, end, status = walk_batches(data, 0, least, rows)
+        if count:
+            found = rows[:count].copy()
+            yield Piece(data, found, at)
+            least = int(found[-1]["last_offset"]) + 1
+            at, wanted = at + end, piece_bytes
+            continue
+        wanted = _needed(data, size - at)
+        if status is not WalkStatus.TORN or wanted <= length:
+            raise _fault(status, data, path, at=at, left=size - at, least_offset=least)
+
+
+def records_of(piece: Piece, i: int, path: str) -> list[Record]:
+    """The records of batch `i` of a piece of `path`. Raises CorruptLogError if they can't be read."""
+    from winnow.wire.inflate import inflate  # noqa: PLC0415 - loads all codecs: not for those who read headers only
+
+    row = piece.rows[i]
+    try:
+        return read_records(inflate(piece.data, piece.rows[i : i + 1]).area(0), row)
+    except CorruptLogError as error:
+        where = f"{path}, batch at byte {piece.position(i)}"
+        raise CorruptLogError(
+            error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint
+        ) from error
+
+
+def _needed(data: Bytes, left: int) -> int:
+    """Bytes of the entry at the start of `data`, at most `left`; 0 if its magic says that it is none."""
+    if len(data) <= MAGIC_AT or data[MAGIC_AT] > MAX_MAGIC:
+        return 0
+    needed = FRAME_SIZE + FRAME.unpack_from(data.data)[1]
+    return int(needed) if needed <= left else 0
+
+
+def _fault(
+    status: WalkStatus, data: Bytes, path: str, *, at: int, left: int, least_offset: int
+) -> CorruptLogError:
+    where = f"{path} at byte {at}"
+    if left < SMALLEST_ENTRY:
+        return CorruptLogError(
+            "too small for any batch",
+            expected=f"at least {FRAME_SIZE} bytes and {RECORD_OVERHEAD_V0} (v0), {RECORD_OVERHEAD_V1} (v1), "
+            f"or {HEADER_V2_SIZE} bytes (v2)",
+            found=f"{left} bytes",
+            where=where,
+        )
+    error = describe(status, data, 0, least_offset=least_offset, file_name=path)
+    found = f"{left} bytes up to the end" if status is WalkStatus.TORN else error.found
+    return CorruptLogError(error.problem, expected=error.expected, found=found, where=where)

@@ -1,0 +1,105 @@
+"""Transaction index: the aborted transactions whose markers a segment holds (S1.8).
+
+entries of 34 bytes, no checksum:
+
+version            int16   0
+producerId         int64
+firstOffset        int64   of the transaction
+lastOffset         int64   of its ABORT marker
+lastStableOffset   int64   right after the marker
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from winnow.errors import CorruptLogError
+from winnow.storage.contract import Storage
+
+ENTRY = struct.Struct(">hqqqq")
+"""version, and the fields of `AbortedTransaction` in its order."""
+
+VERSION = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AbortedTransaction:
+    """One aborted transaction; all offsets are absolute."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Offset of its ABORT marker: the segment that holds the marker holds the entry."""
+    last_stable_offset: int
+
+
+def read_txn_index(
+    storage: Storage, path: str, *, base_offset: int, end_offset: int | None = None
+) -> tuple[AbortedTransaction, ...]:
+    """All entries of a `.txnindex` file.
+
+    `base_offset` is its segment's, `end_offset` the next one's. Raises CorruptLogError for a torn end, another version,
+    offsets below 0, a transaction that ends before it begins, and markers that do not ascend or lie outside of
+    [base_offset, end_offset): a broker would rebuild the segment's indexes (S1.8).
+    """
+    return decode_txn_index(storage.read_bytes(path), path, base_offset=base_offset, end_offset=end_offset)
+
+
+def decode_txn_index(
+    data: bytes, path: str, *, base_offset: int, end_offset: int | None = None
+) -> tuple[AbortedTransaction, ...]:
+    """As `read_txn_index`, of what was read."""
+    if len(data) % ENTRY.size:
+        raise _corrupt(f"a multiple of {ENTRY.size} bytes", f"{len(data)} bytes", path)
+    entries: list[AbortedTransaction] = []
+    least = base_offset
+    for number, (version, *fields) in enumerate(ENTRY.iter_unpack(data)):
+        where = f"{path} at byte {number * ENTRY.size}"
+        if version != VERSION:
+            raise _corrupt(f"version {VERSION}", str(version), where)
+        entry = AbortedTransaction(*fields)
+        if min(entry.producer_id, entry.first_offset, entry.last_stable_offset) < 0:
+            raise _corrupt("a producer id and offsets of at least 0", str(entry), where)
+        if entry.first_offset > entry.last_offset:
+            raise _corrupt("a transaction that ends after it begins", str(entry), where)
+        if entry.last_offset < least:
+            raise _corrupt(f"a marker at offset {least} or above", str(entry.last_offset), where)
+        if end_offset is not None and entry.last_offset >= end_offset:
+            raise _corrupt(f"a marker below offset {end_offset}", str(entry.last_offset), where)
+        least = entry.last_offset + 1
+        entries.append(entry)
+    return tuple(entries)
+
+
+def encode_txn_index(entries: Iterable[AbortedTransaction]) -> bytes:
+    return b"".join(
+        ENTRY.pack(VERSION, e.producer_id, e.first_offset, e.last_offset, e.last_stable_offset) for e in entries
+    )
+
+
+def aborted_between(
+    entries: Sequence[AbortedTransaction], start: int, end: int
+) -> tuple[tuple[AbortedTransaction, ...], bool]:
+    """Those that touch offsets [start, end), and whether the search is complete with this segment.
+
+    As Kafka's `collectAbortedTxns`: where it is not complete, the next segments' entries belong to the answer as well.
+    """
+    found = []
+    for entry in entries:
+        if entry.last_offset >= start and entry.first_offset < end:
+            found.append(entry)
+        if entry.last_stable_offset >= end:
+            return tuple(found), True
+    return tuple(found), False
+
+
+def _corrupt(expected: str, found: str, where: str) -> CorruptLogError:
+    return CorruptLogError(
+        "a transaction index makes no sense",
+        expected=expected,
+        found=found,
+        where=where,
+        hint="Start a broker once without it, so that it is rebuilt.",
+    )
