@@ -41,9 +41,7 @@ CASES = {
 
 
 @pytest.fixture(scope="session")
-def crash_run(
-    spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], CrashRun]:
+def crash_run(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], CrashRun]:
     """The run of a case of CASES by its name, made when first asked for."""
     made: dict[str, CrashRun] = {}
 

@@ -197,7 +197,8 @@ class MustHold:
         assert max(gone, default=-1) < min(kept, default=found.end), f"{label}: a hole at {max(gone)}"
         if not gone:
             assert found.state == self.before.state, f"{label}: another value per key"
-        if self.case.compacts and checkpoint_entry(root, CLEANER_CHECKPOINT, self.case.partition) != self.checkpoint_before:
+        checkpoint = checkpoint_entry(root, CLEANER_CHECKPOINT, self.case.partition)
+        if self.case.compacts and checkpoint != self.checkpoint_before:
             dirty = found.by_offset.keys() - self.compacted.keys()
             assert not dirty, f"{label}: the checkpoint calls {sorted(dirty)} clean"
 

@@ -1,4 +1,4 @@
-"""A whole run is stopped at every effect that it has, and two loaders look at what is left: ours and Kafka's own (S6)."""
+"""A whole run is stopped at every effect that it has; two loaders look at what is left: ours and Kafka's own (S6)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.replay import CrashPoint, crash_points, fingerprint
+from tests.crash.replay import CrashPoint, RecordingStorage, crash_points, fingerprint
 from tests.crash.runs import CrashRun, MustHold, files_of, must_hold, read_log
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge import Kafka
@@ -25,12 +25,12 @@ INDEXES = (INDEX, TIMEINDEX)
 @pytest.mark.parametrize(
     ("name", "out_of_order", "least"),
     [
-        ("compact", False, 120),
-        ("compact", True, 300),
-        ("compact,delete", False, 140),
-        ("delete", False, 80),
-        ("delete", True, 500),
-        ("recorded", False, 100),
+        ("compact", False, 126),
+        ("compact", True, 200),
+        ("compact,delete", False, 148),
+        ("delete", False, 89),
+        ("delete", True, 700),
+        ("recorded", False, 114),
     ],
 )
 def test_both_loaders_find_all_that_must_be_there(
@@ -41,15 +41,16 @@ def test_both_loaders_find_all_that_must_be_there(
     crash_run: Callable[[str], CrashRun],
     kafka: Kafka,
     tmp_path: Path,
-    record_property: Callable[[str, object], None],
 ) -> None:
     run = crash_run(name)
     holds = must_hold(run, tmp_path)
     points = judged = 0
     for point in run.crashes(tmp_path / "crash", out_of_order=out_of_order):
+        if point.in_order is out_of_order:
+            continue
         # Out of order there are many states much alike; Kafka takes its time to look at one.
         copies = {}
-        if point.in_order or points % 5 == 0:
+        if point.in_order or points % 8 == 0:
             copies = {unclean: tmp_path / f"kafka-{points}-{unclean}" for unclean in (False, True)}
         for copy in copies.values():
             copy_tree(point.root, copy)
@@ -58,9 +59,7 @@ def test_both_loaders_find_all_that_must_be_there(
             _assert_kafka_agrees(run, kafka, copy, point, unclean=unclean)
             judged += 1
         points += 1
-    record_property("crash points", points)
-    record_property("of them loaded by Kafka", judged // 2)
-    assert points > least
+    assert points >= least, f"only {points} crash points were tried, {judged} times by Kafka"
 
 
 def test_a_crash_of_the_recovery_is_as_good_as_none(
@@ -70,14 +69,17 @@ def test_a_crash_of_the_recovery_is_as_good_as_none(
     run = crash_run("compact")
     partition = run.case.partition
     points = 0
+
+    def recover_in(storage: RecordingStorage, root: Path) -> None:
+        recover(storage, f"{root}/{partition}")
+
     for number, point in enumerate(run.crashes(tmp_path / "crash", out_of_order=False)):
         if number % 6 or not leftovers(STORAGE, f"{point.root}/{partition}"):
             continue
         done = tmp_path / f"{number}"
         copy_tree(point.root, done)
         recover(STORAGE, f"{done}/{partition}")
-        again = crash_points(point.root, tmp_path / "again", lambda storage, root: recover(storage, f"{root}/{partition}"))
-        for second in again:
+        for second in crash_points(point.root, tmp_path / "again", recover_in):
             label = f"{point.label}; {second.label}"
             copy = tmp_path / f"kafka-{points}"
             copy_tree(second.root, copy)
@@ -94,7 +96,8 @@ def test_the_small_log_has_one_of_everything(crash_run: Callable[[str], CrashRun
     run = crash_run("compact")
     before, after = (read_log(root / run.case.partition) for root in (run.before, run.after))
     logs = files_of(run.after / run.case.partition, LOG)
-    assert len(files_of(run.before / run.case.partition, LOG)) == 2 * len(logs) - 1, "two sources each, and the active one"
+    sources = files_of(run.before / run.case.partition, LOG)
+    assert len(sources) == 2 * len(logs) - 1, "two for each, and the active one"
     assert b"" in logs.values(), "a group of which nothing is left"
     assert after.empty_batches == 1, "kept for a producer"
     assert [key for key, one in after.newest.items() if one.value is None] == [b"b"], "a tombstone that stays"
@@ -134,5 +137,6 @@ def _assert_kafka_agrees(run: CrashRun, kafka: Kafka, copy: Path, point: CrashPo
     ], label
     assert files_of(theirs, LOG) == files_of(ours, LOG), label
     if point.in_order and not unclean:
-        # After an unclean shutdown Kafka builds indexes anew; out of order it has to where one is lost, and we only tell.
+        # After an unclean shutdown Kafka builds indexes anew. Out of order one may be lost: Kafka builds it again,
+        # and we leave the partition alone and say so.
         assert files_of(theirs, *INDEXES) == files_of(ours, *INDEXES), label
