@@ -38,6 +38,4 @@ def commit_cleaner_checkpoint(storage: Storage, log_dir: str, offsets: Mapping[T
 
 def commit_retention(storage: Storage, state: PartitionState, plan: RetentionPlan) -> None:
     """Removes whole segments, lowest first, and lets side files and checkpoints follow (S6.6, S7.6)."""
-    retain(
-        storage, state, deleted=plan.deleted, roll=plan.roll, log_start_offset=plan.log_start_offset
-    )
+    retain(storage, state, deleted=plan.deleted, roll=plan.roll, log_start_offset=plan.log_start_offset)

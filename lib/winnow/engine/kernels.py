@@ -1,8 +1,7 @@
 """Last offset per key, in bytes and integers: what the shuffle carries and how it is merged (S4, S5.5).
 
-A key is its 128-bit keyed hash. A record is its number inside its split (`uint32`), and across splits its rank,
-`split << 32 | number`: splits ascend by offset, so the larger rank is the later record, and gaps between offsets
-cost nothing. Each kernel has a plain twin in `winnow.engine.plain` that the tests hold it against.
+A key is its 128-bit keyed hash. A record is its number inside its split (`uint32`), so gaps between offsets cost
+nothing; splits ascend by offset. Each kernel has a plain twin in `winnow.engine.plain` that the tests hold it against.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-_EMPTY = -1
+PARTS = 128
+"""A power of 2: as many parts has a bucket of keys, each with a table of its own."""
 
 
 @njit(cache=True, nogil=True)
@@ -54,104 +54,114 @@ def last_per_key(hashes: Any, candidate: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def rows_by_bucket(hashes: Any, chosen: Any, buckets: int) -> Any:
-    """Chosen rows in bucket order, ascending inside a bucket, and where each bucket starts.
-
-    Returns (rows int64[m], starts int64[buckets + 1]). The bucket of a key is a function of the upper half of its
-    hash; the tables above probe by the lower half, so that one bucket does not crowd one region of a table.
+def _bucket(high: Any, buckets: int) -> Any:
+    """The upper bits of a hash's upper half choose the bucket, the lower ones the part inside of it, and the lower half
+    the slot in a table: so that no bucket crowds one part, and no part one region of a table.
     """
-    starts = np.zeros(buckets + 1, np.int64)
-    count = np.uint64(buckets)
+    return np.int64(((high >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)
+def _part(high: Any) -> Any:
+    return np.int64(high & np.uint64(PARTS - 1))
+
+
+@njit(cache=True, nogil=True)
+def packed_by_bucket(hashes: Any, chosen: Any, buckets: int) -> Any:
+    """Hashes and numbers of the chosen rows, by bucket, inside of it by part, then ascending; where each bucket starts.
+
+    Returns (uint64[m, 2], uint32[m], int64[buckets + 1]). `buckets` is below 2^32.
+    """
+    at = np.zeros(buckets * PARTS + 1, np.int64)
     for row in range(hashes.shape[0]):
         if chosen[row]:
-            starts[np.int64(hashes[row, 1] % count) + 1] += 1
-    for bucket in range(buckets):
-        starts[bucket + 1] += starts[bucket]
-    rows = np.empty(starts[buckets], np.int64)
-    at = starts.copy()
+            high = hashes[row, 1]
+            at[_bucket(high, buckets) * PARTS + _part(high) + 1] += 1
+    for part in range(buckets * PARTS):
+        at[part + 1] += at[part]
+    starts = at[::PARTS].copy()
+    total = at[buckets * PARTS]
+    packed = np.empty((total, 2), np.uint64)
+    numbers = np.empty(total, np.uint32)
     for row in range(hashes.shape[0]):
         if chosen[row]:
-            bucket = np.int64(hashes[row, 1] % count)
-            rows[at[bucket]] = row
-            at[bucket] += 1
-    return rows, starts
+            high = hashes[row, 1]
+            part = _bucket(high, buckets) * PARTS + _part(high)
+            to = at[part]
+            at[part] = to + 1
+            packed[to, 0] = hashes[row, 0]
+            packed[to, 1] = high
+            numbers[to] = row
+    return packed, numbers, starts
 
 
 @njit(cache=True, nogil=True)
-def gather(hashes: Any, rows: Any) -> Any:
-    """uint64[m, 2]: the hashes of these rows."""
-    out = np.empty((rows.shape[0], 2), np.uint64)
-    for i in range(rows.shape[0]):
-        out[i, 0] = hashes[rows[i], 0]
-        out[i, 1] = hashes[rows[i], 1]
-    return out
+def latest_first(hashes: Any, numbers: Any, bounds: Any, dirty: int) -> Any:  # noqa: C901, PLR0912 - one pass
+    """Which records of some blobs of one bucket stay (S4, S5.5), found in one pass, part by part.
 
+    `hashes` uint64[n, 2] and `numbers` uint32[n] of all blobs, blob b from `bounds[b]` to `bounds[b + 1]`, as
+    `packed_by_bucket` orders them. First come the `dirty` blobs of the dirty range, the latest split first, each with
+    one record per key: so a record stays if its key has not been seen. Those of the clean range follow; they stay under
+    the same condition, but are not entered (S4).
 
-@njit(cache=True, nogil=True)
-def new_table(entries: int) -> Any:
-    """An empty map of key to rank with room for `entries` keys: (keys uint64[size, 2], ranks int64[size])."""
-    size = _table_size(entries)
-    return np.empty((size, 2), np.uint64), np.full(size, _EMPTY, np.int64)
+    Returns (uint32[n], int64[blobs]): the first so many numbers from `bounds[b]` on stay. The counts are empty if the
+    rows of a blob are not in the order of their parts.
 
-
-@njit(cache=True, nogil=True)
-def put_latest(keys: Any, ranks: Any, hashes: Any, numbers: Any, split: int) -> None:
-    """Enters one split's keys: the larger rank stays. `hashes` uint64[n, 2], `numbers` uint32[n]."""
-    mask = np.uint64(ranks.shape[0] - 1)
-    for i in range(hashes.shape[0]):
-        low = hashes[i, 0]
-        high = hashes[i, 1]
-        rank = (np.int64(split) << 32) | np.int64(numbers[i])
-        at = low & mask
-        while ranks[at] != _EMPTY and not (keys[at, 0] == low and keys[at, 1] == high):
-            at = (at + np.uint64(1)) & mask
-        keys[at, 0] = low
-        keys[at, 1] = high
-        ranks[at] = max(ranks[at], rank)
-
-
-@njit(cache=True, nogil=True)
-def surviving_dirty(keys: Any, ranks: Any, hashes: Any, numbers: Any, split: int) -> Any:
-    """uint32[m]: numbers of the records that are the last of their key in the whole dirty range (S5.5)."""
-    return _surviving(keys, ranks, hashes, numbers, split, True)
-
-
-@njit(cache=True, nogil=True)
-def surviving_clean(keys: Any, ranks: Any, hashes: Any, numbers: Any, split: int) -> Any:
-    """uint32[m]: numbers of the records whose key the dirty range does not have (S4: clean records only look up)."""
-    return _surviving(keys, ranks, hashes, numbers, split, False)
-
-
-@njit(cache=True, nogil=True)
-def _surviving(keys: Any, ranks: Any, hashes: Any, numbers: Any, split: int, dirty: bool) -> Any:
-    mask = np.uint64(ranks.shape[0] - 1)
-    out = np.empty(hashes.shape[0], np.uint32)
-    kept = 0
-    for i in range(hashes.shape[0]):
-        low = hashes[i, 0]
-        high = hashes[i, 1]
-        at = low & mask
-        while ranks[at] != _EMPTY and not (keys[at, 0] == low and keys[at, 1] == high):
-            at = (at + np.uint64(1)) & mask
-        rank = (np.int64(split) << 32) | np.int64(numbers[i])
-        survives = ranks[at] == rank if dirty else ranks[at] == _EMPTY
-        if survives:
-            out[kept] = numbers[i]
-            kept += 1
-    return out[:kept]
+    A part's table is meant to stay in the processor's cache, as that of a whole bucket would not.
+    """
+    blobs = bounds.shape[0] - 1
+    stay = np.empty(numbers.shape[0], np.uint32)
+    kept = np.zeros(blobs, np.int64)
+    begin = bounds[:-1].copy()
+    end = bounds[:-1].copy()
+    table = np.empty((16, 2), np.uint64)
+    for part in range(PARTS):
+        entries = 0
+        for blob in range(blobs):
+            i = begin[blob]
+            while i < bounds[blob + 1] and _part(hashes[i, 1]) == part:
+                i += 1
+            end[blob] = i
+            if blob < dirty:
+                entries += i - begin[blob]
+        size = _table_size(entries)
+        if size > table.shape[0]:
+            table = np.empty((size, 2), np.uint64)
+        for slot in range(size):
+            table[slot, 0] = 0
+            table[slot, 1] = 0
+        # A slot of zeros is free. The key whose hash is just that has this one.
+        zero_seen = False
+        mask = np.uint64(size - 1)
+        for blob in range(blobs):
+            for i in range(begin[blob], end[blob]):
+                low = hashes[i, 0]
+                high = hashes[i, 1]
+                at = low & mask
+                while (table[at, 0] != low or table[at, 1] != high) and (table[at, 0] | table[at, 1]) != 0:
+                    at = (at + np.uint64(1)) & mask
+                zero = (low | high) == 0
+                seen = zero_seen if zero else (table[at, 0] | table[at, 1]) != 0
+                if not seen:
+                    stay[bounds[blob] + kept[blob]] = numbers[i]
+                    kept[blob] += 1
+                    if blob < dirty:
+                        zero_seen |= zero
+                        table[at, 0] = low
+                        table[at, 1] = high
+            begin[blob] = end[blob]
+    for blob in range(blobs):
+        if end[blob] != bounds[blob + 1]:
+            return stay, kept[:0]
+    return stay, kept
 
 
 def warm_up() -> None:
     """Compiles every kernel of this file for the types the jobs use, into numba's cache."""
     hashes = np.array([[1, 2], [3, 4], [1, 2]], np.uint64)
     last = last_per_key(hashes, np.ones(3, np.bool_))
-    rows, _ = rows_by_bucket(hashes, last, 2)
-    numbers = rows.astype(np.uint32)
-    packed = _read_only(gather(hashes, rows)), _read_only(numbers)
-    keys, ranks = new_table(3)
-    put_latest(keys, ranks, *packed, 0)
-    surviving_dirty(keys, ranks, *packed, 0)
-    surviving_clean(keys, ranks, *packed, 0)
+    packed, numbers, starts = packed_by_bucket(hashes, last, 1)
+    latest_first(_read_only(packed), _read_only(numbers), starts, 1)
 
 
 def _read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

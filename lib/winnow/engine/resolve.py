@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winnow.engine.kernels import new_table, put_latest, surviving_clean, surviving_dirty
+from winnow.engine.kernels import latest_first
 from winnow.engine.scan import KeyBlob
 
-_KEY_BYTES = 16
+_NUMBER_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """Numbers of the records of one split that stay for their key's sake: uint32[n] as bytes."""
+    """Numbers of the records of one split that stay for their key's sake: uint32[n] as bytes, in no order."""
 
     split: int
     numbers: bytes
@@ -23,19 +23,18 @@ class Survivors:
 
 def resolve_bucket(blobs: Iterable[KeyBlob]) -> Iterator[Survivors]:
     """The records of these blobs whose key has nothing later in the dirty range (S4, S5.5)."""
-    blobs = list(blobs)
-    keys, ranks = new_table(sum(len(blob.hashes) // _KEY_BYTES for blob in blobs if blob.dirty))
-    for blob in blobs:
-        if blob.dirty:
-            put_latest(keys, ranks, *_unpack(blob), blob.split)
-    for blob in blobs:
-        look_up = surviving_dirty if blob.dirty else surviving_clean
-        numbers = look_up(keys, ranks, *_unpack(blob), blob.split)
-        if numbers.shape[0]:
-            yield Survivors(blob.split, numbers.tobytes())
-
-
-def _unpack(
-    blob: KeyBlob,
-) -> tuple[np.ndarray[tuple[int, int], np.dtype[np.uint64]], np.ndarray[tuple[int], np.dtype[np.uint32]]]:
-    return np.frombuffer(blob.hashes, np.uint64).reshape(-1, 2), np.frombuffer(blob.numbers, np.uint32)
+    ordered = sorted(blobs, key=lambda blob: (not blob.dirty, -blob.split))
+    sizes = [len(blob.numbers) // _NUMBER_BYTES for blob in ordered]
+    bounds = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+    hashes = np.frombuffer(b"".join([blob.hashes for blob in ordered]), np.uint64).reshape(-1, 2)
+    numbers = np.frombuffer(b"".join([blob.numbers for blob in ordered]), np.uint32)
+    if hashes.shape[0] != numbers.shape[0]:
+        message = f"{hashes.shape[0]} hashes of {numbers.shape[0]} records"
+        raise ValueError(message)
+    stay, kept = latest_first(hashes, numbers, bounds, sum(blob.dirty for blob in ordered))
+    if kept.shape[0] != len(ordered):
+        message = "the keys of a blob are not in the order of their parts"
+        raise ValueError(message)
+    for blob, start, count in zip(ordered, bounds.tolist(), kept.tolist(), strict=False):
+        if count:
+            yield Survivors(blob.split, stay[start : start + count].tobytes())

@@ -20,7 +20,7 @@ from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.logdir.swap import StagedGroup
 from winnow.policy.survival import batch_retention
 from winnow.storage.local import LocalStorage
-from winnow.storage.segment_io import SegmentWriter, map_range
+from winnow.storage.segment_io import SegmentWriter, drop_cached, map_range
 from winnow.wire.batch import CONTROL
 from winnow.wire.filtering import filter_batches
 from winnow.wire.inflate import inflate
@@ -42,8 +42,8 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
     The file names carry a fresh id: a task that Spark runs twice, or late, writes beside the other, never over it.
     """
     keep = {number: np.zeros(job.splits[number].records, np.bool_) for number in group.splits}
-    for some in survivors:
-        keep[some.split][np.frombuffer(some.numbers, np.uint32)] = True
+    for kept in survivors:
+        keep[kept.split][np.frombuffer(kept.numbers, np.uint32)] = True
     storage = LocalStorage()
     storage.ensure_dir(job.staging)
     attempt = uuid.uuid4().hex
@@ -81,6 +81,9 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
                     records_in += filtered.records_in
                     records_out += filtered.records_out
                     del rows, filtered
+                # Asked to forget pages that are not on the disk yet, the system starts to write them: the sync at the
+                # end then has less to wait for.
+                drop_cached(paths[LOG])
                 del batches, buf
             del keep[number]
         log_bytes = log.size
@@ -110,7 +113,7 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
 
 
 def _control_records(batches: np.ndarray[tuple[int], np.dtype[np.void]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """bool per record: control records have no key to compare and stay unless their batch goes (S5.5)."""
+    """A bool per record: control records have no key to compare and stay unless their batch goes (S5.5)."""
     counts = np.maximum(batches["record_count"], 0)
     return np.repeat((batches["attributes"] & CONTROL) != 0, counts)
 

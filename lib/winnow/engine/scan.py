@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from winnow.engine.chunks import batches_of, chunks_of
 from winnow.engine.job import PartitionJob
-from winnow.engine.kernels import gather, last_per_key, rows_by_bucket
+from winnow.engine.kernels import last_per_key, packed_by_bucket
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
 from winnow.storage.segment_io import Bytes, map_range
-from winnow.wire.batch import CONTROL
+from winnow.wire.batch import CODEC_MASK, CONTROL
 from winnow.wire.inflate import inflate
-from winnow.wire.records import scan_records
+from winnow.wire.records import crc_error, scan_records
 from winnow.wire.walk import first_bad_crc
 
 
@@ -23,9 +24,9 @@ from winnow.wire.walk import first_bad_crc
 class KeyBlob:
     """Keys of one split that fall into one bucket, packed: 20 bytes a key.
 
-    `hashes` uint64[n, 2] and `numbers` uint32[n] as bytes; rows ascend by record number. `dirty`: only the last
-    record of each key in the split is in here, and it takes part in finding the last one (S4); otherwise each
-    record is, and only asks whether the dirty range has its key.
+    `hashes` uint64[n, 2] and `numbers` uint32[n] as bytes, in the order of `kernels.packed_by_bucket`. `dirty`: only
+    the last record of each key in the split is in here, and it takes part in finding the last one (S4); otherwise
+    each record is, and only asks whether the dirty range has its key.
     """
 
     split: int
@@ -50,22 +51,23 @@ def _scan(
 ) -> Iterator[tuple[int, KeyBlob]]:
     split = job.splits[number]
     batches = batches_of(buf, path, split.base_offset)
-    wrong = first_bad_crc(buf, batches)
-    if wrong >= 0:
-        raise CorruptLogError(
-            f"a batch does not match its CRC: base offset {int(batches['base_offset'][wrong])}",
-            where=f"batch at byte {int(batches['position'][wrong])}",
-            hint="The bytes changed after Kafka wrote them. Copy the partition from another replica.",
-        )
     hashes, offsets, keyed = [], [], []
     for some, _ in chunks_of(batches, split.records):
         rows = batches[some]
+        # What is compressed has to be sound before it is decompressed; the rest is checked while it is parsed.
+        compressed = bool((rows["attributes"] & CODEC_MASK).any())
+        wrong = first_bad_crc(buf, rows) if compressed else -1
+        if wrong >= 0:
+            raise crc_error(rows[wrong])
         blocks = inflate(buf, rows, limit=job.max_decompressed_bytes)
-        columns = scan_records(blocks, rows, secret)
-        data = (rows["attributes"] & CONTROL) == 0
+        columns = scan_records(blocks, rows, secret, check_crc=not compressed)
+        has_key = ~columns.null_key
+        control = (rows["attributes"] & CONTROL) != 0
+        if control.any():
+            has_key &= ~control[columns.batch]
         hashes.append(columns.hash)
         offsets.append(columns.offset)
-        keyed.append(~columns.null_key & data[columns.batch])
+        keyed.append(has_key)
     if not hashes:
         return
     hash_ = np.concatenate(hashes) if len(hashes) > 1 else hashes[0]
@@ -96,8 +98,7 @@ def _blobs(
     *,
     dirty: bool,
 ) -> Iterator[tuple[int, KeyBlob]]:
-    rows, starts = rows_by_bucket(hashes, chosen, buckets)
-    for bucket in range(buckets):
-        some = rows[starts[bucket] : starts[bucket + 1]]
-        if some.shape[0]:
-            yield bucket, KeyBlob(split, dirty, gather(hashes, some).tobytes(), some.astype(np.uint32).tobytes())
+    packed, numbers, starts = packed_by_bucket(hashes, chosen, buckets)
+    for bucket, (start, end) in enumerate(pairwise(starts.tolist())):
+        if start < end:
+            yield bucket, KeyBlob(split, dirty, packed[start:end].tobytes(), numbers[start:end].tobytes())

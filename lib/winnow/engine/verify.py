@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from winnow.engine.chunks import next_offset
-from winnow.errors import VerificationError
+from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX
 from winnow.storage.segment_io import drop_cached, map_range
@@ -67,7 +67,10 @@ def verify_staged(
                 )
             found += int(seen["record_count"].astype(np.int64).sum())
             least_offset = int(seen["last_offset"][-1]) + 1
-            index.append(seen)
+            try:
+                index.append(seen)
+            except CorruptLogError as error:
+                raise VerificationError(str(error), where=path, hint="Run again.") from error
     if found != records:
         raise _mismatch("records in the staged log", records, found, path)
     if least_offset > end_offset or least_offset - 1 - base_offset > MAX_OFFSET_SPAN:

@@ -46,7 +46,7 @@ class PartitionPlan:
     first_dirty_offset: int | None
     compaction: CompactionPlan | None
     retention: RetentionPlan | None
-    """On the state as it is now. For `compact,delete` it is decided again after the compaction, as Kafka does (S3.5)."""
+    """On the state as it is now. After a compaction it is decided again, as Kafka does (S3.5)."""
     checkpoint_reset: int | None
     """First dirty offset to be written even if nothing else is done (S3.2), None if the checkpoint is fine."""
     reason: str

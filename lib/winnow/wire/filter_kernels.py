@@ -1,10 +1,10 @@
-"""The two passes over the records of batches that filtering makes, jitted: decide, then write.
+"""The passes over the records of batches that filtering makes, jitted.
 
-Between them lies what Python has to do: sizing the output and calling the codecs. The second pass parses again
-and checks again, since the first one's word is only as good as the bytes under a mapped file.
+Records that are not compressed are decided upon and written in one pass. For those that are, what Python has to do -
+sizing the output and calling the codecs - lies between two. A second pass parses again and checks again, since the
+first one's word is only as good as the bytes under a mapped file.
 """
 
-# ruff: noqa: ANN401, FBT001, PLR0917 - a kernel takes its columns one by one, by position, and rows have no type
 from __future__ import annotations
 
 from typing import Any
@@ -36,7 +36,7 @@ from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.crc import crc32c
 from winnow.wire.memory import copy_bytes, store_be16, store_be32, store_be64, store_byte
 from winnow.wire.record_faults import Fault
-from winnow.wire.record_kernels import check_area, kernel, parse_record
+from winnow.wire.record_kernels import AHEAD, check_area, kernel, parse_record, prefetch
 from winnow.wire.varint_kernels import read_varint, size_of_varint, write_varint
 
 DROP, COPY, REWRITE, EMPTY = 0, 1, 2, 3
@@ -61,8 +61,125 @@ def expires(row: Any, now: int) -> bool:
 
 
 @kernel
-def decide(  # noqa: C901, PLR0912, PLR0915 - one pass
-    raw: Bytes,
+def _retain(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
+    area: Bytes,
+    begin: int,
+    end: int,
+    row: Any,
+    keep: NDArray[np.bool_],
+    row_of: int,
+    now: int,
+    write: bool,
+    base_known: bool,
+    base: int,
+    horizon: int,
+    out: Bytes,
+    at: int,
+) -> tuple[int, int, int, int, int, int, int, int]:
+    """One pass over the records of one batch, whose area has been checked: those retained are counted and, with
+    `write`, written to `out` from `at` on.
+
+    `row_of`: row in `keep` of the batch's first record. `base`: the base timestamp that they are written with, that of
+    the first one unless `base_known`. With the first null value it becomes `horizon`, unless that is below 0, and all
+    is written again. Neighbours that come out as they went in are copied together.
+
+    (fault, position in the area, end in `out`, retained records, null values among them, their first, least - at most
+    0 - and largest timestamp).
+    """
+    bits = int(row.attributes)
+    log_append = (bits & LOG_APPEND_TIME) != 0
+    expired = expires(row, now)
+    old_base = row.base_timestamp
+    last_delta = row.last_offset - row.base_offset
+    same = not log_append and base == old_base
+    start = at
+    first = NO_TIMESTAMP
+    largest = NO_TIMESTAMP
+    least = 0
+    kept = 0
+    nulls = 0
+    previous = -1
+    pos = begin
+    run = -1
+    r = row_of
+    while r < row_of + int(row.record_count):
+        prefetch(area, pos + AHEAD)
+        prefetch(area, pos + AHEAD + 64)
+        fault, after, timestamp_delta, delta, _, _, value_size, tail, canonical = parse_record(area, pos, end)
+        if fault != 0:
+            return fault, pos, at, kept, nulls, first, least, largest
+        if delta <= previous or delta > last_delta:
+            return _ORDER, pos, at, kept, nulls, first, least, largest
+        retain = keep[r] and not (expired and value_size < 0)
+        if retain and value_size < 0 and horizon >= 0:
+            base_known, base, horizon = True, horizon, -1
+            write = True
+            same = not log_append and base == old_base
+            at, pos, r, run = start, begin, row_of, -1
+            first, largest, least, kept, nulls, previous = NO_TIMESTAMP, NO_TIMESTAMP, 0, 0, 0, -1
+            continue
+        previous = delta
+        r += 1
+        if retain:
+            timestamp = row.max_timestamp if log_append else old_base + timestamp_delta
+            if kept == 0:
+                first = timestamp
+                if not base_known:
+                    base = first
+                    same = not log_append and base == old_base
+            kept += 1
+            nulls += value_size < 0
+            least = min(least, timestamp)
+            largest = max(largest, timestamp)
+        whole = retain and same and canonical
+        if whole:
+            if run < 0:
+                run = pos
+        elif run >= 0:
+            if write:
+                if pos - run > out.size - at:
+                    return _CHANGED, pos, at, kept, nulls, first, least, largest
+                copy_bytes(out, at, area, run, pos - run)
+                at += pos - run
+            run = -1
+        if retain and not whole and write:
+            if after - pos + GROWTH > out.size - at:
+                return _CHANGED, pos, at, kept, nulls, first, least, largest
+            at = _write_record(area, pos, tail, after, canonical, timestamp_delta, timestamp - base, delta, out, at)
+        pos = after
+    if pos != end:
+        return _LEFT_OVER, pos, at, kept, nulls, first, least, largest
+    if run >= 0 and write:
+        if pos - run > out.size - at:
+            return _CHANGED, pos, at, kept, nulls, first, least, largest
+        copy_bytes(out, at, area, run, pos - run)
+        at += pos - run
+    return 0, pos, at, kept, nulls, first, least, largest
+
+
+@kernel
+def _verdict(
+    row: Any, retention: int, cause: bool, now: int, delete_retention_ms: int, kept: int, nulls: int
+) -> tuple[int, int]:
+    """(what becomes of a batch, its delete horizon if it is rewritten, below 0 for none)."""
+    if kept == 0:
+        return EMPTY if retention == _RETAIN_EMPTY else DROP, -1
+    has_horizon = (int(row.attributes) & DELETE_HORIZON) != 0
+    needs_horizon = not has_horizon and (nulls > 0 or cause)
+    if kept == int(row.record_count) and not needs_horizon:
+        return COPY, -1
+    if needs_horizon:
+        return REWRITE, now + delete_retention_ms  # may wrap, as Java's does; then there is none
+    return REWRITE, row.base_timestamp if has_horizon else -1
+
+
+@kernel
+def _base_timestamp(horizon: int, first_timestamp: int) -> int:
+    return horizon if horizon >= 0 else first_timestamp
+
+
+@kernel
+def decide(
     inflated: Bytes,
     compressed: NDArray[np.bool_],
     begin: NDArray[np.int64],
@@ -79,142 +196,61 @@ def decide(  # noqa: C901, PLR0912, PLR0915 - one pass
     horizon: NDArray[np.int64],
     first_timestamp: NDArray[np.int64],
     max_timestamp: NDArray[np.int64],
+    nowhere: Bytes,
 ) -> tuple[int, int, int]:
-    """Fill the last six arrays, one item per batch; (fault, row, position in the area's array).
+    """What becomes of the compressed batches: their items of the six arrays; (fault, row, position in `inflated`).
 
-    `horizon`: the delete horizon of a rewritten batch, below 0 for none. `first_timestamp` and `max_timestamp`: over
-    the retained records.
+    Those that are not compressed get theirs from `assemble`, and those to be deleted keep the first three as they are:
+    DROP, 0 and 0. `horizon`: the delete horizon of a rewritten batch, below
+    0 for none. `first_timestamp` and `max_timestamp`: over the retained records. `nowhere`: of any size, not written.
     """
     row_of = 0
     for i in range(batches.size):
         row = batches[i]
-        count = int(row.record_count)
-        action[i] = DROP
-        retained[i] = 0
-        tombstones[i] = 0
-        horizon[i] = -1
-        first_timestamp[i] = NO_TIMESTAMP
-        max_timestamp[i] = NO_TIMESTAMP
-        if retention[i] == _DELETE:  # its records are not looked at, S5.4
-            row_of += count
+        first_row = row_of
+        row_of += int(row.record_count)
+        if not compressed[i] or retention[i] == _DELETE:  # its records are not looked at, S5.4
             continue
-        area = inflated if compressed[i] else raw
         pos, stop = begin[i], end[i]
-        fault = check_area(area, pos, stop, count)
+        fault = check_area(inflated, pos, stop, int(row.record_count))
         if fault != 0:
             return fault, i, pos
-        bits = int(row.attributes)
-        has_horizon = (bits & DELETE_HORIZON) != 0
-        log_append = (bits & LOG_APPEND_TIME) != 0
-        expired = expires(row, now)
-        last_delta = row.last_offset - row.base_offset
-        previous = -1
-        kept = 0
-        nulls = 0
-        least = 0
-        largest = NO_TIMESTAMP
-        for r in range(row_of, row_of + count):
-            fault, after, timestamp_delta, delta, _, _, value_size, _, _ = parse_record(area, pos, stop)
-            if fault != 0:
-                return fault, i, pos
-            if delta <= previous or delta > last_delta:
-                return _ORDER, i, pos
-            previous = delta
-            pos = after
-            if keep[r] and not (expired and value_size < 0):
-                timestamp = row.max_timestamp if log_append else row.base_timestamp + timestamp_delta
-                if kept == 0:
-                    first_timestamp[i] = timestamp
-                kept += 1
-                nulls += value_size < 0
-                least = min(least, timestamp)
-                largest = max(largest, timestamp)
-        if pos != stop:
-            return _LEFT_OVER, i, pos
-        row_of += count
-        if kept == 0:
-            action[i] = EMPTY if retention[i] == _RETAIN_EMPTY else DROP
-            continue
+        fault, pos, _, kept, nulls, first, least, largest = _retain(
+            inflated, pos, stop, row, keep, first_row, now, False, False, 0, -1, nowhere, 0
+        )
+        if fault != 0:
+            return fault, i, pos
+        action[i], horizon[i] = _verdict(row, retention[i], cause[i], now, delete_retention_ms, kept, nulls)
+        if action[i] == REWRITE and least < NO_TIMESTAMP:  # Kafka can't write these either (MemoryRecordsBuilder)
+            return _TIMESTAMP, i, begin[i]
         retained[i] = kept
         tombstones[i] = nulls
-        max_timestamp[i] = row.max_timestamp if log_append else largest
-        needs_horizon = not has_horizon and (nulls > 0 or cause[i])
-        if kept == count and not needs_horizon:
-            action[i] = COPY
-            continue
-        if least < NO_TIMESTAMP:  # Kafka can't write these either (MemoryRecordsBuilder)
-            return _TIMESTAMP, i, begin[i]
-        action[i] = REWRITE
-        if needs_horizon:
-            horizon[i] = now + delete_retention_ms  # may wrap, as Java's does; then there is none
-        elif has_horizon:
-            horizon[i] = row.base_timestamp
+        first_timestamp[i] = first
+        max_timestamp[i] = largest
     return 0, 0, 0
-
-
-@kernel
-def write_records(
-    area: Bytes,
-    begin: int,
-    end: int,
-    row: Any,
-    keep: NDArray[np.bool_],
-    row_of: int,
-    now: int,
-    base_timestamp: int,
-    out: Bytes,
-    at: int,
-) -> tuple[int, int, int]:
-    """Write the retained records of one batch to `out` from `at` on: (fault, position in the area, end in `out`).
-
-    `row_of`: row in `keep` of the batch's first record. Neighbours that come out as they went in are copied together.
-    """
-    bits = int(row.attributes)
-    log_append = (bits & LOG_APPEND_TIME) != 0
-    same = base_timestamp == row.base_timestamp and not log_append
-    expired = expires(row, now)
-    pos = begin
-    run = -1
-    for r in range(row_of, row_of + int(row.record_count)):
-        fault, after, timestamp_delta, delta, _, _, value_size, tail, canonical = parse_record(area, pos, end)
-        if fault != 0:
-            return fault, pos, at
-        retain = keep[r] and not (expired and value_size < 0)
-        whole = retain and same and canonical
-        if whole:
-            if run < 0:
-                run = pos
-        elif run >= 0:
-            if pos - run > out.size - at:
-                return _CHANGED, pos, at
-            copy_bytes(out, at, area, run, pos - run)
-            at += pos - run
-            run = -1
-        if retain and not whole:
-            if after - pos + GROWTH > out.size - at:
-                return _CHANGED, pos, at
-            timestamp = row.max_timestamp if log_append else row.base_timestamp + timestamp_delta
-            at = _write_record(area, tail, after, canonical, timestamp - base_timestamp, delta, out, at)
-        pos = after
-    if run >= 0:
-        if pos - run > out.size - at:
-            return _CHANGED, pos, at
-        copy_bytes(out, at, area, run, pos - run)
-        at += pos - run
-    return 0, pos, at
 
 
 @kernel
 def _write_record(
     area: Bytes,
+    pos: int,
     tail: int,
     after: int,
     canonical: bool,
+    old_delta: int,
     timestamp_delta: int,
     offset_delta: int,
     out: Bytes,
     at: int,
 ) -> int:
+    """The record at pos..after with another timestamp delta; `out` has room for it and GROWTH. Its end in `out`."""
+    if canonical:
+        # From the back, since the length before it has no fixed size.
+        delta_at = tail - size_of_varint(offset_delta) - size_of_varint(old_delta)
+        if size_of_varint(timestamp_delta) == size_of_varint(old_delta):
+            copy_bytes(out, at, area, pos, after - pos)
+            write_varint(out, at + delta_at - pos, timestamp_delta)
+            return at + after - pos
     tail_size = after - tail if canonical else _tail_size(area, tail, after)
     size = 1 + size_of_varint(timestamp_delta) + size_of_varint(offset_delta) + tail_size
     at = write_varint(out, at, size)
@@ -272,11 +308,6 @@ def _tail_size(
 
 
 @kernel
-def _base_timestamp(horizon: int, first_timestamp: int) -> int:
-    return horizon if horizon >= 0 else first_timestamp
-
-
-@kernel
 def rewrite_compressed(
     inflated: Bytes,
     compressed: NDArray[np.bool_],
@@ -299,9 +330,11 @@ def rewrite_compressed(
     row_of = 0
     for i in range(batches.size):
         starts[i] = at
-        if action[i] == REWRITE and compressed[i]:
+        if compressed[i] and action[i] == REWRITE:
             base = _base_timestamp(horizon[i], first_timestamp[i])
-            fault, pos, at = write_records(inflated, begin[i], end[i], batches[i], keep, row_of, now, base, out, at)
+            fault, pos, at, _, _, _, _, _ = _retain(
+                inflated, begin[i], end[i], batches[i], keep, row_of, now, True, True, base, -1, out, at
+            )
             if fault != 0:
                 return fault, i, pos
         row_of += int(batches[i].record_count)
@@ -317,9 +350,13 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     end: NDArray[np.int64],
     batches: Rows,
     keep: NDArray[np.bool_],
+    retention: NDArray[np.int8],
+    cause: NDArray[np.bool_],
     now: int,
+    delete_retention_ms: int,
     action: NDArray[np.int8],
     retained: NDArray[np.int32],
+    tombstones: NDArray[np.int32],
     horizon: NDArray[np.int64],
     first_timestamp: NDArray[np.int64],
     max_timestamp: NDArray[np.int64],
@@ -328,7 +365,11 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     out: Bytes,
     rows: Rows,
 ) -> tuple[int, int, int, int, int]:
-    """All output batches into `out`, their headers into `rows`: (fault, row, position, batches, bytes)."""
+    """All output batches into `out`, their headers into `rows`: (fault, row, position, batches, bytes).
+
+    Records that are not compressed are decided upon while they are written, in the hope that no tombstone among them
+    sets a delete horizon; if one does, that batch is written again.
+    """
     at = 0
     count = 0
     row_of = 0
@@ -336,10 +377,48 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
         row = batches[i]
         first_row = row_of
         row_of += int(row.record_count)
+        start = at
+        written = 0
+        if not compressed[i] and retention[i] != _DELETE:
+            fault = check_area(raw, begin[i], end[i], int(row.record_count))
+            if fault != 0:
+                return fault, i, begin[i], count, at
+            if out.size - at < HEADER_V2_SIZE:
+                return _CHANGED, i, begin[i], count, at
+            has_horizon = (int(row.attributes) & DELETE_HORIZON) != 0
+            new_horizon = -1 if has_horizon else now + delete_retention_ms
+            base = row.base_timestamp if has_horizon else new_horizon
+            # A batch that keeps all is copied as it is, unless it gets a horizon, or should if there were one so late.
+            write = expires(row, now) or cause[i] or base < 0 or not _all(keep, first_row, row_of)
+            fault, pos, written, kept, nulls, first, least, largest = _retain(
+                raw,
+                begin[i],
+                end[i],
+                row,
+                keep,
+                first_row,
+                now,
+                write,
+                (has_horizon or cause[i]) and base >= 0,
+                base,
+                new_horizon,
+                out,
+                at + HEADER_V2_SIZE,
+            )
+            if fault != 0:
+                return fault, i, pos, count, at
+            action[i], horizon[i] = _verdict(row, retention[i], cause[i], now, delete_retention_ms, kept, nulls)
+            retained[i] = kept
+            tombstones[i] = nulls
+            first_timestamp[i] = first
+            max_timestamp[i] = largest
+            if action[i] == REWRITE and least < NO_TIMESTAMP:  # Kafka can't write these either (MemoryRecordsBuilder)
+                return _TIMESTAMP, i, begin[i], count, at
         what = action[i]
         if what == DROP:
             continue
-        start = at
+        if count == rows.size:
+            return _CHANGED, i, begin[i], count, at
         target = rows[count]
         rows[count] = row
         if what == COPY:
@@ -359,7 +438,6 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
                 target.base_timestamp = NO_TIMESTAMP
                 target.record_count = 0
             else:
-                base = _base_timestamp(horizon[i], first_timestamp[i])
                 if compressed[i]:
                     size = payload_starts[i + 1] - payload_starts[i]
                     if size > out.size - at:
@@ -367,13 +445,11 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
                     copy_bytes(out, at, payloads, payload_starts[i], size)
                     at += size
                 else:
-                    fault, pos, at = write_records(raw, begin[i], end[i], row, keep, first_row, now, base, out, at)
-                    if fault != 0:
-                        return fault, i, pos, count, at
+                    at = written
                 bits |= int(row.attributes) & CODEC_MASK
                 if horizon[i] >= 0:
                     bits |= DELETE_HORIZON
-                target.base_timestamp = base
+                target.base_timestamp = _base_timestamp(horizon[i], first_timestamp[i])
                 target.max_timestamp = max_timestamp[i]
                 target.record_count = retained[i]
             if at - start > MAX_BATCH_SIZE:
@@ -387,6 +463,14 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
         target.position = start
         count += 1
     return 0, 0, 0, count, at
+
+
+@kernel
+def _all(keep: NDArray[np.bool_], first: int, end: int) -> bool:
+    kept = 0
+    for r in range(first, end):
+        kept += keep[r]
+    return kept == end - first
 
 
 @kernel

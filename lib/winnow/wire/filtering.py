@@ -16,7 +16,6 @@ from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, Codec
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
 from winnow.wire.codecs import compress
 from winnow.wire.filter_kernels import COPY, DROP, EMPTY, GROWTH, REWRITE, assemble, decide, rewrite_compressed
-from winnow.wire.inflate import refuse_legacy
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
 
@@ -83,32 +82,11 @@ def filter_batches(
         message = f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}"
         raise ValueError(message)
     rows = as_rows(batches)
-    refuse_legacy(rows)
     choice = _Choice(blocks, rows, keep, retention, horizon_cause)
     verdict = _Verdict.of(len(rows))
-    areas = (blocks.raw, blocks.inflated, blocks.compressed, blocks.begin, blocks.end, rows)
-    _check(
-        decide(
-            *areas,
-            choice.keep,
-            choice.retention,
-            choice.cause,
-            now,
-            delete_retention_ms,
-            verdict.action,
-            verdict.retained,
-            verdict.tombstones,
-            verdict.horizon,
-            verdict.first_timestamp,
-            verdict.max_timestamp,
-        ),
-        blocks,
-        rows,
-    )
-    payloads, starts = _compressed_payloads(blocks, rows, choice.keep, now, verdict)
-    sizes = _largest_sizes(blocks, rows, verdict, np.diff(starts))
-    out = np.empty(int(sizes.sum()), np.uint8)
-    out_rows = np.zeros(int((verdict.action != DROP).sum()), BATCH)
+    payloads, starts = _compressed_payloads(blocks, rows, choice, verdict, now, delete_retention_ms)
+    out = np.empty(_largest_size(blocks, rows, np.diff(starts)), np.uint8)
+    out_rows = np.empty(len(rows), BATCH)
     fault, i, position, count, size = assemble(
         blocks.raw,
         blocks.compressed,
@@ -116,9 +94,13 @@ def filter_batches(
         blocks.end,
         rows,
         choice.keep,
+        choice.retention,
+        choice.cause,
         now,
+        delete_retention_ms,
         verdict.action,
         verdict.retained,
+        verdict.tombstones,
         verdict.horizon,
         verdict.first_timestamp,
         verdict.max_timestamp,
@@ -190,36 +172,58 @@ def _check(result: tuple[int, int, int], blocks: RecordBlocks, rows: Rows) -> No
         raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
 
 
-def _largest_sizes(
-    blocks: RecordBlocks, rows: Rows, verdict: _Verdict, payload_sizes: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Upper bounds of the output's batches in bytes; what is not used of an array is never touched."""
-    rewritten = HEADER_V2_SIZE + np.where(
-        blocks.compressed, payload_sizes, blocks.end - blocks.begin + GROWTH * verdict.retained.astype(np.int64)
-    )
-    choices = [verdict.action == COPY, verdict.action == REWRITE, verdict.action == EMPTY]
-    return np.select(choices, [rows["size"], rewritten, np.full(len(rows), HEADER_V2_SIZE)], 0)
+def _largest_size(blocks: RecordBlocks, rows: Rows, payload_sizes: NDArray[np.int64]) -> int:
+    """An upper bound of the output in bytes; what is not used of an array is never touched."""
+    records = np.where(blocks.compressed, payload_sizes, _largest_areas(blocks, rows))
+    return int(np.maximum(rows["size"], HEADER_V2_SIZE + records).sum())
+
+
+def _largest_areas(blocks: RecordBlocks, rows: Rows) -> NDArray[np.int64]:
+    """The same per batch, of its records only, not compressed."""
+    sizes: NDArray[np.int64] = blocks.end - blocks.begin + GROWTH * rows["record_count"].astype(np.int64)
+    return sizes
 
 
 def _compressed_payloads(
-    blocks: RecordBlocks, rows: Rows, keep: NDArray[np.bool_], now: int, verdict: _Verdict
+    blocks: RecordBlocks, rows: Rows, choice: _Choice, verdict: _Verdict, now: int, delete_retention_ms: int
 ) -> tuple[Bytes, NDArray[np.int64]]:
-    """What the codecs make of the batches that are rewritten and compressed: bytes, and n + 1 starts in them."""
+    """What the codecs make of the batches that are rewritten and compressed: bytes, and n + 1 starts in them.
+
+    Of batches that are compressed, all of the verdict is filled in.
+    """
     starts = np.zeros(len(rows) + 1, np.int64)
+    verdict.action.fill(DROP)
+    verdict.retained.fill(0)
+    verdict.tombstones.fill(0)
+    if not blocks.compressed.any():
+        return as_bytes(b""), starts
+    areas = (blocks.inflated, blocks.compressed, blocks.begin, blocks.end, rows, choice.keep)
+    _check(
+        decide(
+            *areas,
+            choice.retention,
+            choice.cause,
+            now,
+            delete_retention_ms,
+            verdict.action,
+            verdict.retained,
+            verdict.tombstones,
+            verdict.horizon,
+            verdict.first_timestamp,
+            verdict.max_timestamp,
+            np.empty(0, np.uint8),
+        ),
+        blocks,
+        rows,
+    )
     chosen = (verdict.action == REWRITE) & blocks.compressed
     if not chosen.any():
         return as_bytes(b""), starts
-    sizes = (blocks.end - blocks.begin + GROWTH * verdict.retained.astype(np.int64))[chosen]
-    records = np.empty(int(sizes.sum()), np.uint8)
+    records = np.empty(int(_largest_areas(blocks, rows)[chosen].sum()), np.uint8)
     record_starts = np.empty(len(rows) + 1, np.int64)
     _check(
         rewrite_compressed(
-            blocks.inflated,
-            blocks.compressed,
-            blocks.begin,
-            blocks.end,
-            rows,
-            keep,
+            *areas,
             now,
             verdict.action,
             verdict.horizon,

@@ -5,10 +5,13 @@ Everything is checked against the end of the record, and that against the end of
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from llvmlite import ir
 from numba import njit
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 from winnow.wire.buffers import Bytes
 from winnow.wire.memory import load_byte, load_word
@@ -16,11 +19,36 @@ from winnow.wire.record_faults import Fault
 from winnow.wire.varint_kernels import is_shortest, read_varint, read_varlong
 
 Parsed: TypeAlias = tuple[int, int, int, int, int, int, int, int, bool]
-kernel = njit(cache=True, nogil=True, _nrt=False)
-"""For functions that get arrays and make none. numba then counts no references to them, which it otherwise does at
-each call inside of a loop, with locked instructions that cost more than parsing does.
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
+kernel: Any = njit(**_OPTIONS)
+"""For functions that get arrays and make none. Without numba's runtime (NRT) no references to them are counted, which
+is otherwise done at calls inside of a loop, with locked instructions that cost more than parsing does.
 """
-inlined = njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+inlined: Any = njit(**_OPTIONS, forceinline=True)
+
+AHEAD = 1024
+"""Bytes before a record at which the processor is told that it will be read: a record's place is known only when the
+one before it has been read, too late for memory.
+"""
+
+
+def _prefetch(typingctx: Any, buf: Any, pos: Any) -> Any:
+    del typingctx, pos
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        i32, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, i32, i32, i32])
+        fetch = _function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(fetch, [builder.bitcast(builder.gep(data, [args[1]]), pointer), i32(0), i32(3), i32(1)])
+        return context.get_dummy_value()
+
+    return types.void(buf, types.int64), codegen
+
+
+_function: Any = cgutils.get_or_insert_function
+prefetch: Any = intrinsic(_prefetch)
+"""prefetch(buf, pos): a hint that reads nothing, not even where it points beyond the buffer."""
 
 SMALLEST_RECORD = 7
 """Bytes of a record without key, value and headers: length, attributes and five numbers."""
@@ -58,7 +86,7 @@ def parse_record(buf: Bytes, pos: int, end: int) -> Parsed:
     after, timestamp_delta, delta, key, key_size, value_size, tail = _parse_usual(buf, pos, end)
     if after >= 0:
         return _NONE, after, timestamp_delta, delta, key, key_size, value_size, tail, True
-    return _parse_any(buf, pos, end)
+    return _parse_any(buf, pos, end)  # type: ignore[no-any-return]
 
 
 @inlined
@@ -77,7 +105,9 @@ def _short(word: int) -> tuple[int, int]:
 
 
 @inlined
-def _parse_usual(buf: Bytes, pos: int, end: int) -> tuple[int, int, int, int, int, int, int]:
+def _parse_usual(  # noqa: PLR0911 - one return per reason
+    buf: Bytes, pos: int, end: int
+) -> tuple[int, int, int, int, int, int, int]:
     """As `parse_record` for a record without headers and without large numbers, written as Java would.
 
     All in one breath, since nearly all records are such. A position after it of -1 says that this one is not, or not

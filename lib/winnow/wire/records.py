@@ -1,6 +1,6 @@
 """All records of many batches as columns, in one pass: what deciding over keys needs, values stay where they are."""
 
-# ruff: noqa: PLR0917 - a kernel takes its columns one by one
+# ruff: noqa: FBT001 - a kernel takes its columns one by one
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winnow.errors import CorruptLogError
+from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, MAX_MAGIC
 from winnow.wire.buffers import Bytes, Rows, as_rows
-from winnow.wire.inflate import refuse_legacy
+from winnow.wire.crc import crc32c, crc32c_plain
 from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
-from winnow.wire.record_kernels import SMALLEST_RECORD, check_area, kernel, parse_record
+from winnow.wire.record_kernels import SMALLEST_RECORD, check_area, kernel, parse_record, prefetch
 from winnow.wire.siphash import siphash, siphash_plain
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
     from winnow.wire.inflate import RecordBlocks
 
-_LEFT_OVER, _ORDER = int(Fault.LEFT_OVER), int(Fault.ORDER)
+_LEFT_OVER, _ORDER, _AREA = int(Fault.LEFT_OVER), int(Fault.ORDER), int(Fault.AREA)
+_CRC = -1
+_BATCH_AHEAD = 16_384
+"""Bytes: the usual `batch.size` of a producer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +45,18 @@ class RecordColumns:
         return len(self.offset)
 
 
-def scan_records(blocks: RecordBlocks, batches: Rows, secret: tuple[int, int]) -> RecordColumns:
-    """Parse and hash all records of `batches` (v2), whose areas are `blocks`. `secret`: two uint64.
+def scan_records(
+    blocks: RecordBlocks, batches: Rows, secret: tuple[int, int], *, check_crc: bool = False
+) -> RecordColumns:
+    """Parse and hash all records of `batches`, the rows of `blocks`, which has their areas. `secret`: two uint64.
+
+    `check_crc`: compare each batch with its checksum (S5.3) just before its records are parsed, which fetches them from
+    memory once for both. It comes too late for what had to be decompressed, and for v0 and v1 `inflate` has done it.
 
     Raises CorruptLogError, naming the batch's position, for any record that is not as S2.2 has it: so what passes here
     can be rewritten.
     """
     rows = as_rows(batches)
-    refuse_legacy(rows)
     columns = _allocated(record_total(blocks, rows))
     fault, i, position = _scan(
         blocks.raw,
@@ -57,6 +65,7 @@ def scan_records(blocks: RecordBlocks, batches: Rows, secret: tuple[int, int]) -
         blocks.begin,
         blocks.end,
         rows,
+        check_crc,
         np.uint64(secret[0]),
         np.uint64(secret[1]),
         columns.hash,
@@ -65,9 +74,20 @@ def scan_records(blocks: RecordBlocks, batches: Rows, secret: tuple[int, int]) -
         columns.null_value,
         columns.batch,
     )
+    if fault == _CRC:
+        raise crc_error(rows[i])
     if fault:
         raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
     return columns
+
+
+def crc_error(row: np.void) -> CorruptLogError:
+    """The error for a batch (a BATCH row) whose bytes are not those of its checksum."""
+    return CorruptLogError(
+        f"a batch does not match its CRC: base offset {int(row['base_offset'])}",
+        where=f"batch at byte {int(row['position'])}",
+        hint="The bytes changed after Kafka wrote them. Copy the partition from another replica.",
+    )
 
 
 def record_total(blocks: RecordBlocks, rows: Rows) -> int:
@@ -93,13 +113,14 @@ def _allocated(n: int) -> RecordColumns:
 
 
 @kernel
-def _scan(
+def _scan(  # noqa: PLR0911 - one return per fault
     raw: Bytes,
     inflated: Bytes,
     compressed: NDArray[np.bool_],
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
     batches: Rows,
+    check_crc: bool,
     k0: np.uint64,
     k1: np.uint64,
     hashes: NDArray[np.uint64],
@@ -116,6 +137,12 @@ def _scan(
         base = batches[i].base_offset
         last_delta = batches[i].last_offset - base
         pos, stop = begin[i], end[i]
+        if check_crc and batches[i].magic == MAX_MAGIC:
+            start, size = batches[i].position, batches[i].size
+            if start < 0 or size < HEADER_V2_SIZE or size > raw.size or start > raw.size - size:
+                return _AREA, i, pos
+            if np.int64(crc32c(raw, start + ATTRIBUTES_AT, start + size)) != np.int64(batches[i].crc):
+                return _CRC, i, pos
         fault = check_area(area, pos, stop, count)
         if fault != 0:
             return fault, i, pos
@@ -123,6 +150,9 @@ def _scan(
             return _ORDER, i, pos
         previous = -1
         for _ in range(count):
+            # Into the next batch, whose checksum comes first.
+            prefetch(area, pos + _BATCH_AHEAD)
+            prefetch(area, pos + _BATCH_AHEAD + 64)
             fault, after, _, delta, key, key_size, value_size, _, _ = parse_record(area, pos, stop)
             if fault != 0:
                 return fault, i, pos
@@ -147,12 +177,16 @@ def _scan(
     return 0, 0, 0
 
 
-def scan_records_plain(blocks: RecordBlocks, batches: Rows, secret: tuple[int, int]) -> RecordColumns:
+def scan_records_plain(
+    blocks: RecordBlocks, batches: Rows, secret: tuple[int, int], *, check_crc: bool = False
+) -> RecordColumns:
     """The twin of `scan_records`."""
-    refuse_legacy(batches)
     columns = _allocated(record_total(blocks, batches))
     n = 0
     for i, row in enumerate(batches):
+        start, end = int(row["position"]), int(row["position"] + row["size"])
+        if check_crc and row["magic"] == MAX_MAGIC and crc32c_plain(blocks.raw[start + ATTRIBUTES_AT : end]) != row["crc"]:
+            raise crc_error(row)
         try:
             records = read_records(blocks.area(i), row)
         except CorruptLogError as error:
