@@ -185,7 +185,11 @@ def scan_records_plain(
     n = 0
     for i, row in enumerate(batches):
         start, end = int(row["position"]), int(row["position"] + row["size"])
-        if check_crc and row["magic"] == MAX_MAGIC and crc32c_plain(blocks.raw[start + ATTRIBUTES_AT : end]) != row["crc"]:
+        if (
+            check_crc
+            and row["magic"] == MAX_MAGIC
+            and crc32c_plain(blocks.raw[start + ATTRIBUTES_AT : end]) != row["crc"]
+        ):
             raise crc_error(row)
         try:
             records = read_records(blocks.area(i), row)
