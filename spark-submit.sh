@@ -61,7 +61,8 @@ while (($#)); do
 done
 
 case $verb in
-    plan | clean | demo) ;;
+    plan | clean | explain | demo) ;;
+    inspect) without_spark=yes ;;
     *) without_spark=yes ;; # nothing, or nothing that we know: the command line says so itself, at once
 esac
 

@@ -1,9 +1,9 @@
-"""Winnow's Python API: `plan` and `clean` Kafka log directories with a SparkSession of the caller's.
+"""Winnow's Python API: `plan`, `clean` and `explain` Kafka log directories with a SparkSession of the caller's.
 
 from winnow.api import clean, plan
-from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.policy.sources import Settings, parse_server_properties
 
-settings = Settings(topic_configs=parse_topic_configs(text))
+settings = Settings(server_properties=parse_server_properties(text))
 result = clean(spark, ["/var/lib/kafka"], settings=settings, now=1_795_300_000_000)
 """
 
@@ -13,15 +13,21 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from winnow.engine import report
 from winnow.engine.clean import carry_out
+from winnow.engine.explain.explain import Question, explain_partition
+from winnow.engine.explain.values import Explanation
 from winnow.engine.prepare import LeftAlone, Request, prepare
 from winnow.engine.progress import Progress, Silence
 from winnow.engine.result import RunResult
+from winnow.engine.settings import with_metadata
+from winnow.errors import UsageError
 from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
+from winnow.logdir.names import parse_partition_dir
 from winnow.policy.sources import Settings
 from winnow.storage.local import LocalStorage
 
@@ -29,6 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Only = Literal["retention", "compaction"]
+UncleanShutdown = Literal["refuse", "below-recovery-point"]
+"""What to do about log directories whose broker was not shut down cleanly (S8.2): leave them as they are, or work on
+segments that lie entirely below recovery point, high watermark and last stable offset, and on nothing else."""
 
 
 def plan(
@@ -39,14 +48,26 @@ def plan(
     now: int,
     topics: Sequence[str] = (),
     only: Only | None = None,
+    unclean_shutdown: UncleanShutdown = "refuse",
     progress: Progress | None = None,
 ) -> RunResult:
     """What `clean` would do with these log directories and why. Changes nothing in them.
 
     `now`: the clock of every decision, ms since the epoch. `topics`: globs, all topics if there are none.
+    `unclean_shutdown`: see `UncleanShutdown`.
     Raises UsageError for what is not a Kafka log directory and LogDirInUseError where a broker runs on one.
     """
-    return _run(spark, log_dirs, "plan", settings=settings, now=now, topics=topics, only=only, progress=progress)
+    return _run(
+        spark,
+        log_dirs,
+        "plan",
+        settings=settings,
+        now=now,
+        topics=topics,
+        only=only,
+        unclean_shutdown=unclean_shutdown,
+        progress=progress,
+    )
 
 
 def clean(
@@ -57,13 +78,76 @@ def clean(
     now: int,
     topics: Sequence[str] = (),
     only: Only | None = None,
+    unclean_shutdown: UncleanShutdown = "refuse",
     progress: Progress | None = None,
 ) -> RunResult:
     """Applies each topic's cleanup policy to these log directories, as Kafka would (arguments as for `plan`).
 
     A partition that can't be understood, or whose policy is not known, is left as it is and reported.
     """
-    return _run(spark, log_dirs, "clean", settings=settings, now=now, topics=topics, only=only, progress=progress)
+    return _run(
+        spark,
+        log_dirs,
+        "clean",
+        settings=settings,
+        now=now,
+        topics=topics,
+        only=only,
+        unclean_shutdown=unclean_shutdown,
+        progress=progress,
+    )
+
+
+def explain(
+    spark: SparkSession,
+    log_dirs: Sequence[str],
+    *,
+    partition: str,
+    offset: int | None = None,
+    key: bytes | None = None,
+    settings: Settings,
+    now: int,
+    only: Only | None = None,
+    unclean_shutdown: UncleanShutdown = "refuse",
+    progress: Progress | None = None,
+) -> Explanation:
+    """Why `clean` would clean a partition, or would not, and what it would make of the record at `offset`, or of all
+    records with `key`. Changes nothing in the log directories.
+
+    `partition`: TOPIC-PARTITION, as its directory is called. The rest is as for `plan`.
+    Raises UsageError as `plan` does, for a partition that is not there and for both an offset and a key.
+    """
+    if offset is not None and key is not None:
+        raise UsageError("an offset and a key together", expected="one of them, or neither")
+    if offset is not None and offset < 0:
+        raise UsageError("an offset below 0", found=str(offset))
+    progress = progress or Silence()
+    with _locked(log_dirs) as dirs:
+        home = _home_of(dirs, partition)
+        settings, found = with_metadata(settings, LocalStorage(), dirs)
+        request = Request(
+            settings=settings,
+            topics=(),
+            now=now,
+            only=only,
+            touch=False,
+            below_recovery_point=unclean_shutdown == "below-recovery-point",
+        )
+        progress.stage(f"looking at {partition}")
+        answer = explain_partition(spark.sparkContext, home, request, Question(offset, key), progress)
+    return replace(answer, notes=(*settings.notes(), *found))
+
+
+def _home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
+    """The log directory that holds it, as one that holds nothing else."""
+    wanted = parse_partition_dir(partition).topic_partition
+    for log_dir in dirs:
+        if wanted is not None and wanted in log_dir.partitions:
+            return replace(log_dir, partitions=(wanted,))
+        for skipped in log_dir.skipped:
+            if skipped.name == partition:
+                raise UsageError(f"{partition} is never cleaned: {skipped.why}", where=log_dir.path)
+    raise UsageError("no such partition", found=partition, where=", ".join(log_dir.path for log_dir in dirs))
 
 
 def _run(
@@ -75,12 +159,21 @@ def _run(
     now: int,
     topics: Sequence[str],
     only: Only | None,
+    unclean_shutdown: UncleanShutdown,
     progress: Progress | None,
 ) -> RunResult:
     progress = progress or Silence()
     run_id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
-    request = Request(settings=settings, topics=tuple(topics), now=now, only=only, touch=verb == "clean")
     with _locked(log_dirs) as dirs:
+        settings, found = with_metadata(settings, LocalStorage(), dirs)
+        request = Request(
+            settings=settings,
+            topics=tuple(topics),
+            now=now,
+            only=only,
+            touch=verb == "clean",
+            below_recovery_point=unclean_shutdown == "below-recovery-point",
+        )
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         prepared = prepare(spark.sparkContext, dirs, request)
         if verb == "clean":
@@ -89,7 +182,8 @@ def _run(
             results = [
                 report.left_alone(item) if isinstance(item, LeftAlone) else report.foreseen(item) for item in prepared
             ]
-        notes = (*settings.notes(), *(f"{d.path}/{s.name} is left alone: {s.why}" for d in dirs for s in d.skipped))
+        skipped = (f"{d.path}/{s.name} is left alone: {s.why}" for d in dirs for s in d.skipped)
+        notes = (*settings.notes(), *found, *skipped)
     return RunResult(run_id=run_id, verb=verb, now=now, partitions=tuple(results), notes=notes)
 
 

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -124,6 +124,12 @@ class Broker:
     def consume(self, isolation: str = "read_committed") -> dict[str, Consumed]:
         """Every partition read from beginning to end, by `topic-partition`."""
         return dict(_consumed(line) for line in self._tool("Consume", self.bootstrap, isolation).splitlines())
+
+    def seek(self, questions: Sequence[str]) -> list[str]:
+        """A consumer's answers to lines `topic partition offset|timestamp value`, see Consume.java."""
+        file = self.home / "questions"
+        file.write_text("".join(f"{question}\n" for question in questions))
+        return self._tool("Consume", self.bootstrap, "seek", str(file)).splitlines()
 
     def produce(self, what: str = "main", *, seed: int = 0, scale: float = 1.0, topics: str = ".*") -> None:
         """The topics of the fixtures (`main`), or more onto some of them (`more`), see Produce.java.

@@ -89,6 +89,16 @@ class Kafka:
         _, *lines = self._checked(self.ask("dump", "--dir", str(directory), *flags))
         return lines
 
+    def dump_log(self, files: Iterable[Path], *flags: str) -> dict[Path, tuple[list[str], str]]:
+        """What `kafka-dump-log` prints of each file: its lines, and what it says on stderr."""
+        answers = self._checked(self.ask("dumplog", *flags, *map(str, files)))
+        return {Path(answer["file"]): (answer["out"].split("\n")[1:-1], answer["err"]) for answer in answers}
+
+    def checkpoints(self, files: Iterable[Path]) -> dict[Path, list[str]]:
+        """The entries of checkpoint files, as lines of their own kind."""
+        answers = self._checked(self.ask("checkpoint", *map(str, files)))
+        return {Path(answer["file"]): answer["entries"] for answer in answers}
+
     def run(self, command: str, directories: Path | Iterable[Path], *arguments: str) -> list[Line]:
         """A command line as recorded in the fixtures' cmd.txt, without its `--dir`."""
         name, *rest = command.split()

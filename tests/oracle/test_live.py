@@ -19,7 +19,7 @@ from tests.oracle.runs import assert_as_kafka, is_compressed, run_winnow
 pytestmark = pytest.mark.spark
 
 SEED = 20_261_121
-TOPICS = "c-.*|cd-mixed"
+TOPICS = "c-.*|cd-mixed|t-.*"
 AFTER_IT_WAS_MADE = 4_000_000_000_000
 """ms, 2096: later than any clock that made the data."""
 
@@ -55,7 +55,7 @@ def test_pass_after_pass_leaves_what_kafka_leaves(
             now=now,
             topic_configs=topic_configs,
             topic_sets=["*:min.cleanable.dirty.ratio=0", "*:delete.retention.ms=1000"],
-            topics=["c-*", "cd-*"],
+            topics=["c-*", "cd-*", "t-*"],
             only="compaction",
         )
         kafka.clean(

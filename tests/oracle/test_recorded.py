@@ -19,8 +19,6 @@ pytestmark = pytest.mark.spark
 
 A_DAY_LATER = 1_795_300_000_000
 IN_BETWEEN = 1_790_867_600_000
-NOT_YET_COMPACTED = {"__consumer_offsets-0", "b-txn-0", "t-closed-0", "t-long-0", "t-open-0", "t-v1-0"}
-"""Partitions with transactions."""
 
 
 @dataclass(frozen=True)
@@ -93,16 +91,13 @@ def _may_be_left_alone(case: Case, results: dict[str, PartitionResult]) -> set[s
         return {
             name for name, result in results.items() if result.error and "ends before its log start" in result.error
         }
-    return set() if case.only == "retention" else NOT_YET_COMPACTED & set(results)
+    return set()
 
 
 def test_the_cleaner_checkpoint_is_kafkas(spark: SparkSession, log_dir: Path) -> None:
-    before = read_checkpoint(log_dir / "cleaner-offset-checkpoint")
     run_winnow(
         spark, log_dir, now=A_DAY_LATER, topic_configs=TOPIC_CONFIGS.read_text(), topic_sets=[ALWAYS], only="compaction"
     )
     lines = (line.rsplit(" ", 2) for line in expected_checkpoint("broker-default").splitlines()[2:])
     kafkas = {f"{topic}-{partition}": int(offset) for topic, partition, offset in lines}
-    untouched = {name: before[name] for name in NOT_YET_COMPACTED if name in before}
-    wanted = {name: offset for name, offset in kafkas.items() if name not in NOT_YET_COMPACTED} | untouched
-    assert read_checkpoint(log_dir / "cleaner-offset-checkpoint") == wanted
+    assert read_checkpoint(log_dir / "cleaner-offset-checkpoint") == kafkas

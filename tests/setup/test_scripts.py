@@ -186,7 +186,7 @@ def test_an_option_without_its_value(machine: Path) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "winnow: --master needs a value\n")
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["plan", "--help"], ["--version"], ["nonsense", "/k"]])
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["plan", "--help"], ["--version"], ["inspect", "/k"], ["x"]])
 def test_what_needs_no_spark_does_not_start_it(machine: Path, arguments: list[str]) -> None:
     tree = machine / "tree"
     assert dry(machine, *arguments) == [f"{tree}/.venv/bin/python", f"{tree}/jobs/winnow_job.py", *arguments]

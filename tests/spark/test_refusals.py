@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.fixtures.data import copy_log_dir, partition_dirs
 from tests.spark.runs import (
     AtStage,
     File,
@@ -26,7 +25,6 @@ from tests.spark.runs import (
     plan,
     run,
     set_checkpoint,
-    stray_files,
 )
 from winnow.engine.result import RunResult
 from winnow.errors import LogDirInUseError, UsageError
@@ -205,28 +203,6 @@ def test_a_malformed_checkpoint_keeps_its_whole_log_directory_as_it_was(spark: S
         assert named[name].actions == ("none",)
     assert (named["c-4p-1"].error, named["c-4p-1"].actions) == (None, ("compacted",))
     assert result.exit_code == 3
-
-
-def test_old_message_formats_are_left_alone_but_lose_what_lies_below_the_log_start(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    log_dir = copy_log_dir("legacy", tmp_path / "legacy")
-    names = [directory.name for directory in partition_dirs(log_dir)]
-    second = {name: sorted(int(p.stem) for p in (log_dir / name).glob("*.log"))[1] for name in names}
-    lowered = "v1-none-0"
-    set_checkpoint(log_dir / "log-start-offset-checkpoint", lowered, second[lowered])
-    done = observed(spark, log_dir, sets=["*:cleanup.policy=compact"])
-    assert sorted(by_name(done.result)) == names
-    for name, p in by_name(done.result).items():
-        assert p.error is None, (name, p.error)
-        assert p.left_alone
-        assert "v0 or v1" in p.reason
-        assert p.records_before is None
-        assert p.actions == (("retained",) if name == lowered else ("none",))
-    # The entry of the log start says nothing more once the first segment begins there.
-    assert done.changed() == {lowered, "log-start-offset-checkpoint"}
-    assert min(int(path.stem) for path in (log_dir / lowered).glob("*.log")) == second[lowered]
-    assert stray_files(log_dir) == []
 
 
 @contextmanager

@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from winnow.cli.demo import run_demo
-from winnow.cli.options import Only, Request
+from winnow.cli.explain import Asked, run_explain
+from winnow.cli.inspect import run_inspect
+from winnow.cli.options import Only, Request, UncleanShutdown
 from winnow.cli.run import run_verb
 
 VERSION = "0.1.0"
@@ -50,6 +52,13 @@ TopicSets = Annotated[
 ]
 Now = Annotated[str | None, typer.Option(metavar="MS|ISO-8601", help="The clock of every decision; default: now.")]
 OnlyOne = Annotated[Only | None, typer.Option(help="Do one and leave the other.")]
+AfterCrash = Annotated[
+    UncleanShutdown,
+    typer.Option(
+        "--unclean-shutdown",
+        help="After a broker's crash: leave all as it is, or work on what is known to be whole and committed.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
 Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
@@ -73,6 +82,7 @@ def _verb(name: str) -> Callable[..., int]:
         topic_sets: TopicSets = None,
         now: Now = None,
         only: OnlyOne = None,
+        unclean_shutdown: AfterCrash = "refuse",
         dry_run: DryRun = False,
         json: Json = False,
     ) -> int:
@@ -85,6 +95,7 @@ def _verb(name: str) -> Callable[..., int]:
             topic_sets=topic_sets or (),
             now=now,
             only=only,
+            unclean_shutdown=unclean_shutdown,
             json=json,
         )
         return run_verb("plan" if dry_run else name, request)
@@ -98,7 +109,58 @@ app.command("plan", help="Show what would be cleaned, and which rule says so. Ch
 app.command("clean", help="Clean, and show before and after of every partition.", no_args_is_help=True)(_verb("clean"))
 
 
+@app.command("explain", no_args_is_help=True)
+def explain_one(
+    log_dirs: LogDirs,
+    *,
+    partition: Annotated[
+        str, typer.Option(metavar="TOPIC-PARTITION", help="The partition, as its directory is called.")
+    ],
+    offset: Annotated[int | None, typer.Option(metavar="N", min=0, help="The record at this offset.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="TEXT", help="All records with this key, as UTF-8.")] = None,
+    key_hex: Annotated[str | None, typer.Option("--key-hex", metavar="HEX", help="The same, in hexadecimal.")] = None,
+    topic_configs: TopicConfigs = None,
+    server_properties: ServerProperties = None,
+    sets: Sets = None,
+    topic_sets: TopicSets = None,
+    now: Now = None,
+    only: OnlyOne = None,
+    unclean_shutdown: AfterCrash = "refuse",
+    json: Json = False,
+) -> int:
+    """Say why a partition would be cleaned or not, and what becomes of a record. Changes nothing."""
+    request = Request(
+        log_dirs=log_dirs,
+        topic_configs=topic_configs,
+        server_properties=server_properties,
+        sets=sets or (),
+        topic_sets=topic_sets or (),
+        now=now,
+        only=only,
+        unclean_shutdown=unclean_shutdown,
+        json=json,
+    )
+    return run_explain(Asked(partition=partition, offset=offset, key=key, key_hex=key_hex), request)
+
+
 @app.command()
 def demo(*, json: Json = False) -> int:
     """Clean a copy of a small real log directory and show before and after."""
     return run_demo(json=json)
+
+
+@app.command("inspect", no_args_is_help=True)
+def inspect_files(
+    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files, partition directories, log directories.")],
+    *,
+    offset: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Where this offset leads in a partition.")
+    ] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(metavar="MS|ISO-8601", help="Where this timestamp leads in a partition.")
+    ] = None,
+    records: Annotated[bool, typer.Option("--records", help="Show every record of each batch.")] = False,
+    json: Json = False,
+) -> int:
+    """Show what is in Kafka's files, verified. Takes no lock and changes nothing."""
+    return run_inspect(paths, offset=offset, timestamp=timestamp, records=records, json=json)

@@ -13,6 +13,8 @@ from winnow.policy.sources import Settings, parse_server_properties, parse_set, 
 
 Only = Literal["retention", "compaction"]
 
+UncleanShutdown = Literal["refuse", "below-recovery-point"]
+
 LATEST_MS = 253_402_300_799_999
 """End of the year 9999: a larger --now is microseconds or a slip."""
 
@@ -29,10 +31,11 @@ class Request:
     topic_sets: Sequence[str] = ()
     now: str | None = None
     only: Only | None = None
+    unclean_shutdown: UncleanShutdown = "refuse"
     json: bool = False
 
 
-def parse_now(text: str) -> int:
+def parse_now(text: str, *, option: str = "--now") -> int:
     """Milliseconds since the epoch of `MS` or ISO-8601; without a zone it is UTC. UsageError if it is neither."""
     if text.isascii() and text.isdigit():
         now = int(text)
@@ -41,7 +44,7 @@ def parse_now(text: str) -> int:
             moment = datetime.fromisoformat(text)
         except ValueError:
             raise UsageError(
-                "--now can't be understood",
+                f"{option} can't be understood",
                 expected="milliseconds since 1970 or ISO-8601 such as 2026-11-21T09:30:00Z",
                 found=repr(text),
             ) from None
@@ -50,7 +53,7 @@ def parse_now(text: str) -> int:
         since = moment - datetime(1970, 1, 1, tzinfo=UTC)
         now = (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
     if not 0 <= now <= LATEST_MS:
-        raise UsageError("--now is no time of this era", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms")
+        raise UsageError(f"{option} is no time of this era", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms")
     return now
 
 

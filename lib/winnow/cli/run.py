@@ -57,6 +57,7 @@ def prepare(verb: str, request: Request, now: int) -> Callable[[SparkSession], R
                 topics=tuple(request.topics),
                 now=now,
                 only=request.only,
+                unclean_shutdown=request.unclean_shutdown,
                 progress=progress,
             )
         for note in result.notes:

@@ -41,6 +41,8 @@ def show(result: RunResult, console: Console) -> None:
     console.print(_title(result, acting=len(active)))
     for line in _lines(result, active, idle if len(idle) <= FEW else (), console.width):
         console.print(line, soft_wrap=True)
+    for line in _settings([*active, *(idle if len(idle) <= FEW else ())]):
+        console.print(line, soft_wrap=True)
     if len(idle) > FEW:
         console.print(f"{len(idle)} partitions need nothing.")
     if troubled:
@@ -81,6 +83,21 @@ def _lines(
         if result.verb == "plan":
             yield Text(_indented(p.reason, width).plain, style="dim")
     yield Text(_line(sums, widths), style="bold")
+
+
+def _settings(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
+    """Of a plan: by topic, the settings that somebody gave, and who; then what the others are."""
+    topics = {p.topic: p.settings for p in partitions if p.settings}
+    if not topics:
+        return
+    yield Text("\nSettings, and where they come from", style="bold")
+    for topic, settings in sorted(topics.items()):
+        yield Text(f"  {topic}")
+        for s in settings:
+            if not s.is_default and s.key != "internal.segment.bytes":  # it is told as segment.bytes
+                yield Text(f"      {s.key}={s.value}  {s.source}", style="dim")
+    defaults = sorted({s.source for settings in topics.values() for s in settings if s.is_default})
+    yield Text(f"  all else\n      {'; '.join(defaults)}", style="dim")
 
 
 def _line(cells: Row, widths: Sequence[int]) -> str:

@@ -26,3 +26,14 @@ def moment(now: int) -> str:
 
 def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def instant(ms: int) -> str:
+    """ISO-8601 in UTC to the millisecond, as `--timestamp` takes it; `no time` for -1, a number for no time of ours."""
+    if ms == -1:
+        return "no time"
+    try:
+        seconds = datetime.fromtimestamp(ms // 1000, tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
+    return f"{seconds:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"

@@ -9,45 +9,59 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.storage.segment_io import Bytes
-from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE
+from winnow.wire.batch import BATCH, CODEC_MASK, FRAME_SIZE, MAX_MAGIC, RECORD_OVERHEAD_V0, Codec, is_wrapper
 from winnow.wire.walk import WalkStatus, describe, walk_batches
 
 _CHUNK_BYTES = 8 * 2**20
 """Bytes on disk of the batches that are decompressed together."""
+_SMALLEST_BATCH = FRAME_SIZE + RECORD_OVERHEAD_V0
+_USUAL_BYTES_IN_WRAPPER = 34
+"""Compressed bytes of a record in a wrapper."""
 
 
 def batches_of(buf: Bytes, path: str, least_offset: int) -> np.ndarray[Any, Any]:
     """BATCH rows of all batches in `buf`, positions relative to it. Raises CorruptLogError."""
-    rows = np.empty(buf.shape[0] // HEADER_V2_SIZE + 1, BATCH)
+    rows = np.empty(buf.shape[0] // _SMALLEST_BATCH + 1, BATCH)
     count, position, status = walk_batches(buf, 0, least_offset, rows)
     if status != WalkStatus.END:
         raise describe(status, buf, position, least_offset=next_offset(rows[:count], least_offset), file_name=path)
     return rows[:count]
 
 
-def chunks_of(batches: np.ndarray[Any, Any], records: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of batches and of their records, in order: one chunk if nothing is compressed.
+def counted(batches: np.ndarray[Any, Any]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """How many records each batch has, as far as its header tells.
+
+    One of v0 or v1 is a record of its own, or a wrapper around some. How many there are in a wrapper is guessed, which
+    is good enough to share out work.
+    """
+    legacy = batches["magic"] < MAX_MAGIC
+    guess = np.where(is_wrapper(batches), batches["size"] // _USUAL_BYTES_IN_WRAPPER + 1, 1)
+    counts = np.maximum(batches["record_count"], 0).astype(np.int64)
+    return np.where(legacy, guess, counts)
+
+
+def chunks_of(batches: np.ndarray[Any, Any], records: int) -> Iterator[slice]:
+    """Slices of batches, in order: one chunk if nothing has to be decompressed or converted.
 
     `records` is what the survey counted: a different sum means that the file changed since.
     """
-    counts = np.maximum(batches["record_count"], 0).astype(np.int64)
-    if int(counts.sum()) != records:
+    found = int(counted(batches).sum())
+    if found != records:
         raise CorruptLogError(
             "the segment changed while it was being read",
             expected=f"{records} records",
-            found=f"{int(counts.sum())}",
+            found=f"{found}",
             hint="Something else is writing to this directory. Stop it and run again.",
         )
-    through = np.concatenate([[0], np.cumsum(counts)])
-    if not (batches["attributes"] & CODEC_MASK).any():
-        yield slice(0, batches.shape[0]), slice(0, records)
+    if not (((batches["attributes"] & CODEC_MASK) != Codec.NONE) | (batches["magic"] < MAX_MAGIC)).any():
+        yield slice(0, batches.shape[0])
         return
     ends = batches["position"] + batches["size"]
     first = 0
     while first < batches.shape[0]:
         limit = int(batches["position"][first]) + _CHUNK_BYTES
         last = max(first + 1, int(np.searchsorted(ends, limit, side="right")))
-        yield slice(first, last), slice(int(through[first]), int(through[last]))
+        yield slice(first, last)
         first = last
 
 

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from winnow.engine import report
-from winnow.engine.commit import commit_cleaner_checkpoint, commit_groups, commit_retention
+from winnow.engine.commit import commit_cleaner_checkpoint, commit_groups, commit_log_start, commit_retention
 from winnow.engine.compaction import Failure, Outcome, failure, run_compaction
 from winnow.engine.job import CompactionJob, PartitionJob
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking
@@ -22,11 +22,13 @@ from winnow.engine.progress import Progress
 from winnow.engine.result import PartitionResult
 from winnow.engine.rewrite import RewrittenGroup
 from winnow.engine.rounds import Round, make_round
+from winnow.engine.split import split_first
 from winnow.engine.survey import list_partition
 from winnow.engine.waves import waves
 from winnow.errors import WinnowError
 from winnow.logdir.listing import resolve
 from winnow.logdir.recovery import remove_staging
+from winnow.logdir.retain import lags_behind
 from winnow.logdir.state import PartitionState
 from winnow.policy.plan import RetentionPlan
 from winnow.policy.retention import retention_plan
@@ -43,8 +45,12 @@ def carry_out(
     """Does what the plans say; one result for each partition, in the order given."""
     results: dict[int, PartitionResult] = {}
     rounds: dict[int, Round] = {}
-    for number, item in enumerate(prepared):
-        if isinstance(item, LeftAlone):
+    split = split_first(sc, prepared, request, run_id=run_id)
+    for number, looked_at in enumerate(prepared):
+        item = split.get(number, looked_at)
+        if isinstance(item, PartitionResult):
+            results[number] = item
+        elif isinstance(item, LeftAlone):
             results[number] = report.left_alone(item)
         elif item.plan.compaction is None or item.not_compacted:
             results[number] = _retain_only(item, request)
@@ -63,7 +69,13 @@ def carry_out(
         done += len(wave)
         together = [rounds[number] for number in numbers]
         results |= dict(zip(numbers, _compact(sc, together, request, secret, progress), strict=True))
-    return [results[number] for number in range(len(prepared))]
+    # What was there before is told as it was before a split.
+    return [
+        replace(results[number], segments_before=len(item.state.segments))
+        if number in split and item.state
+        else results[number]
+        for number, item in enumerate(prepared)
+    ]
 
 
 def _compact(
@@ -116,23 +128,35 @@ def _retain_only(item: Undertaking, request: Request) -> PartitionResult:
 
 
 def _retain(item: Undertaking, state: PartitionState, plan: RetentionPlan | None, request: Request) -> PartitionState:
-    """The state afterwards."""
-    if plan is None:
+    """The state afterwards. Side files that an interrupted retention left behind its log catch up with it here."""
+    if plan is not None:
+        commit_retention(request.storage, state, plan)
+    elif _may_follow(item, request) and lags_behind(state):
+        commit_log_start(request.storage, state)
+    else:
         return state
-    commit_retention(request.storage, state, plan)
     return _state_now(item)
+
+
+def _may_follow(item: Undertaking, request: Request) -> bool:
+    """Where a broker would not look at the retention of this log, nothing of it is touched either."""
+    if request.only == "compaction" or item.state.trusted_end is not None:
+        return False
+    return item.config.log_cleaner_enable or not item.config.cleanup_compact
 
 
 def _state_now(item: Undertaking) -> PartitionState:
     """The partition as it is on the disk now; what the checkpoints said of it at the start still holds."""
     listed = list_partition(item.place)
-    return resolve(
+    state = resolve(
         listed.listing,
         log_dir=item.place.log_dir,
         topic_partition=item.place.topic_partition,
         checkpoints=item.log_dir.checkpoints,
         log_end_offset=item.state.log_end_offset,
+        trusted_end=item.place.trusted_end,
     )
+    return replace(state, high_watermark=min(state.high_watermark, item.state.high_watermark))
 
 
 def _discard_staging(job: PartitionJob, request: Request) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.names import CLEANER_CHECKPOINT
 from winnow.logdir.recovery import remove_staging
-from winnow.logdir.retain import retain
+from winnow.logdir.retain import follow_log_start, retain
 from winnow.logdir.state import PartitionState, TopicPartition
 from winnow.logdir.swap import StagedGroup, swap_group
 from winnow.logdir.unchanged import check_unchanged
@@ -39,3 +39,8 @@ def commit_cleaner_checkpoint(storage: Storage, log_dir: str, offsets: Mapping[T
 def commit_retention(storage: Storage, state: PartitionState, plan: RetentionPlan) -> None:
     """Removes whole segments, lowest first, and lets side files and checkpoints follow (S6.6, S7.6)."""
     retain(storage, state, deleted=plan.deleted, roll=plan.roll, log_start_offset=plan.log_start_offset)
+
+
+def commit_log_start(storage: Storage, state: PartitionState) -> None:
+    """Lets side files and checkpoints follow segments that are gone already (S7.6, 3-5)."""
+    follow_log_start(storage, state.log_dir, state.topic_partition, state.log_start_offset)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from winnow.engine.walk import Split
 from winnow.logdir.state import Segment
+from winnow.policy.transactions import ABORTED
 
 BUCKET_RECORDS = 2_000_000
 """Records that one bucket of keys is meant to hold: 40 MB on the wire and about 100 MB while it is merged."""
@@ -18,6 +22,8 @@ class GroupJob:
     segments: tuple[Segment, ...]
     splits: tuple[int, ...]
     """Numbers of its splits, ascending, in `PartitionJob.splits`."""
+    open_producers: frozenset[int] = frozenset()
+    """Those with transactional data before the group after their last marker (S4.1)."""
 
     @property
     def base_offset(self) -> int:
@@ -34,6 +40,8 @@ class PartitionJob:
     first_dirty_offset: int
     end_offset: int
     delete_retention_ms: int
+    legacy_delete_horizon_ms: int
+    """Tombstones of v0 and v1 stay in segments whose `.log` is younger (S5.1)."""
     index_interval_bytes: int
     segment_index_bytes: int
     max_decompressed_bytes: int
@@ -41,6 +49,10 @@ class PartitionJob:
     """Producer id to (last data offset, epoch) of the producers that are still known (S5.4)."""
     splits: tuple[Split, ...]
     groups: tuple[GroupJob, ...]
+    aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False)
+    """The transaction indexes of the log, dtype ABORTED."""
+    most_bytes: int
+    """Log bytes that are written at most."""
 
     @property
     def log_bytes(self) -> int:

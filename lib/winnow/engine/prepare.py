@@ -10,29 +10,36 @@ from typing import TYPE_CHECKING
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.producers import Snapshot, newest_snapshot
 from winnow.engine.survey import Listed, Place, list_partitions, walk_partitions
+from winnow.engine.transactions import Transactions, settle
 from winnow.engine.walk import SegmentWalk
 from winnow.errors import CorruptLogError
 from winnow.logdir.listing import LogDir, resolve
+from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.recovery import recover
-from winnow.logdir.state import PartitionState
+from winnow.logdir.split import is_overflowed
+from winnow.logdir.state import PartitionState, TopicPartition
 from winnow.policy.config import TopicConfig
 from winnow.policy.decide import decide
 from winnow.policy.plan import PartitionPlan
-from winnow.policy.retention import is_tiered, retention_plan
+from winnow.policy.retention import is_tiered
 from winnow.policy.sources import Settings, Unknown
 from winnow.storage.contract import Storage
 from winnow.storage.local import LocalStorage
-from winnow.wire.batch import MAX_OFFSET_SPAN
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 UNCLEAN = (
     "the broker was not shut down cleanly (no .kafka_cleanshutdown in the log directory): the end of the log may be "
-    "torn. Start the broker once and stop it with SIGTERM, then run again"
+    "torn. Start the broker once and stop it with SIGTERM, then run again; or use "
+    "--unclean-shutdown=below-recovery-point, which touches only what is known to be whole"
 )
 
 
+BELOW_RECOVERY_POINT = (
+    "the broker was not shut down cleanly: only segments that lie entirely below offset {} are worked on, the least of "
+    "recovery point, high watermark and last stable offset"
+)
 UNREADABLE = "left as it was: something about its files can't be understood"
 
 
@@ -59,6 +66,10 @@ class Undertaking:
     snapshot: Snapshot
     """Where the producers' state is replayed from; of no meaning unless the plan compacts."""
     walks: tuple[SegmentWalk, ...] | None = None
+    transactions: Transactions | None = None
+    """Beside the walks."""
+    overflowed: tuple[int, ...] = ()
+    """Base offsets of segments that span too many offsets for an index, and that are split before the round (S6.5)."""
     not_compacted: str | None = None
     """Why this version does not compact it although Kafka would; its retention goes on."""
 
@@ -76,6 +87,8 @@ class Request:
     only: str | None
     touch: bool
     """False for a plan: nothing in a log directory may change, not even to finish what a crash left."""
+    below_recovery_point: bool = False
+    """Work on log directories of an unclean shutdown as well, as far as they can be trusted (S8.2)."""
     storage: Storage = field(default_factory=LocalStorage)
     """Through which the driver changes log directories: all of recovery, retention and commit, and nothing else."""
 
@@ -86,7 +99,7 @@ class Request:
 def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Prepared]:
     """Every partition that was asked for, in the order of the log directories, with what will become of it."""
     prepared = [
-        _settings_of(Place(log_dir.path, topic_partition), log_dir, request)
+        _settings_of(_place(log_dir, topic_partition), log_dir, request)
         for log_dir in log_dirs
         for topic_partition in log_dir.partitions
         if request.wants(topic_partition.topic)
@@ -95,6 +108,22 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
     listed = iter(_list(sc, [item.place for item in known], request))
     decided = [_decide(item, next(listed), request) if isinstance(item, _Known) else item for item in prepared]
     return _walk(sc, decided, request)
+
+
+def look_again(sc: SparkContext, items: Sequence[Undertaking], request: Request) -> list[Prepared]:
+    """What is to become of partitions whose files this run has changed; settings and checkpoints are as before."""
+    known = [_Known(item.place, item.log_dir, item.config) for item in items]
+    listed = _list(sc, [item.place for item in known], request)
+    decided = [_decide(item, found, request) for item, found in zip(known, listed, strict=True)]
+    return _walk(sc, decided, request)
+
+
+def _place(log_dir: LogDir, topic_partition: TopicPartition) -> Place:
+    if log_dir.clean_shutdown:
+        return Place(log_dir.path, topic_partition)
+    checkpoints = log_dir.checkpoints
+    known = (checkpoints.recovery_point.get(topic_partition, 0), checkpoints.high_watermark.get(topic_partition, 0))
+    return Place(log_dir.path, topic_partition, trusted_end=min(known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +139,25 @@ def _settings_of(place: Place, log_dir: LogDir, request: Request) -> LeftAlone |
     config = request.settings.resolve(place.topic_partition.topic, node_id=log_dir.meta.node_id)
     if log_dir.error is not None:
         return LeftAlone(place, _policy(config), UNREADABLE, error=str(log_dir.error))
-    if not log_dir.clean_shutdown:
+    if not log_dir.clean_shutdown and not request.below_recovery_point:
         return LeftAlone(place, _policy(config), UNCLEAN)
+    try:
+        foreign = _why_foreign(place, request.settings)
+    except (CorruptLogError, OSError) as error:
+        return LeftAlone(place, _policy(config), UNREADABLE, error=failure(error).message)
+    if foreign is not None:
+        return LeftAlone(place, _policy(config), foreign)
     if isinstance(config, Unknown):
         return LeftAlone(place, None, config.reason)
     return _Known(place, log_dir, config)
+
+
+def _why_foreign(place: Place, settings: Settings) -> str | None:
+    """Why the directory is not one of the topic as the metadata log knows it (S9.3)."""
+    if settings.metadata is None or place.topic_partition.topic not in settings.metadata.topics:
+        return None
+    topic_id = read_topic_id(LocalStorage(), place.directory)
+    return settings.metadata.why_foreign(place.topic_partition.topic, place.topic_partition.partition, topic_id)
 
 
 def _policy(config: TopicConfig | Unknown) -> str | None:
@@ -159,10 +202,11 @@ def _decide(known: _Known, listed: Listed | Failure, request: Request) -> Prepar
             topic_partition=place.topic_partition,
             checkpoints=log_dir.checkpoints,
             log_end_offset=listed.active.next_offset,
+            trusted_end=place.trusted_end,
         )
     except CorruptLogError as error:
         return LeftAlone(place, config.policy, UNREADABLE, error=str(error))
-    plan = decide(state, config, now=request.now, only=request.only)
+    plan = _with_limit(decide(state, config, now=request.now, only=request.only))
     if is_tiered(place.topic_partition.topic, config):
         return LeftAlone(place, config.policy, plan.reason, state=state)
     snapshot = Snapshot(state.log_end_offset, ())
@@ -175,11 +219,19 @@ def _decide(known: _Known, listed: Listed | Failure, request: Request) -> Prepar
 
 
 def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
-    """Puts the walks beside the plans that compact, or the reason why this version does not."""
+    """Puts the walks beside the plans that compact, or the reason why this version does not.
+
+    Only the walks tell the last stable offset. What it leaves of a plan is never more than the high watermark did.
+    """
     chosen = [
         (number, item)
         for number, item in enumerate(decided)
-        if isinstance(item, Undertaking) and item.plan.compaction is not None
+        if isinstance(item, Undertaking)
+        and (
+            item.plan.compaction is not None
+            # The last stable offset is a limit for retention as well then.
+            or (item.plan.retention is not None and item.state.trusted_end is not None)
+        )
     ]
     walked = walk_partitions(
         sc,
@@ -193,27 +245,42 @@ def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> li
                 item.place, item.config.policy, UNREADABLE, error=walks.message, state=item.state
             )
             continue
-        why = not_yet(walks)
-        result[number] = replace(item, walks=walks) if why is None else _without_compaction(item, walks, why, request)
+        try:
+            result[number] = _with_walks(item, walks, request)
+        except CorruptLogError as error:
+            result[number] = LeftAlone(item.place, item.config.policy, UNREADABLE, error=str(error), state=item.state)
     return result
 
 
-def _without_compaction(item: Undertaking, walks: tuple[SegmentWalk, ...], why: str, request: Request) -> Undertaking:
-    """What is left to do: size and time look at segments as they are after a compaction (S3.5), so only what lies
-    below the log start offset may go.
-    """
-    by_start_offset = replace(item.config, cleanup_policy="compact")
-    retention = None if request.only == "compaction" else retention_plan(item.state, by_start_offset, request.now)
-    plan = replace(item.plan, retention=retention)
-    return replace(item, walks=walks, plan=plan, not_compacted=why)
+def _with_walks(item: Undertaking, walks: tuple[SegmentWalk, ...], request: Request) -> Undertaking:
+    state, config = item.state, item.config
+    transactions = settle(state, item.snapshot, walks, now=request.now, expiration_ms=config.producer_id_expiration_ms)
+    item = replace(item, walks=walks, transactions=transactions)
+    if transactions.undecided is None:
+        return _with_overflowed(item, walks)
+    if state.trusted_end is not None:
+        state = replace(state, high_watermark=transactions.last_stable_offset)
+        item = replace(item, state=state)
+    plan = decide(
+        state,
+        config,
+        now=request.now,
+        only=request.only,
+        last_stable_offset=transactions.last_stable_offset,
+        undecided=str(transactions.undecided),
+    )
+    return _with_overflowed(replace(item, plan=_with_limit(plan)), walks)
 
 
-def not_yet(walks: Sequence[SegmentWalk]) -> str | None:
-    """Why a partition that Kafka would compact is not: what this version can't yet do exactly."""
-    if any(walk.legacy for walk in walks):
-        return "it holds batches of message format v0 or v1, which this version does not compact yet"
-    if any(walk.control or walk.transactional for walk in walks):
-        return "it holds transactions, which this version does not compact yet"
-    if any(walk.next_offset - 1 - walk.base_offset > MAX_OFFSET_SPAN for walk in walks):
-        return "a segment spans more than 2^31 - 1 offsets and would have to be split first (S6.5)"
-    return None
+def _with_limit(plan: PartitionPlan) -> PartitionPlan:
+    if plan.state.trusted_end is None:
+        return plan
+    limit = BELOW_RECOVERY_POINT.format(plan.state.high_watermark)
+    return replace(plan, reason=f"{limit}; {plan.reason}")
+
+
+def _with_overflowed(item: Undertaking, walks: Sequence[SegmentWalk]) -> Undertaking:
+    """Of the segments that are to be cleaned, those that Kafka's cleaner would split first."""
+    cleaned = {segment.base_offset for segment in item.plan.compaction.segments} if item.plan.compaction else set()
+    overflowed = (walk.base_offset for walk in walks if is_overflowed(walk.base_offset, walk.next_offset))
+    return replace(item, overflowed=tuple(base for base in overflowed if base in cleaned))

@@ -26,10 +26,14 @@ def newest_snapshot(storage: Storage, state: PartitionState) -> Snapshot:
     """The one that a broker loads after a clean shutdown (S8.4): the newest that can be read and lies in the log.
 
     None of them usable: all is replayed from the log start. No file at all: nothing is known and nothing replayed.
+    After an unclean shutdown a broker replays then, too, and here only what lies below the trusted end counts (S8.2).
     """
-    if not state.snapshot_offsets:
-        return Snapshot(state.log_end_offset, ())
-    usable = [o for o in state.snapshot_offsets if state.log_start_offset < o <= state.log_end_offset]
+    end = state.log_end_offset
+    if state.trusted_end is not None:
+        end = min(end, state.trusted_end)
+    elif not state.snapshot_offsets:
+        return Snapshot(end, ())
+    usable = [o for o in state.snapshot_offsets if state.log_start_offset < o <= end]
     for offset in sorted(usable, reverse=True):
         try:
             return Snapshot(offset, read_snapshot(storage, f"{state.directory}/{segment_file(offset, SNAPSHOT)}"))
@@ -41,12 +45,13 @@ def newest_snapshot(storage: Storage, state: PartitionState) -> Snapshot:
 def known_producers(snapshot: Snapshot, walks: Sequence[SegmentWalk], *, now: int, expiration_ms: int) -> ProducerState:
     """The producer state at the log end offset, as a broker that starts at `now` has it.
 
-    `walks`: of all segments that reach beyond the snapshot, with their producers' last batches.
+    `walks`: of all segments that reach beyond the snapshot, with what is left of each producer. Which transactions were
+    completed is not all in it: see `policy.transaction_runs`.
     """
     producers = expire(_from_entries(snapshot.entries), now, expiration_ms)
     for walk in walks:
         later = walk.last_batches["last_offset"] >= snapshot.offset
-        producers = replay(producers, walk.last_batches[later])
+        producers = replay(producers, walk.last_batches[later], markers=walk.markers)
     return expire(producers, now, expiration_ms)
 
 

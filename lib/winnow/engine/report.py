@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from winnow.engine.compaction import Failure
 from winnow.engine.prepare import LeftAlone, Undertaking
-from winnow.engine.result import COMPACTED, NONE, RETAINED, PartitionResult
+from winnow.engine.result import COMPACTED, NONE, RETAINED, PartitionResult, Setting
 from winnow.engine.rewrite import RewrittenGroup
 from winnow.logdir.state import PartitionState
+from winnow.policy.config import TopicConfig, is_default
+from winnow.policy.keys import KEYS
 from winnow.policy.plan import RetentionPlan
 
 
@@ -42,11 +44,14 @@ def foreseen(item: Undertaking) -> PartitionResult:
         first_dirty_offset_after=_first_dirty(item, compaction.end_offset if compaction else None),
         records_before=_records(item),
         left_alone=item.not_compacted is not None,
+        settings=_settings(item.config),
     )
     if compaction:
         # It changes the sizes that retention looks at afterwards, so both together can't be foreseen.
         segments = len(state.segments) - len(compaction.segments) + len(compaction.groups)
-        result = replace(result, bytes_after=None, segments_after=None if retention else segments)
+        # Nor can the number of parts that a segment is split into.
+        known = not retention and not item.overflowed
+        result = replace(result, bytes_after=None, segments_after=segments if known else None)
     if retention:
         result = replace(result, log_start_offset_after=retention.log_start_offset)
     if retention and not compaction:
@@ -90,7 +95,7 @@ def done(
         log_start_offset_after=after.log_start_offset,
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
-        records_before=_records(item),
+        records_before=_records(item, groups),
         records_after=_records_after(item, groups, retention),
         left_alone=item.not_compacted is not None,
     )
@@ -117,12 +122,26 @@ def _as_it_is(item: Undertaking, reason: str) -> PartitionResult:
     )
 
 
+def _settings(config: TopicConfig) -> tuple[Setting, ...]:
+    values = ((key.name, getattr(config, key.attribute), config.sources[key.name]) for key in KEYS)
+    return tuple(
+        Setting(name, str(value).lower() if isinstance(value, bool) else str(value), source, is_default(source))
+        for name, value, source in values
+        if value is not None
+    )
+
+
 def _actions(*, compacted: bool, retained: bool) -> tuple[str, ...]:
     return ((COMPACTED,) if compacted else ()) + ((RETAINED,) if retained else ()) or (NONE,)
 
 
 def _reason(item: Undertaking) -> str:
-    return f"not compacted: {item.not_compacted}" if item.not_compacted else item.plan.reason
+    if item.not_compacted:
+        return f"not compacted: {item.not_compacted}"
+    if item.overflowed:
+        which = ", ".join(map(str, item.overflowed))
+        return f"{item.plan.reason}; split first, for it spans more than 2^31 - 1 offsets: segment {which}"
+    return item.plan.reason
 
 
 def _first_dirty(item: Undertaking, reached: int | None) -> int | None:
@@ -133,21 +152,26 @@ def _first_dirty(item: Undertaking, reached: int | None) -> int | None:
     return item.plan.first_dirty_offset
 
 
-def _records(item: Undertaking) -> int | None:
-    """Counted only where every batch header was read, and only v2 headers tell."""
-    if item.walks is None or any(walk.legacy for walk in item.walks):
+def _records(item: Undertaking, groups: Sequence[RewrittenGroup] = ()) -> int | None:
+    """Counted only where every batch header was read. Those of v0 and v1 don't tell all, but `groups` have counted."""
+    if item.walks is None or item.state.trusted_end is not None:
         return None
-    return sum(walk.records for walk in item.walks)
+    rewritten = {source for group in groups for source in group.staged.source_bases}
+    left = [walk for walk in item.walks if walk.base_offset not in rewritten]
+    if any(walk.guessed for walk in left):
+        return None
+    return sum(walk.records for walk in left) + sum(group.records_before for group in groups)
 
 
 def _records_after(item: Undertaking, groups: Sequence[RewrittenGroup], retention: RetentionPlan | None) -> int | None:
-    if item.walks is None or _records(item) is None:
+    if item.walks is None or item.state.trusted_end is not None:
         return None
-    records = {walk.base_offset: walk.records for walk in item.walks}
+    records = {walk.base_offset: None if walk.guessed else walk.records for walk in item.walks}
     for group in groups:
         for source in group.staged.source_bases:
             del records[source]
         records[group.staged.base_offset] = group.records_after
     for segment in retention.deleted if retention else ():
         del records[segment.base_offset]
-    return sum(records.values())
+    left = [count for count in records.values() if count is not None]
+    return sum(left) if len(left) == len(records) else None

@@ -11,6 +11,16 @@ RETAINED = "retained"
 NONE = "none"
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One of Kafka's topic settings, or of the broker's, as it was applied, and where it came from."""
+
+    key: str
+    value: str
+    source: str
+    is_default: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult:
     """Before and after of one partition. A plan fills `_after` with what is foreseen, None where only a run can tell.
@@ -41,6 +51,8 @@ class PartitionResult:
     error_code: int = CorruptLogError.exit_code
     """What the command line returns if this is all there is to tell (`WinnowError.exit_code`)."""
     left_alone: bool = False
+    settings: tuple[Setting, ...] = ()
+    """In a plan: all that decided, defaults included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,22 +8,27 @@ import os
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from winnow.engine.chunks import batches_of, chunks_of
+from winnow.engine.fates import BatchFates
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.resolve import Survivors
 from winnow.engine.verify import verify_staged
 from winnow.logdir.index import IndexBuilder
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.swap import StagedGroup
+from winnow.logdir.txnindex import encode_txn_index
 from winnow.policy.survival import batch_retention
 from winnow.storage.local import LocalStorage
 from winnow.storage.segment_io import SegmentWriter, drop_cached, map_range
 from winnow.wire.batch import CONTROL
 from winnow.wire.filtering import filter_batches
 from winnow.wire.inflate import inflate
+
+_Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +46,8 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
 
     The file names carry a fresh id: a task that Spark runs twice, or late, writes beside the other, never over it.
     """
-    keep = {number: np.zeros(job.splits[number].records, np.bool_) for number in group.splits}
-    for kept in survivors:
-        keep[kept.split][np.frombuffer(kept.numbers, np.uint32)] = True
+    keep = _by_number(survivors)
+    log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
     storage = LocalStorage()
     storage.ensure_dir(job.staging)
     attempt = uuid.uuid4().hex
@@ -57,22 +61,35 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
         max_index_bytes=job.segment_index_bytes,
     )
     records_in = records_out = 0
+    fates = BatchFates(job.aborted, group.open_producers, now=now)
     with SegmentWriter(paths[LOG]) as log:
         for number in group.splits:
             split = job.splits[number]
             source = f"{job.directory}/{segment_file(split.base_offset, LOG)}"
             with map_range(source, split.start, split.end) as buf:
                 batches = batches_of(buf, source, split.base_offset)
-                keep[number] |= _control_records(batches)
-                for some, records in chunks_of(batches, split.records):
+                fates.judge(buf, batches, source)
+                kept = keep.pop(number, np.empty(0, np.bool_))
+                done = 0
+                for some in chunks_of(batches, split.records):
                     rows = batches[some]
+                    blocks = inflate(buf, rows, limit=job.max_decompressed_bytes)
+                    stays = _of_chunk(kept, done, blocks.rows, fates.discard[some])
+                    done += len(stays)
                     filtered = filter_batches(
-                        inflate(buf, rows, limit=job.max_decompressed_bytes),
-                        rows,
-                        keep[number][records],
-                        batch_retention(rows, last_records=job.last_records, end_offset=job.end_offset),
+                        blocks,
+                        blocks.rows,
+                        stays,
+                        batch_retention(
+                            rows,
+                            last_records=job.last_records,
+                            end_offset=job.end_offset,
+                            discard=fates.discard[some],
+                        ),
                         now=now,
                         delete_retention_ms=job.delete_retention_ms,
+                        horizon_cause=fates.horizon_cause[some],
+                        retain_legacy_deletes=log_mtime_ms[split.base_offset] > job.legacy_delete_horizon_ms,
                     )
                     output = filtered.batches.copy()
                     output["position"] += log.size
@@ -80,16 +97,18 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
                     log.write(filtered.data)
                     records_in += filtered.records_in
                     records_out += filtered.records_out
-                    del rows, filtered
+                    del rows, blocks, filtered
                 # Asked to forget pages that are not on the disk yet, the system starts to write them: the sync at the
                 # end then has less to wait for.
                 drop_cached(paths[LOG])
                 del batches, buf
-            del keep[number]
         log_bytes = log.size
     index_bytes, timeindex_bytes = index.finish()
     storage.create(paths[INDEX], index_bytes)
     storage.create(paths[TIMEINDEX], timeindex_bytes)
+    if fates.indexed:
+        paths[TXNINDEX] = f"{job.staging}/{segment_file(group.base_offset, TXNINDEX)}.{attempt}"
+        storage.create(paths[TXNINDEX], encode_txn_index(fates.indexed))
     _take_over_attributes(storage, job, group, paths)
     verify_staged(
         paths,
@@ -112,19 +131,42 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
     )
 
 
-def _control_records(batches: np.ndarray[tuple[int], np.dtype[np.void]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """A bool per record: control records have no key to compare and stay unless their batch goes (S5.5)."""
-    counts = np.maximum(batches["record_count"], 0)
-    return np.repeat((batches["attributes"] & CONTROL) != 0, counts)
+def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
+    """For each split, by the number of a record, whether it survives; records after the last that does are left out."""
+    parts: dict[int, list[np.ndarray[Any, np.dtype[np.uint32]]]] = {}
+    for some in survivors:
+        parts.setdefault(some.split, []).append(np.frombuffer(some.numbers, np.uint32))
+    keep = {}
+    for split, numbers in parts.items():
+        keep[split] = np.zeros(1 + max(int(part.max(initial=0)) for part in numbers), np.bool_)
+        for part in numbers:
+            keep[split][part] = True
+    return keep
+
+
+def _of_chunk(keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits) -> _Bits:
+    """A bool per record of these batches, the first of which has the number `done` in its split.
+
+    Control records have no key to compare and stay unless all of their batch is to go (`discard`; S5.5).
+    """
+    counts = rows["record_count"].astype(np.int64)
+    stays = np.zeros(int(counts.sum()), np.bool_)
+    known = keep[done : done + len(stays)]
+    stays[: len(known)] = known
+    control = (rows["attributes"] & CONTROL) != 0
+    if control.any():
+        stays |= np.repeat(control & ~discard, counts)
+    return stays
 
 
 def _take_over_attributes(storage: LocalStorage, job: PartitionJob, group: GroupJob, paths: dict[str, str]) -> None:
-    """Owner and mode of the first source, modification time of the last (S5.9, S8.5)."""
+    """Owner and mode of the first source, modification time of the last, though not of transactions (S5.9, S8.5)."""
     owner = f"{job.directory}/{segment_file(group.base_offset, LOG)}"
     age = f"{job.directory}/{segment_file(group.segments[-1].base_offset, LOG)}"
     # In whole milliseconds, as Kafka sets it.
     mtime_ns = os.stat(age).st_mtime_ns // 1_000_000 * 1_000_000
-    for path in paths.values():
+    for suffix, path in paths.items():
         storage.copy_attributes(owner, path)
-        storage.set_mtime_ns(path, mtime_ns)
+        if suffix != TXNINDEX:
+            storage.set_mtime_ns(path, mtime_ns)
         storage.fsync_file(path)

@@ -13,6 +13,7 @@ from winnow.engine.job import PartitionJob
 from winnow.engine.kernels import last_per_key, packed_by_bucket
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
+from winnow.policy.transactions import aborted_batches
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CODEC_MASK, CONTROL
 from winnow.wire.inflate import inflate
@@ -52,7 +53,7 @@ def _scan(
     split = job.splits[number]
     batches = batches_of(buf, path, split.base_offset)
     hashes, offsets, keyed = [], [], []
-    for some, _ in chunks_of(batches, split.records):
+    for some in chunks_of(batches, split.records):
         rows = batches[some]
         # What is compressed has to be sound before it is decompressed; the rest is checked while it is parsed.
         compressed = bool((rows["attributes"] & CODEC_MASK).any())
@@ -60,11 +61,14 @@ def _scan(
         if wrong >= 0:
             raise crc_error(rows[wrong])
         blocks = inflate(buf, rows, limit=job.max_decompressed_bytes)
+        rows = blocks.rows
         columns = scan_records(blocks, rows, secret, check_crc=not compressed)
         has_key = ~columns.null_key
         control = (rows["attributes"] & CONTROL) != 0
-        if control.any():
-            has_key &= ~control[columns.batch]
+        # Neither what brokers wrote nor what was aborted has a say in which value is the last (S4).
+        void = control | aborted_batches(rows, job.aborted)
+        if void.any():
+            has_key &= ~void[columns.batch]
         hashes.append(columns.hash)
         offsets.append(columns.offset)
         keyed.append(has_key)

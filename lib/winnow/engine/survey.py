@@ -5,23 +5,30 @@ compacted, every batch header.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from winnow.engine.chunks import next_offset
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.packing import pack, task_count
-from winnow.engine.walk import SegmentWalk, walk_segment
+from winnow.engine.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import LOG, segment_file
-from winnow.logdir.state import PartitionState, TopicPartition
+from winnow.logdir.state import PartitionState, Segment, TopicPartition
 from winnow.storage.local import LocalStorage
+from winnow.storage.segment_io import map_range
+from winnow.wire.batch import BATCH
+from winnow.wire.walk import WalkStatus, walk_batches
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _LIST_PER_TASK = 256
 _WALK_BYTES = 2**30
+_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,8 @@ class Place:
 
     log_dir: str
     topic_partition: TopicPartition
+    trusted_end: int | None = None
+    """See `PartitionState.trusted_end`."""
 
     @property
     def directory(self) -> str:
@@ -64,7 +73,7 @@ def _list_one(place: Place) -> Listed | Failure:
 
 def list_partition(place: Place) -> Listed:
     """As `list_partitions`, for one, here. Raises CorruptLogError or OSError."""
-    listing = list_segments(LocalStorage(), place.directory)
+    listing = list_segments(LocalStorage(), place.directory, trusted_end=place.trusted_end)
     if listing.leftovers:
         return Listed(listing, None)
     if listing.problems:
@@ -74,11 +83,12 @@ def list_partition(place: Place) -> Listed:
             "a partition without a segment", expected="at least one .log file", found="none", where=place.directory
         )
     active = listing.segments[-1]
+    if place.trusted_end is not None:
+        return Listed(listing, _readable(place.directory, active))
     walk = walk_segment(
         place.directory,
         active.base_offset,
         active.log_bytes,
-        producers=True,
         check_index=active.index_bytes is not None,
     )
     return Listed(listing, walk)
@@ -87,7 +97,8 @@ def list_partition(place: Place) -> Listed:
 def walk_partitions(
     sc: SparkContext, states: Sequence[PartitionState], *, producers_from: Sequence[int]
 ) -> list[tuple[SegmentWalk, ...] | Failure]:
-    """Every batch header of these partitions: for each, the walks of its segments in order.
+    """Every batch header of these partitions, and how transactions run through them: for each, the walks of its
+    segments in order.
 
     `producers_from`: for each partition, the offset from which on producers' last batches are wanted.
     """
@@ -125,15 +136,33 @@ def walk_partitions(
 
 def _walk_one(state: PartitionState, at: int, producers_from: int) -> SegmentWalk:
     segment = state.segments[at]
-    last = at + 1 == len(state.segments)
-    end = state.log_end_offset if last else state.segments[at + 1].base_offset
+    following = state.segments[at + 1].base_offset if at + 1 < len(state.segments) else None
+    end = state.log_end_offset if following is None else following
+    if state.trusted_end is not None and (following is None or end > state.trusted_end):
+        return not_walked(segment.base_offset)
     return walk_segment(
         state.directory,
         segment.base_offset,
         segment.log_bytes,
         producers=end > producers_from,
         check_index=segment.index_bytes is not None,
+        transactions=TransactionsWanted(
+            high_watermark=state.high_watermark, end_offset=following, txn_index=segment.txnindex_bytes is not None
+        ),
     )
+
+
+def _readable(directory: str, segment: Segment) -> SegmentWalk:
+    """A segment that may end anywhere: as a walk that knows nothing but how far it can be read."""
+    path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
+    rows = np.empty(_ROWS, BATCH)
+    position, end, status = 0, segment.base_offset, WalkStatus.FULL
+    with map_range(path, 0, segment.log_bytes) as buf:
+        while status is WalkStatus.FULL:
+            count, position, status = walk_batches(buf, position, end, rows)
+            end = next_offset(rows[:count], end)
+        del buf
+    return replace(not_walked(segment.base_offset), next_offset=end)
 
 
 def _together(walks: list[SegmentWalk | Failure], state: PartitionState) -> tuple[SegmentWalk, ...] | Failure:

@@ -1,7 +1,7 @@
 """Verify: read a staged segment back from the disk before it may replace anything.
 
 An independent path: headers are walked and CRCs computed anew, and the indexes are compared with ones that are built
-from what was read, not from what was meant to be written.
+from what was read, not from what was meant to be written; the transaction index with the markers that were read.
 """
 
 from __future__ import annotations
@@ -12,11 +12,16 @@ from collections.abc import Mapping
 import numpy as np
 
 from winnow.engine.chunks import next_offset
+from winnow.engine.gather import Array, aborted_rows, control_columns
 from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir.index import IndexBuilder
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX
-from winnow.storage.segment_io import drop_cached, map_range
-from winnow.wire.batch import BATCH, MAX_OFFSET_SPAN
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
+from winnow.logdir.txnindex import read_txn_index
+from winnow.policy.transactions import ABORTED
+from winnow.storage.local import LocalStorage
+from winnow.storage.segment_io import Bytes, drop_cached, map_range
+from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
+from winnow.wire.control import ControlType
 from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
 _ROWS = 65_536
@@ -34,8 +39,9 @@ def verify_staged(
 ) -> None:
     """Raises VerificationError unless the files hold `records` records in `log_bytes` bytes of sound batches.
 
-    Offsets must ascend within [base_offset, end_offset), each CRC must match, and both indexes must be those of the
-    log as it is on the disk.
+    Offsets must ascend within [base_offset, end_offset), each CRC must match, both indexes must be those of the log as
+    it is on the disk, and every entry of the transaction index must have its ABORT marker. A marker without an entry
+    is one of which nothing is left: it must have a delete horizon (S5.8).
     """
     path = paths[LOG]
     for part in paths.values():
@@ -48,6 +54,7 @@ def verify_staged(
     )
     rows = np.empty(_ROWS, BATCH)
     position, least_offset, found = 0, base_offset, 0
+    aborting = [np.empty(0, BATCH)]
     with map_range(path, 0, size) as buf:
         status = WalkStatus.FULL
         while status == WalkStatus.FULL:
@@ -65,6 +72,7 @@ def verify_staged(
                     where=f"{path} at byte {int(seen['position'][wrong])}",
                     hint="The disk or the memory of this machine may be failing.",
                 )
+            aborting.append(_abort_markers(buf, seen, path))
             found += int(seen["record_count"].astype(np.int64).sum())
             least_offset = int(seen["last_offset"][-1]) + 1
             try:
@@ -81,6 +89,42 @@ def verify_staged(
                 raise VerificationError(
                     "the staged index is not that of the staged log", where=paths[suffix], hint="Run again."
                 )
+    _check_txn_index(paths, np.concatenate(aborting), base_offset=base_offset, end_offset=end_offset)
+
+
+def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
+    control: Array = rows[(rows["attributes"] & CONTROL) != 0]
+    if not len(control):
+        return control
+    try:
+        types = control_columns(buf, control, path).type
+    except CorruptLogError as error:
+        raise VerificationError(str(error), where=path, hint="Run again.") from error
+    aborting: Array = control[types == ControlType.ABORT]
+    return aborting
+
+
+def _check_txn_index(paths: Mapping[str, str], markers: Array, *, base_offset: int, end_offset: int) -> None:
+    path = paths.get(TXNINDEX)
+    entries: Array = np.empty(0, ABORTED)
+    if path is not None:
+        try:
+            entries = aborted_rows(read_txn_index(LocalStorage(), path, base_offset=base_offset, end_offset=end_offset))
+        except CorruptLogError as error:
+            raise VerificationError(str(error), where=path, hint="Run again.") from error
+    ends = set(zip(entries["last_offset"].tolist(), entries["producer_id"].tolist(), strict=True))
+    found = set(zip(markers["base_offset"].tolist(), markers["producer_id"].tolist(), strict=True))
+    bare = markers[(markers["attributes"] & DELETE_HORIZON) == 0]
+    needed = set(zip(bare["base_offset"].tolist(), bare["producer_id"].tolist(), strict=True))
+    if not needed <= ends <= found or (path is not None and not ends):
+        wrong = min(needed - ends, default=None) or min(ends - found, default=None)
+        raise VerificationError(
+            "the staged transaction index is not that of the staged log",
+            expected=f"one entry for each of {len(needed)} ABORT markers",
+            found=f"{len(ends)} entries" + (f"; offset and producer {wrong} differ" if wrong else ""),
+            where=path or paths[LOG],
+            hint="Run again.",
+        )
 
 
 def _mismatch(what: str, wanted: int, found: int, path: str) -> VerificationError:

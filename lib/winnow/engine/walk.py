@@ -1,29 +1,37 @@
 """Walk the batch headers of whole segments: what only the log itself can tell before a plan is sure.
 
 One task per segment, headers only, no record is parsed. A segment's summary says where it may be split for the scan,
-whether it holds what this version does not clean, and the last batch of each producer; summaries of neighbours fold.
+whether it holds what this version does not clean, what its batches leave of each producer, and how transactions run
+through it; summaries of neighbours fold.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from winnow.engine.chunks import next_offset
+from winnow.engine.chunks import counted, next_offset
+from winnow.engine.gather import Gatherer, aborted_rows
 from winnow.errors import CorruptLogError
 from winnow.logdir.index import check_index_against, read_offset_index
-from winnow.logdir.names import INDEX, LOG, segment_file
+from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
+from winnow.logdir.txnindex import read_txn_index
+from winnow.policy.producers import Marker
+from winnow.policy.transaction_runs import RUN, SegmentRuns, summarise
+from winnow.policy.transactions import ABORTED
 from winnow.storage.local import LocalStorage
 from winnow.storage.segment_io import Bytes, map_range
-from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, Codec
+from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, Codec, is_wrapper
 from winnow.wire.record_kernels import SMALLEST_RECORD
 from winnow.wire.walk import WalkStatus, describe, walk_batches
 
 SPLIT_BYTES = 64 * 2**20
 """Log bytes that one scan task reads: enough to drown what a task costs, few enough to spread one partition."""
 
+_INDEXED = ["position", "last_offset", "magic", "attributes"]
 _ROWS = 65_536
 """Batch headers in memory at once: 6 MiB of rows."""
 
@@ -37,6 +45,7 @@ class Split:
     start: int
     end: int
     records: int
+    """As `chunks.counted` has it, which is only a guess for some of v0 and v1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,40 +56,101 @@ class SegmentWalk:
     next_offset: int
     batches: int
     records: int
-    """v2 records; a v0 or v1 batch does not tell in its header."""
+    """See `guessed`."""
     control: bool
     transactional: bool
     legacy: bool
     """Has v0 or v1 batches."""
+    guessed: bool
+    """`records` is no more than a guess (see `chunks.counted`)."""
     splits: tuple[Split, ...]
     last_batches: np.ndarray[Any, Any] = field(repr=False)
-    """BATCH rows: the last batch of each producer, ascending by offset; empty unless asked for."""
+    """BATCH rows whose replay leaves the state of each producer, ascending by offset (see `policy.producers.traces`):
+    the last batch of each, and more of those with transactions. Empty unless asked for."""
+    markers: Mapping[int, Marker] = field(default_factory=dict, repr=False)
+    """The decoded control batches among `last_batches`, by base offset."""
+    runs: SegmentRuns = field(default_factory=lambda: SegmentRuns(runs=np.empty(0, RUN)), repr=False)
+    """How transactions run through the segment; nothing unless asked for."""
+    aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
+    """Its transaction index, dtype ABORTED; empty unless asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsWanted:
+    """Asks a walk for `SegmentWalk.runs` and `aborted`."""
+
+    high_watermark: int
+    end_offset: int | None
+    """Base offset of the next segment, if there is one."""
+    txn_index: bool
+    """There is a `.txnindex` file."""
+
+
+def not_walked(base_offset: int) -> SegmentWalk:
+    """What stands for the walk of a segment that nothing is to be known of, as if it were empty."""
+    return SegmentWalk(
+        base_offset=base_offset,
+        next_offset=base_offset,
+        batches=0,
+        records=0,
+        control=False,
+        transactional=False,
+        legacy=False,
+        guessed=False,
+        splits=(),
+        last_batches=np.empty(0, BATCH),
+    )
 
 
 def walk_segment(
-    directory: str, base_offset: int, log_bytes: int, *, producers: bool = False, check_index: bool = False
+    directory: str,
+    base_offset: int,
+    log_bytes: int,
+    *,
+    producers: bool = False,
+    check_index: bool = False,
+    transactions: TransactionsWanted | None = None,
 ) -> SegmentWalk:
-    """Reads every batch header of a segment.
+    """Reads every batch header of a segment, and control batches whole if `producers` or `transactions` ask for it.
 
-    Raises CorruptLogError where a header makes no sense, the log ends inside a batch, offsets do not ascend, or
-    (`check_index`) an entry of the offset index does not point at a batch that ends at its offset (S1.6).
+    Raises CorruptLogError where a header makes no sense, the log ends inside a batch, offsets do not ascend,
+    (`check_index`) an entry of the offset index does not point at a batch that ends at its offset (S1.6), or
+    (`transactions`) the transaction index is not that of the log (S4.1).
     """
     path = f"{directory}/{segment_file(base_offset, LOG)}"
     with map_range(path, 0, log_bytes) as buf:
-        return _walk(buf, path, directory, base_offset, producers=producers, check_index=check_index)
+        gatherer = None
+        if producers or transactions is not None:
+            gatherer = Gatherer(buf, path, producers=producers, transactions=transactions is not None)
+        walk = _walk(buf, path, directory, base_offset, gatherer=gatherer, check_index=check_index)
+        if gatherer is None:
+            return walk
+        last_batches, markers = gatherer.last_batches()
+    walk = replace(walk, last_batches=last_batches, markers=markers)
+    return walk if transactions is None else _with_runs(walk, directory, gatherer, transactions)
+
+
+def _with_runs(walk: SegmentWalk, directory: str, gatherer: Gatherer, wanted: TransactionsWanted) -> SegmentWalk:
+    index, log = (f"{directory}/{segment_file(walk.base_offset, suffix)}" for suffix in (TXNINDEX, LOG))
+    aborted = aborted_rows(
+        read_txn_index(LocalStorage(), index, base_offset=walk.base_offset, end_offset=wanted.end_offset)
+        if wanted.txn_index
+        else ()
+    )
+    runs = summarise(gatherer.events(), aborted, high_watermark=wanted.high_watermark, where=(index, log))
+    return replace(walk, runs=runs, aborted=aborted)
 
 
 def _walk(
-    buf: Bytes, path: str, directory: str, base_offset: int, *, producers: bool, check_index: bool
+    buf: Bytes, path: str, directory: str, base_offset: int, *, gatherer: Gatherer | None, check_index: bool
 ) -> SegmentWalk:
     rows = np.empty(_ROWS, BATCH)
     position, least_offset = 0, base_offset
     batches = records = 0
     attributes = 0
-    legacy = False
+    legacy = guessed = False
     splits: list[Split] = []
     split_start = split_records = 0
-    last_batches = np.empty(0, BATCH)
     index_rows: list[np.ndarray[Any, Any]] = []
     status = WalkStatus.FULL
     while status == WalkStatus.FULL:
@@ -95,8 +165,9 @@ def _walk(
         batches += count
         attributes |= int(np.bitwise_or.reduce(seen["attributes"]))
         legacy |= bool((seen["magic"] < 2).any())
-        counts = np.maximum(seen["record_count"], 0).astype(np.int64)
+        counts = counted(seen)
         records += int(counts.sum())
+        guessed |= bool(is_wrapper(seen).any())
         ends = seen["position"] + seen["size"]
         through = np.cumsum(counts)
         done = 0
@@ -109,10 +180,10 @@ def _walk(
             splits.append(Split(base_offset, split_start, int(ends[cut]), split_records))
             split_start, split_records, done = int(ends[cut]), 0, int(through[cut])
         split_records += int(through[-1]) - done
-        if producers:
-            last_batches = _last_per_producer(np.concatenate([last_batches, seen]))
+        if gatherer is not None:
+            gatherer.add(seen)
         if check_index:
-            index_rows.append(seen[["position", "last_offset"]].copy())
+            index_rows.append(seen[_INDEXED].copy())
     if position > split_start:
         splits.append(Split(base_offset, split_start, position, split_records))
     if check_index:
@@ -125,8 +196,9 @@ def _walk(
         control=bool(attributes & CONTROL),
         transactional=bool(attributes & TRANSACTIONAL),
         legacy=legacy,
+        guessed=guessed,
         splits=tuple(splits),
-        last_batches=last_batches,
+        last_batches=np.empty(0, BATCH),
     )
 
 
@@ -148,14 +220,6 @@ def _refuse_wild_counts(rows: np.ndarray[Any, Any], path: str) -> None:
         )
 
 
-def _last_per_producer(rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    rows = rows[(rows["producer_id"] >= 0)]
-    # np.unique reports first occurrences: look from the end.
-    _, from_end = np.unique(rows["producer_id"][::-1], return_index=True)
-    last: np.ndarray[Any, Any] = rows[np.sort(rows.shape[0] - 1 - from_end)]
-    return last
-
-
 def _check_index(directory: str, base_offset: int, log_bytes: int, chunks: list[np.ndarray[Any, Any]]) -> None:
     path = f"{directory}/{segment_file(base_offset, INDEX)}"
     storage = LocalStorage()
@@ -163,7 +227,6 @@ def _check_index(directory: str, base_offset: int, log_bytes: int, chunks: list[
         if log_bytes:
             raise CorruptLogError("the segment has no offset index", expected=path, found="no such file")
         return
-    batches = np.concatenate(chunks) if chunks else np.empty(0, BATCH)[["position", "last_offset"]]
-    check_index_against(
-        read_offset_index(storage, path, base_offset=base_offset, log_bytes=log_bytes), batches, file=path
-    )
+    batches = np.concatenate(chunks) if chunks else np.empty(0, BATCH)[_INDEXED]
+    index = read_offset_index(storage, path, base_offset=base_offset, log_bytes=log_bytes)
+    check_index_against(index, batches, file=path, wrappers=is_wrapper(batches))

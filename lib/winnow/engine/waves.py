@@ -17,19 +17,19 @@ _SPARE_BYTES = 64 * 2**20
 def waves(jobs: Iterable[PartitionJob]) -> Iterator[list[PartitionJob]]:
     """Cuts the partitions, in the order given, into jobs. Free space is asked for anew before each one.
 
-    A rewritten partition lies beside its sources until it is committed, and is hardly larger than they are.
+    A rewritten partition lies beside its sources until it is committed.
     """
     wave: list[PartitionJob] = []
     left = WAVE_BYTES
     room: dict[int, int] = {}
     for job in jobs:
         device = os.stat(job.directory).st_dev
-        if wave and (job.log_bytes > left or job.log_bytes > room.get(device, free_bytes(job.directory))):
+        if wave and (job.log_bytes > left or job.most_bytes > room.get(device, free_bytes(job.directory))):
             yield wave
             wave, left, room = [], WAVE_BYTES, {}
         wave.append(job)
         left -= job.log_bytes
-        room[device] = room.get(device, free_bytes(job.directory)) - job.log_bytes
+        room[device] = room.get(device, free_bytes(job.directory)) - job.most_bytes
     if wave:
         yield wave
 

@@ -49,7 +49,8 @@ def read_batches(
     Raises CorruptLogError, after the batches before it, at the first that can't be read or whose offsets do not ascend
     from `least_offset`, and if the file became shorter.
     """
-    at, least, wanted = start, least_offset, piece_bytes
+    at, least = start, least_offset
+    usual = wanted = max(piece_bytes, HEADER_V2_SIZE)  # less would not show how much a batch needs
     rows = np.empty(_ROWS, BATCH)
     while at < size:
         length = min(wanted, size - at)
@@ -67,7 +68,7 @@ def read_batches(
             found = rows[:count].copy()
             yield Piece(data, found, at)
             least = int(found[-1]["last_offset"]) + 1
-            at, wanted = at + end, piece_bytes
+            at, wanted = at + end, usual
             continue
         wanted = _needed(data, size - at)
         if status is not WalkStatus.TORN or wanted <= length:
@@ -78,9 +79,9 @@ def records_of(piece: Piece, i: int, path: str) -> list[Record]:
     """The records of batch `i` of a piece of `path`. Raises CorruptLogError if they can't be read."""
     from winnow.wire.inflate import inflate  # noqa: PLC0415 - loads all codecs: not for those who read headers only
 
-    row = piece.rows[i]
     try:
-        return read_records(inflate(piece.data, piece.rows[i : i + 1]).area(0), row)
+        blocks = inflate(piece.data, piece.rows[i : i + 1])
+        return read_records(blocks.area(0), blocks.rows[0])
     except CorruptLogError as error:
         where = f"{path}, batch at byte {piece.position(i)}"
         raise CorruptLogError(
@@ -96,9 +97,7 @@ def _needed(data: Bytes, left: int) -> int:
     return int(needed) if needed <= left else 0
 
 
-def _fault(
-    status: WalkStatus, data: Bytes, path: str, *, at: int, left: int, least_offset: int
-) -> CorruptLogError:
+def _fault(status: WalkStatus, data: Bytes, path: str, *, at: int, left: int, least_offset: int) -> CorruptLogError:
     where = f"{path} at byte {at}"
     if left < SMALLEST_ENTRY:
         return CorruptLogError(

@@ -129,13 +129,14 @@ def _check_each(fine: Array, entries: Array, path: str, entry_size: int, expecte
         )
 
 
-def check_index_against(index: Array, batches: Array, *, file: str) -> None:
+def check_index_against(index: Array, batches: Array, *, file: str, wrappers: Array | None = None) -> None:
     """Compares the entries of an offset index with all batches of its segment.
 
     `index`: OFFSET_ENTRY rows of `read_offset_index`. `batches`: rows with at least the `position` and `last_offset` of
     BATCH, in file order. Kafka 4 names the last offset of the batch at the position; older versions wrote one entry
     per append of several batches, with the first one's position and the last one's offset. So the position must be a
-    batch start and the offset the last offset of that batch or of a later one before the next entry.
+    batch start and the offset the last offset of that batch or of a later one before the next entry. `wrappers`, a bool
+    per batch, says which are compressed ones of v0 and v1: versions before 0.11 named the first offset inside of them.
 
     Raises CorruptLogError for the first entry of which that isn't true.
     """
@@ -147,7 +148,9 @@ def check_index_against(index: Array, batches: Array, *, file: str) -> None:
     # A row of its own stands for "beyond the last batch".
     starts, lasts = np.append(starts, -1), np.append(lasts, -1)
     _check_each(starts[at] == index["position"], index, file, OFFSET_ENTRY_SIZE, "the position of a batch")
-    _check_each(lasts[ends] == index["offset"], index, file, OFFSET_ENTRY_SIZE, "the last offset of a batch")
+    inside = np.append(np.zeros(batches.shape[0], np.bool_) if wrappers is None else wrappers, [False])
+    named = (lasts[ends] == index["offset"]) | ((ends == at) & inside[at])
+    _check_each(named, index, file, OFFSET_ENTRY_SIZE, "the last offset of a batch")
     before = np.append(at[1:], batches.shape[0])
     same_append = (ends >= at) & (ends < before)
     _check_each(same_append, index, file, OFFSET_ENTRY_SIZE, "the last offset of the batch there or of a later one")
@@ -241,15 +244,18 @@ class IndexBuilder:
                 found=str(int(lasts[-1])),
             )
         positions = rows["position"]
-        if int(positions.min()) < 0 or int(positions.max()) > MAX_OFFSET_SPAN:
+        ends = positions + rows["size"]
+        if int(positions.min()) < 0 or int(ends.max()) > _MAX_LOG_BYTES:
             raise CorruptLogError(
                 "a batch lies too far into its segment for an index entry",
-                expected=f"a position in 0..{MAX_OFFSET_SPAN}",
-                found=f"{int(positions.min())}..{int(positions.max())}",
+                expected=f"positions in 0..{_MAX_LOG_BYTES}",
+                found=f"{int(positions.min())}..{int(ends.max())}",
+                hint="Kafka can't write such a segment either. With a lower segment.bytes fewer are put into one.",
             )
         self._next_offset = int(lasts[-1]) + 1
 
 
+_MAX_LOG_BYTES = 2**31 - 1
 _NATIVE_OFFSET_ENTRY = np.dtype([("relative_offset", np.int32), ("position", np.int32)])
 _NATIVE_TIME_ENTRY = np.dtype([("timestamp", np.int64), ("relative_offset", np.int64)])
 

@@ -53,8 +53,11 @@ class SegmentListing:
     problems: tuple[CorruptLogError, ...]
 
 
-def list_segments(storage: Storage, directory: str) -> SegmentListing:
+def list_segments(storage: Storage, directory: str, *, trusted_end: int | None = None) -> SegmentListing:
     """Reads sizes, times, index files and the first batch header of each segment, not the log.
+
+    Of segments that do not end at or below `trusted_end`, if given, only sizes and times: what else they hold may be
+    what a crash made of it (S8.2).
 
     Never raises CorruptLogError: what it finds wrong is in `problems`, one for each finding.
     """
@@ -84,6 +87,8 @@ def list_segments(storage: Storage, directory: str) -> SegmentListing:
     bases.sort()
     segments = [
         _segment(storage, directory, files, base=base, following=following, problems=problems)
+        if trusted_end is None or (following is not None and following <= trusted_end)
+        else _unread(files, base)
         for base, following in zip_longest(bases, bases[1:])
     ]
     try:
@@ -144,6 +149,20 @@ def _segment(
     )
 
 
+def _unread(files: Mapping[str, Entry], base: int) -> Segment:
+    log = files[segment_file(base, LOG)]
+    return Segment(
+        base_offset=base,
+        log_bytes=log.size,
+        log_mtime_ms=log.mtime_ms,
+        index_bytes=_size(files, base, INDEX),
+        timeindex_bytes=_size(files, base, TIMEINDEX),
+        txnindex_bytes=_size(files, base, TXNINDEX),
+        last_timeindex_timestamp=NO_TIMESTAMP,
+        first_batch_max_timestamp=NO_TIMESTAMP,
+    )
+
+
 def _size(files: Mapping[str, Entry], base: int, suffix: str) -> int | None:
     entry = files.get(segment_file(base, suffix))
     return None if entry is None else entry.size
@@ -182,10 +201,13 @@ def resolve(
     topic_partition: TopicPartition,
     checkpoints: Checkpoints,
     log_end_offset: int,
+    trusted_end: int | None = None,
 ) -> PartitionState:
     """The offsets that a broker's loader would arrive at (S8.3).
 
     `log_end_offset`: the offset after the last batch of the last segment, its base offset if it is empty.
+    `trusted_end`: that of `list_segments`. The high watermark is lowered to it and to the active segment, so that no
+    rule takes what lies above (S8.2).
 
     Raises CorruptLogError if there is no segment, or if the log start offset of the checkpoint lies beyond the log
     end offset: a broker would answer that by deleting the whole log (S6.3).
@@ -216,15 +238,19 @@ def resolve(
         )
     log_start = max(log_start_checkpoint or 0, listing.segments[0].base_offset)
     high_watermark = checkpoints.high_watermark.get(topic_partition, log_start)
+    high_watermark = min(max(high_watermark, log_start), log_end_offset)
+    if trusted_end is not None:
+        high_watermark = min(high_watermark, trusted_end, listing.segments[-1].base_offset)
     return PartitionState(
         log_dir=log_dir,
         topic_partition=topic_partition,
         segments=listing.segments,
         log_start_offset=log_start,
         log_end_offset=log_end_offset,
-        high_watermark=min(max(high_watermark, log_start), log_end_offset),
+        high_watermark=high_watermark,
         cleaner_checkpoint=checkpoints.cleaner.get(topic_partition),
         log_start_checkpoint=log_start_checkpoint,
         snapshot_offsets=listing.snapshot_offsets,
         leader_epochs=listing.leader_epochs,
+        trusted_end=trusted_end,
     )

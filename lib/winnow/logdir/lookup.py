@@ -25,8 +25,9 @@ from winnow.logdir.index import (
 )
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, base_offset_of, segment_file
 from winnow.storage.contract import Entry, Storage
-from winnow.wire.batch import MAX_OFFSET_SPAN
+from winnow.wire.batch import CONTROL, MAX_OFFSET_SPAN
 from winnow.wire.plain import Record
+from winnow.wire.walk import MAX_BASE_OFFSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,21 @@ class Segments:
                 return found
         return None
 
+    def first_data_record(self, offset: int) -> Record | None:
+        """What a `read_uncommitted` consumer that seeks to `offset` gets first; None at the end of the log.
+
+        `Found.record` may be another one: of a control batch, or none where cleaning left less of a batch.
+        """
+        for number in range(max(bisect_right(self.bases, offset) - 1, 0), len(self.bases)):
+            entry = self._floor(number, offset, [])
+            for piece in self._pieces(number, entry.position if entry else 0):
+                data = (piece.rows["last_offset"] >= offset) & (piece.rows["attributes"] & CONTROL == 0)
+                for row in np.flatnonzero(data).tolist():
+                    for record in records_of(piece, row, self._path(number)):
+                        if record.offset >= offset:
+                            return record
+        return None
+
     def find_timestamp(self, timestamp: int, *, log_start_offset: int = 0) -> Found | None:
         """The first record from the log start offset on whose timestamp (ms) is `timestamp` or later; None without one.
 
@@ -101,7 +117,9 @@ class Segments:
     def end_offset(self) -> int:
         """The offset after the last batch of the active segment; its base offset if there is none (S8.3)."""
         last = len(self.bases) - 1
-        return max((int(p.rows[-1]["last_offset"]) + 1 for p in self._pieces(last, 0)), default=self.bases[last])
+        entry = self._floor(last, MAX_BASE_OFFSET, [])
+        pieces = self._pieces(last, entry.position if entry else 0)
+        return max((int(piece.rows[-1]["last_offset"]) + 1 for piece in pieces), default=self.bases[last])
 
     def _scan_for_offset(self, number: int, offset: int) -> Found | None:
         notes: list[str] = []

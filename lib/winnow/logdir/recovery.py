@@ -95,12 +95,15 @@ def recover(storage: Storage, directory: str) -> RecoveryReport:
     # .swap first: without the .cleaned beside it a half-renamed output would pass for a complete one.
     for names in (steps.stale_swaps, steps.cleaned, steps.replaced):
         _remove(storage, directory, names)
-    # Logs first, as in 6.1: while any .log.swap is there the range is cleared of everything else again.
-    for names in (steps.swap_logs, steps.swap_rest):
-        for name in names:
-            storage.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
-        if names:
-            storage.fsync_dir(directory)
+    # Logs first, as in 6.1: while any .log.swap is there the range is cleared of everything else again. Of several, as
+    # after a split, each is on stable storage before the next one: else it might be cleared for a lower one.
+    for name in steps.swap_logs:
+        storage.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
+        storage.fsync_dir(directory)
+    for name in steps.swap_rest:
+        storage.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
+    if steps.swap_rest:
+        storage.fsync_dir(directory)
     for names in (steps.orphans, steps.snapshots, steps.deleted):
         _remove(storage, directory, names)
     for name in steps.staging:

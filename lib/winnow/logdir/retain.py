@@ -140,6 +140,17 @@ def follow_log_start(storage: Storage, log_dir: str, topic_partition: TopicParti
     raise_cleaner_entry(storage, log_dir, topic_partition, log_start_offset)
 
 
+def lags_behind(state: PartitionState) -> bool:
+    """Whether `follow_log_start` was interrupted, or never came to its turn after segments had gone.
+
+    What remains then is a sound log of which no rule takes anything more; a broker puts its side files right when it
+    loads it (S6.3). A first dirty offset below the log start is the cleaner's to put right (S3.2).
+    """
+    entry = state.log_start_checkpoint
+    folded = fold_leader_epochs(state.leader_epochs, state.log_start_offset)
+    return folded != state.leader_epochs or (entry is not None and entry <= state.segments[0].base_offset)
+
+
 def drop_log_start_entry(storage: Storage, log_dir: str, topic_partition: TopicPartition) -> None:
     """Drops the log start offset of a partition if its first segment begins there or later: it says nothing more."""
     path = f"{log_dir}/{LOG_START_CHECKPOINT}"

@@ -62,6 +62,10 @@ class PartitionState:
     snapshot_offsets: tuple[int, ...]
     leader_epochs: tuple[tuple[int, int], ...]
     """(epoch, start offset), ascending; empty if there is no leader-epoch-checkpoint."""
+    trusted_end: int | None = None
+    """After an unclean shutdown (S8.2): segments that reach beyond it were listed and not looked into, the high
+    watermark is not above it or in the active segment, and the log end offset is as far as the log can be read. None:
+    all is sound."""
 
     @property
     def directory(self) -> str:

@@ -13,7 +13,7 @@ Of one partition only one group may be between 2 and 4, and groups go in ascendi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError
@@ -45,29 +45,54 @@ def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
     Raises CorruptLogError before the first rename unless the sources are as they were, nothing is left of an earlier
     swap, and the active segment is none of them. If it fails later, `recovery.recover` finishes or undoes it.
     """
-    files = _check(storage, directory, group)
-    suffixes = [suffix for suffix in SEGMENT_SUFFIXES if suffix in group.paths]
-    final = {suffix: f"{directory}/{segment_file(group.base_offset, suffix)}" for suffix in suffixes}
+    files = check_replaceable(
+        storage, directory, sources=group.sources, base_offset=group.base_offset, outputs=[group.paths]
+    )
+    exchange(storage, directory, files, sources=group.source_bases, outputs={group.base_offset: group.paths})
 
-    for suffix in suffixes:
-        storage.rename(group.paths[suffix], final[suffix] + CLEANED)
-    storage.fsync_dir(directory)
-    for suffix in suffixes:
-        storage.rename(final[suffix] + CLEANED, final[suffix] + SWAP)
-    storage.fsync_dir(directory)
 
-    gone = [segment_file(base, suffix) for base in group.source_bases for suffix in SEGMENT_SUFFIXES]
+def exchange(
+    storage: Storage,
+    directory: str,
+    files: dict[str, Entry],
+    *,
+    sources: Sequence[int],
+    outputs: Mapping[int, Mapping[str, str]],
+) -> None:
+    """The steps above, of what `check_replaceable` found in order.
+
+    `sources`: base offsets, ascending. `outputs`: by base offset, the staged file per suffix; the lowest base is that
+    of the first source, so that the range which a loader clears covers all of them. Several outputs, as of a split,
+    follow each other without another segment in between (S6.5).
+    """
+    bases = sorted(outputs)
+    suffixes = {base: [suffix for suffix in SEGMENT_SUFFIXES if suffix in outputs[base]] for base in bases}
+    final = {(base, suffix): f"{directory}/{segment_file(base, suffix)}" for base in bases for suffix in suffixes[base]}
+
+    for (base, suffix), path in final.items():
+        storage.rename(outputs[base][suffix], path + CLEANED)
+    storage.fsync_dir(directory)
+    for base in reversed(bases):
+        # The lowest comes last, and not before the others are on stable storage: it would take the place of all
+        # sources without them.
+        for suffix in suffixes[base]:
+            storage.rename(final[base, suffix] + CLEANED, final[base, suffix] + SWAP)
+        storage.fsync_dir(directory)
+
+    gone = [segment_file(base, suffix) for base in sources for suffix in SEGMENT_SUFFIXES]
     gone = [name for name in gone if name in files]
     _mark_deleted(storage, directory, gone)
 
-    storage.rename(final[LOG] + SWAP, final[LOG])
-    # On stable storage before the indexes: a new index beside a .log.swap would be swept with the sources.
-    storage.fsync_dir(directory)
-    for suffix in suffixes[1:]:
-        storage.rename(final[suffix] + SWAP, final[suffix])
+    for base in bases:
+        storage.rename(final[base, LOG] + SWAP, final[base, LOG])
+        # On stable storage before the indexes: a new index beside a .log.swap would be swept with the sources. So
+        # would the log of a higher base.
+        storage.fsync_dir(directory)
+        for suffix in suffixes[base][1:]:
+            storage.rename(final[base, suffix] + SWAP, final[base, suffix])
     storage.fsync_dir(directory)
 
-    stale = removable_snapshots(files, group.source_bases[1:])
+    stale = removable_snapshots(files, [base for base in sources if base not in outputs])
     _mark_deleted(storage, directory, stale)
     for name in (*gone, *stale):
         storage.unlink(f"{directory}/{name}{DELETED}")
@@ -81,24 +106,36 @@ def _mark_deleted(storage: Storage, directory: str, names: list[str]) -> None:
         storage.fsync_dir(directory)
 
 
-def _check(storage: Storage, directory: str, group: StagedGroup) -> dict[str, Entry]:
-    files = check_unchanged(storage, directory, group.sources)
+def check_replaceable(
+    storage: Storage,
+    directory: str,
+    *,
+    sources: Sequence[Segment],
+    base_offset: int,
+    outputs: Iterable[Mapping[str, str]],
+) -> dict[str, Entry]:
+    """All files by name, if `exchange` may begin; raises CorruptLogError otherwise (`swap_group`).
+
+    `base_offset`: the lowest one of the outputs.
+    """
+    files = check_unchanged(storage, directory, sources)
     bases = log_bases(files)
-    wanted = list(group.source_bases)
+    wanted = [source.base_offset for source in sources]
     inside = [base for base in bases if wanted and wanted[0] <= base <= wanted[-1]]
-    if not wanted or inside != wanted or group.base_offset != wanted[0]:
+    if not wanted or inside != wanted or base_offset != wanted[0]:
         raise CorruptLogError(
             "a group is not a run of segments",
             expected=f"segments {inside} and the base offset of the first",
-            found=f"{wanted} and {group.base_offset}",
+            found=f"{wanted} and {base_offset}",
             where=directory,
         )
     if wanted[-1] == bases[-1]:
         raise CorruptLogError(
             "the active segment would be replaced", expected=f"sources below {bases[-1]}", where=directory
         )
-    needed = [suffix for suffix in (LOG, INDEX, TIMEINDEX) if suffix not in group.paths]
-    missing = needed + [path for path in group.paths.values() if not storage.exists(path)]
-    if missing:
-        raise CorruptLogError("a staged file is missing", found=", ".join(missing), where=directory)
+    for paths in outputs:
+        needed = [suffix for suffix in (LOG, INDEX, TIMEINDEX) if suffix not in paths]
+        missing = needed + [path for path in paths.values() if not storage.exists(path)]
+        if missing:
+            raise CorruptLogError("a staged file is missing", found=", ".join(missing), where=directory)
     return files

@@ -38,12 +38,16 @@ def segments_between(segments: Sequence[Segment], start: int, end: int) -> tuple
     return tuple(s for s in below_end if not floors or s.base_offset >= floors[-1])
 
 
-def cleanable_range(state: PartitionState, config: TopicConfig, now: int, *, last_stable_offset: int) -> CleanableRange:
+def cleanable_range(
+    state: PartitionState, config: TopicConfig, now: int, *, last_stable_offset: int, undecided: str = ""
+) -> CleanableRange:
     """Kafka's `cleanableOffsets` and `LogToClean`. `last_stable_offset`: S3.2; the high watermark if there are no
-    transactions.
+    transactions. `undecided`: in words, the one that makes it lower.
     """
     first_dirty, reset = _first_dirty(state)
-    limit, why = _first_uncleanable(state, config, now, first_dirty=first_dirty, last_stable_offset=last_stable_offset)
+    limit, why = _first_uncleanable(
+        state, config, now, first_dirty=first_dirty, last_stable_offset=last_stable_offset, undecided=undecided
+    )
     not_cleanable = _non_active_from(state, max(first_dirty, limit))
     end = (not_cleanable[0] if not_cleanable else state.active).base_offset
     clean_bytes = sum(s.log_bytes for s in state.segments if s.base_offset < first_dirty)
@@ -72,11 +76,18 @@ def _first_dirty(state: PartitionState) -> tuple[int, bool]:
 
 
 def _first_uncleanable(
-    state: PartitionState, config: TopicConfig, now: int, *, first_dirty: int, last_stable_offset: int
+    state: PartitionState,
+    config: TopicConfig,
+    now: int,
+    *,
+    first_dirty: int,
+    last_stable_offset: int,
+    undecided: str,
 ) -> tuple[int, str]:
     limits = [(state.active.base_offset, f"the active segment starts at {state.active.base_offset}")]
     if last_stable_offset < state.high_watermark:
-        limits.append((last_stable_offset, f"a transaction is undecided from offset {last_stable_offset} on"))
+        words = undecided or f"a transaction is undecided from offset {last_stable_offset} on"
+        limits.append((last_stable_offset, words))
     else:
         limits.append((last_stable_offset, f"the high watermark is {last_stable_offset}"))
     if config.min_compaction_lag_ms > 0:

@@ -14,6 +14,12 @@ from winnow.errors import UsageError
 from winnow.policy.keys import KEYS, Value
 
 KAFKA_DEFAULT = "Kafka's default"
+UNCONFIRMED_DEFAULT = f"{KAFKA_DEFAULT}, server.properties not given"
+
+
+def is_default(source: str) -> bool:
+    """Whether a source says that nobody gave the value."""
+    return source in {KAFKA_DEFAULT, UNCONFIRMED_DEFAULT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,17 +69,18 @@ class TopicConfig:
         return "delete" in self.cleanup_policy
 
 
-def topic_config(values: Mapping[str, tuple[Value, str]]) -> TopicConfig:
+def topic_config(values: Mapping[str, tuple[Value, str]], *, default_source: str = KAFKA_DEFAULT) -> TopicConfig:
     """The config made of `values`: Kafka's topic name, or a broker-only key -> (checked value, where it came from).
 
-    The rest are Kafka's defaults. UsageError if `min.compaction.lag.ms` exceeds `max.compaction.lag.ms`, as in Kafka.
+    The rest are Kafka's defaults, of which `default_source` is said.
+    UsageError if `min.compaction.lag.ms` exceeds `max.compaction.lag.ms`, as in Kafka.
     """
     fields: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for key in KEYS:
         given = values.get(key.name)
         fields[key.attribute] = key.default if given is None else given[0]
-        sources[key.name] = KAFKA_DEFAULT if given is None else given[1]
+        sources[key.name] = default_source if given is None else given[1]
     if fields["internal_segment_bytes"] is not None:
         fields["segment_bytes"] = fields["internal_segment_bytes"]
         sources["segment.bytes"] = f"internal.segment.bytes, {sources['internal.segment.bytes']}"

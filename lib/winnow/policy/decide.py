@@ -21,10 +21,12 @@ def decide(
     now: int,
     only: str | None = None,
     last_stable_offset: int | None = None,
+    undecided: str = "",
 ) -> PartitionPlan:
     """Apply `config` to `state` at `now` (ms), as a broker's cleaner and retention would.
 
-    `last_stable_offset` (S3.2) is the high watermark if not given, which is right where there are no transactions.
+    `last_stable_offset` (S3.2) is the high watermark if not given, which is right where there are no transactions;
+    `undecided`: in words, the transaction that makes it lower.
     `only`, one of ONLY, leaves the other half undone. The plan's `reason` is never empty.
     """
     if only is not None and only not in ONLY:
@@ -42,7 +44,7 @@ def decide(
         retention = retention_plan(state, config, now)
         return _plan(state, config, _retention_words(state, config, now, retention), retention=retention)
     lso = state.high_watermark if last_stable_offset is None else last_stable_offset
-    cleanable = cleanable_range(state, config, now, last_stable_offset=lso)
+    cleanable = cleanable_range(state, config, now, last_stable_offset=lso, undecided=undecided)
     compaction, reason = _compaction(state, config, cleanable)
     retention = None if only == "compaction" else retention_plan(state, config, now)
     if retention is not None or (config.cleanup_delete and only is None):

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from winnow.errors import UsageError
-from winnow.policy.keys import Ignored, Value, parse_broker_value, parse_topic_value
+from winnow.policy.keys import Ignored, Value, Wrong, parse_broker_value, parse_topic_value
 
 _SECTION = re.compile(r"(?P<which>Dynamic|All|Default)\s+configs\s+for\s+(?P<entity>.+?)\s+are:?\s*$")
 _ONE_LINE = re.compile(r"Configs\s+for\s+(?P<entity>.+?)\s+are\b:?\s*(?P<pairs>.*)$")
@@ -36,7 +36,7 @@ class Entry:
     """One setting that was given somewhere: Kafka's key, its checked value, and where it stood, in words."""
 
     key: str
-    value: Value | Ignored
+    value: Value | Ignored | Wrong
     where: str
 
 

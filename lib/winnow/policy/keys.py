@@ -187,6 +187,13 @@ class Ignored:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A value that is refused only where it would count: nobody typed it for this run."""
+
+    why: str
+
+
 def parse_topic_value(name: str, text: str, *, where: str) -> Value | Ignored:
     """The value of a topic config, checked. UsageError for a wrong value, a broker's name or an unknown name."""
     key = BY_TOPIC_NAME.get(name)

@@ -138,16 +138,75 @@ def replay(
     return ProducerState(producers, tuple(completed))
 
 
+def traces(batches: NDArray[np.void], ends: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Rows of the batches (dtype BATCH, ascending, each with a producer) whose replay alone leaves the same state.
+
+    `ends`: bool per batch, it ends a transaction. Of each producer these are its last end with the last data before
+    it, and after it the first transactional and the last data. Transactions that begin and end before are not
+    completed by such a replay; whoever wants them must not ask for less than all.
+    """
+    if not len(batches):
+        return np.empty(0, np.int64)
+    order = np.argsort(batches["producer_id"], kind="stable")
+    numbers = np.arange(len(order))
+    last = np.ones(len(order), np.bool_)
+    last[:-1] = np.diff(batches["producer_id"][order]) != 0
+    producer = np.concatenate([[0], np.cumsum(last)[:-1]])
+    begin = np.concatenate([[0], numbers[last][:-1] + 1])[producer]
+    end = np.maximum.accumulate(np.where(ends[order], numbers, -1))[last][producer]
+    end = np.where(end >= begin, end, begin - 1)  # of its producer's rows the last end, or what comes before them all
+    data = ~ends[order]
+    transactional = data & ((batches["attributes"][order] & TRANSACTIONAL) != 0)
+    following = np.minimum.accumulate(np.where(data, numbers, len(order))[::-1])[::-1]
+    following = np.concatenate([following[1:], [len(order)]])
+    preceding = np.concatenate([[-1], np.maximum.accumulate(np.where(transactional, numbers, -1))[:-1]])
+    chosen = last | (numbers == end)
+    chosen |= data & (numbers < end) & (following > end)
+    chosen |= transactional & (numbers > end) & (preceding <= end)
+    return np.sort(order[chosen])
+
+
 def last_records(state: ProducerState) -> dict[int, tuple[int | None, int]]:
     """Producer id -> (last data offset or None, epoch): what S5.4 protects."""
     return {pid: (producer.last_data_offset, producer.epoch) for pid, producer in state.producers.items()}
 
 
-def last_stable_offset(state: ProducerState, high_watermark: int) -> int:
-    """min(high watermark, first offset of any transaction that is open, or ends at or above it) (S3.2)."""
-    opened = [p.current_txn_first_offset for p in state.producers.values() if p.current_txn_first_offset is not None]
-    undecided = [t.first_offset for t in state.completed if t.marker_offset >= high_watermark]
-    return min([high_watermark, *opened, *undecided])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecided:
+    """A transaction at whose first offset cleaning stops (S3.2)."""
+
+    first_offset: int
+    producer_id: int
+    marker_offset: int | None
+    """None: it is open. Otherwise its marker is not below the high watermark."""
+
+    def __str__(self) -> str:
+        if self.marker_offset is None:
+            return f"producer {self.producer_id} has a transaction open since offset {self.first_offset}"
+        return (
+            f"the transaction of producer {self.producer_id} from offset {self.first_offset} on ends at "
+            f"{self.marker_offset}, not below the high watermark"
+        )
+
+
+def undecided(state: ProducerState, high_watermark: int) -> list[Undecided]:
+    """The transactions that are open, or end at or above the high watermark, as far as the state knows them."""
+    opened = [
+        Undecided(first_offset=producer.current_txn_first_offset, producer_id=pid, marker_offset=None)
+        for pid, producer in state.producers.items()
+        if producer.current_txn_first_offset is not None
+    ]
+    ended = [
+        Undecided(first_offset=t.first_offset, producer_id=t.producer_id, marker_offset=t.marker_offset)
+        for t in state.completed
+        if t.marker_offset >= high_watermark
+    ]
+    return opened + ended
+
+
+def last_stable_offset(found: Iterable[Undecided], high_watermark: int) -> int:
+    """min(high watermark, first offset of any undecided transaction) (S3.2)."""
+    return min([high_watermark, *(transaction.first_offset for transaction in found)])
 
 
 def _replay_data(producers: dict[int, Producer], batches: NDArray[np.void]) -> None:

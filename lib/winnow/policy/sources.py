@@ -4,13 +4,17 @@ Two levels, as in Kafka: what is said of a topic beats what is said of its broke
 
     topic level    1. --topic-set GLOB:KEY=VALUE, the last one that matches
                    2. --topic-configs FILE, the topic's own overrides
-    broker level   3. --set KEY=VALUE
-                   4. --topic-configs FILE: what `--all` printed of the topic, this broker's section, that of all
-                   5. --server-properties FILE
-                   6. Kafka's default
+                   3. the log directory's own __cluster_metadata-0, the topic's overrides
+    broker level   4. --set KEY=VALUE
+                   5. --topic-configs FILE: what `--all` printed of the topic, this broker's section, that of all
+                   6. __cluster_metadata-0: this broker's dynamic configs, those of all brokers
+                   7. --server-properties FILE
+                   8. Kafka's default
 
 `--set` is of the broker level even under a topic's name of a key: it changes what topics without an override get
 and never overrules a topic's own. For that there is `--topic-set`.
+The metadata log does not hold what a broker has in server.properties. Where only that log tells of a topic, a default
+that could cost live data, of `cleanup.policy` and of `retention.ms`, is therefore taken only once that file was given.
 Within one source a broker's synonyms are looked up in Kafka's order: `log.retention.ms` before `.minutes` before
 `.hours`.
 """
@@ -24,7 +28,7 @@ from fnmatch import fnmatchcase
 import javaproperties
 
 from winnow.errors import UsageError
-from winnow.policy.config import TopicConfig, topic_config
+from winnow.policy.config import KAFKA_DEFAULT, UNCONFIRMED_DEFAULT, TopicConfig, topic_config
 from winnow.policy.describe import DescribedConfigs, Entry, parse_topic_configs
 from winnow.policy.keys import (
     BY_BROKER_NAME,
@@ -33,15 +37,18 @@ from winnow.policy.keys import (
     Ignored,
     Key,
     Value,
+    Wrong,
     parse_broker_value,
     parse_topic_value,
     unknown_key,
 )
 from winnow.policy.meaningless import CLEANER_TUNING, TOPIC_KEYS
+from winnow.policy.metadata import MetadataSettings
 
 __all__ = [
     "DescribedConfigs",
     "Entry",
+    "MetadataSettings",
     "ServerProperties",
     "Settings",
     "TopicSet",
@@ -72,6 +79,8 @@ class TopicSet:
 class ServerProperties:
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
+    metadata_log_dir: str | None = None
+    """Where the broker has its `__cluster_metadata-0`, if not in the first directory of log.dirs."""
 
 
 def parse_set(text: str) -> Entry:
@@ -104,6 +113,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
     """
     entries: dict[str, Entry] = {}
     notes: list[str] = []
+    metadata_log_dir: str | None = None
     line = 1
     try:
         for element in javaproperties.parse(text.lstrip("\ufeff")):
@@ -111,6 +121,8 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
             line += len(element.source.splitlines())
             if not isinstance(element, javaproperties.KeyValue):
                 continue
+            if element.key == "metadata.log.dir":
+                metadata_log_dir = element.value.strip() or None
             parsed = parse_broker_value(element.key, element.value, where=where)
             if parsed is not None:
                 entries[element.key] = Entry(element.key, parsed, where)
@@ -125,7 +137,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
             expected="a properties file",
             where=f"{file} line {line}",
         ) from error
-    return ServerProperties(tuple(entries.values()), tuple(notes))
+    return ServerProperties(tuple(entries.values()), tuple(notes), metadata_log_dir)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,32 +148,57 @@ class Settings:
     topic_sets: Sequence[TopicSet] = ()
     topic_configs: DescribedConfigs | None = None
     server_properties: ServerProperties | None = None
+    metadata: MetadataSettings | None = None
+    """What the log directory's own metadata log says; the others are what the operator said."""
 
     def resolve(self, topic: str, *, node_id: int | None = None) -> TopicConfig | Unknown:
         """The settings of `topic` on the broker `node_id` (from meta.properties; it chooses the broker section).
 
-        Known is a topic that the --topic-configs file names, even without an override, or whose policy --topic-set
-        gives, or any topic if --set gives the policy. UsageError where the values contradict each other.
+        Known is a topic that the --topic-configs file names, even without an override, or whose policy --topic-set or
+        its own override in the metadata log gives; if the metadata log knows the topic, or there is none, also one
+        whose policy --set gives; and, if the metadata log knows it, one whose broker's settings were all told.
+        Values that contradict each other are a UsageError if the operator gave all of them; where there is a metadata
+        log they are a reason to leave the topic alone.
         """
         topic_levels = list(self._topic_levels(topic))
         named = self.topic_configs is not None and topic in {
             *self.topic_configs.topics,
             *self.topic_configs.effective,
         }
-        told = any("cleanup.policy" in level for level in topic_levels) or any(e.key in _POLICY_KEYS for e in self.sets)
-        if not named and not told:
-            return Unknown(
-                f"the cleanup.policy of topic {topic} is not known, and guessing it could destroy data: name the topic "
-                "in --topic-configs FILE (what `kafka-configs --entity-type topics --describe` prints), or pass "
-                f"--topic-set '{topic}:cleanup.policy=...'"
-            )
+        told = named or any("cleanup.policy" in level for level in topic_levels)
+        missing = None if self.metadata is None else self.metadata.why_unknown(topic)
+        set_for_all = any(e.key in _POLICY_KEYS for e in self.sets)
+        if not told and (missing is not None or (self.metadata is None and not set_for_all)):
+            return _unknown(topic, missing)
         broker_levels = list(self._broker_levels(topic, node_id))
-        values: dict[str, tuple[Value, str]] = {}
-        for key in KEYS:
-            found = _first(key, topic_levels, broker_levels)
-            if found is not None and not isinstance(found.value, Ignored):
-                values[key.name] = (found.value, _source(key, found))
-        return topic_config(values)
+        entries = {key.name: entry for key in KEYS if (entry := _first(key, topic_levels, broker_levels)) is not None}
+        for entry in entries.values():
+            if isinstance(entry.value, Wrong):
+                return Unknown(f"a setting of topic {topic} can't be used: {entry.value.why}")
+        values = {
+            key.name: (entry.value, _source(key, entry))
+            for key in KEYS
+            if (entry := entries.get(key.name)) is not None and not isinstance(entry.value, Ignored | Wrong)
+        }
+        by_operator = named or "cleanup.policy" in topic_levels[0]
+        if self.metadata is not None and self.server_properties is None and not by_operator:
+            guess = _dangerous_default(values)
+            if guess is not None:
+                return Unknown(
+                    f"topic {topic} has no {guess} of its own, and what its broker's server.properties says is not "
+                    "known: Kafka's default would be a guess that could destroy data. Pass --server-properties FILE, "
+                    f"or --set {guess}=..."
+                )
+        return self._config(values)
+
+    def _config(self, values: Mapping[str, tuple[Value, str]]) -> TopicConfig | Unknown:
+        confirmed = self.metadata is None or self.server_properties is not None
+        try:
+            return topic_config(values, default_source=KAFKA_DEFAULT if confirmed else UNCONFIRMED_DEFAULT)
+        except UsageError as error:
+            if self.metadata is None:
+                raise
+            return Unknown(str(error))
 
     def notes(self) -> tuple[str, ...]:
         """What is said once per run: settings that are accepted and ignored."""
@@ -179,6 +216,8 @@ class Settings:
             notes += self.topic_configs.notes
         if self.server_properties is not None:
             notes += self.server_properties.notes
+        if self.metadata is not None:
+            notes += self.metadata.notes
         return tuple(dict.fromkeys(notes))
 
     def _topic_levels(self, topic: str) -> Iterator[Mapping[str, Entry]]:
@@ -186,6 +225,8 @@ class Settings:
         yield _by_key(matching)
         if self.topic_configs is not None:
             yield _by_key(self.topic_configs.topics.get(topic, ()))
+        if self.metadata is not None:
+            yield _by_key(self.metadata.overrides.get(topic, ()))
 
     def _broker_levels(self, topic: str, node_id: int | None) -> Iterator[Mapping[str, Entry]]:
         yield _by_key(self.sets)
@@ -193,6 +234,9 @@ class Settings:
             yield _by_key(self.topic_configs.effective.get(topic, ()))
             yield _by_key(self._own_broker(node_id))
             yield _by_key(self.topic_configs.all_brokers)
+        if self.metadata is not None:
+            yield _by_key(() if node_id is None else self.metadata.brokers.get(node_id, ()))
+            yield _by_key(self.metadata.all_brokers)
         if self.server_properties is not None:
             yield _by_key(self.server_properties.entries)
 
@@ -217,6 +261,24 @@ class Settings:
                 yield from entries
         if self.server_properties is not None:
             yield from self.server_properties.entries
+
+
+def _unknown(topic: str, missing: str | None) -> Unknown:
+    reason = f"the cleanup.policy of topic {topic} is not known, and guessing it could destroy data"
+    if missing is not None:
+        reason += f" ({missing})"
+    return Unknown(
+        f"{reason}: name the topic in --topic-configs FILE (what `kafka-configs --entity-type topics --describe` "
+        f"prints), or pass --topic-set '{topic}:cleanup.policy=...'"
+    )
+
+
+def _dangerous_default(values: Mapping[str, tuple[Value, str]]) -> str | None:
+    """The key that was given nowhere and whose default, if it is not what the broker has, costs live data."""
+    if "cleanup.policy" not in values:
+        return "cleanup.policy"
+    policy, _ = values["cleanup.policy"]
+    return "retention.ms" if "delete" in str(policy) and "retention.ms" not in values else None
 
 
 def _first(

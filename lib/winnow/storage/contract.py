@@ -40,6 +40,10 @@ class Storage(Protocol):
         """All entries, ascending by name."""
         ...
 
+    def entry(self, path: str) -> Entry:
+        """What `list_dir` has for one name, now. FileNotFoundError if it leads nowhere."""
+        ...
+
     def exists(self, path: str) -> bool: ...
 
     def read_bytes(self, path: str) -> bytes:

@@ -25,16 +25,11 @@ class LocalStorage:
                 ):  # a link to nowhere or to itself, or gone since it was listed: no file to a broker either
                     entries.append(Entry(name=item.name, is_file=False, is_dir=False, size=0, mtime_ns=0))
                     continue
-                entries.append(
-                    Entry(
-                        name=item.name,
-                        is_file=stat.S_ISREG(status.st_mode),
-                        is_dir=stat.S_ISDIR(status.st_mode),
-                        size=status.st_size,
-                        mtime_ns=status.st_mtime_ns,
-                    )
-                )
+                entries.append(_entry(item.name, status))
         return tuple(sorted(entries, key=lambda entry: entry.name))
+
+    def entry(self, path: str) -> Entry:
+        return _entry(os.path.basename(path), os.stat(path))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -97,6 +92,16 @@ class LocalStorage:
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
         os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ns))
+
+
+def _entry(name: str, status: os.stat_result) -> Entry:
+    return Entry(
+        name=name,
+        is_file=stat.S_ISREG(status.st_mode),
+        is_dir=stat.S_ISDIR(status.st_mode),
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+    )
 
 
 def _fsync(path: str, flags: int) -> None:

@@ -26,8 +26,12 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FRAME = struct.Struct(">qi")
 """baseOffset, length: what precedes the bytes that `length` counts."""
@@ -94,3 +98,9 @@ BATCH = np.dtype(
     ]
 )
 """One row per batch, as read from its header by `winnow.wire.walk.walk_batches`."""
+
+
+def is_wrapper(batches: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows are compressed batches of v0 and v1: how many records are in one, its header does not tell."""
+    wrapper: NDArray[np.bool_] = (batches["magic"] < MAX_MAGIC) & ((batches["attributes"] & CODEC_MASK) != Codec.NONE)
+    return wrapper

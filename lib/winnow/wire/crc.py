@@ -22,21 +22,23 @@ from winnow.wire.buffers import Buffer, Bytes, as_bytes
 from winnow.wire.memory import load_byte, load_word
 
 _POLYNOMIAL = 0x82F63B78
+_POLYNOMIAL_IEEE = 0xEDB88320
 
 
-def _tables() -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
+def _tables(polynomial: int) -> np.ndarray[tuple[int, int], np.dtype[np.uint32]]:
     tables = np.zeros((8, 256), np.uint32)
     for i in range(256):
         crc = i
         for _ in range(8):
-            crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
+            crc = crc >> 1 ^ (polynomial if crc & 1 else 0)
         tables[0, i] = crc
     for k in range(1, 8):
         tables[k] = tables[k - 1] >> np.uint32(8) ^ tables[0, tables[k - 1] & 0xFF]
     return tables
 
 
-_TABLES = _tables()
+_TABLES = _tables(_POLYNOMIAL)
+_TABLES_IEEE = _tables(_POLYNOMIAL_IEEE)
 _BYTE_TABLE: list[int] = _TABLES[0].tolist()
 
 
@@ -133,6 +135,31 @@ def crc32c_plain(data: Buffer) -> int:
     return crc ^ 0xFFFFFFFF
 
 
+@njit(cache=True, nogil=True)
+def crc32_part(buf: Bytes, start: int, end: int) -> np.uint32:
+    """CRC-32 (IEEE) of buf[start:end]; the caller has checked 0 <= start <= end <= size."""
+    crc = np.uint32(0xFFFFFFFF)
+    pos = start
+    byte = np.uint64(0xFF)
+    while pos + 8 <= end:
+        word = load_word(buf, pos) ^ np.uint64(crc)
+        crc = (
+            _TABLES_IEEE[7, word & byte]
+            ^ _TABLES_IEEE[6, (word >> np.uint64(8)) & byte]
+            ^ _TABLES_IEEE[5, (word >> np.uint64(16)) & byte]
+            ^ _TABLES_IEEE[4, (word >> np.uint64(24)) & byte]
+            ^ _TABLES_IEEE[3, (word >> np.uint64(32)) & byte]
+            ^ _TABLES_IEEE[2, (word >> np.uint64(40)) & byte]
+            ^ _TABLES_IEEE[1, (word >> np.uint64(48)) & byte]
+            ^ _TABLES_IEEE[0, word >> np.uint64(56)]
+        )
+        pos += 8
+    while pos < end:
+        crc = _TABLES_IEEE[0, (crc ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+        pos += 1
+    return crc ^ np.uint32(0xFFFFFFFF)
+
+
 def crc32(data: Buffer) -> int:
-    """CRC-32 (IEEE) as v0 and v1 have it."""
+    """CRC-32 (IEEE) as v0 and v1 have it: the twin of `crc32_part`."""
     return zlib.crc32(as_bytes(data).data)

@@ -25,6 +25,7 @@ from winnow.wire.batch import (
     LAST_OFFSET_DELTA_AT,
     LOG_APPEND_TIME,
     MAGIC_AT,
+    MAX_MAGIC,
     MAX_TIMESTAMP_AT,
     NO_TIMESTAMP,
     PRODUCER_EPOCH_AT,
@@ -166,7 +167,7 @@ def _verdict(
         return EMPTY if retention == _RETAIN_EMPTY else DROP, -1
     has_horizon = (int(row.attributes) & DELETE_HORIZON) != 0
     needs_horizon = not has_horizon and (nulls > 0 or cause)
-    if kept == int(row.record_count) and not needs_horizon:
+    if kept == int(row.record_count) and not needs_horizon and row.magic == MAX_MAGIC:
         return COPY, -1
     if needs_horizon:
         return REWRITE, now + delete_retention_ms  # may wrap, as Java's does; then there is none
@@ -455,6 +456,7 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             if at - start > MAX_BATCH_SIZE:
                 return _SIZE, i, begin[i], count, at
             target.attributes = bits
+            target.magic = MAX_MAGIC
             target.size = at - start
             _write_header(out, start, target)
             crc = crc32c(out, start + ATTRIBUTES_AT, at)
@@ -479,7 +481,7 @@ def _write_header(out: Bytes, at: int, row: Any) -> None:
     store_be64(out, at, row.base_offset)
     store_be32(out, at + 8, row.size - FRAME_SIZE)
     store_be32(out, at + FRAME_SIZE, int(row.leader_epoch))
-    store_byte(out, at + MAGIC_AT, 2)
+    store_byte(out, at + MAGIC_AT, MAX_MAGIC)
     store_be16(out, at + ATTRIBUTES_AT, int(row.attributes))
     store_be32(out, at + LAST_OFFSET_DELTA_AT, row.last_offset - row.base_offset)
     store_be64(out, at + BASE_TIMESTAMP_AT, row.base_timestamp)

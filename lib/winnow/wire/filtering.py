@@ -6,16 +6,17 @@ decided elsewhere (`keep`), as has what may happen to a batch without records (`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, Codec
+from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, MAX_MAGIC, Codec
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
 from winnow.wire.codecs import compress
 from winnow.wire.filter_kernels import COPY, DROP, EMPTY, GROWTH, REWRITE, assemble, decide, rewrite_compressed
+from winnow.wire.legacy import retained_only
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
 
@@ -67,22 +68,37 @@ def filter_batches(
     now: int,
     delete_retention_ms: int,
     horizon_cause: NDArray[np.bool_] | None = None,
+    retain_legacy_deletes: bool = True,
 ) -> Filtered:
-    """Filter v2 batches whose records areas are `blocks`.
+    """Filter batches, the rows of `blocks`, which has their records areas. What remains of v0 and v1 is written as v2.
 
     `keep`: one item per record over all batches, whether its key says that it stays; True for those of control batches.
     Null values whose batch's delete horizon has come go in spite of it (S5.5). `retention`: values of `Retention`, one
     per batch. `horizon_cause`: batches that get a delete horizon, if they have none, though no tombstone is in them:
     markers of transactions of which nothing is left (S5.4). `now` and `delete_retention_ms` in ms, int64.
 
-    A batch of v0 or v1 is refused with CorruptLogError, as is any that is malformed. Records of batches to be DELETEd
-    are not checked.
+    `retain_legacy_deletes`: whether null values in batches of v0 and v1 stay, where their key says so (S5.3).
+
+    Raises CorruptLogError for a batch that is malformed. Records of batches to be DELETEd are not checked.
     """
     if not (0 <= now <= _MAX_LONG and 0 <= delete_retention_ms <= _MAX_LONG):
         message = f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}"
         raise ValueError(message)
     rows = as_rows(batches)
     choice = _Choice(blocks, rows, keep, retention, horizon_cause)
+    total = choice.total
+    if (rows["magic"] < MAX_MAGIC).any():
+        inflated, end, rows, keep = retained_only(
+            blocks.inflated,
+            blocks.begin,
+            blocks.end,
+            rows,
+            choice.keep,
+            choice.retention,
+            retain_deletes=retain_legacy_deletes,
+        )
+        blocks = replace(blocks, inflated=inflated, end=end, rows=rows)
+        choice = _Choice(blocks, rows, keep, retention, horizon_cause)
     verdict = _Verdict.of(len(rows))
     payloads, starts = _compressed_payloads(blocks, rows, choice, verdict, now, delete_retention_ms)
     out = np.empty(_largest_size(blocks, rows, np.diff(starts)), np.uint8)
@@ -110,7 +126,7 @@ def filter_batches(
         out_rows,
     )
     _check((fault, i, position), blocks, rows)
-    return _summary(as_bytes(out[:size]), out_rows[:count], choice.total, verdict)
+    return _summary(as_bytes(out[:size]), out_rows[:count], total, verdict)
 
 
 class _Choice:
@@ -234,10 +250,12 @@ def _compressed_payloads(
         blocks,
         rows,
     )
+    codecs = rows["attributes"] & CODEC_MASK
+    if not codecs[chosen].any():  # v0 or v1, which are in `inflated` for want of v2 records
+        return as_bytes(records[: record_starts[-1]]), record_starts
     payloads = []
     for i in np.flatnonzero(chosen).tolist():
-        codec = Codec(int(rows[i]["attributes"]) & CODEC_MASK)
-        payloads.append(compress(codec, records[record_starts[i] : record_starts[i + 1]]))
+        payloads.append(compress(Codec(int(codecs[i])), records[record_starts[i] : record_starts[i + 1]]))
         starts[i + 1] = len(payloads[-1])
     return as_bytes(b"".join(payloads)), np.cumsum(starts)
 

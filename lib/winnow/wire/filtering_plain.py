@@ -13,13 +13,14 @@ from winnow.wire.batch import (
     CONTROL,
     DELETE_HORIZON,
     LOG_APPEND_TIME,
+    MAX_MAGIC,
     NO_TIMESTAMP,
     TRANSACTIONAL,
     Codec,
 )
 from winnow.wire.buffers import Rows, as_bytes
 from winnow.wire.filtering import Filtered, Retention
-from winnow.wire.inflate import refuse_legacy
+from winnow.wire.legacy_plain import legacy_records
 from winnow.wire.plain import Record, encode_batch, read_records
 from winnow.wire.records import record_total
 from winnow.wire.walk import read_header
@@ -39,9 +40,9 @@ def filter_batches_plain(
     now: int,
     delete_retention_ms: int,
     horizon_cause: NDArray[np.bool_] | None = None,
+    retain_legacy_deletes: bool = True,
 ) -> Filtered:
     """As `filter_batches`."""
-    refuse_legacy(batches)
     total = record_total(blocks, batches)
     out: list[bytes] = []
     counts = dict.fromkeys(("records_out", "tombstones_out", "copied", "rewritten", "emptied", "dropped"), 0)
@@ -52,8 +53,11 @@ def filter_batches_plain(
         if retention[i] == Retention.DELETE:
             counts["dropped"] += 1
             continue
-        records = read_records(blocks.area(i), row)
+        legacy = row["magic"] < MAX_MAGIC
+        records = legacy_records(blocks.raw, row) if legacy else read_records(blocks.area(i), row)
         retained = [r for r, stays in zip(records, mine, strict=True) if stays and not _expired(r, row, now)]
+        if legacy and not retain_legacy_deletes:
+            retained = [r for r in retained if r.value is not None]
         nulls = sum(r.value is None for r in retained)
         counts["records_out"] += len(retained)
         counts["tombstones_out"] += nulls
@@ -64,7 +68,7 @@ def filter_batches_plain(
             out.append(encode_batch([], max_timestamp=int(row["max_timestamp"]), **_identity(row)))
         elif not retained:
             counts["dropped"] += 1
-        elif len(retained) == len(records) and not needs_horizon:
+        elif len(retained) == len(records) and not needs_horizon and not legacy:
             counts["copied"] += 1
             start = int(row["position"])
             out.append(blocks.raw[start : start + int(row["size"])].tobytes())
@@ -103,7 +107,10 @@ def _rewritten(retained: list[Record], row: np.void, horizon: int | None) -> byt
     if min(r.timestamp for r in retained) < NO_TIMESTAMP:
         raise CorruptLogError("records can't be rewritten", expected="timestamps of -1 or more", found="a lesser one")
     codec = Codec(int(row["attributes"]) & CODEC_MASK)
-    return encode_batch(retained, codec=codec, delete_horizon=horizon, **_identity(row))
+    identity = _identity(row)
+    if row["magic"] < MAX_MAGIC:
+        identity |= {"base_offset": retained[0].offset, "last_offset": retained[-1].offset}
+    return encode_batch(retained, codec=codec, delete_horizon=horizon, **identity)
 
 
 def _headers(data: NDArray[np.uint8], out: list[bytes]) -> Rows:

@@ -1,4 +1,4 @@
-"""The records areas of batches, decompressed where they have to be."""
+"""The records areas of batches, decompressed and made those of v2 where they have to be."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.wire.batch import CODEC_MASK, HEADER_V2_SIZE, MAX_MAGIC, Codec
+from winnow.wire.batch import CODEC_MASK, FRAME_SIZE, HEADER_V2_SIZE, MAX_MAGIC, RECORD_OVERHEAD_V0, Codec
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
 from winnow.wire.codecs import decompress_into
+from winnow.wire.legacy import batch_error, convert_legacy
 from winnow.wire.sink import Sink
 
 if TYPE_CHECKING:
@@ -25,7 +26,13 @@ _USUAL_RATIO = 4
 class RecordBlocks:
     """Where the records of each batch lie, one item per batch, in the order of the batches.
 
-    `begin` and `end` (int64) count in `inflated` where `compressed` is True, otherwise in `raw`.
+    `begin` and `end` (int64) count in `inflated` where `compressed` is True, otherwise in `raw`. Those of v0 and v1 are
+    all in `inflated`, as v2 records.
+    """
+
+    rows: Rows
+    """The batches. What a header of v0 or v1 does not tell is filled in: all else that works on `area` needs these rows
+    and not those of the walk. `attributes`, `base_timestamp` and `record_count` are what they would be in v2.
     """
 
     raw: Bytes
@@ -47,19 +54,19 @@ class RecordBlocks:
 def inflate(buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES) -> RecordBlocks:
     """Decompress what is compressed among `batches`, rows of a walk over `buf`. `limit` in bytes, per batch.
 
-    Raises CorruptLogError for batches of v0 or v1, for unknown codecs, for data that can't be decompressed or that
-    is larger than `limit`.
+    Raises CorruptLogError for unknown codecs, for data that can't be decompressed or that is larger than `limit`, and
+    for batches of v0 or v1 that are not as S2.1 has them.
     """
     raw, rows = as_bytes(buf), as_rows(batches)
-    refuse_legacy(rows)
-    begin = rows["position"] + HEADER_V2_SIZE
+    legacy = rows["magic"] < MAX_MAGIC
+    begin = rows["position"] + np.where(legacy, FRAME_SIZE + RECORD_OVERHEAD_V0, HEADER_V2_SIZE)
     end = rows["position"] + rows["size"]
-    if len(rows) and (begin.min() < HEADER_V2_SIZE or (begin > end).any() or end.max() > len(raw)):
+    if len(rows) and (rows["position"].min() < 0 or (begin > end).any() or end.max() > len(raw)):
         message = "batches are not those of this buffer"
         raise ValueError(message)
     codecs = rows["attributes"] & CODEC_MASK
     # An empty batch that cleaning left has no payload, whatever its codec bits say.
-    compressed = (codecs != Codec.NONE) & ((rows["record_count"] > 0) | (end > begin))
+    compressed = (codecs != Codec.NONE) & ((rows["record_count"] > 0) | (end > begin)) & ~legacy
     chosen = np.flatnonzero(compressed)
     sink = Sink(max(1, _USUAL_RATIO * int((end - begin)[chosen].sum())))
     for i in chosen.tolist():
@@ -67,9 +74,11 @@ def inflate(buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES) 
         try:
             decompress_into(sink, _codec(int(codecs[i])), raw[begin[i] : end[i]], limit=limit)
         except CorruptLogError as error:
-            raise _at(error, rows[i]) from error
+            raise batch_error(error, rows[i]) from error
         begin[i], end[i] = start, sink.used
-    return RecordBlocks(raw=raw, inflated=sink.data(), compressed=compressed, begin=begin, end=end)
+    if legacy.any():
+        rows = convert_legacy(raw, rows, sink, begin, end, limit=limit)
+    return RecordBlocks(raw=raw, inflated=sink.data(), compressed=compressed | legacy, begin=begin, end=end, rows=rows)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -78,26 +87,8 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def refuse_legacy(rows: Rows) -> None:
-    """Raise CorruptLogError if there is a v0 or v1 batch among `rows`."""
-    legacy = np.flatnonzero(rows["magic"] < MAX_MAGIC)
-    if len(legacy):
-        row = rows[legacy[0]]
-        raise CorruptLogError(
-            "records of message format v0 and v1 can't be read yet",
-            expected=f"magic {MAX_MAGIC}",
-            found=f"magic {row['magic']}",
-            where=f"batch at byte {row['position']}",
-        )
-
-
 def _codec(bits: int) -> Codec:
     try:
         return Codec(bits)
     except ValueError:
         raise CorruptLogError("unknown codec", expected="0 to 4", found=str(bits)) from None
-
-
-def _at(error: CorruptLogError, row: np.void) -> CorruptLogError:
-    where = f"batch at byte {row['position']}, base offset {row['base_offset']}"
-    return CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint)

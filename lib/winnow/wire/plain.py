@@ -1,4 +1,5 @@
-"""Batches of v2 read and written the slow and obvious way: what kernels are judged by, and what tests make logs with.
+"""Batches read, and those of v2 written, the slow and obvious way: what kernels are judged by, and what tests make logs
+with.
 
 Every rule here is one of S2.2; every length is checked before use.
 """
@@ -20,6 +21,7 @@ from winnow.wire.batch import (
     HEADER_V2,
     HEADER_V2_SIZE,
     LOG_APPEND_TIME,
+    MAGIC_AT,
     MAX_MAGIC,
     NO_PRODUCER,
     NO_TIMESTAMP,
@@ -28,7 +30,7 @@ from winnow.wire.batch import (
 )
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes
 from winnow.wire.codecs import compress
-from winnow.wire.crc import crc32c_plain
+from winnow.wire.crc import crc32, crc32c_plain
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES, inflate
 from winnow.wire.varint import read_varint, read_varlong, write_varint
 from winnow.wire.walk import WalkStatus, describe, read_header, walk_batches_plain
@@ -46,9 +48,9 @@ class Record:
 
 
 def decode_batch(buf: Buffer, position: int, *, limit: int = MAX_DECOMPRESSED_BYTES) -> tuple[Rows, list[Record]]:
-    """The batch at `position`: its header (one BATCH row, shape ()) and its records.
+    """The batch at `position`: its header as it is stored (one BATCH row, shape ()) and its records.
 
-    Raises CorruptLogError if there is no sound v2 batch, its CRC included.
+    Raises CorruptLogError if there is no sound batch, its CRC included.
     """
     data = as_bytes(buf)
     rows = np.zeros(1, BATCH)
@@ -58,15 +60,17 @@ def decode_batch(buf: Buffer, position: int, *, limit: int = MAX_DECOMPRESSED_BY
             status = WalkStatus.TORN
         raise describe(status, data, position, least_offset=0, file_name="buffer")
     row = rows[0]
-    if row["magic"] == MAX_MAGIC:
-        crc = crc32c_plain(data[position + ATTRIBUTES_AT : position + int(row["size"])])
-        if crc != row["crc"]:
-            raise CorruptLogError("wrong CRC", expected=str(row["crc"]), found=str(crc), where=f"at byte {position}")
-    return read_header(data, position), read_records(inflate(data, rows, limit=limit).area(0), row)
+    legacy = row["magic"] < MAX_MAGIC
+    covered = data[position + (MAGIC_AT if legacy else ATTRIBUTES_AT) : position + int(row["size"])]
+    crc = crc32(covered) if legacy else crc32c_plain(covered)
+    if crc != row["crc"]:
+        raise CorruptLogError("wrong CRC", expected=str(row["crc"]), found=str(crc), where=f"at byte {position}")
+    blocks = inflate(data, rows, limit=limit)
+    return read_header(data, position), read_records(blocks.area(0), blocks.rows[0])
 
 
 def read_records(area: Bytes, row: np.void) -> list[Record]:
-    """The records of `area`, the decompressed records of the batch with header `row`.
+    """The records of `area`, the decompressed records of the batch with header `row`, both as `inflate` has them.
 
     Raises CorruptLogError unless they are exactly those that the header promises.
     """

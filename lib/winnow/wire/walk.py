@@ -18,12 +18,14 @@ from winnow.wire.batch import (
     BASE_SEQUENCE_AT,
     BASE_TIMESTAMP_AT,
     BATCH,
+    CODEC_MASK,
     CRC_AT,
     FRAME,
     FRAME_SIZE,
     HEADER_V2,
     HEADER_V2_SIZE,
     LAST_OFFSET_DELTA_AT,
+    LOG_APPEND_TIME,
     MAGIC_AT,
     MAX_MAGIC,
     MAX_OFFSET_SPAN,
@@ -37,7 +39,7 @@ from winnow.wire.batch import (
     RECORD_OVERHEAD_V1,
 )
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
-from winnow.wire.crc import crc32, crc32c
+from winnow.wire.crc import crc32_part, crc32c
 from winnow.wire.memory import load_be16, load_be32, load_be64, load_byte
 
 
@@ -68,6 +70,9 @@ _BAD_COUNT, _OUT_OF_ORDER = int(WalkStatus.BAD_COUNT), int(WalkStatus.OUT_OF_ORD
 _V0_CRC_AT = FRAME_SIZE
 _V0_ATTRIBUTES_AT = MAGIC_AT + 1
 _V1_TIMESTAMP_AT = MAGIC_AT + 2
+# Other bits mean nothing there (S2.1), and must not be taken for those of v2.
+_V0_BITS = CODEC_MASK
+_V1_BITS = CODEC_MASK | LOG_APPEND_TIME
 _SIZE_V0 = FRAME_SIZE + RECORD_OVERHEAD_V0
 _SIZE_V1 = FRAME_SIZE + RECORD_OVERHEAD_V1
 
@@ -153,7 +158,7 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
             row.base_sequence = -1
             row.record_count = -1
             row.crc = load_be32(buf, pos + _V0_CRC_AT)
-            row.attributes = load_byte(buf, pos + _V0_ATTRIBUTES_AT)
+            row.attributes = load_byte(buf, pos + _V0_ATTRIBUTES_AT) & (_V1_BITS if magic == 1 else _V0_BITS)
             row.producer_epoch = -1
         row.position = pos
         row.size = size
@@ -221,7 +226,7 @@ def read_header(data: Bytes, pos: int) -> Rows:
         row["record_count"] = count
         return row
     row["crc"] = struct.unpack_from(">I", data.data, pos + _V0_CRC_AT)[0]
-    row["attributes"] = data[pos + _V0_ATTRIBUTES_AT]
+    row["attributes"] = data[pos + _V0_ATTRIBUTES_AT] & (_V1_BITS if row["magic"] == 1 else _V0_BITS)
     timestamp = struct.unpack_from(">q", data.data, pos + _V1_TIMESTAMP_AT)[0] if row["magic"] == 1 else NO_TIMESTAMP
     row["base_timestamp"] = row["max_timestamp"] = timestamp
     for name in ("producer_id", "leader_epoch", "base_sequence", "record_count", "producer_epoch"):
@@ -272,26 +277,21 @@ def _field(data: Bytes, at: int, size: int, name: str) -> str:
 
 def first_bad_crc(buf: Buffer, batches: Rows) -> int:
     """Index of the first of `batches` (all inside `buf`) whose stored CRC is not that of its bytes, else -1 (S5.3)."""
-    data, rows = as_bytes(buf), as_rows(batches)
-    bad = int(_first_bad_crc32c(data, rows))
-    legacy = np.flatnonzero(rows["magic"] < MAX_MAGIC)
-    for i in legacy if bad < 0 else legacy[legacy < bad]:
-        row = rows[i]
-        start, end = int(row["position"]), int(row["position"] + row["size"])
-        if not 0 <= start <= end <= len(data) or crc32(data[start + MAGIC_AT : end]) != row["crc"]:
-            return int(i)
-    return bad
+    return int(_first_bad_crc(as_bytes(buf), as_rows(batches)))
 
 
 @njit(cache=True, nogil=True)
-def _first_bad_crc32c(buf: Bytes, batches: Rows) -> int:
+def _first_bad_crc(buf: Bytes, batches: Rows) -> int:
     for i in range(batches.size):
         row = batches[i]
         start, size = row.position, row.size
-        if row.magic != MAX_MAGIC:
-            continue
-        if start < 0 or size < HEADER_V2_SIZE or size > buf.size or start > buf.size - size:
+        least = HEADER_V2_SIZE if row.magic == MAX_MAGIC else _SIZE_V0
+        if start < 0 or size < least or size > buf.size or start > buf.size - size:
             return i
-        if np.int64(crc32c(buf, start + ATTRIBUTES_AT, start + size)) != np.int64(row.crc):
+        if row.magic == MAX_MAGIC:
+            crc = crc32c(buf, start + ATTRIBUTES_AT, start + size)
+        else:
+            crc = crc32_part(buf, start + MAGIC_AT, start + size)
+        if np.int64(crc) != np.int64(row.crc):
             return i
     return -1

@@ -12,21 +12,24 @@ from winnow.wire.plain import Record, encode_batch
 from winnow.wire.records import scan_records
 from winnow.wire.walk import first_bad_crc, walk_batches
 
+_V0 = bytes.fromhex("00000000000000000000000ea7ec68030000ffffffffffffffff")
+"""Offset 0, no key, no value."""
+
 
 def warm_up() -> None:
-    """Run the whole room on two tiny batches, one of them compressed, one record of each to be dropped.
+    """Run the whole room on three tiny batches, one compressed, one of an old format, one record of each to be dropped.
 
     Goes through the public functions: what they compile here is what they use later, read-only arrays included.
     """
-    records = [Record(0, 0, b"key", b"value"), Record(1, 0, b"key", None)]
+    records = [Record(1, 0, b"key", b"value"), Record(2, 0, b"key", None)]
     plain = encode_batch(records)
     later = [Record(r.offset + 2, r.timestamp, r.key, r.value) for r in records]
-    buf = as_bytes(plain + encode_batch(later, codec=Codec.LZ4))
+    buf = as_bytes(_V0 + plain + encode_batch(later, codec=Codec.LZ4))
     rows = np.zeros(4, BATCH)
     count, _, _ = walk_batches(buf, 0, 0, rows)
     batches = rows[:count]
     first_bad_crc(buf, batches)
     blocks = inflate(buf, batches)
-    columns = scan_records(blocks, batches, (1, 2))
+    columns = scan_records(blocks, blocks.rows, (1, 2))
     retention = np.full(count, Retention.DELETE_EMPTY, np.int8)
-    filter_batches(blocks, batches, columns.null_value, retention, now=1, delete_retention_ms=1)
+    filter_batches(blocks, blocks.rows, columns.null_value, retention, now=1, delete_retention_ms=1)

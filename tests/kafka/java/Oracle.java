@@ -31,7 +31,9 @@ import java.util.function.Supplier;
  *   Oracle open   --dir D/topic-0 [--dir ...] [options]     only open and close (recovery with --unclean)
  *   Oracle load   --dir D/topic-0 [--dir ...] [options]     open and close without flushing, then `dump --aux` of what lies there:
  *                                                           what a starting broker makes of the directory
+ *   Oracle append --dir D/topic-0 --steps FILE [options]    append, roll and so on, see Append; needs --now
  *   Oracle dump   ...                                       see Dump
+ *   Oracle dumplog|checkpoint ...                           see DumpLog
  *   Oracle serve                                            answers commands from stdin, one per line, arguments separated by
  *                                                           tabs; a line with a lone "." ends each answer
  *
@@ -61,11 +63,11 @@ public class Oracle {
             "policy", TopicConfig.CLEANUP_POLICY_CONFIG);
     private static final Set<String> FLAGS = Set.of("unclean", "roll", "write-checkpoint", "hw-checkpoint");
     private static final Set<String> VALUED = Set.of("now", "topic-configs", "start-offset", "producer-expiration-ms", "hw", "threads", "first-dirty",
-            "first-uncleanable", "rounds", "dedupe-buffer", "io-buffer", "load-factor");
+            "first-uncleanable", "steps", "rounds", "dedupe-buffer", "io-buffer", "load-factor");
 
-    /** A clock that stands still for milliseconds() (retention, tombstones) and runs for nanoseconds() (throttler). */
+    /** A clock that stands still, unless set, for milliseconds() (retention, tombstones) and runs for nanoseconds() (throttler). */
     static class FixedTime implements Time {
-        final long now;
+        volatile long now;
         FixedTime(long now) { this.now = now; }
         @Override public long milliseconds() { return now; }
         @Override public long nanoseconds() { return System.nanoTime(); }
@@ -103,7 +105,7 @@ public class Oracle {
     private static final BrokerTopicStats STATS = new BrokerTopicStats();
 
     public static void main(String[] args) throws Exception {
-        if (args.length == 0) throw new IllegalArgumentException("clean | retain | open | load | dump | serve");
+        if (args.length == 0) throw new IllegalArgumentException("clean | retain | open | load | append | dump | serve");
         if (args[0].equals("serve")) serve();
         else {
             PrintStream out = new PrintStream(new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16), false, StandardCharsets.UTF_8);
@@ -126,8 +128,10 @@ public class Oracle {
     }
 
     static void execute(String[] args, PrintStream out) throws Exception {
+        if (args[0].equals("dumplog")) { DumpLog.run(Arrays.copyOfRange(args, 1, args.length), out); return; }
+        if (args[0].equals("checkpoint")) { DumpLog.checkpoints(Arrays.copyOfRange(args, 1, args.length), out); return; }
         if (args[0].equals("dump")) { Dump.run(Arrays.copyOfRange(args, 1, args.length), out); return; }
-        if (!Set.of("clean", "retain", "open", "load").contains(args[0])) throw new IllegalArgumentException("unknown command " + args[0]);
+        if (!Set.of("clean", "retain", "open", "load", "append").contains(args[0])) throw new IllegalArgumentException("unknown command " + args[0]);
         Oracle o = new Oracle();
         o.out = out;
         for (int i = 1; i < args.length; i++) {
@@ -230,6 +234,7 @@ public class Oracle {
             r.put("before", state(log));
             if (cmd.equals("clean")) clean(log, cleaner, r);
             else if (cmd.equals("retain")) r.put("segments_deleted", log.deleteOldSegments());
+            else if (cmd.equals("append")) Append.run(log, (FixedTime) time, Path.of(opt.get("steps")));
             r.put("after", state(log));
         } finally {
             if (!cmd.equals("load")) log.flush(true);                    // fsync would be most of a load's time

@@ -4,7 +4,7 @@ from rich.console import Console
 
 from tests.unit.cli.results import idle, left_alone, partition, run_of
 from winnow.cli.table import FEW, show
-from winnow.engine.result import COMPACTED, RETAINED, RunResult
+from winnow.engine.result import COMPACTED, RETAINED, RunResult, Setting
 
 
 def shown(result: RunResult, *, width: int = 100) -> str:
@@ -87,3 +87,24 @@ def test_markup_in_reasons_is_text() -> None:
 def test_a_narrow_terminal_keeps_the_figures() -> None:
     text = shown(run_of(partition("a-topic-with-a-long-name-that-nobody-will-shorten")), width=60)
     assert "2.0 MiB    1.0 MiB" in text or "2.0 MiB  1.0 MiB" in text
+
+
+def test_a_plan_tells_each_setting_that_somebody_gave_and_where() -> None:
+    default = Setting("segment.bytes", "1073741824", "Kafka's default, server.properties not given", is_default=True)
+    own = Setting("cleanup.policy", "compact", "__cluster_metadata-0 offset 7", is_default=False)
+    internal = Setting("internal.segment.bytes", "9", "__cluster_metadata-0 offset 8", is_default=False)
+    result = run_of(
+        partition("t", 0, settings=(own, default, internal)),
+        partition("t", 1, settings=(own, default, internal)),
+        partition("s", 0, settings=(default,)),
+        verb="plan",
+    )
+    lines = shown(result).splitlines()
+    assert lines[lines.index("Settings, and where they come from") + 1 :] == [
+        "  s",
+        "  t",
+        "      cleanup.policy=compact  __cluster_metadata-0 offset 7",
+        "  all else",
+        "      Kafka's default, server.properties not given",
+    ]
+    assert "Settings" not in shown(run_of(partition("t"), verb="plan"))

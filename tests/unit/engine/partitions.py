@@ -78,12 +78,14 @@ def job_of(directory: Path, **changes: object) -> PartitionJob:
         first_dirty_offset=0,
         end_offset=1_000_000,
         delete_retention_ms=86_400_000,
+        legacy_delete_horizon_ms=0,
         index_interval_bytes=INTERVAL,
         segment_index_bytes=INDEX_BYTES,
         max_decompressed_bytes=2**20,
         last_records={},
         splits=splits,
         groups=(GroupJob(segments, tuple(range(len(splits)))),),
+        most_bytes=sum(segment.log_bytes for segment in segments),
     )
     return replace(job, **changes)  # type: ignore[arg-type]
 

@@ -109,6 +109,13 @@ def test_a_full_index_is_an_error_as_for_kafka() -> None:
         tight.append(rows)
 
 
+def test_a_log_of_more_bytes_than_an_entry_can_count_is_refused() -> None:
+    """Kafka refuses the append: small records of v0 and v1 grow when they become v2 (S5.7)."""
+    _build(_batches([2**30, 2**30 - 1], [1, 2]), 0)
+    with pytest.raises(CorruptLogError, match="too far into its segment"):
+        _build(_batches([2**30, 2**30], [1, 2]), 0)
+
+
 def _offset_index(tmp_path: Path, data: bytes) -> np.ndarray:
     (tmp_path / "x.index").write_bytes(data)
     return read_offset_index(STORAGE, f"{tmp_path}/x.index", base_offset=BASE, log_bytes=400, end_offset=BASE + 10)

@@ -20,6 +20,8 @@ from winnow.policy.producers import (
     last_records,
     last_stable_offset,
     replay,
+    traces,
+    undecided,
 )
 from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL
 
@@ -40,6 +42,10 @@ def marker(offset: int, pid: int, *, epoch: int = 0, aborted: bool = False) -> M
     return Marker(
         offset=offset, producer_id=pid, producer_epoch=epoch, coordinator_epoch=7, timestamp=offset, aborted=aborted
     )
+
+
+def stable(state: ProducerState, high_watermark: int) -> int:
+    return last_stable_offset(undecided(state, high_watermark), high_watermark)
 
 
 def test_case_22_last_sequences_and_offsets() -> None:
@@ -86,8 +92,8 @@ def test_an_open_transaction_holds_the_last_stable_offset() -> None:
     rows = [batch(4, 5, 1), batch(6, 6, 2, attributes=TRANSACTIONAL), batch(7, 7, 2, attributes=TRANSACTIONAL)]
     state = replay(EMPTY, np.concatenate(rows))
     assert state.producers[2].current_txn_first_offset == 6
-    assert last_stable_offset(state, 100) == 6
-    assert last_stable_offset(state, 3) == 3
+    assert stable(state, 100) == 6
+    assert stable(state, 3) == 3
 
 
 def test_case_41_a_marker_at_or_above_the_high_watermark_decides_nothing_yet() -> None:
@@ -98,8 +104,8 @@ def test_case_41_a_marker_at_or_above_the_high_watermark_decides_nothing_yet() -
     assert state.completed == (CompletedTransaction(producer_id=1, first_offset=0, marker_offset=2, aborted=True),)
     assert state.producers[1].current_txn_first_offset is None
     assert (state.producers[1].timestamp, state.producers[1].coordinator_epoch) == (2, 7)
-    assert last_stable_offset(state, 2) == 0
-    assert last_stable_offset(state, 3) == 3
+    assert stable(state, 2) == 0
+    assert stable(state, 3) == 3
 
 
 def test_case_39_a_marker_of_a_new_epoch_leaves_no_data_offset() -> None:
@@ -169,3 +175,23 @@ def test_equals_one_batch_after_the_other_and_chunk_by_chunk(rows: list[tuple[in
     for at in range(len(batches)):
         one_by_one = replay(one_by_one, batches[at : at + 1], markers=markers)
     assert at_once == in_two == one_by_one
+
+
+@given(rows=ROWS, cut=st.integers(0, 25))
+def test_what_leaves_a_trace_leaves_the_same_state(rows: list[tuple[int, int, int, str]], cut: int) -> None:
+    made, markers, offset = [np.zeros(0, dtype=BATCH)], {}, 0
+    for pid, epoch, length, kind in rows:
+        flags = {"data": 0, "txn": TRANSACTIONAL, "end": CONTROL, "gone": TRANSACTIONAL}[kind]
+        row = batch(offset, offset + length, max(pid, 0), epoch=min(epoch, 1), sequence=offset, attributes=flags)
+        row["producer_epoch"] = len(made) // 9  # epochs never go back
+        if kind == "end":
+            markers[offset] = marker(offset, max(pid, 0), epoch=len(made) // 9)
+        made.append(row)
+        offset += length + 1
+    batches = np.concatenate(made)
+    ends = (batches["attributes"] & CONTROL) != 0
+    head = traces(batches[:cut], ends[:cut])
+    rest = np.concatenate([head, np.arange(len(batches))[cut:]])
+    kept = rest[traces(batches[rest], ends[rest])]
+    assert replay(EMPTY, batches[kept], markers=markers).producers == replay(EMPTY, batches, markers=markers).producers
+    assert len(kept) <= 4 * len(set(batches["producer_id"].tolist()))

@@ -196,14 +196,6 @@ def test_decoding_refuses_a_wrong_crc() -> None:
         decode_batch(encode_batch([record(0)], crc=5), 0)
 
 
-def test_legacy_batches_are_refused_in_so_many_words() -> None:
-    buf, rows = log([encode_batch([record(0)])])
-    old = rows.copy()
-    old["magic"] = 1
-    with pytest.raises(CorruptLogError, match="v0 and v1"):
-        inflate(buf, old)
-
-
 def test_unknown_codec_and_oversized_batch_are_refused() -> None:
     buf, rows = log([encode_batch([record(0, b"k", bytes(5000))], codec=Codec.GZIP)])
     with pytest.raises(CorruptLogError, match="too large"):

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import record
-from winnow.wire import filter_kernels, records, walk
+from winnow.wire import filter_kernels, legacy_kernels, records, walk
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.filtering import filter_batches
@@ -18,7 +19,9 @@ from winnow.wire.warm_up import warm_up
 
 KERNELS: list[Any] = [
     walk._walk,
-    walk._first_bad_crc32c,
+    walk._first_bad_crc,
+    legacy_kernels.convert,
+    legacy_kernels.thin_out,
     records._scan,
     filter_kernels.decide,
     filter_kernels.rewrite_compressed,
@@ -31,7 +34,7 @@ def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
     before = [list(kernel.signatures) for kernel in KERNELS]
     assert all(len(signatures) == 1 for signatures in before)
     path = tmp_path / "0.log"
-    path.write_bytes(encode_batch([record(0)]) + encode_batch([record(1), record(2)], codec=Codec.ZSTD))
+    path.write_bytes(entry(0, 1) + encode_batch([record(1)]) + encode_batch([record(2), record(3)], codec=Codec.ZSTD))
     with path.open("r+b") as file:
         mapped = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
         for buf in (mapped, mapped.copy(), np.memmap(path, np.uint8, "r+"), path.read_bytes()):
@@ -39,9 +42,9 @@ def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
             count, _, _ = walk.walk_batches(buf, 0, 0, rows)
             assert walk.first_bad_crc(buf, rows[:count]) == -1
             blocks = inflate(buf, rows[:count])
-            columns = records.scan_records(blocks, rows[:count], (0, 2**64 - 1))
+            columns = records.scan_records(blocks, blocks.rows, (0, 2**64 - 1))
             filter_batches(
-                blocks, rows[:count], columns.offset != 1, np.ones(2, np.int8), now=10**12, delete_retention_ms=0
+                blocks, blocks.rows, columns.offset != 1, np.ones(3, np.int8), now=10**12, delete_retention_ms=0
             )
     assert [list(kernel.signatures) for kernel in KERNELS] == before
 

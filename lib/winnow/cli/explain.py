@@ -1,0 +1,221 @@
+"""The verb `explain`: why a partition is cleaned or is not, and what becomes of a record."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
+from winnow.cli.progress import Progress
+from winnow.cli.run import clock, complain, guarded, tell
+from winnow.cli.session import spark_session
+from winnow.cli.table import console_for_stdout
+from winnow.cli.words import counted, instant, moment, size
+from winnow.errors import UsageError
+
+if TYPE_CHECKING:
+    from winnow.engine.explain.values import Explanation, RecordFate
+    from winnow.policy.fate import Fact
+
+
+DECIDING = {
+    "compact": (
+        *("min.cleanable.dirty.ratio", "min.compaction.lag.ms", "max.compaction.lag.ms", "delete.retention.ms"),
+        "log.cleaner.enable",
+    ),
+    "delete": ("retention.ms", "retention.bytes"),
+}
+"""By the word in cleanup.policy: settings that are shown even where they are Kafka's defaults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is to be explained, as typed."""
+
+    partition: str
+    offset: int | None = None
+    key: str | None = None
+    key_hex: str | None = None
+
+
+def run_explain(asked: Asked, request: Request) -> int:
+    """The exit code: 0, or that of what keeps the partition from being understood."""
+    now = None
+
+    def work() -> int:
+        nonlocal now
+        now = clock() if request.now is None else parse_now(request.now)
+        settings = parse_settings(request)
+        key = key_bytes(asked)
+        check_log_dirs(request.log_dirs)
+        with spark_session() as spark:
+            from winnow import api  # noqa: PLC0415 - it loads numba
+
+            with Progress(sys.stderr) as progress:
+                found = api.explain(
+                    spark,
+                    list(request.log_dirs),
+                    partition=asked.partition,
+                    offset=asked.offset,
+                    key=key,
+                    settings=settings,
+                    now=now,
+                    only=request.only,
+                    unclean_shutdown=request.unclean_shutdown,
+                    progress=progress,
+                )
+            for note in found.notes:
+                complain(f"note: {note}")
+            if request.json:
+                tell(lambda: sys.stdout.write(to_json(found) + "\n"))
+            else:
+                console = console_for_stdout()
+                tell(lambda: console.print("\n".join(lines(found, asked, console.width)), soft_wrap=True))
+        return found.exit_code
+
+    return guarded(work, json=request.json, now=lambda: now)
+
+
+def key_bytes(asked: Asked) -> bytes | None:
+    """The key that was asked for. UsageError for more than one question and for what is not hexadecimal."""
+    given = [name for name in ("offset", "key", "key_hex") if getattr(asked, name) is not None]
+    if len(given) > 1:
+        words = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise UsageError("more than one question", expected="one of --offset, --key and --key-hex", found=words)
+    if asked.key_hex is None:
+        return None if asked.key is None else asked.key.encode("utf-8", "surrogateescape")
+    try:
+        return bytes.fromhex(asked.key_hex)
+    except ValueError:
+        raise UsageError(
+            "--key-hex can't be read", expected="pairs of hexadecimal digits", found=asked.key_hex
+        ) from None
+
+
+def to_json(found: Explanation) -> str:
+    """One object: the partition, its segments and the records that were asked for."""
+    return json_format.dumps(
+        {
+            "topic": found.topic,
+            "partition": found.partition,
+            "log_dir": found.log_dir,
+            "policy": found.policy,
+            "now": found.now,
+            "actions": list(found.actions),
+            "rule": found.rule,
+            "reason": found.reason,
+            "left_alone": found.left_alone,
+            "error": found.error,
+            "facts": _facts(found.facts),
+            "settings": [
+                {"key": s.key, "value": s.value, "source": s.source, "is_default": s.is_default} for s in found.settings
+            ],
+            "segments": [
+                {
+                    "base_offset": s.base_offset,
+                    "bytes": s.log_bytes,
+                    "newest": s.newest,
+                    "newest_iso": instant(s.newest),
+                    "verdict": s.fate.verdict.value,
+                    "rule": s.fate.rule,
+                    "words": s.fate.words,
+                }
+                for s in found.segments
+            ],
+            "records": [_record(record) for record in found.records],
+            "older_records": found.older,
+        },
+        indent=2,
+    )
+
+
+def _record(record: RecordFate) -> dict[str, Any]:
+    return {
+        "offset": record.offset,
+        "verdict": record.verdict.value,
+        "rule": record.rule,
+        "words": record.words,
+        "segment": record.segment,
+        "position": record.position,
+        "key_hex": None if record.key is None else record.key.hex(),
+        "facts": _facts(record.facts),
+    }
+
+
+def _facts(facts: Iterable[Fact]) -> dict[str, Any]:
+    """A time is told twice: in ms and, as NAME_iso, in words."""
+    told: dict[str, Any] = {}
+    for fact in facts:
+        told[fact.name] = fact.value
+        if fact.time:
+            told[f"{fact.name}_iso"] = fact.iso
+    return told
+
+
+def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
+    """For a person: the answer that was asked for first, then what it rests on."""
+    wants_records = asked.offset is not None or asked.key is not None or asked.key_hex is not None
+    for record in found.records:
+        yield from _record_lines(record, width)
+    if found.older:
+        yield f"and {counted(found.older, 'older record')} of the key"
+    if wants_records and not found.records and not found.left_alone:
+        yield "no record in the log has this key"
+    if wants_records:
+        yield ""
+    policy = "cleanup.policy is not known" if found.policy is None else f"cleanup.policy={found.policy}"
+    yield f"{found.topic}-{found.partition} in {found.log_dir}, {policy}, at {moment(found.now)}"
+    yield from _wrapped(f"{'+'.join(found.actions)} ({found.rule}): {found.reason}", width, "  ")
+    if found.error is not None:
+        yield from _wrapped(found.error, width, "  ")
+    yield from _table([(fact.name, _value(fact)) for fact in found.facts])
+    if found.segments and not wants_records:
+        yield ""
+        yield "Segments"
+        for s in found.segments:
+            what = f"{s.base_offset}  {size(s.log_bytes)}, newest {instant(s.newest)}"
+            goes = "goes: " if s.fate.verdict.value == "goes" else ""
+            yield from _wrapped(f"{what}: {goes}{s.fate.words} ({s.fate.rule})", width, "  ")
+    decide = {"cleanup.policy", *(key for word in (found.policy or "").split(",") for key in DECIDING.get(word, ()))}
+    shown = [s for s in found.settings if not s.is_default or s.key in decide]
+    if shown:
+        yield ""
+        yield "Settings that decide, and where they come from"
+        yield from (f"  {s.key}={s.value}  {s.source}" for s in shown)
+
+
+def _record_lines(record: RecordFate, width: int) -> Iterator[str]:
+    yield from _wrapped(f"offset {record.offset} {record.verdict} ({record.rule}): {record.words}", width, "")
+    where = [("segment", str(record.segment))] if record.segment is not None else []
+    if record.position is not None:
+        where.append(("batch_at_byte", str(record.position)))
+    yield from _table([*where, *((fact.name, _value(fact)) for fact in record.facts)])
+
+
+def _table(rows: list[tuple[str, str]]) -> Iterator[str]:
+    widest = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        yield f"    {name.replace('_', ' ').ljust(widest)}  {value}"
+
+
+def _value(fact: Fact) -> str:
+    if fact.value is None:
+        return "none"
+    if fact.time:
+        return f"{fact.value} ({instant(int(fact.value))})"
+    return f"{fact.value:.4g}" if isinstance(fact.value, float) else str(fact.value)
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        max(width, 40),
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

@@ -1,0 +1,94 @@
+"""The one JSON object of `inspect --json`, written as the files are read: a log need not fit into memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Any, TextIO
+
+from winnow.inspect.values import FileDescription, NamesLine, Note, PositionLine, Problem
+
+
+class Output:
+    """`problems` counts them once all is written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.problems = 0
+
+    def write(self, files: Iterable[FileDescription], positions: Sequence[PositionLine]) -> None:
+        self._stream.write('{"files": [')
+        separator = "\n"
+        for file in files:
+            self._stream.write(separator)
+            self._file(file)
+            separator = ",\n"
+        shown = [self._position(position) for position in positions]
+        status = "damaged" if self.problems else "sound"
+        rest = json.dumps({"positions": shown, "problems": self.problems, "status": status})
+        self._stream.write(f"\n], {rest[1:]}\n")
+
+    def _file(self, file: FileDescription) -> None:
+        head = {"path": file.path, "kind": file.kind, "bytes": file.size, "base_offset": file.base_offset}
+        self._stream.write(f'{json.dumps(head)[:-1]}, "entries": [')
+        separator = "\n  "
+        remarks: list[Problem | Note] = []
+        names: list[str] = []
+        for line in file.lines:
+            if isinstance(line, (Problem, Note)):
+                remarks.append(line)
+                continue
+            if isinstance(line, NamesLine):
+                names += line.names
+                continue
+            self._stream.write(separator + json.dumps(plain(line)))
+            separator = ",\n  "
+        rest = {"names": names} | self._remarks(remarks)
+        self._stream.write(f"], {json.dumps(rest)[1:]}")
+
+    def _position(self, position: PositionLine) -> dict[str, Any]:
+        value: dict[str, Any] = plain(position)
+        del value["lines"]
+        return value | self._remarks(position.lines)
+
+    def _remarks(self, lines: Iterable[Problem | Note]) -> dict[str, list[str]]:
+        lines = list(lines)
+        problems = [line.message for line in lines if isinstance(line, Problem)]
+        self.problems += len(problems)
+        return {"problems": problems, "notes": [line.message for line in lines if isinstance(line, Note)]}
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401 - whatever JSON has
+    """Dataclasses as objects; bytes as text where they are UTF-8, else as `{"hex": ...}`; pairs of names as objects."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, bytes):
+        return _text(value)
+    if isinstance(value, dict):
+        return {key: _object(item) if key in _OBJECTS else plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+_OBJECTS = {"internal"}
+"""Keys of what has names and values of its own."""
+
+
+def _object(internal: dict[str, Any] | None) -> dict[str, Any] | None:
+    if internal is None:
+        return None
+    value = internal["value"]
+    return {
+        "type": internal["type"],
+        "key": dict(internal["key"]),
+        "value": None if value is None else dict(value),
+    }
+
+
+def _text(data: bytes) -> str | dict[str, str]:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"hex": data.hex()}

@@ -1,0 +1,115 @@
+"""Which segments retention takes and by which of its rules; after a compaction, which of the new ones (S7, S3.5)."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from winnow.engine.compaction import Failure, run_compaction
+from winnow.engine.job import CompactionJob
+from winnow.engine.progress import Progress
+from winnow.engine.waves import free_bytes
+from winnow.logdir.index import read_time_index
+from winnow.logdir.names import TIMEINDEX
+from winnow.logdir.state import PartitionState, Segment
+from winnow.policy.config import TopicConfig
+from winnow.policy.fate import Fact, Fate, Verdict
+from winnow.policy.plan import CompactionPlan
+from winnow.policy.retention import retention_plan
+from winnow.policy.words import duration, size
+from winnow.storage.local import LocalStorage
+from winnow.wire.batch import NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from winnow.engine.rewrite import RewrittenGroup
+    from winnow.engine.rounds import Round
+
+Gone = dict[int, Fate]
+"""Base offset of a segment that retention takes -> the rule that takes it."""
+
+
+def gone_segments(state: PartitionState, config: TopicConfig, now: int) -> Gone:
+    """Each segment of `state` that retention takes at `now` (ms)."""
+    # Each rule takes what the one before left (S7.1), so the plans without the later ones say which took what.
+    start = _taken(state, replace(config, cleanup_policy="compact"), now)
+    by_size = _taken(state, replace(config, retention_ms=-1), now)
+    all_rules = _taken(state, config, now)
+    gone: Gone = {}
+    for number, segment in enumerate(state.segments[:all_rules]):
+        if number < start:
+            words = f"all of segment {segment.base_offset} lies below the log start offset {state.log_start_offset}"
+            fact = Fact("log_start_offset", state.log_start_offset)
+        elif number < by_size:
+            words = (
+                f"retention.bytes {size(config.retention_bytes)}: without segment {segment.base_offset} "
+                "the log still has as much"
+            )
+            fact = Fact("retention_bytes", config.retention_bytes)
+        else:
+            age = duration(now - segment.largest_timestamp)
+            words = f"retention.ms {duration(config.retention_ms)}: segment {segment.base_offset} is {age} old"
+            fact = Fact("newest_record", segment.largest_timestamp, time=True)
+        gone[segment.base_offset] = Fate(Verdict.GOES, "S7.3", words, (fact,))
+    return gone
+
+
+def _taken(state: PartitionState, config: TopicConfig, now: int) -> int:
+    plan = retention_plan(state, config, now)
+    return 0 if plan is None else len(plan.deleted)
+
+
+def may_depend_on_sizes(state: PartitionState, config: TopicConfig, *, may_grow: bool) -> bool:
+    """Whether what a compaction leaves decides about what retention then takes, as far as that is not certain already.
+
+    `may_grow`: v0 and v1 take more room as v2.
+    """
+    by_size = config.retention_bytes >= 0 and (may_grow or state.log_bytes >= config.retention_bytes)
+    return config.cleanup_delete and (by_size or config.retention_ms >= 0)
+
+
+def as_grouped(state: PartitionState, plan: CompactionPlan) -> PartitionState:
+    """The state after a round as far as base offsets tell: enough for the log start offset's rule alone."""
+    return _with_groups(state, plan, [group[0] for group in plan.groups])
+
+
+def _with_groups(state: PartitionState, plan: CompactionPlan, outputs: Sequence[Segment]) -> PartitionState:
+    after = tuple(segment for segment in state.segments if segment.base_offset >= plan.end_offset)
+    return replace(state, segments=(*outputs, *after), cleaner_checkpoint=plan.end_offset)
+
+
+def measured(
+    sc: SparkContext, state: PartitionState, plan: CompactionPlan, made: Round, now: int, progress: Progress
+) -> PartitionState | Failure | None:
+    """The state after a round, which is done in a scratch directory outside of the log. None if that has no room.
+
+    A Failure for what would keep the round from being done.
+    """
+    with tempfile.TemporaryDirectory(prefix="winnow-explain-") as scratch:
+        if made.job.most_bytes > free_bytes(scratch):
+            return None
+        secret = (secrets.randbits(64), secrets.randbits(64))
+        job = CompactionJob(now, secret, (replace(made.job, staging=f"{scratch}/staged"),))
+        outputs: list[Segment] = []
+        (outcomes,) = run_compaction(sc, job, progress)
+        for outcome, group in zip(outcomes, plan.groups, strict=True):
+            if isinstance(outcome, Failure):
+                return outcome
+            outputs.append(_as_segment(outcome, group))
+    return _with_groups(state, plan, outputs)
+
+
+def _as_segment(outcome: RewrittenGroup, group: tuple[Segment, ...]) -> Segment:
+    """As a listing would find it: the rewrite gives it the last source's modification time (S5.9)."""
+    base = group[0].base_offset
+    times = read_time_index(LocalStorage(), outcome.staged.paths[TIMEINDEX], base_offset=base)
+    return replace(
+        group[-1],
+        base_offset=base,
+        log_bytes=outcome.bytes_after,
+        last_timeindex_timestamp=int(times["timestamp"][-1]) if len(times) else NO_TIMESTAMP,
+    )

@@ -1,0 +1,116 @@
+"""What a walk over the batch headers of one segment gathers of its producers and transactions (S4.1, S8.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import astuple
+from typing import Any
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.txnindex import AbortedTransaction
+from winnow.policy.producers import Marker, traces
+from winnow.policy.transaction_runs import EVENT, reduced
+from winnow.policy.transactions import ABORTED, batch_kinds
+from winnow.storage.segment_io import Bytes
+from winnow.wire.batch import BATCH, CONTROL, NO_PRODUCER, TRANSACTIONAL
+from winnow.wire.control import ControlType
+from winnow.wire.control_records import ControlColumns, decode_control
+from winnow.wire.inflate import inflate
+from winnow.wire.walk import first_bad_crc
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_ENDS = (int(ControlType.ABORT), int(ControlType.COMMIT))
+
+
+def aborted_rows(entries: Iterable[AbortedTransaction]) -> Array:
+    """As dtype ABORTED."""
+    return np.array([astuple(entry) for entry in entries], ABORTED)
+
+
+def control_columns(buf: Bytes, rows: Array, path: str) -> ControlColumns:
+    """Of the control batches among `rows`, read from `buf`. Their CRCs are compared first.
+
+    Raises CorruptLogError.
+    """
+    control = rows[(rows["attributes"] & CONTROL) != 0]
+    wrong = first_bad_crc(buf, control)
+    if wrong >= 0:
+        raise CorruptLogError(
+            "a control batch does not match its CRC",
+            where=f"{path} at byte {int(control['position'][wrong])}",
+            hint="Copy the partition from another replica.",
+        )
+    try:
+        return decode_control(inflate(buf, control), control)
+    except CorruptLogError as error:
+        where = path if error.where is None else f"{path}, {error.where}"
+        raise CorruptLogError(
+            error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint
+        ) from error
+
+
+class Gatherer:
+    """Is given the rows of a walk (dtype BATCH), piece by piece, in order. `buf` is what they are rows of."""
+
+    def __init__(self, buf: Bytes, path: str, *, producers: bool, transactions: bool) -> None:
+        self._buf = buf
+        self._path = path
+        self._producers = producers
+        self._transactions = transactions
+        self._last = np.empty(0, BATCH)
+        self._last_ends = np.empty(0, np.bool_)
+        self._events: list[Array] = []
+
+    def add(self, rows: Array) -> None:
+        kinds = np.empty(0, np.int8)
+        if self._producers or (self._transactions and (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any()):
+            kinds = batch_kinds(rows, control_columns(self._buf, rows, self._path).type)
+        if self._producers:
+            self._add_producers(rows, kinds)
+        if self._transactions and len(kinds):
+            events = np.empty(len(rows), EVENT)
+            events["producer_id"], events["offset"] = rows["producer_id"], rows["base_offset"]
+            events["kind"] = kinds
+            self._events.append(reduced(events))
+
+    def _add_producers(self, rows: Array, kinds: Array) -> None:
+        ends = np.isin(kinds, _ENDS)
+        # A control batch that ends no transaction changes nothing, nor does what is left of one that did (S8.4).
+        chosen = (rows["producer_id"] > NO_PRODUCER) & (((rows["attributes"] & CONTROL) == 0) | ends)
+        last = np.concatenate([self._last, rows[chosen]])
+        last_ends = np.concatenate([self._last_ends, ends[chosen]])
+        kept = traces(last, last_ends)
+        self._last, self._last_ends = last[kept], last_ends[kept]
+
+    def last_batches(self) -> tuple[Array, dict[int, Marker]]:
+        """The batches whose replay leaves the state of each producer, and the markers among them by base offset."""
+        ends = self._last[self._last_ends]
+        columns = control_columns(self._buf, ends, self._path)
+        fields = zip(
+            ends["base_offset"].tolist(),
+            ends["producer_id"].tolist(),
+            ends["producer_epoch"].tolist(),
+            columns.coordinator_epoch.tolist(),
+            columns.timestamp.tolist(),
+            (columns.type == int(ControlType.ABORT)).tolist(),
+            strict=True,
+        )
+        markers = {
+            offset: Marker(
+                offset=offset,
+                producer_id=producer,
+                producer_epoch=epoch,
+                coordinator_epoch=coordinator,
+                timestamp=timestamp,
+                aborted=aborted,
+            )
+            for offset, producer, epoch, coordinator, timestamp, aborted in fields
+        }
+        return self._last, markers
+
+    def events(self) -> Array:
+        """Dtype EVENT: the transactional data and the markers that count (see `transaction_runs.reduced`)."""
+        return reduced(np.concatenate([np.empty(0, EVENT), *self._events]))

@@ -1,0 +1,65 @@
+"""What the walks over all segments of a log say together of its producers and transactions (S3.2, S4.1, S8.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from winnow.engine.producers import Snapshot, known_producers
+from winnow.engine.walk import SegmentWalk
+from winnow.logdir.names import LOG, TXNINDEX, segment_file
+from winnow.logdir.state import PartitionState
+from winnow.policy.producers import ProducerState, Undecided, last_stable_offset, undecided
+from winnow.policy.transaction_runs import fold
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transactions:
+    """What a log's transactions mean for cleaning it."""
+
+    producers: ProducerState
+    """As a broker that starts now would know them."""
+    last_stable_offset: int
+    undecided: Undecided | None
+    """The transaction that keeps it below the high watermark."""
+    open_producers: tuple[frozenset[int], ...]
+    """Per segment: the producers with transactional data before it after their last marker."""
+    aborted: Array = field(repr=False)
+    """All transaction indexes, dtype ABORTED."""
+
+
+def settle(
+    state: PartitionState, snapshot: Snapshot, walks: Sequence[SegmentWalk], *, now: int, expiration_ms: int
+) -> Transactions:
+    """`walks`: of all segments in order, with producers from the snapshot on and with transactions.
+
+    Raises CorruptLogError where a transaction index disagrees with the log. A transaction that the log shows open counts
+    as open even if no snapshot says so: a broker that lost its snapshots would forget it (S8.4), and take for
+    committed what nobody ever decided.
+    """
+    folded = fold(
+        [walk.runs for walk in walks],
+        high_watermark=state.high_watermark,
+        where=[
+            (
+                f"{state.directory}/{segment_file(walk.base_offset, TXNINDEX)}",
+                f"{state.directory}/{segment_file(walk.base_offset, LOG)}",
+            )
+            for walk in walks
+        ],
+    )
+    producers = known_producers(snapshot, walks, now=now, expiration_ms=expiration_ms)
+    found = undecided(producers, state.high_watermark) + ([folded.undecided] if folded.undecided else [])
+    stable = last_stable_offset(found, state.high_watermark)
+    return Transactions(
+        producers=producers,
+        last_stable_offset=stable,
+        undecided=next((t for t in found if t.first_offset == stable < state.high_watermark), None),
+        open_producers=folded.open_producers,
+        aborted=np.concatenate([walk.aborted for walk in walks]),
+    )

@@ -1,0 +1,224 @@
+"""Topics and settings as the log directory's own `__cluster_metadata-0` has them (S9.3): the newest complete snapshot,
+and what the log says after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.metadata_log import SnapshotId, Value, list_snapshots, read_log, read_snapshot
+from winnow.logdir.names import METADATA_TOPIC
+from winnow.storage.contract import Storage
+from winnow.wire.metadata_records import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    decode_metadata_record,
+)
+
+METADATA_DIR = f"{METADATA_TOPIC}-0"
+METADATA_VERSION = "metadata.version"
+
+_NODE_ID = re.compile(r"[0-9]{1,10}")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """A setting's text, and the record that it stands in."""
+
+    value: str = field(repr=False)
+    """Not in `repr`: a broker's settings may be passwords."""
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    topic_id: str
+    partitions: frozenset[int]
+
+
+Configs = Mapping[str, ConfigValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMetadata:
+    """What there is at `end_offset`: all that this node knew of the cluster when it was stopped."""
+
+    directory: str
+    end_offset: int
+    """The offset after the last record."""
+    topics: Mapping[str, Topic]
+    topic_configs: Mapping[str, Configs]
+    """Overrides by topic; a topic without any is not in it."""
+    broker_configs: Mapping[int, Configs]
+    """Dynamic configs by node id."""
+    all_brokers: Configs
+    """Dynamic configs that hold for every broker which has none of its own."""
+    metadata_version: int | None
+    notes: tuple[str, ...]
+
+
+def read_cluster_metadata(storage: Storage, directory: str) -> ClusterMetadata:
+    """The state that a `__cluster_metadata-0` directory holds.
+
+    Raises CorruptLogError if it can't be known for sure: a batch or record that is not sound, records that are
+    missing, a kind of record in a version that is not known. A snapshot that is not whole is passed over, and that
+    is said, if an older one and the log, or the log alone, tell as much.
+    """
+    image = _Image()
+    notes: list[str] = []
+    start = 0
+    for snapshot in list_snapshots(storage, directory):
+        try:
+            values = read_snapshot(storage, directory, snapshot)
+        except CorruptLogError as error:
+            notes.append(f"{error}; an older snapshot or the log is read instead")
+            continue
+        image.apply(values, _in_snapshot(snapshot))
+        start = snapshot.end_offset
+        break
+    values, end_offset = read_log(storage, directory, start=start)
+    image.apply(values, None)
+    if end_offset == 0:
+        raise CorruptLogError(
+            "the metadata log is empty", expected="a snapshot or records", found="none", where=directory
+        )
+    if image.in_transaction:
+        notes.append(
+            f"{METADATA_DIR} ends inside a transaction of the controller; what it began to change does not count"
+        )
+    return ClusterMetadata(
+        directory=directory,
+        end_offset=end_offset,
+        topics={t.name: Topic(t.name, t.topic_id, frozenset(t.partitions)) for t in image.topics.values()},
+        topic_configs={name: configs for name, configs in image.topic_configs.items() if configs},
+        broker_configs={node: configs for node, configs in image.broker_configs.items() if configs},
+        all_brokers=image.all_brokers,
+        metadata_version=image.metadata_version,
+        notes=tuple(notes),
+    )
+
+
+def _in_snapshot(snapshot: SnapshotId) -> str:
+    return f"{METADATA_DIR} snapshot {snapshot.end_offset}"
+
+
+@dataclass(slots=True)
+class _Topic:
+    name: str
+    topic_id: str
+    partitions: set[int] = field(default_factory=set)
+
+
+_Applied = tuple[MetadataRecord, str, str]
+"""A record, where it is said to stand, and where it is in its file."""
+
+
+class _Image:
+    """The state while records are applied to it, one after the other."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, _Topic] = {}  # by id
+        self.topic_configs: dict[str, dict[str, ConfigValue]] = {}
+        self.broker_configs: dict[int, dict[str, ConfigValue]] = {}
+        self.all_brokers: dict[str, ConfigValue] = {}
+        self.metadata_version: int | None = None
+        self._ids: dict[str, str] = {}
+        self._transaction: list[_Applied] | None = None
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._transaction is not None
+
+    def apply(self, values: Iterable[Value], where: str | None) -> None:
+        """`where` is said of settings that stand in these records; each one's own offset if it is None."""
+        for value in values:
+            try:
+                record = decode_metadata_record(value.data)
+            except CorruptLogError as error:
+                place = f"{value.where}, offset {value.offset}"
+                raise CorruptLogError(
+                    error.problem, expected=error.expected, found=error.found, where=place, hint=error.hint
+                ) from error
+            if record is not None:
+                self._in_order((record, where or f"{METADATA_DIR} offset {value.offset}", value.where))
+
+    def _in_order(self, applied: _Applied) -> None:
+        """Records of a transaction are applied together at its end, or not at all."""
+        record, _, place = applied
+        match record:
+            case BeginTransactionRecord():
+                if self._transaction is not None:
+                    raise _senseless("a transaction begins", "the end of the one before", place)
+                self._transaction = []
+            case EndTransactionRecord() | AbortTransactionRecord():
+                if self._transaction is None:
+                    raise _senseless("a transaction ends", "its begin", place)
+                pending, self._transaction = self._transaction, None
+                if isinstance(record, EndTransactionRecord):
+                    for each in pending:
+                        self._now(each)
+            case _ if self._transaction is not None:
+                self._transaction.append(applied)
+            case _:
+                self._now(applied)
+
+    def _now(self, applied: _Applied) -> None:
+        record, where, place = applied
+        match record:
+            case TopicRecord():
+                if record.name in self._ids or record.topic_id in self.topics:
+                    raise _senseless(f"topic {record.name} is created", "none of this name or id", place)
+                self._ids[record.name] = record.topic_id
+                self.topics[record.topic_id] = _Topic(record.name, record.topic_id)
+            case PartitionRecord():
+                self._topic(record.topic_id, "a partition", place).partitions.add(record.partition)
+            case RemoveTopicRecord():
+                gone = self._topic(record.topic_id, "a removal", place)
+                del self.topics[gone.topic_id], self._ids[gone.name]
+                self.topic_configs.pop(gone.name, None)
+            case ConfigRecord():
+                self._configure(record, where, place)
+            case FeatureLevelRecord(name=name, level=level) if name == METADATA_VERSION:
+                self.metadata_version = level
+
+    def _topic(self, topic_id: str, what: str, place: str) -> _Topic:
+        topic = self.topics.get(topic_id)
+        if topic is None:
+            raise _senseless(f"{what} of topic id {topic_id}", "its creation", place)
+        return topic
+
+    def _configure(self, record: ConfigRecord, where: str, place: str) -> None:
+        configs: dict[str, ConfigValue]
+        if record.resource_type == TOPIC_RESOURCE:
+            configs = self.topic_configs.setdefault(record.resource_name, {})
+        elif record.resource_type != BROKER_RESOURCE:
+            return
+        elif not record.resource_name:
+            configs = self.all_brokers
+        elif _NODE_ID.fullmatch(record.resource_name):
+            configs = self.broker_configs.setdefault(int(record.resource_name), {})
+        else:
+            raise _senseless(f"a setting of broker {record.resource_name!r}", "a node id", place)
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = ConfigValue(record.value, where)
+
+
+def _senseless(what: str, expected: str, place: str) -> CorruptLogError:
+    return CorruptLogError(
+        f"the metadata log makes no sense: {what}", expected=f"{expected} before", found="none", where=place
+    )

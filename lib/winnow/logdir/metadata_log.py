@@ -1,0 +1,187 @@
+"""The files of the cluster's metadata log: which snapshot and which segments, batch by batch, down to the values of
+their records (S9.3).
+
+The log is an ordinary one of v2 batches, but nothing is ever compacted in it: from the first batch that counts to the
+last one, each begins where the one before ended. A gap means that records are missing, and with them settings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.names import LOG, base_offset_of, segment_file
+from winnow.storage.contract import Storage
+from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, Codec
+from winnow.wire.buffers import Bytes, Rows, as_bytes
+from winnow.wire.control import ControlType, control_type
+from winnow.wire.inflate import inflate
+from winnow.wire.plain import Record, read_records
+from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
+
+CHECKPOINT_SUFFIX = ".checkpoint"
+
+_SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
+_MAX_BATCH_BYTES = 128 * 1024 * 1024
+"""Decompressed; a controller writes no batch of more than 8 MiB."""
+_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SnapshotId:
+    """Of a `.checkpoint` file: it holds the state made by all records below `end_offset`."""
+
+    end_offset: int
+    epoch: int
+
+    @property
+    def file(self) -> str:
+        return f"{self.end_offset:020d}-{self.epoch:010d}{CHECKPOINT_SUFFIX}"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A record's value, which may be null, and the offset of the record."""
+
+    offset: int
+    data: bytes | None
+    where: str
+    """File and byte of its batch, for errors."""
+
+
+def list_snapshots(storage: Storage, directory: str) -> tuple[SnapshotId, ...]:
+    """Newest first. Unfinished ones (`.checkpoint.part`) and those to be deleted have other names."""
+    names = (_SNAPSHOT_NAME.fullmatch(entry.name) for entry in storage.list_dir(directory) if entry.is_file)
+    return tuple(sorted((SnapshotId(int(m[1]), int(m[2])) for m in names if m), reverse=True))
+
+
+def read_snapshot(storage: Storage, directory: str, snapshot: SnapshotId) -> list[Value]:
+    """The data records of a snapshot, in order. Raises CorruptLogError if it is not complete or not sound."""
+    path = f"{directory}/{snapshot.file}"
+    buf = as_bytes(storage.read_bytes(path))
+    chunks = list(_batches(buf, path, least_offset=0))
+    rows = np.concatenate(chunks) if chunks else np.zeros(0, BATCH)
+    for at, wanted in ((0, ControlType.SNAPSHOT_HEADER), (-1, ControlType.SNAPSHOT_FOOTER)):
+        found = _control_types(buf, rows[at], path) if len(rows) else []
+        if not found or found[at] != wanted:
+            raise CorruptLogError(
+                "a snapshot of the metadata log is not complete",
+                expected=f"a control record {wanted.name} at its {'end' if at else 'start'}",
+                found="something else" if len(rows) else "no batch",
+                where=path,
+            )
+    return list(_values(buf, rows, path))
+
+
+def read_log(storage: Storage, directory: str, *, start: int) -> tuple[list[Value], int]:
+    """Data records at or above offset `start`, in order, and the offset after the last batch, at least `start`.
+
+    Raises CorruptLogError if a batch is not sound, and if records from `start` on are missing.
+    """
+    names = [entry.name for entry in storage.list_dir(directory) if entry.is_file and entry.name.endswith(LOG)]
+    bases = sorted(base_offset_of(name) for name in names)
+    # All below the last segment that begins at or before `start` is in the snapshot.
+    bases = bases[max(sum(base <= start for base in bases) - 1, 0) :]
+    values: list[Value] = []
+    expected = min([start, *bases])
+    for base in bases:
+        path = f"{directory}/{segment_file(base, LOG)}"
+        if base != expected:
+            raise _gap(expected, base, path)
+        buf = as_bytes(storage.read_bytes(path))
+        for rows in _batches(buf, path, least_offset=base):
+            expected = _check_no_gap(rows, expected, path)
+            values += (v for v in _values(buf, rows[rows["last_offset"] >= start], path) if v.offset >= start)
+    return values, max(expected, start)
+
+
+def _check_no_gap(rows: Rows, expected: int, path: str) -> int:
+    """The offset after the last of `rows`, each of which begins where the one before ended."""
+    following = rows["last_offset"] + 1
+    before = np.concatenate(([expected], following[:-1]))
+    wrong = np.flatnonzero(rows["base_offset"] != before)
+    if len(wrong):
+        row = rows[wrong[0]]
+        raise _gap(int(before[wrong[0]]), int(row["base_offset"]), f"{path} at byte {row['position']}")
+    return int(following[-1])
+
+
+def _gap(expected: int, found: int, where: str) -> CorruptLogError:
+    return CorruptLogError(
+        "records of the metadata log are missing",
+        expected=f"offset {expected}",
+        found=f"offset {found}",
+        where=where,
+        hint="Without them no setting can be relied on: name the topics in --topic-configs FILE.",
+    )
+
+
+def _batches(buf: Bytes, path: str, *, least_offset: int) -> Iterator[Rows]:
+    """All batches of a file, some rows at a time; sound, their CRCs included."""
+    position, status, least = 0, WalkStatus.FULL, least_offset
+    while status is WalkStatus.FULL:
+        out = np.zeros(min(_ROWS, len(buf) // HEADER_V2_SIZE + 1), BATCH)
+        count, position, status = walk_batches(buf, position, least, out)
+        rows = out[:count]
+        if count:
+            least = int(rows["last_offset"][-1]) + 1
+            _check(buf, rows, path)
+            yield rows
+    if status is not WalkStatus.END:
+        raise describe(status, buf, position, least_offset=least, file_name=path)
+
+
+def _check(buf: Bytes, rows: Rows, path: str) -> None:
+    legacy = np.flatnonzero(rows["magic"] < MAX_MAGIC)
+    if len(legacy):
+        row = rows[legacy[0]]
+        raise CorruptLogError(
+            "a metadata log has batches of message format v2 only",
+            expected=f"magic {MAX_MAGIC}",
+            found=f"magic {row['magic']}",
+            where=_where(row, path),
+        )
+    bad = first_bad_crc(buf, rows)
+    if bad >= 0:
+        raise CorruptLogError(
+            "wrong CRC",
+            expected="that of the batch's bytes",
+            found=str(rows[bad]["crc"]),
+            where=_where(rows[bad], path),
+        )
+
+
+def _values(buf: Bytes, rows: Rows, path: str) -> Iterator[Value]:
+    for row in rows[(rows["attributes"] & CONTROL) == 0]:
+        where = _where(row, path)
+        for record in _records(buf, row, path):
+            yield Value(record.offset, record.value, where)
+
+
+def _control_types(buf: Bytes, row: np.void, path: str) -> list[ControlType]:
+    """Of the records of a control batch (S2.3); empty for any other batch."""
+    if not int(row["attributes"]) & CONTROL:
+        return []
+    return [control_type(record.key) for record in _records(buf, row, path)]
+
+
+def _records(buf: Bytes, row: np.void, path: str) -> Sequence[Record]:
+    begin, end = int(row["position"]) + HEADER_V2_SIZE, int(row["position"]) + int(row["size"])
+    try:
+        if int(row["attributes"]) & CODEC_MASK == Codec.NONE:
+            return read_records(buf[begin:end], row)
+        return read_records(inflate(buf, np.array([row], BATCH), limit=_MAX_BATCH_BYTES).area(0), row)
+    except CorruptLogError as error:
+        raise _at(error, _where(row, path)) from error
+
+
+def _where(row: np.void, path: str) -> str:
+    return f"{path} at byte {row['position']}"
+
+
+def _at(error: CorruptLogError, where: str) -> CorruptLogError:
+    return CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint)

@@ -1,0 +1,32 @@
+"""Which incarnation of a topic a partition directory belongs to (S1.2)."""
+
+from __future__ import annotations
+
+import re
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.names import PARTITION_METADATA
+from winnow.storage.contract import Storage
+
+_CONTENT = re.compile(r"version:\s*(?P<version>[0-9]+)\s*\n\s*topic_id:\s*(?P<id>\S+)\s*")
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+_MAX_BYTES = 4096
+
+
+def read_topic_id(storage: Storage, directory: str) -> str | None:
+    """The topic id in `partition.metadata`, as Kafka spells it; None if there is no such file or it is empty.
+
+    Raises CorruptLogError for a file that a broker could not read.
+    """
+    path = f"{directory}/{PARTITION_METADATA}"
+    if not storage.exists(path):
+        return None
+    text = storage.read_range(path, 0, _MAX_BYTES).decode("utf-8", errors="replace")
+    if not text.strip():
+        return None
+    content = _CONTENT.fullmatch(text)
+    if content is None or content["version"] != "0" or not _TOPIC_ID.fullmatch(content["id"]):
+        raise CorruptLogError(
+            "partition.metadata can't be read", expected="version: 0 and a topic_id", found=repr(text[:80]), where=path
+        )
+    return content["id"]

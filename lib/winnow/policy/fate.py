@@ -1,0 +1,189 @@
+"""What a cleaning round makes of one record, and by which rule: S5.4 and S5.5 in words.
+
+`winnow.wire.filtering` does it to millions of records at once. This is the same decision for one of them, in the order
+of Kafka's own (`checkBatchRetention`, `shouldRetainRecord`), each answer with the number of the rule that gave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from winnow.policy.survival import RETAIN_EMPTY, batch_retention
+from winnow.policy.words import duration
+from winnow.wire.batch import CONTROL, DELETE_HORIZON, MAX_MAGIC
+
+
+class Verdict(StrEnum):
+    STAYS = "stays"
+    GOES = "goes"
+    ABSENT = "absent"
+    """There is no such record in the log."""
+    UNDECIDED = "undecided"
+    """Only the run itself can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that was looked at. Offsets and bytes are numbers; `time`: ms since the epoch."""
+
+    name: str
+    value: str | int | float | None
+    time: bool = False
+
+    @property
+    def iso(self) -> str | None:
+        """A time as ISO-8601 in UTC, to the ms; None for what is no time."""
+        return _iso(self.value) if self.time and isinstance(self.value, int) and self.value >= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    verdict: Verdict
+    rule: str
+    """Section of the rules that decides, as `S5.5`."""
+    words: str
+    facts: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundFacts:
+    """What holds for a whole round (S5.1). Times and spans in ms."""
+
+    now: int
+    first_dirty_offset: int
+    end_offset: int
+    """U' of S3.3."""
+    delete_retention_ms: int
+    last_records: Mapping[int, tuple[int | None, int]]
+    """As `winnow.policy.producers.last_records` has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFacts:
+    """One record below U'. `batch`: one row of dtype BATCH."""
+
+    offset: int
+    batch: NDArray[np.void]
+    null_key: bool
+    null_value: bool
+    latest: int | None = None
+    """Last offset of its key in the dirty range, aborted data left out; None if the key is not there."""
+    aborted: tuple[int, int] | None = None
+    """First offset and marker of the aborted transaction that it belongs to."""
+    marker: str | None = None
+    """`ABORT`, `COMMIT` or another type, if it is a control record."""
+    emptied: bool = False
+    """Of a marker: no batch of its transaction is seen any more (S4.1)."""
+    retain_legacy_deletes: bool = True
+    """Of a tombstone in v0 or v1: its segment is younger than the horizon of such (S5.3)."""
+
+
+def record_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
+    """What the round makes of a record of the range that it cleans. Never UNDECIDED and never ABSENT."""
+    if int(record.batch["attributes"][0]) & CONTROL:
+        return _marker_fate(record, of_round)
+    if record.aborted is not None:
+        return _aborted_fate(record, of_round, *record.aborted)
+    if record.null_key:
+        words = "it has no key, which a compacted topic does not keep"
+        return Fate(Verdict.GOES, "S5.5", words + _header_words(record, of_round))
+    if record.latest is not None and record.latest > record.offset:
+        words = f"offset {record.latest} is the last record of its key in the dirty range"
+        fact = Fact("superseded_by", record.latest)
+        return Fate(Verdict.GOES, "S5.5", words + _header_words(record, of_round), (fact,))
+    return _tombstone_fate(record, of_round) if record.null_value else _last_fate(record, of_round)
+
+
+def _last_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
+    if record.offset >= of_round.first_dirty_offset:
+        return Fate(Verdict.STAYS, "S5.5", f"it is the last record of its key below offset {of_round.end_offset}")
+    words = f"its key has no record in the dirty range [{of_round.first_dirty_offset}, {of_round.end_offset})"
+    return Fate(Verdict.STAYS, "S5.5", words)
+
+
+def delete_horizon(batch: NDArray[np.void]) -> int | None:
+    """Of one BATCH row: when its tombstones or its marker may go, ms; None if it has none (S2.2)."""
+    return int(batch["base_timestamp"][0]) if int(batch["attributes"][0]) & DELETE_HORIZON else None
+
+
+def header_stays(batch: NDArray[np.void], of_round: RoundFacts) -> str | None:
+    """Why the header of a batch stays though no record does, in words; None if it does not (S5.4)."""
+    codes = batch_retention(batch, last_records=of_round.last_records, end_offset=of_round.end_offset)
+    if codes[0] != RETAIN_EMPTY:
+        return None
+    if int(batch["last_offset"][0]) + 1 == of_round.end_offset:
+        return "it is the last batch of what is cleaned"
+    return f"a broker knows producer {int(batch['producer_id'][0])} by it"
+
+
+def _header_words(record: RecordFacts, of_round: RoundFacts) -> str:
+    why = header_stays(record.batch, of_round)
+    return "" if why is None else f"; if no record of its batch stays, the batch's header does (S5.4): {why}"
+
+
+def _aborted_fate(record: RecordFacts, of_round: RoundFacts, first: int, marker: int) -> Fate:
+    words = f"its transaction, begun at offset {first}, was aborted at {marker}"
+    facts = (Fact("transaction_first_offset", first), Fact("abort_marker_offset", marker))
+    return Fate(Verdict.GOES, "S5.4", words + _header_words(record, of_round), facts)
+
+
+def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
+    what = f"{record.marker or 'control'} record"
+    if not record.emptied:
+        return Fate(Verdict.STAYS, "S5.8", f"{what}: a batch of its transaction is still in the log")
+    horizon = delete_horizon(record.batch)
+    if horizon is None:
+        horizon = of_round.now + of_round.delete_retention_ms
+        words = f"{what} without a batch of its transaction: it gets its delete horizon now, {_iso(horizon)}"
+        return Fate(Verdict.STAYS, "S5.8", words, (Fact("delete_horizon_after", horizon, time=True),))
+    fact = Fact("delete_horizon", horizon, time=True)
+    if of_round.now < horizon:
+        words = f"{what}: its delete horizon has not come, {_until(horizon, of_round)}"
+        return Fate(Verdict.STAYS, "S5.8", words, (fact,))
+    words = f"{what}: its delete horizon has come, {_iso(horizon)}"
+    why = header_stays(record.batch, of_round)
+    if why is not None:
+        words += f"; the header of its batch stays (S5.4): {why}"
+    return Fate(Verdict.GOES, "S5.8", words, (fact,))
+
+
+def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
+    first = of_round.now + of_round.delete_retention_ms
+    fresh = (Fact("delete_horizon_after", first, time=True),)
+    if int(record.batch["magic"][0]) < MAX_MAGIC:
+        if not record.retain_legacy_deletes:
+            words = "a tombstone of message format v0 or v1 in a segment older than delete.retention.ms allows"
+            return Fate(Verdict.GOES, "S5.5", words + _header_words(record, of_round))
+        words = f"a tombstone, the last record of its key; converted to v2 it gets its delete horizon, {_iso(first)}"
+        return Fate(Verdict.STAYS, "S5.5", words, fresh)
+    horizon = delete_horizon(record.batch)
+    if horizon is None:
+        words = (
+            f"a tombstone, the last record of its key; its batch gets its delete horizon now, {_iso(first)}, "
+            "and it goes with the first cleaning from then on"
+        )
+        return Fate(Verdict.STAYS, "S5.5", words, fresh)
+    fact = (Fact("delete_horizon", horizon, time=True),)
+    if of_round.now < horizon:
+        words = f"a tombstone whose delete horizon has not come, {_until(horizon, of_round)}"
+        return Fate(Verdict.STAYS, "S5.5", words, fact)
+    words = f"a tombstone whose delete horizon has come, {_iso(horizon)}" + _header_words(record, of_round)
+    return Fate(Verdict.GOES, "S5.5", words, fact)
+
+
+def _until(horizon: int, of_round: RoundFacts) -> str:
+    return f"{_iso(horizon)}, in {duration(horizon - of_round.now)}"
+
+
+def _iso(ms: int) -> str:
+    try:
+        seconds = datetime.fromtimestamp(ms // 1000, tz=UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
+    return f"{seconds:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"

@@ -1,0 +1,176 @@
+"""Which batches an aborted transaction makes void, and which markers nothing depends on any more (S4.1, S5.4, S5.8).
+
+Kafka reads a log from its first batch to its last and keeps a heap of aborted transactions by first offset: each is
+taken from it at the first batch that reaches its first offset, and given up at the ABORT marker of its producer; a
+transactional batch is aborted while one of its producer is held. In a log whose transaction index agrees with its
+markers (see `winnow.policy.transaction_runs`) this can be said of each batch alone, in any order:
+
+* A producer has at most one transaction at a time, so the intervals [first offset, marker offset] of the entries of
+  one producer are disjoint, and no other marker of it lies inside of one.
+* An entry is held exactly from the first batch with a last offset at or above its first offset up to its marker. Of
+  its producer's batches these are the ones whose last offset lies in its interval.
+
+The one thing that takes an order is whether a marker still has data: whether a transactional batch of its producer
+lies between it and the marker of the producer before. It needs no more memory than the producers that have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from winnow.wire.batch import CONTROL, TRANSACTIONAL
+from winnow.wire.control import ControlType
+
+ABORTED = np.dtype(
+    [
+        ("producer_id", np.int64),
+        ("first_offset", np.int64),
+        ("last_offset", np.int64),
+        ("last_stable_offset", np.int64),
+    ]
+)
+"""One entry of a transaction index (S1.8). `last_offset` is that of the ABORT marker."""
+
+DATA = -3
+"""Kind of a transactional data batch, beside the `ControlType`s of control batches."""
+_ABORT, _COMMIT = int(ControlType.ABORT), int(ControlType.COMMIT)
+
+
+def aborted_batches(batches: NDArray[np.void], aborted: NDArray[np.void]) -> NDArray[np.bool_]:
+    """bool per batch (dtype BATCH): a data batch of an aborted transaction. `aborted`: dtype ABORTED, in any order."""
+    found = np.zeros(len(batches), np.bool_)
+    rows = np.flatnonzero((batches["attributes"] & (TRANSACTIONAL | CONTROL)) == TRANSACTIONAL)
+    if not len(rows):
+        return found
+    begin, end = batches["base_offset"][rows[0]], batches["last_offset"][rows[-1]]
+    aborted = aborted[(aborted["last_offset"] >= begin) & (aborted["first_offset"] <= end)]
+    if not len(aborted):
+        return found
+    producers = np.unique(aborted["producer_id"])
+    number = np.minimum(np.searchsorted(producers, batches["producer_id"][rows]), len(producers) - 1)
+    mine = producers[number] == batches["producer_id"][rows]
+    rows, number = rows[mine], number[mine]
+    # Of each producer the entry with the least marker offset that is not below the batch.
+    by_marker = aborted[np.argsort(aborted["last_offset"], kind="stable")]
+    markers = by_marker["last_offset"]
+    room = len(markers) + 1
+    keys = np.searchsorted(producers, by_marker["producer_id"]) * room + np.arange(len(markers))
+    order = np.argsort(keys)
+    wanted = number * room + np.searchsorted(markers, batches["last_offset"][rows])
+    at = np.searchsorted(keys[order], wanted)
+    inside = at < len(keys)
+    entry = by_marker[order[np.minimum(at, len(keys) - 1)]]
+    inside &= entry["producer_id"] == batches["producer_id"][rows]
+    inside &= entry["first_offset"] <= batches["last_offset"][rows]
+    found[rows] = inside
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sequence:
+    """The transactional batches and ends of transactions of some batches, producer by producer, each in log order.
+
+    Other control batches, and the empty ones that cleaning left, change nothing and are not among them.
+    """
+
+    rows: NDArray[np.int64]
+    """Where each of them lies in the batches."""
+    producer_id: NDArray[np.int64]
+    offset: NDArray[np.int64]
+    """Base offset."""
+    end: NDArray[np.bool_]
+    """Ends a transaction: a COMMIT or an ABORT."""
+    first: NDArray[np.int64]
+    """Base offset of the first data batch since the producer's last end before it, itself included; -1: none."""
+    previous: NDArray[np.int64]
+    """Offset of that last end, -1 if there is none among these batches."""
+    last: NDArray[np.bool_]
+    """Is the producer's last."""
+
+
+def sequence(kinds: NDArray[np.int8], producer_id: NDArray[np.int64], offset: NDArray[np.int64]) -> Sequence:
+    """Of batches given by their `kinds` (DATA, or the `ControlType` of a control batch), producers and base offsets."""
+    chosen = np.flatnonzero((kinds == DATA) | (kinds == _ABORT) | (kinds == _COMMIT))
+    rows = chosen[np.argsort(producer_id[chosen], kind="stable")]
+    producers, offsets = producer_id[rows], offset[rows]
+    data = kinds[rows] == DATA
+    numbers = np.arange(len(rows))
+    starts = np.ones(len(rows), np.bool_)
+    starts[1:] = producers[1:] != producers[:-1]
+    begin = np.maximum.accumulate(np.where(starts, numbers, 0))
+    previous = np.full(len(rows), -1)
+    previous[1:] = np.maximum.accumulate(np.where(data, -1, numbers))[:-1]
+    follows_end = ~starts & (previous == numbers - 1)
+    opened = np.maximum.accumulate(np.where(data & (starts | follows_end), numbers, -1))
+    has_data = (opened >= begin) & (opened > previous)
+    has_previous = previous >= begin
+    lasts = np.ones(len(rows), np.bool_)
+    lasts[:-1] = starts[1:]
+    return Sequence(
+        rows=rows,
+        producer_id=producers,
+        offset=offsets,
+        end=~data,
+        first=np.where(has_data, offsets[opened], -1),
+        previous=np.where(has_previous, offsets[previous], -1),
+        last=lasts,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What becomes of some batches for the sake of transactions (S4.1), one item per batch."""
+
+    discardable: NDArray[np.bool_]
+    """Data of an aborted transaction, or a marker of a transaction of which no batch was seen (`canDiscardBatch`)."""
+    indexed: NDArray[np.int64]
+    """Offsets of the ABORT markers that keep their entry in the transaction index, ascending."""
+    open_producers: frozenset[int]
+    """Those with transactional data after their last marker: what the batches that follow have to be judged with."""
+
+
+def judge(
+    batches: NDArray[np.void],
+    types: NDArray[np.int8],
+    *,
+    aborted: NDArray[np.void],
+    open_producers: Collection[int],
+) -> Judged:
+    """Of `batches` (dtype BATCH, ascending) whose control batches have these `types`, one item each, in order.
+
+    `aborted`: dtype ABORTED, at least those that touch these batches. `open_producers`: see `Judged`, of the batch
+    before the first.
+    """
+    discardable = aborted_batches(batches, aborted)
+    kinds = batch_kinds(batches, types)
+    # Cleaned away before, all but their header: whatever it was for is gone (S4.1).
+    discardable |= kinds == EMPTY_CONTROL
+    seen = sequence(kinds, batches["producer_id"], batches["base_offset"])
+    carried = (seen.previous < 0) & np.isin(seen.producer_id, np.array(sorted(open_producers), np.int64))
+    has_data = (seen.first >= 0) | carried
+    discardable[seen.rows[seen.end & ~has_data]] = True
+    kept = seen.rows[seen.end & has_data]
+    indexed = np.sort(batches["base_offset"][kept[kinds[kept] == _ABORT]])
+    still_open = seen.producer_id[seen.last & ~seen.end & has_data]
+    untouched = set(open_producers) - set(seen.producer_id[seen.last].tolist())
+    return Judged(
+        discardable=discardable, indexed=indexed, open_producers=frozenset(untouched | set(still_open.tolist()))
+    )
+
+
+EMPTY_CONTROL = -2
+"""Kind of a control batch without a record."""
+_OTHER = -4
+
+
+def batch_kinds(batches: NDArray[np.void], types: NDArray[np.int8]) -> NDArray[np.int8]:
+    """int8 per batch: DATA, the `ControlType` or EMPTY_CONTROL of a control batch, something else otherwise."""
+    kinds = np.full(len(batches), _OTHER, np.int8)
+    control = (batches["attributes"] & CONTROL) != 0
+    kinds[((batches["attributes"] & TRANSACTIONAL) != 0) & ~control] = DATA
+    kinds[control] = types
+    return kinds

@@ -1,0 +1,164 @@
+"""The control records of many batches as columns: what kind each is, and what an end of transaction says (S2.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import LOG_APPEND_TIME
+from winnow.wire.buffers import Bytes, Rows, as_rows
+from winnow.wire.control import ControlType, control_type, coordinator_epoch
+from winnow.wire.memory import load_be16, load_be32
+from winnow.wire.plain import read_records
+from winnow.wire.varint_kernels import read_varint, read_varlong
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from winnow.wire.inflate import RecordBlocks
+
+EMPTY = -2
+"""Type of a control batch without a record: a marker that was cleaned away, of which the header had to stay (S5.6)."""
+
+_UNKNOWN = int(ControlType.UNKNOWN)
+_LAST_TYPE = int(ControlType.KRAFT_VOTERS)
+_KEY_SIZE = 4
+_VALUE_SIZE = 6
+_SOUND, _BAD_RECORD, _BAD_KEY = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlColumns:
+    """One item per control batch, of its first record: as Kafka, no other is looked at."""
+
+    type: NDArray[np.int8]
+    """A `ControlType`, or EMPTY."""
+    coordinator_epoch: NDArray[np.int32]
+    """-1 where there is none to read."""
+    timestamp: NDArray[np.int64]
+    """ms; the batch's largest where it is EMPTY."""
+
+
+def decode_control(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
+    """Of control batches (v2), whose areas are `blocks`.
+
+    Raises CorruptLogError for a record that does not lie inside its batch, and for a key that Kafka would not read.
+    """
+    rows = as_rows(batches)
+    columns = _columns(len(rows))
+    fault, i = _decode(
+        blocks.raw,
+        blocks.inflated,
+        blocks.compressed,
+        blocks.begin,
+        blocks.end,
+        rows,
+        columns.type,
+        columns.coordinator_epoch,
+        columns.timestamp,
+    )
+    if fault != _SOUND:
+        raise _corrupt(fault, rows[i])
+    return columns
+
+
+def decode_control_plain(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
+    """The twin of `decode_control`; it also refuses what is wrong behind the value."""
+    columns = _columns(len(batches))
+    for i, row in enumerate(batches):
+        columns.type[i], columns.timestamp[i] = EMPTY, row["max_timestamp"]
+        for record in read_records(blocks.area(i), row)[:1]:
+            if record.key is None or len(record.key) < _KEY_SIZE or record.key[0] & 0x80:
+                raise _corrupt(_BAD_KEY, row)
+            epoch = coordinator_epoch(record.value)
+            columns.type[i] = control_type(record.key)
+            columns.coordinator_epoch[i] = -1 if epoch is None else epoch
+            columns.timestamp[i] = record.timestamp
+    return columns
+
+
+def _columns(n: int) -> ControlColumns:
+    return ControlColumns(
+        type=np.empty(n, np.int8), coordinator_epoch=np.full(n, -1, np.int32), timestamp=np.empty(n, np.int64)
+    )
+
+
+def _corrupt(fault: int, row: np.void) -> CorruptLogError:
+    key = f"a key of {_KEY_SIZE} bytes or more with a version of 0 or more"
+    return CorruptLogError(
+        "a control record can't be read",
+        expected=key if fault == _BAD_KEY else "a record that lies inside its batch",
+        found="something else",
+        where=f"batch at byte {row['position']}, base offset {row['base_offset']}",
+        hint="The partition is left alone; kafka-dump-log.sh shows what a broker makes of it.",
+    )
+
+
+@njit(cache=True, nogil=True)
+def _decode(
+    raw: Bytes,
+    inflated: Bytes,
+    compressed: NDArray[np.bool_],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    rows: Rows,
+    types: NDArray[np.int8],
+    epochs: NDArray[np.int32],
+    timestamps: NDArray[np.int64],
+) -> tuple[int, int]:
+    """(what is wrong, with which row)."""
+    for i in range(rows.size):
+        row = rows[i]
+        types[i] = EMPTY
+        timestamps[i] = row.max_timestamp
+        if row.record_count <= 0:
+            continue
+        if compressed[i]:
+            fault, kind, epoch, delta = _decode_one(inflated, begin[i], end[i])
+        else:
+            fault, kind, epoch, delta = _decode_one(raw, begin[i], end[i])
+        if fault != _SOUND:
+            return fault, i
+        types[i] = kind
+        epochs[i] = epoch
+        if row.attributes & LOG_APPEND_TIME == 0:
+            timestamps[i] = row.base_timestamp + delta
+    return _SOUND, 0
+
+
+@njit(cache=True, nogil=True)
+def _decode_one(area: Bytes, begin: int, end: int) -> tuple[int, int, int, int]:  # noqa: PLR0911 - one per fault
+    """(what is wrong, type, coordinator epoch, timestamp delta) of the record at `begin`."""
+    if begin < 0 or end > area.size or begin > end:
+        return _BAD_RECORD, 0, 0, 0
+    size, pos = read_varint(area, begin, end)
+    if pos < 0 or size < 1 or size > end - pos:
+        return _BAD_RECORD, 0, 0, 0
+    end = pos + size
+    delta, pos = read_varlong(area, pos + 1, end)
+    if pos < 0:
+        return _BAD_RECORD, 0, 0, 0
+    _, pos = read_varint(area, pos, end)
+    if pos < 0:
+        return _BAD_RECORD, 0, 0, 0
+    size, pos = read_varint(area, pos, end)
+    if pos < 0 or size < -1 or size > end - pos:
+        return _BAD_RECORD, 0, 0, 0
+    if size < _KEY_SIZE or load_be16(area, pos) >= 0x8000:
+        return _BAD_KEY, 0, 0, 0
+    kind = load_be16(area, pos + 2)
+    if kind > _LAST_TYPE:
+        kind = _UNKNOWN
+    size, pos = read_varint(area, pos + size, end)
+    if pos < 0 or size < -1 or size > end - pos:
+        return _BAD_RECORD, 0, 0, 0
+    epoch = -1
+    if size >= _VALUE_SIZE and load_be16(area, pos) < 0x8000:
+        epoch = load_be32(area, pos + 2)
+        if epoch >= 0x80000000:
+            epoch -= 0x100000000
+    return _SOUND, kind, epoch, delta

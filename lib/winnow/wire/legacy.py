@@ -1,0 +1,144 @@
+"""Batches of message formats v0 and v1 made into what the rest of the room works on: v2 records and v2 headers (S2.1).
+
+An entry of these formats is a record of its own, or a wrapper: its value is a compressed run of such entries. Either
+is normalised: its records become v2 records, its row says what a v2 header would say of them, only `magic` stays.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import CODEC_MASK, MAGIC_AT, MAX_MAGIC, Codec, is_wrapper
+from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
+from winnow.wire.codecs import decompress_into
+from winnow.wire.legacy_kernels import KEY_V0_AT, KEY_V1_AT, LegacyFault, convert, thin_out
+from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.sink import Sink
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_USUAL_RATIO = 4
+_SAID = {
+    LegacyFault.AREA: "entries inside the buffer",
+    LegacyFault.SIZE: "an entry whose size holds its header and lies inside of the wrapper",
+    LegacyFault.EMPTY: "a wrapper with at least one record",
+    LegacyFault.WRAPPER_OFFSET: "a wrapper whose offset is that of its last record or, in v1, not below it",
+    LegacyFault.MAGIC: "records of v0 or v1",
+    LegacyFault.CRC: "a record that matches its CRC",
+    LegacyFault.NESTED: "records in a wrapper that are not compressed themselves",
+    LegacyFault.KEY: "a key length of -1 or more that lies inside the record",
+    LegacyFault.VALUE: "a value length of -1 or more that ends with the record",
+    LegacyFault.ORDER: "offsets that ascend",
+    LegacyFault.OVERLAP: "offsets above those of the batch before",
+}
+
+
+def convert_legacy(
+    raw: Bytes, batches: Rows, sink: Sink, begin: NDArray[np.int64], end: NDArray[np.int64], *, limit: int
+) -> Rows:
+    """Appends the records of all v0 and v1 batches to `sink`, as v2 records, and puts into `begin` and `end` where.
+
+    `batches`: BATCH rows, all inside of `raw`. `limit`: of each wrapper, in bytes when decompressed. Returns the rows
+    with those of v0 and v1 normalised. Raises CorruptLogError for a codec that they can't have (S2.1), for a wrapper
+    without records or inside of another, for offsets that do not ascend, and for lengths and CRCs that are not right.
+    """
+    wrapped = is_wrapper(batches)
+    inner = Sink(max(1, _USUAL_RATIO * int(batches["size"][wrapped].sum())))
+    entries_begin = batches["position"].copy()
+    entries_end = entries_begin + batches["size"]
+    for i in np.flatnonzero(wrapped).tolist():
+        start = inner.used
+        try:
+            _unwrap(inner, raw, batches[i], limit)
+        except CorruptLogError as error:
+            raise batch_error(error, batches[i]) from error
+        entries_begin[i], entries_end[i] = start, inner.used
+    rows = batches.copy()
+    starts = np.empty(len(batches) + 1, np.int64)
+    legacy = batches["magic"] < MAX_MAGIC
+    # An entry takes 26 bytes besides key and value, a record at most 32.
+    room = int((entries_end - entries_begin)[legacy].sum()) * 5 // 4 + 1
+    at = sink.used
+    sink.begin(room)
+    fault, i, position = convert(
+        raw, inner.data(), wrapped, entries_begin, entries_end, batches, sink.reserve(room), rows, starts
+    )
+    if fault:
+        raise batch_error(_wrong(LegacyFault(fault), position - int(entries_begin[i])), batches[i])
+    sink.commit(int(starts[-1]))
+    begin[legacy] = at + starts[:-1][legacy]
+    end[legacy] = at + starts[1:][legacy]
+    return as_rows(rows)
+
+
+def _unwrap(sink: Sink, raw: Bytes, row: np.void, limit: int) -> None:
+    """Appends the entries inside a wrapper, decompressed."""
+    bits = int(row["attributes"]) & CODEC_MASK
+    if bits >= Codec.ZSTD:
+        raise CorruptLogError("unknown codec", expected="0 to 3 before message format v2", found=str(bits))
+    start, end = int(row["position"]), int(row["position"] + row["size"])
+    magic = int(raw[start + MAGIC_AT])
+    key_at = start + (KEY_V1_AT if magic else KEY_V0_AT)
+    _, value_at = _field(raw, key_at, end)
+    value, after = _field(raw, value_at, end)
+    if value is None or after != end:
+        raise CorruptLogError(
+            "compressed batch can't be read",
+            expected="a value that ends with it",
+            found="null" if value is None else f"{end - after} bytes more",
+        )
+    decompress_into(sink, Codec(bits), value, limit=limit, magic=magic)
+
+
+def _field(raw: Bytes, at: int, end: int) -> tuple[Bytes | None, int]:
+    """The bytes after the int32 at `at` that says how many they are (None for -1), and the position after them."""
+    size = struct.unpack_from(">i", raw.data, at)[0] if at + 4 <= end else -2
+    if not -1 <= size <= end - at - 4:
+        raise CorruptLogError(
+            "compressed batch can't be read", expected="a length of -1 or more inside of it", found=str(size)
+        )
+    return (None, at + 4) if size < 0 else (raw[at + 4 : at + 4 + size], at + 4 + size)
+
+
+def retained_only(
+    inflated: Bytes,
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    batches: Rows,
+    keep: NDArray[np.bool_],
+    retention: NDArray[np.int8],
+    *,
+    retain_deletes: bool,
+) -> tuple[Bytes, NDArray[np.int64], Rows, NDArray[np.bool_]]:
+    """What is left of normalised batches once records have gone: (`inflated`, `end`, `batches`, `keep`) anew (S5.5).
+
+    A rewritten v0 or v1 batch begins and ends with the records that stay, unlike one of v2 (S5.7).
+    """
+    out, rows, ends = inflated.copy(), batches.copy(), end.copy()
+    kept = np.empty(len(keep), np.bool_)
+    fault, i, position, n = thin_out(
+        inflated, begin, end, batches, keep, retention, retain_deletes, out, rows, ends, kept
+    )
+    if fault:
+        raise record_error(Fault(fault), batches[i], position - int(begin[i]))
+    return as_bytes(out), ends, as_rows(rows), kept[:n]
+
+
+def _wrong(fault: LegacyFault, position: int) -> CorruptLogError:
+    return CorruptLogError(
+        "records can't be read",
+        expected=_SAID[fault],
+        found=f"something else {position} bytes into its entries",
+        hint="The partition is left alone; kafka-dump-log.sh shows what a broker makes of it.",
+    )
+
+
+def batch_error(error: CorruptLogError, row: Any) -> CorruptLogError:  # noqa: ANN401 - a row has no type
+    """The same error with the batch (a BATCH row) named."""
+    where = f"batch at byte {row['position']}, base offset {row['base_offset']}"
+    return CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint)

@@ -1,0 +1,60 @@
+"""What Kafka's cleaner does not look at, and what can't be told from the disk alone (S1.1, S7.5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.runs import add_partition, by_name, changes, clean, files_of, new_log_dir, plan, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+MARKED = {
+    f"c-tomb-0.{'0a' * 16}-delete": "its topic is being deleted",
+    f"d-time-0.{'0b' * 16}-future": "being moved",
+    f"c-tomb-1.{'0c' * 16}-stray": "does not expect",
+}
+
+
+def test_directories_of_replicas_that_go_or_come_are_not_touched_and_noted(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = new_log_dir(tmp_path / "d")
+    add_partition(log_dir, "c-tomb-0", "c-tomb-0")
+    for name in MARKED:
+        add_partition(log_dir, "d-time-0", "d-time-0").rename(log_dir / name)
+    before = files_of(log_dir)
+    for verb in (plan, clean):
+        result = run(verb, spark, log_dir)
+        assert set(by_name(result)) == {"c-tomb-0"}
+        for name, why in MARKED.items():
+            assert [note for note in result.notes if f"{log_dir}/{name} is left alone" in note and why in note]
+        assert result.exit_code == 0
+    assert {name.split("/")[0] for name in changes(before, files_of(log_dir))} == {
+        "c-tomb-0",
+        "cleaner-offset-checkpoint",
+    }
+
+
+def test_a_tiered_topic_is_left_alone_and_the_exit_code_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    """Case 96: which segments were uploaded is not on the local disk."""
+    log_dir = new_log_dir(tmp_path / "d")
+    for name in ("d-time-0", "copied-0"):
+        add_partition(log_dir, name, "d-time-0")
+    sets = [
+        "*:cleanup.policy=delete",
+        "*:retention.ms=1000",
+        "*:remote.storage.enable=true",
+        "copied:remote.log.copy.disable=true",
+    ]
+    before = files_of(log_dir / "d-time-0")
+    result = run(clean, spark, log_dir, sets=sets)
+    tiered, copied = by_name(result)["d-time-0"], by_name(result)["copied-0"]
+    assert (tiered.actions, tiered.left_alone, tiered.error) == (("none",), True, None)
+    assert "remote.storage.enable" in tiered.reason
+    assert changes(before, files_of(log_dir / "d-time-0")) == []
+    assert (copied.actions, copied.left_alone) == (("retained",), False)
+    assert result.exit_code == 3

@@ -1,0 +1,47 @@
+"""Metadata logs made by hand: segments and snapshots of the given record values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from winnow.wire.batch import Codec
+from winnow.wire.plain import Record, encode_batch
+
+LEADER_CHANGE, HEADER, FOOTER, KRAFT_VERSION = 2, 3, 4, 5
+
+
+def control(offset: int, *types: int) -> bytes:
+    records = [
+        Record(offset + n, 0, b"\x00\x00" + number.to_bytes(2, "big"), b"\x00\x00\x00")
+        for n, number in enumerate(types)
+    ]
+    return encode_batch(records, control=True, leader_epoch=1)
+
+
+def batch(offset: int, *values: bytes, codec: Codec = Codec.NONE) -> bytes:
+    return encode_batch([Record(offset + n, 0, None, v) for n, v in enumerate(values)], codec=codec, leader_epoch=1)
+
+
+def segment(directory: Path, base: int, *batches: bytes) -> Path:
+    path = directory / f"{base:020d}.log"
+    path.write_bytes(b"".join(batches))
+    return path
+
+
+def log(directory: Path, *values: bytes, base: int = 0, codec: Codec = Codec.NONE) -> Path:
+    """One segment, with as many batches as values; the first segment of a log begins with the leader's record."""
+    batches = [] if base else [control(0, LEADER_CHANGE)]
+    first = base or 1
+    batches += [batch(first + n, value, codec=codec) for n, value in enumerate(values)]
+    return segment(directory, base, *batches)
+
+
+def snapshot(directory: Path, end_offset: int, *values: bytes, batches: Sequence[bytes] | None = None) -> Path:
+    """As a controller writes it: offsets begin at 0."""
+    path = directory / f"{end_offset:020d}-0000000001.checkpoint"
+    if batches is None:
+        inside = [batch(2, *values)] if values else []
+        batches = [control(0, HEADER, KRAFT_VERSION), *inside, control(2 + len(values), FOOTER)]
+    path.write_bytes(b"".join(batches))
+    return path

@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+
+from tests.unit.wire.logs import record
+from winnow.errors import CorruptLogError
+from winnow.logdir.batches import read_batches, records_of
+from winnow.storage.local import LocalStorage
+from winnow.wire.batch import Codec
+from winnow.wire.plain import encode_batch
+
+BATCHES = [encode_batch([record(i, value=bytes(50 * i))], codec=Codec.LZ4 if i % 2 else Codec.NONE) for i in range(20)]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(BATCHES))
+    return path
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 17, 61, 200, 1 << 20])
+def test_all_batches_whatever_the_piece(log: Path, piece_bytes: int) -> None:
+    size = log.stat().st_size
+    offsets, positions = [], []
+    for piece in read_batches(LocalStorage(), str(log), size=size, piece_bytes=piece_bytes):
+        for i in range(len(piece.rows)):
+            positions.append(piece.position(i))
+            offsets += [found.offset for found in records_of(piece, i, str(log))]
+    assert offsets == list(range(20))
+    assert positions == [sum(map(len, BATCHES[:i])) for i in range(20)]
+
+
+def test_from_a_batch_on(log: Path) -> None:
+    start = len(BATCHES[0])
+    [piece] = read_batches(LocalStorage(), str(log), size=log.stat().st_size, start=start, least_offset=1)
+    assert piece.position(0) == start
+    assert len(piece.rows) == 19
+
+
+def failure(log: Path, data: bytes, *, size: int | None = None) -> tuple[int, str]:
+    """Batches before the error, and what it says."""
+    log.write_bytes(data)
+    count = 0
+    with pytest.raises(CorruptLogError) as caught:  # noqa: PT012 - counts on the way
+        for piece in read_batches(LocalStorage(), str(log), size=len(data) if size is None else size, piece_bytes=100):
+            count += len(piece.rows)
+    return count, str(caught.value)
+
+
+def test_a_torn_end_is_told_with_its_place_in_the_file(log: Path) -> None:
+    whole = b"".join(BATCHES)
+    count, told = failure(log, whole[:-1])
+    assert count == 19
+    assert f"{log} at byte {len(whole) - len(BATCHES[-1])}" in told
+    assert f"a whole batch of {len(BATCHES[-1])} bytes, found {len(BATCHES[-1]) - 1} bytes up to the end" in told
+
+
+@pytest.mark.parametrize("left", [1, 12, 17, 25])
+def test_less_than_any_batch_is_named(log: Path, left: int) -> None:
+    _, told = failure(log, BATCHES[0][:left])
+    assert "at least 12 bytes and 14 (v0), 22 (v1), or 61 bytes (v2), found" in told
+
+
+def test_a_wild_size_is_refused_without_reading_it(log: Path) -> None:
+    wild = BATCHES[0][:8] + (2**31 - 1).to_bytes(4) + BATCHES[0][12:]
+    count, told = failure(log, BATCHES[0] + wild[:7] + b"\1" + wild[8:] + bytes(1000))
+    assert count == 1
+    assert f"a whole batch of {2**31 + 11} bytes" in told
+
+
+def test_a_file_that_became_shorter(log: Path) -> None:
+    count, told = failure(log, b"".join(BATCHES[:3]), size=10_000)
+    assert count == 3
+    assert "became shorter while it was being read" in told
+
+
+def test_offsets_must_ascend(log: Path) -> None:
+    count, told = failure(log, BATCHES[1] + BATCHES[0])
+    assert count == 1
+    assert "an offset of 2 or more" in told

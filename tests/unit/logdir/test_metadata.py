@@ -1,0 +1,291 @@
+"""Topics and settings out of snapshots and segments of a metadata log (S9.3; case 98 of the semantics)."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.data import TOPIC_CONFIGS, partition_dirs, unpacked
+from tests.unit.logdir.metadata_logs import FOOTER, HEADER, batch, control, log, segment, snapshot
+from tests.unit.wire.metadata_values import (
+    ID_A,
+    ID_B,
+    abort,
+    begin,
+    broker_config,
+    config,
+    end,
+    feature,
+    framed,
+    no_op,
+    partition,
+    remove_topic,
+    topic,
+)
+from winnow.errors import CorruptLogError
+from winnow.logdir.metadata import ClusterMetadata, read_cluster_metadata
+from winnow.logdir.partition_metadata import read_topic_id
+from winnow.storage.local import LocalStorage
+from winnow.wire.batch import Codec
+from winnow.wire.metadata_records import uuid_text
+
+STORAGE = LocalStorage()
+COMPACT = config("t", "cleanup.policy", "compact")
+RECORDED = unpacked("before-clean") / "clean"
+
+
+def read(directory: Path) -> ClusterMetadata:
+    return read_cluster_metadata(STORAGE, str(directory))
+
+
+def overrides(metadata: ClusterMetadata) -> dict[str, dict[str, str]]:
+    return {name: {key: c.value for key, c in configs.items()} for name, configs in metadata.topic_configs.items()}
+
+
+def of_log(directory: Path, *values: bytes) -> ClusterMetadata:
+    log(directory, *values)
+    return read(directory)
+
+
+def test_a_real_controllers_log_gives_what_the_broker_said_itself() -> None:
+    metadata = read(RECORDED / "__cluster_metadata-0")
+    lines = sorted(f"{name} {k}={v}" for name, configs in overrides(metadata).items() for k, v in configs.items())
+    assert lines == TOPIC_CONFIGS.read_text().splitlines()
+    assert metadata.end_offset == 484
+    assert metadata.metadata_version == 30
+    assert metadata.topic_configs["c-none"]["cleanup.policy"].where.startswith("__cluster_metadata-0 offset ")
+    found = {
+        f"{t.name}-{p}": t.topic_id for t in metadata.topics.values() for p in t.partitions
+    }  # fmt: skip
+    assert found == {d.name: read_topic_id(STORAGE, str(d)) for d in partition_dirs(RECORDED)}
+
+
+def test_the_last_value_counts_and_says_where_it_stands(tmp_path: Path) -> None:
+    metadata = of_log(
+        tmp_path, topic("t"), partition(0), config("t", "retention.ms", "1"), config("t", "retention.ms", "2")
+    )
+    assert overrides(metadata) == {"t": {"retention.ms": "2"}}
+    assert metadata.topic_configs["t"]["retention.ms"].where == "__cluster_metadata-0 offset 4"
+    assert (metadata.end_offset, metadata.notes) == (5, ())
+    assert metadata.topics["t"].partitions == {0}
+
+
+def test_null_removes_a_setting_and_a_removed_topic_takes_its_settings_along(tmp_path: Path) -> None:
+    metadata = of_log(
+        tmp_path,
+        *(topic("t"), COMPACT, config("t", "retention.ms", "1"), config("t", "retention.ms", None)),
+        *(topic("u", ID_B), config("u", "cleanup.policy", "compact"), remove_topic(ID_B)),
+    )
+    assert overrides(metadata) == {"t": {"cleanup.policy": "compact"}}
+    assert set(metadata.topics) == {"t"}
+
+
+def test_a_topic_made_again_has_another_id_and_none_of_the_old_settings(tmp_path: Path) -> None:
+    metadata = of_log(
+        tmp_path,
+        *(topic("t"), partition(0), partition(1), COMPACT, remove_topic(), topic("t", ID_B), partition(0, ID_B)),
+        config("t", "retention.ms", "5"),
+    )
+    assert overrides(metadata) == {"t": {"retention.ms": "5"}}
+    assert metadata.topics["t"].topic_id == uuid_text(ID_B)
+    assert metadata.topics["t"].partitions == {0}
+
+
+def test_transactions_count_once_they_are_ended_and_not_if_aborted(tmp_path: Path) -> None:
+    metadata = of_log(
+        tmp_path,
+        *(begin(), topic("t"), COMPACT, end()),
+        *(begin(None), config("t", "cleanup.policy", "delete"), remove_topic(), abort()),
+        *(config("t", "retention.ms", "7"), begin(), no_op(), config("t", "retention.ms", "8")),
+    )
+    assert overrides(metadata) == {"t": {"cleanup.policy": "compact", "retention.ms": "7"}}
+    assert len(metadata.notes) == 1
+    assert "ends inside a transaction" in metadata.notes[0]
+
+
+def test_configs_of_brokers(tmp_path: Path) -> None:
+    metadata = of_log(
+        tmp_path,
+        *(broker_config("", "log.retention.ms", "1"), broker_config("7", "log.retention.ms", "2")),
+        *(broker_config("8", "log.retention.ms", "3"), broker_config("8", "log.retention.ms", None)),
+        *(config("7", "org.apache.kafka", "DEBUG", kind=8), config("g", "x", "y", kind=32)),
+        *(config("m", "metrics", "*", kind=16), feature("metadata.version", 25), feature("group.version", 1)),
+    )
+    assert {k: v.value for k, v in metadata.all_brokers.items()} == {"log.retention.ms": "1"}
+    assert {n: {k: v.value for k, v in c.items()} for n, c in metadata.broker_configs.items()} == {
+        7: {"log.retention.ms": "2"}
+    }
+    assert (metadata.topic_configs, metadata.metadata_version) == ({}, 25)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_batches_of_any_codec(tmp_path: Path, codec: Codec) -> None:
+    log(tmp_path, topic("t"), COMPACT, codec=codec)
+    assert overrides(read(tmp_path)) == {"t": {"cleanup.policy": "compact"}}
+
+
+def test_a_snapshot_and_what_the_log_says_after_it(tmp_path: Path) -> None:
+    """The log's first segment lies below the snapshot's end in part; its records there would make no sense again."""
+    log(tmp_path, topic("old"), remove_topic(), topic("t"), COMPACT, config("t", "retention.ms", "6"))
+    log(tmp_path, config("t", "segment.bytes", "7"), base=6)
+    snapshot(tmp_path, 5, topic("t"), COMPACT)
+    metadata = read(tmp_path)
+    assert overrides(metadata) == {"t": {"cleanup.policy": "compact", "retention.ms": "6", "segment.bytes": "7"}}
+    assert {k: c.where for k, c in metadata.topic_configs["t"].items()} == {
+        "cleanup.policy": "__cluster_metadata-0 snapshot 5",
+        "retention.ms": "__cluster_metadata-0 offset 5",
+        "segment.bytes": "__cluster_metadata-0 offset 6",
+    }
+    assert metadata.end_offset == 7
+
+
+def test_a_batch_across_the_end_of_a_snapshot(tmp_path: Path) -> None:
+    segment(tmp_path, 0, batch(0, topic("t"), COMPACT, config("t", "retention.ms", "6")))
+    snapshot(tmp_path, 2, topic("t"), config("t", "cleanup.policy", "from the snapshot"))
+    assert overrides(read(tmp_path)) == {"t": {"cleanup.policy": "from the snapshot", "retention.ms": "6"}}
+
+
+def test_segments_below_the_snapshot_are_not_looked_at(tmp_path: Path) -> None:
+    segment(tmp_path, 0, b"not a batch")
+    log(tmp_path, config("t", "retention.ms", "6"), base=5)
+    snapshot(tmp_path, 5, topic("t"))
+    assert overrides(read(tmp_path)) == {"t": {"retention.ms": "6"}}
+
+
+def test_a_log_that_begins_at_its_snapshot_and_one_that_ends_below_it(tmp_path: Path) -> None:
+    segment(tmp_path, 9)
+    snapshot(tmp_path, 9, topic("t"), COMPACT)
+    assert read(tmp_path).end_offset == 9
+    (tmp_path / f"{9:020d}.log").unlink()
+    log(tmp_path, no_op())
+    assert (read(tmp_path).end_offset, overrides(read(tmp_path))) == (9, {"t": {"cleanup.policy": "compact"}})
+
+
+def test_a_snapshot_without_a_record(tmp_path: Path) -> None:
+    """As a controller with a dynamic quorum makes one when it is formatted."""
+    snapshot(tmp_path, 0)
+    assert set(of_log(tmp_path, topic("t")).topics) == {"t"}
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [],
+        [control(0, HEADER), batch(1, topic("x"))],
+        [control(0, HEADER)],
+        [batch(0, topic("x")), control(1, FOOTER)],
+        [control(0, HEADER), batch(1, topic("x")), control(2, FOOTER)[:-1]],
+        [control(0, HEADER), batch(1, topic("x"))[:-2] + b"zz", control(2, FOOTER)],
+    ],
+)
+def test_a_snapshot_that_is_not_whole_is_passed_over_for_an_older_one(tmp_path: Path, batches: list[bytes]) -> None:
+    snapshot(tmp_path, 5, batches=batches)
+    (tmp_path / f"{6:020d}-0000000001.checkpoint.part").write_bytes(b"")
+    (tmp_path / f"{6:020d}-0000000001.checkpoint.deleted").write_bytes(b"")
+    snapshot(tmp_path, 2, topic("t"))
+    log(tmp_path, COMPACT, no_op(), no_op(), no_op(), base=2)
+    metadata = read(tmp_path)
+    assert overrides(metadata) == {"t": {"cleanup.policy": "compact"}}
+    assert len(metadata.notes) == 1
+    assert f"{5:020d}-0000000001.checkpoint" in metadata.notes[0]
+
+
+def test_without_the_records_before_a_snapshot_that_is_not_whole_nothing_is_known(tmp_path: Path) -> None:
+    snapshot(tmp_path, 5, batches=[control(0, HEADER), batch(1, topic("x"))])
+    log(tmp_path, COMPACT, base=5)
+    with pytest.raises(
+        CorruptLogError, match="records of the metadata log are missing: expected offset 0, found offset 5"
+    ):
+        read(tmp_path)
+
+
+def test_gaps_are_errors(tmp_path: Path) -> None:
+    segment(tmp_path, 0, batch(0, topic("t")), batch(2, COMPACT))
+    with pytest.raises(CorruptLogError, match="expected offset 1, found offset 2"):
+        read(tmp_path)
+    segment(tmp_path, 0, batch(0, topic("t")))
+    segment(tmp_path, 3, batch(3, COMPACT))
+    with pytest.raises(CorruptLogError, match="expected offset 1, found offset 3"):
+        read(tmp_path)
+    snapshot(tmp_path, 2, topic("t"))
+    with pytest.raises(CorruptLogError, match="expected offset 1, found offset 3"):
+        read(tmp_path)
+    snapshot(tmp_path, 3, topic("t"))
+    assert overrides(read(tmp_path)) == {"t": {"cleanup.policy": "compact"}}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([remove_topic()], "a removal of topic id"),
+        ([partition(0)], "a partition of topic id"),
+        ([topic("t"), topic("t", ID_B)], "topic t is created"),
+        ([topic("t"), topic("u")], "topic u is created"),
+        ([end()], "a transaction ends"),
+        ([abort()], "a transaction ends"),
+        ([begin(), begin()], "a transaction begins"),
+        ([broker_config("one", "x", "y")], "a setting of broker 'one'"),
+        ([framed(4, b"", version=1)], "ConfigRecord of a version"),
+        ([framed(4, b"")], "ConfigRecord can't be read"),
+    ],
+)
+def test_records_that_make_no_sense_are_errors_with_a_place(tmp_path: Path, values: list[bytes], message: str) -> None:
+    with pytest.raises(CorruptLogError, match=rf"{message}.*\(.*0\.log at byte \d+"):
+        of_log(tmp_path, no_op(), *values)
+
+
+def test_bytes_that_are_no_log_are_errors(tmp_path: Path) -> None:
+    for data, message in (
+        (b"x" * 100, "batch can't be read"),
+        (batch(0, topic("t"))[:-1], "a whole batch"),
+        (batch(0, topic("t")) + b"\x00", "a whole batch"),
+        (batch(0, topic("t"))[:-1] + b"x", "wrong CRC"),
+        (bytes(8) + (22).to_bytes(4, "big") + bytes(4) + b"\x01" + bytes(20), r"expected magic 2, found magic 1"),
+    ):
+        segment(tmp_path, 0, data)
+        with pytest.raises(CorruptLogError, match=message):
+            read(tmp_path)
+    segment(tmp_path, 0)
+    with pytest.raises(CorruptLogError, match="empty"):
+        read(tmp_path)
+
+
+def test_a_byte_changed_anywhere_gives_the_same_or_an_error(tmp_path: Path) -> None:
+    """Only a batch's leader epoch is not covered by a checksum or by the order of offsets."""
+    whole = (RECORDED / "__cluster_metadata-0" / f"{0:020d}.log").read_bytes()
+    sound = read(RECORDED / "__cluster_metadata-0")
+    rng = random.Random(98)
+    errors = 0
+    for _ in range(120):
+        at = rng.randrange(len(whole))
+        (tmp_path / f"{0:020d}.log").write_bytes(
+            whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :]
+        )
+        try:
+            found = read(tmp_path)
+        except CorruptLogError:
+            errors += 1
+            continue
+        assert (found.topics, found.topic_configs, found.end_offset) == (
+            *(sound.topics, sound.topic_configs),
+            sound.end_offset,
+        )
+    assert errors > 90
+
+
+def test_a_log_cut_off_anywhere_is_an_error_or_ends_with_a_batch(tmp_path: Path) -> None:
+    whole = log(tmp_path, topic("t"), COMPACT).read_bytes()
+    first, second = len(whole) - len(batch(2, COMPACT)) - len(batch(1, topic("t"))), len(whole) - len(batch(2, COMPACT))
+    for size in range(1, len(whole)):
+        segment(tmp_path, 0, whole[:size])
+        if size in {first, second}:
+            assert read(tmp_path).end_offset == (1 if size == first else 2)
+        else:
+            with pytest.raises(CorruptLogError):
+                read(tmp_path)
+
+
+def test_uuid_text_is_kafkas() -> None:
+    assert uuid_text(ID_A) == "AAECAwQFBgcICQoLDA0ODw"

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.partition_metadata import read_topic_id
+from winnow.storage.local import LocalStorage
+
+ID = "6zx0rX8OSnmCqLmZn3b4Tg"
+
+
+def read(directory: Path, text: str) -> str | None:
+    (directory / "partition.metadata").write_text(text)
+    return read_topic_id(LocalStorage(), str(directory))
+
+
+@pytest.mark.parametrize("text", [f"version: 0\ntopic_id: {ID}", f"version: 0\ntopic_id: {ID}\n"])
+def test_the_id_as_it_stands(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text) == ID
+
+
+def test_no_file_or_nothing_in_it(tmp_path: Path) -> None:
+    assert read_topic_id(LocalStorage(), str(tmp_path)) is None
+    assert read(tmp_path, "") is None
+
+
+@pytest.mark.parametrize(
+    "text", [f"version: 1\ntopic_id: {ID}", f"topic_id: {ID}", "version: 0\ntopic_id: x", "version: 0", "\x00" * 50]
+)
+def test_what_a_broker_could_not_read(tmp_path: Path, text: str) -> None:
+    with pytest.raises(CorruptLogError, match=r"partition\.metadata can't be read"):
+        read(tmp_path, text)

@@ -1,0 +1,171 @@
+"""The fate of one record, rule by rule (S5.4, S5.5, S5.8), and that the cleaner's own filter agrees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from winnow.policy.fate import Fact, RecordFacts, RoundFacts, Verdict, delete_horizon, header_stays, record_fate
+from winnow.policy.survival import batch_retention
+from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, TRANSACTIONAL
+from winnow.wire.filtering import filter_batches
+from winnow.wire.inflate import inflate
+from winnow.wire.plain import Record, encode_batch
+from winnow.wire.walk import walk_batches
+
+NOW = 1_800_000_000_000
+DAY = 86_400_000
+ROUND = RoundFacts(now=NOW, first_dirty_offset=50, end_offset=100, delete_retention_ms=DAY, last_records={})
+
+
+def batch(attributes: int = 0, *, last: int = 60, horizon: int | None = None, producer: int = -1) -> NDArray[np.void]:
+    row = np.zeros(1, BATCH)
+    row["base_offset"], row["last_offset"], row["magic"], row["producer_id"] = last, last, 2, producer
+    row["attributes"] = attributes | (0 if horizon is None else DELETE_HORIZON)
+    row["base_timestamp"] = NOW if horizon is None else horizon
+    return row
+
+
+PLAIN = RecordFacts(offset=60, batch=batch(), null_key=False, null_value=False, latest=60)
+TOMBSTONE = replace(PLAIN, null_value=True)
+MARKER = replace(PLAIN, batch=batch(CONTROL | TRANSACTIONAL, producer=7), marker="COMMIT", latest=None)
+
+
+def told(record: RecordFacts, of_round: RoundFacts = ROUND) -> tuple[str, str]:
+    fate = record_fate(record, of_round)
+    assert fate.words
+    return fate.verdict.value, fate.rule
+
+
+def test_the_last_of_its_key_stays_and_an_earlier_one_goes() -> None:
+    assert told(PLAIN) == ("stays", "S5.5")
+    fate = record_fate(replace(PLAIN, latest=61), ROUND)
+    assert (fate.verdict, fate.facts) == (Verdict.GOES, (Fact("superseded_by", 61),))
+
+
+def test_in_the_clean_range_a_key_that_the_dirty_range_has_goes() -> None:
+    clean = replace(PLAIN, offset=10, latest=None)
+    assert told(clean) == ("stays", "S5.5")
+    assert "dirty range [50, 100)" in record_fate(clean, ROUND).words
+    assert told(replace(clean, latest=50)) == ("goes", "S5.5")
+
+
+def test_without_a_key_it_goes() -> None:
+    assert told(replace(PLAIN, null_key=True, latest=None)) == ("goes", "S5.5")
+
+
+def test_aborted_data_goes_though_it_is_the_last_of_its_key() -> None:
+    aborted = replace(PLAIN, aborted=(55, 70))
+    assert told(aborted) == ("goes", "S5.4")
+    assert {fact.name: fact.value for fact in record_fate(aborted, ROUND).facts} == {
+        "transaction_first_offset": 55,
+        "abort_marker_offset": 70,
+    }
+
+
+@pytest.mark.parametrize(
+    ("horizon", "verdict"), [(None, "stays"), (NOW + 1, "stays"), (NOW, "goes"), (NOW - 1, "goes")]
+)
+def test_a_tombstone_goes_at_its_horizon_exactly(horizon: int | None, verdict: str) -> None:
+    assert told(replace(TOMBSTONE, batch=batch(horizon=horizon))) == (verdict, "S5.5")
+
+
+def test_a_tombstone_without_a_horizon_gets_one_a_retention_from_now() -> None:
+    assert record_fate(TOMBSTONE, ROUND).facts == (Fact("delete_horizon_after", NOW + DAY, time=True),)
+
+
+def test_a_tombstone_of_an_old_format_goes_with_the_age_of_its_segment() -> None:
+    old = batch()
+    old["magic"] = 1
+    assert told(replace(TOMBSTONE, batch=old, retain_legacy_deletes=True)) == ("stays", "S5.5")
+    assert told(replace(TOMBSTONE, batch=old, retain_legacy_deletes=False)) == ("goes", "S5.5")
+
+
+def test_a_superseded_tombstone_goes_at_once() -> None:
+    assert told(replace(TOMBSTONE, latest=80)) == ("goes", "S5.5")
+
+
+@pytest.mark.parametrize(
+    ("emptied", "horizon", "verdict"),
+    [
+        (False, None, "stays"),
+        (False, NOW - 1, "stays"),
+        (True, None, "stays"),
+        (True, NOW + 1, "stays"),
+        (True, NOW, "goes"),
+    ],
+)
+def test_a_marker_lives_through_its_passes(emptied: bool, horizon: int | None, verdict: str) -> None:  # noqa: FBT001
+    marker = replace(MARKER, batch=batch(CONTROL | TRANSACTIONAL, horizon=horizon, producer=7), emptied=emptied)
+    assert told(marker) == (verdict, "S5.8")
+
+
+def test_the_header_that_stays_is_told() -> None:
+    last_of_round, of_producer = batch(last=99), batch(last=60, producer=7)
+    known = replace(ROUND, last_records={7: (60, 0)})
+    assert "last batch" in (header_stays(last_of_round, ROUND) or "")
+    assert "producer 7" in (header_stays(of_producer, known) or "")
+    assert header_stays(of_producer, ROUND) is None
+    superseded = replace(PLAIN, batch=of_producer, latest=61)
+    assert "batch's header does" in record_fate(superseded, known).words
+    assert "header" not in record_fate(superseded, ROUND).words
+
+
+def test_the_horizon_of_a_batch_is_none_without_its_bit() -> None:
+    assert delete_horizon(batch()) is None
+    assert delete_horizon(batch(horizon=NOW)) == NOW
+
+
+def test_times_are_told_in_words_and_other_facts_are_not() -> None:
+    assert Fact("t", 1_790_000_000_001, time=True).iso == "2026-09-21T14:13:20.001Z"
+    assert Fact("t", -1, time=True).iso is None
+    assert Fact("t", 1_790_000_000_001).iso is None
+    assert Fact("t", 2**62, time=True).iso == f"{2**62} ms"
+
+
+@settings(deadline=None)  # the first call compiles
+@given(
+    values=st.lists(st.sampled_from([None, b"v"]), min_size=1, max_size=6),
+    latest=st.lists(st.sampled_from([None, 0, 100]), min_size=6, max_size=6),
+    horizon=st.sampled_from([None, NOW - 1, NOW, NOW + 1]),
+    producer=st.sampled_from([-1, 7]),
+)
+def test_the_filter_of_the_cleaner_agrees(
+    values: list[bytes | None], latest: list[int | None], horizon: int | None, producer: int
+) -> None:
+    """`latest` is relative: none of its key, itself, or later."""
+    records = [Record(50 + i, NOW, b"k%d" % i, value) for i, value in enumerate(values)]
+    data = np.frombuffer(
+        encode_batch(records, delete_horizon=horizon, producer_id=producer, producer_epoch=0), np.uint8
+    )
+    rows = np.zeros(2, BATCH)
+    count, _, _ = walk_batches(data, 0, 0, rows)
+    rows = rows[:count]
+    known = replace(ROUND, last_records={7: (50 + len(values) - 1, 0)})
+    facts = [
+        RecordFacts(
+            offset=r.offset,
+            batch=rows,
+            null_key=False,
+            null_value=r.value is None,
+            latest=None if after is None else r.offset + after,
+        )
+        for r, after in zip(records, latest, strict=False)
+    ]
+    stays = [record_fate(fact, known).verdict is Verdict.STAYS for fact in facts]
+    filtered = filter_batches(
+        inflate(data, rows),
+        rows,
+        np.array([fact.latest is None or fact.latest <= fact.offset for fact in facts]),
+        batch_retention(rows, last_records=known.last_records, end_offset=known.end_offset),
+        now=NOW,
+        delete_retention_ms=DAY,
+    )
+    assert filtered.records_out == sum(stays)
+    if not any(stays):
+        assert len(filtered.batches) == (header_stays(rows, known) is not None)

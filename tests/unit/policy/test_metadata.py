@@ -1,0 +1,239 @@
+"""Settings that the metadata log tells, among those that an operator gives (S9.1-S9.3, case 98)."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+
+import pytest
+
+from winnow.policy.config import TopicConfig
+from winnow.policy.metadata import MetadataSettings, TopicIdentity, metadata_settings
+from winnow.policy.sources import (
+    Settings,
+    Unknown,
+    parse_server_properties,
+    parse_set,
+    parse_topic_configs,
+    parse_topic_set,
+)
+
+LOG = "__cluster_metadata-0 up to offset 99"
+NO_PROPERTIES = parse_server_properties("")
+COMPACTING = parse_server_properties("log.cleanup.policy=compact")
+
+
+def texts(**values: str) -> dict[str, tuple[str, str]]:
+    """`retention_ms="1"` as the setting retention.ms, at offsets 10, 11, ..."""
+    return {
+        key.replace("_", "."): (value, f"__cluster_metadata-0 offset {n}")
+        for n, (key, value) in enumerate(values.items(), start=10)
+    }
+
+
+def metadata(
+    topic: Mapping[str, tuple[str, str]] | None = None,
+    *,
+    brokers: Mapping[int, Mapping[str, tuple[str, str]]] | None = None,
+    all_brokers: Mapping[str, tuple[str, str]] | None = None,
+) -> MetadataSettings:
+    """A log that knows topic `t` alone."""
+    return metadata_settings(
+        log=LOG,
+        topics={"t": TopicIdentity("ID", frozenset({0, 1}))},
+        topic_configs={"t": topic} if topic else {},
+        broker_configs=brokers or {},
+        all_brokers=all_brokers or {},
+    )
+
+
+def known(settings: Settings, *, node_id: int | None = 1) -> TopicConfig:
+    config = settings.resolve("t", node_id=node_id)
+    assert isinstance(config, TopicConfig), config.reason
+    return config
+
+
+def unknown(settings: Settings, topic: str = "t") -> str:
+    config = settings.resolve(topic, node_id=1)
+    assert isinstance(config, Unknown)
+    return config.reason
+
+
+def test_a_topics_own_settings_need_no_file() -> None:
+    config = known(Settings(metadata=metadata(texts(cleanup_policy="compact", segment_bytes="2000000"))))
+    assert (config.policy, config.segment_bytes) == ("compact", 2_000_000)
+    assert config.sources["cleanup.policy"] == "__cluster_metadata-0 offset 10"
+    assert config.sources["segment.bytes"] == "__cluster_metadata-0 offset 11"
+    assert config.sources["min.cleanable.dirty.ratio"] == "Kafka's default, server.properties not given"
+
+
+def test_with_the_brokers_file_a_default_is_one() -> None:
+    config = known(Settings(metadata=metadata(), server_properties=NO_PROPERTIES))
+    assert (config.policy, config.sources["cleanup.policy"]) == ("delete", "Kafka's default")
+
+
+def test_from_the_weakest_source_to_the_strongest() -> None:
+    server = parse_server_properties("log.retention.ms=1", file="server.properties")
+    described = "Default configs for brokers in the cluster are:\n  log.retention.ms=4\n"
+    own = texts(retention_ms="7")
+    all_brokers, brokers = texts(log_retention_ms="2"), {1: texts(log_retention_ms="3"), 2: texts(log_retention_ms="9")}
+    weak = metadata(all_brokers=all_brokers)
+    middle = metadata(all_brokers=all_brokers, brokers=brokers)
+    strong = metadata(own, all_brokers=all_brokers, brokers=brokers)
+    dump = parse_topic_configs(described, file="dump")
+    sets = [parse_set("retention.ms=5")]
+    named = parse_topic_configs(described + "t retention.ms=8\n", file="dump")
+    topic_sets = [parse_topic_set("t:retention.ms=10")]
+    for settings, value, source in (
+        (Settings(server_properties=server, metadata=metadata()), 1, "log.retention.ms, server.properties line 1"),
+        (
+            Settings(server_properties=server, metadata=weak),
+            2,
+            "log.retention.ms, __cluster_metadata-0 offset 10 (all brokers)",
+        ),
+        (
+            Settings(server_properties=server, metadata=middle),
+            3,
+            "log.retention.ms, __cluster_metadata-0 offset 10 (broker 1)",
+        ),
+        (Settings(server_properties=server, metadata=middle, topic_configs=dump), 4, "log.retention.ms, dump line 2"),
+        (
+            Settings(server_properties=server, metadata=middle, topic_configs=dump, sets=sets),
+            5,
+            "--set retention.ms=5",
+        ),
+        (
+            Settings(server_properties=server, metadata=strong, topic_configs=dump, sets=sets),
+            7,
+            "__cluster_metadata-0 offset 10",
+        ),
+        (Settings(server_properties=server, metadata=strong, topic_configs=named, sets=sets), 8, "dump line 3"),
+        (
+            Settings(metadata=strong, topic_configs=named, topic_sets=topic_sets),
+            10,
+            "--topic-set t:retention.ms=10",
+        ),
+    ):
+        config = known(settings)
+        assert (config.retention_ms, config.sources["retention.ms"]) == (value, source)
+
+
+def test_the_policy_of_the_broker_is_not_guessed() -> None:
+    reason = unknown(Settings(metadata=metadata()))
+    assert reason.startswith(
+        "topic t has no cleanup.policy of its own, and what its broker's server.properties says is"
+    )
+    assert "Pass --server-properties FILE, or --set cleanup.policy=..." in reason
+
+
+@pytest.mark.parametrize(
+    ("settings", "policy"),
+    [
+        (Settings(metadata=metadata(), server_properties=COMPACTING), "compact"),
+        (Settings(metadata=metadata(), sets=[parse_set("log.cleanup.policy=compact")]), "compact"),
+        (Settings(metadata=metadata(all_brokers=texts(log_cleanup_policy="compact"))), "compact"),
+        (Settings(metadata=metadata(brokers={1: texts(log_cleanup_policy="compact")})), "compact"),
+        (Settings(metadata=metadata(), topic_configs=parse_topic_configs("t")), "delete"),
+        (Settings(metadata=metadata(), topic_sets=[parse_topic_set("t:cleanup.policy=delete")]), "delete"),
+    ],
+)  # fmt: skip
+def test_who_may_tell_the_policy_of_a_topic_without_one_of_its_own(settings: Settings, policy: str) -> None:
+    assert known(settings).policy == policy
+
+
+def test_another_brokers_policy_tells_nothing() -> None:
+    assert "cleanup.policy" in unknown(Settings(metadata=metadata(brokers={2: texts(log_cleanup_policy="compact")})))
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_how_long_to_keep_live_records_is_not_guessed(policy: str) -> None:
+    """Seven days, Kafka's default, would be gone at once where the broker's file says a year."""
+    own = texts(cleanup_policy=policy)
+    assert unknown(Settings(metadata=metadata(own))).startswith("topic t has no retention.ms of its own")
+    assert "retention.ms" in unknown(Settings(metadata=metadata(), sets=[parse_set(f"log.cleanup.policy={policy}")]))
+    assert known(Settings(metadata=metadata(own), server_properties=NO_PROPERTIES)).retention_ms == 604_800_000
+    assert known(Settings(metadata=metadata(own), sets=[parse_set("log.retention.hours=1")])).retention_ms == 3_600_000
+    assert known(Settings(metadata=metadata(own, all_brokers=texts(log_retention_ms="5")))).retention_ms == 5
+    assert known(Settings(metadata=metadata(texts(cleanup_policy=policy, retention_ms="6")))).retention_ms == 6
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(metadata=metadata()),
+        Settings(metadata=metadata(), server_properties=NO_PROPERTIES),
+        Settings(metadata=metadata(), sets=[parse_set("cleanup.policy=delete")]),
+        Settings(metadata=metadata(all_brokers=texts(log_cleanup_policy="delete"))),
+    ],
+)
+def test_a_topic_that_the_log_does_not_know_is_left_alone(settings: Settings) -> None:
+    reason = unknown(settings, "gone")
+    assert f"{LOG} knows no topic gone" in reason
+    assert "--topic-set 'gone:cleanup.policy=" in reason
+
+
+def test_an_operator_may_name_a_topic_that_the_log_does_not_know() -> None:
+    settings = Settings(metadata=metadata(), topic_configs=parse_topic_configs("gone cleanup.policy=compact"))
+    config = settings.resolve("gone", node_id=1)
+    assert isinstance(config, TopicConfig)
+    assert config.policy == "compact"
+
+
+def test_a_log_that_can_not_be_read_makes_nothing_known() -> None:
+    broken = MetadataSettings(log="__cluster_metadata-0", problem="wrong CRC (x at byte 7)")
+    settings = Settings(metadata=broken, server_properties=NO_PROPERTIES, sets=[parse_set("cleanup.policy=delete")])
+    assert "__cluster_metadata-0 can't be read: wrong CRC (x at byte 7)" in unknown(settings)
+    assert (
+        known(Settings(metadata=broken, topic_configs=parse_topic_configs("t cleanup.policy=compact"))).policy
+        == "compact"
+    )
+
+
+def test_a_value_that_is_refused_spoils_the_topic_and_not_the_run() -> None:
+    """Kafka before 4.0 accepted segments of less than 1 MiB."""
+    own = texts(cleanup_policy="compact", segment_bytes="1024")
+    reason = unknown(Settings(metadata=metadata(own)))
+    assert "segment.bytes is out of range" in reason
+    assert "__cluster_metadata-0 offset 11" in reason
+    topic_sets = [parse_topic_set("t:segment.bytes=1048576")]
+    assert known(Settings(metadata=metadata(own), topic_sets=topic_sets)).segment_bytes == 1_048_576
+    brokers = {1: texts(log_segment_bytes="1024")}
+    assert "log.segment.bytes" in unknown(Settings(metadata=metadata(texts(cleanup_policy="compact"), brokers=brokers)))
+
+
+def test_values_that_contradict_each_other_spoil_the_topic_and_not_the_run() -> None:
+    own = texts(cleanup_policy="compact", min_compaction_lag_ms="9", max_compaction_lag_ms="8")
+    assert "larger than max.compaction.lag.ms" in unknown(Settings(metadata=metadata(own)))
+
+
+def test_keys_that_are_not_known_are_noted_once_and_those_without_meaning_are_not() -> None:
+    settings = Settings(
+        metadata=metadata(
+            texts(cleanup_policy="compact", segment_ms="1", brand_new="x"),
+            all_brokers=texts(min_insync_replicas="1", log_cleaner_threads="2", some_plugin="secret"),
+        )
+    )
+    assert settings.notes() == (f"{LOG}: brand.new is not known to Winnow; ignored",)
+
+
+def test_which_directories_are_a_topics() -> None:
+    log = metadata()
+    assert log.why_foreign("t", 0, "ID") is None
+    assert log.why_foreign("another", 0, "ID") is None
+    for partition, topic_id, words in (
+        (0, "OLD", "an old incarnation of topic t: its topic id is OLD, that of the topic ID"),
+        (0, None, "no partition.metadata"),
+        (2, "ID", "topic t has no partition 2"),
+    ):
+        assert words in (log.why_foreign("t", partition, topic_id) or "")
+
+
+def test_metadata_log_dir_of_server_properties() -> None:
+    assert parse_server_properties("metadata.log.dir= /meta ").metadata_log_dir == "/meta"
+    assert parse_server_properties("metadata.log.dir=").metadata_log_dir is None
+    assert NO_PROPERTIES.metadata_log_dir is None
+
+
+def test_settings_travel_to_workers() -> None:
+    settings = Settings(metadata=metadata(texts(cleanup_policy="compact", segment_bytes="5")))
+    assert pickle.loads(pickle.dumps(settings)).resolve("t") == settings.resolve("t")  # noqa: S301

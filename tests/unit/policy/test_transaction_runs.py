@@ -1,0 +1,129 @@
+"""How transactions run through the segments of a log, and where its index disagrees with it (case 42)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.policy.txn_logs import ABORT, COMMIT, FAR, Log, runs_of, sound_logs
+from winnow.errors import CorruptLogError
+from winnow.policy.producers import Undecided
+from winnow.policy.transaction_runs import Fold, fold
+from winnow.wire.batch import CONTROL, TRANSACTIONAL
+
+
+def folded(log: Log, *, high_watermark: int = FAR) -> Fold:
+    runs = runs_of(log, high_watermark=high_watermark)
+    return fold(runs, high_watermark=high_watermark, where=[(f"{n}.txnindex", f"{n}.log") for n in range(len(runs))])
+
+
+def one_by_one(log: Log, high_watermark: int) -> tuple[list[set[int]], int | None]:
+    """The producers that are open at each segment's start, and the first offset of what is undecided."""
+    opened: dict[int, int] = {}
+    undecided, at_start, types = [], {}, iter(log.types)
+    for base in log.bases:
+        at_start[base] = set[int]()
+    starts = list(log.bases)
+    for base, _, producer, attributes in log.batches:
+        while starts and base >= starts[0]:
+            at_start[starts.pop(0)] = set(opened)
+        if attributes & CONTROL:
+            if next(types) in (ABORT, COMMIT) and producer in opened:
+                first = opened.pop(producer)
+                if first < high_watermark <= base:
+                    undecided.append(first)
+        elif attributes & TRANSACTIONAL:
+            opened.setdefault(producer, base)
+    for start in starts:
+        at_start[start] = set(opened)
+    return [at_start[base] for base in log.bases], min([*undecided, *opened.values()], default=None)
+
+
+@settings(max_examples=300, deadline=None)
+@given(log=sound_logs(), high_watermark=st.integers(0, 60))
+def test_the_summaries_of_segments_say_what_going_through_the_whole_log_says(log: Log, high_watermark: int) -> None:
+    opened, undecided = one_by_one(log, high_watermark)
+    found = folded(log, high_watermark=high_watermark)
+    assert [set(producers) for producers in found.open_producers] == opened
+    assert (found.undecided.first_offset if found.undecided else None) == undecided
+
+
+def test_case_33_data_in_one_segment_and_its_marker_in_another() -> None:
+    log = Log()
+    first = log.data(7)
+    log.roll()
+    log.data(8)
+    log.roll()
+    log.abort(7, first)
+    found = folded(log)
+    assert found.open_producers == (frozenset(), frozenset({7}), frozenset({7, 8}))
+    assert found.undecided == Undecided(first_offset=1, producer_id=8, marker_offset=None)
+    assert "producer 8 has a transaction open since offset 1" in str(found.undecided)
+
+
+@pytest.mark.parametrize("roll", [False, True])
+@pytest.mark.parametrize(("high_watermark", "first"), [(4, None), (3, 1), (2, 1), (1, None)])
+def test_case_41_a_marker_at_or_above_the_high_watermark(high_watermark: int, first: int | None, *, roll: bool) -> None:
+    log = Log()
+    log.marker(7, COMMIT)
+    log.data(7, 2)
+    if roll:
+        log.roll()
+    log.marker(7, COMMIT)
+    found = folded(log, high_watermark=high_watermark).undecided
+    assert (found.first_offset if found else None) == first
+    if found:
+        assert "ends at 3, not below the high watermark" in str(found)
+
+
+@pytest.mark.parametrize("roll", [False, True])
+def test_case_42_an_abort_marker_with_data_and_without_an_entry(*, roll: bool) -> None:
+    log = Log()
+    log.data(7)
+    if roll:
+        log.roll()
+    log.marker(7, ABORT)
+    with pytest.raises(CorruptLogError, match=r"producer 7 from offset 0 to its ABORT marker at 1.*index.* and .*"):
+        folded(log)
+
+
+def test_case_42_an_entry_without_its_marker() -> None:
+    log = Log()
+    log.abort(7, log.data(7))
+    log.types[0] = COMMIT
+    with pytest.raises(CorruptLogError, match="producer 7 at offset 1.*found none there in the log"):
+        folded(log)
+
+
+@pytest.mark.parametrize("roll", [False, True])
+@pytest.mark.parametrize("second", [False, True])
+def test_case_42_an_entry_that_begins_after_the_data(*, second: bool, roll: bool) -> None:
+    log = Log()
+    if second:
+        log.marker(7, COMMIT)
+    first = log.data(7)
+    if roll:
+        log.roll()
+    log.abort(7, first + 1)
+    with pytest.raises(CorruptLogError, match="disagree"):
+        folded(log)
+
+
+@pytest.mark.parametrize("roll", [False, True])
+def test_case_42_an_entry_across_another_marker(*, roll: bool) -> None:
+    log = Log()
+    first = log.data(7)
+    log.marker(7, COMMIT)
+    if roll:
+        log.roll()
+    log.data(7)
+    log.abort(7, first)
+    with pytest.raises(CorruptLogError, match="found a marker at offset 1"):
+        folded(log)
+
+
+def test_an_abort_marker_of_which_nothing_is_left_needs_no_entry() -> None:
+    log = Log()
+    log.marker(7, ABORT)
+    assert folded(log).undecided is None

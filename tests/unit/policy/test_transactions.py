@@ -1,0 +1,127 @@
+"""S4.1: what transactions decide about batches, against Kafka's own way of going through them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.policy.txn_logs import ABORT, COMMIT, EMPTY, FAR, OTHER, Log, runs_of, sound_logs
+from winnow.policy.transaction_runs import fold
+from winnow.policy.transactions import aborted_batches, judge
+from winnow.policy.transactions_plain import Aborted, CleanedTransactions
+from winnow.wire.batch import CONTROL, TRANSACTIONAL
+
+
+def as_kafka(  # noqa: C901 - as long as Kafka's
+    log: Log, groups: list[list[tuple[int, int]]]
+) -> tuple[list[bool], list[list[int]]]:
+    """Kafka's walk: the transactions of each source segment are fetched before its batches are read (S5.3)."""
+    state = CleanedTransactions()
+    types = iter(log.types)
+    discardable, indexed = [], []
+    for group in groups:
+        state.index = []
+        for start, end in group:
+            # `collectAbortedTxns`: in the order of the markers, up to the first after which nothing older is open.
+            for producer, first, last, stable in log.aborted:
+                if last >= start and first < end:
+                    state.add([Aborted(first, producer, last)])
+                if last >= start and stable >= end:
+                    break
+            for base, last, producer, attributes in log.batches:
+                if not start <= base < end:
+                    continue
+                if attributes & CONTROL:
+                    kind = next(types)
+                    said = state.on_control(
+                        producer_id=producer, last_offset=last, kind=None if kind == EMPTY else kind
+                    )
+                else:
+                    said = state.on_batch(
+                        producer_id=producer, last_offset=last, transactional=bool(attributes & TRANSACTIONAL)
+                    )
+                discardable.append(said)
+        indexed.append([transaction.last_offset for transaction in state.index])
+    return discardable, indexed
+
+
+@settings(max_examples=300, deadline=None)
+@given(log=sound_logs(), data=st.data())
+def test_every_group_alone_is_judged_as_kafka_judges_the_whole_round(log: Log, data: st.DataObject) -> None:
+    segments = log.segments()
+    groups: list[list[tuple[int, int]]] = []
+    for segment in segments:
+        if groups and data.draw(st.booleans()):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+    discardable, indexed = as_kafka(log, groups)
+    open_producers = fold(runs_of(log), high_watermark=FAR, where=[("I", "L")] * len(segments)).open_producers
+    rows, types = log.rows, log.all_types
+    control = (rows["attributes"] & CONTROL) != 0
+    found: list[bool] = []
+    for group, wanted in zip(groups, indexed, strict=True):
+        mine = (rows["base_offset"] >= group[0][0]) & (rows["base_offset"] < group[-1][1])
+        opened = open_producers[segments.index(group[0])]
+        judged = judge(rows[mine], types[mine[control]], aborted=log.index, open_producers=opened)
+        found += judged.discardable.tolist()
+        assert judged.indexed.tolist() == wanted
+    assert found == discardable
+
+
+@given(log=sound_logs(), cut=st.integers(0, 30))
+def test_a_split_goes_on_where_the_one_before_it_ended(log: Log, cut: int) -> None:
+    rows, types = log.rows, log.all_types
+    control = (rows["attributes"] & CONTROL) != 0
+    at_once = judge(rows, types, aborted=log.index, open_producers=())
+    first = judge(rows[:cut], types[: control[:cut].sum()], aborted=log.index, open_producers=())
+    second = judge(rows[cut:], types[control[:cut].sum() :], aborted=log.index, open_producers=first.open_producers)
+    assert [*first.discardable, *second.discardable] == at_once.discardable.tolist()
+    assert [*first.indexed, *second.indexed] == at_once.indexed.tolist()
+    assert second.open_producers == at_once.open_producers
+
+
+def test_case_28_only_the_batches_between_first_offset_and_marker_are_aborted() -> None:
+    log = Log()
+    log.plain(7)
+    first = log.data(7, 2)
+    log.data(8)
+    log.plain(7)
+    log.data(7)
+    log.abort(7, first)
+    log.data(7)
+    rows = log.rows
+    assert aborted_batches(rows, log.index).tolist() == [False, True, False, False, True, False, False]
+    assert not aborted_batches(rows, log.index[:0]).any()
+    assert not aborted_batches(rows[:0], log.index).any()
+
+
+def test_case_35_an_empty_data_batch_keeps_its_marker() -> None:
+    log = Log()
+    log.abort(7, log.data(7))
+    judged = judge(log.rows, log.all_types, aborted=log.index, open_producers=())
+    assert judged.discardable.tolist() == [True, False]
+    assert judged.indexed.tolist() == [1]
+
+
+@pytest.mark.parametrize("kind", [COMMIT, ABORT])
+def test_cases_29_34_a_marker_without_data_can_go_and_one_whose_data_lies_before_the_group_can_not(kind: int) -> None:
+    log = Log()
+    log.marker(7, kind)
+    alone = judge(log.rows, log.all_types, aborted=log.index, open_producers=())
+    assert (alone.discardable.tolist(), alone.indexed.tolist()) == ([True], [])
+    carried = judge(log.rows, log.all_types, aborted=log.index, open_producers={7, 9})
+    assert carried.discardable.tolist() == [False]
+    assert carried.indexed.tolist() == ([0] if kind == ABORT else [])
+    assert carried.open_producers == {9}
+
+
+def test_case_31_an_empty_control_batch_can_go_and_a_marker_of_another_kind_stays() -> None:
+    log = Log()
+    log.data(7)
+    log.marker(7, EMPTY)
+    log.marker(7, OTHER)
+    judged = judge(log.rows, log.all_types, aborted=log.index, open_producers=())
+    assert judged.discardable.tolist() == [False, True, False]
+    assert judged.open_producers == {7}

@@ -1,0 +1,71 @@
+"""Values of records of the cluster's metadata log, as a controller writes them."""
+
+from __future__ import annotations
+
+import struct
+
+ID_A, ID_B = bytes(range(16)), bytes(range(16, 32))
+
+
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def string(text: str | None) -> bytes:
+    return b"\x00" if text is None else uvarint(len(text.encode()) + 1) + text.encode()
+
+
+def framed(key: int, body: bytes, *, version: int = 0, frame: int = 1) -> bytes:
+    return uvarint(frame) + uvarint(key) + uvarint(version) + body
+
+
+def topic(name: str, topic_id: bytes = ID_A) -> bytes:
+    return framed(2, string(name) + topic_id + b"\x00")
+
+
+def partition(number: int, topic_id: bytes = ID_A, *, version: int = 2) -> bytes:
+    """One replica on node 1."""
+    ids = struct.pack(">i", number) + topic_id
+    replicas = (uvarint(2) + struct.pack(">i", 1)) * 2 + b"\x01\x01" + struct.pack(">iii", 1, 0, 0)
+    directories = uvarint(2) + bytes(16) if version >= 1 else b""
+    return framed(3, ids + replicas + directories + b"\x00", version=version)
+
+
+def config(name: str, key: str, value: str | None, *, kind: int = 2) -> bytes:
+    return framed(4, struct.pack(">b", kind) + string(name) + string(key) + string(value) + b"\x00")
+
+
+def broker_config(node: str, key: str, value: str | None) -> bytes:
+    return config(node, key, value, kind=4)
+
+
+def remove_topic(topic_id: bytes = ID_A) -> bytes:
+    return framed(9, topic_id + b"\x00")
+
+
+def feature(name: str, level: int) -> bytes:
+    return framed(12, string(name) + struct.pack(">h", level) + b"\x00")
+
+
+def no_op() -> bytes:
+    return framed(20, b"\x00")
+
+
+def begin(name: str | None = "a transaction") -> bytes:
+    """Its name is a tagged field."""
+    if name is None:
+        return framed(23, b"\x00")
+    tagged = string(name)
+    return framed(23, b"\x01\x00" + uvarint(len(tagged)) + tagged)
+
+
+def end() -> bytes:
+    return framed(24, b"\x00")
+
+
+def abort() -> bytes:
+    return framed(25, b"\x00")

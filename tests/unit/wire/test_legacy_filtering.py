@@ -1,0 +1,168 @@
+"""What remains of v0 and v1 is written as v2 (S5.3, S5.5 to S5.7)."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.wire.legacy_logs import CODECS, entry, legacy_batch, legacy_log, random_legacy_log, wrapper
+from tests.unit.wire.logs import NOW, record
+from tests.unit.wire.test_filtering import COUNTS, DAY, only
+from winnow.wire.batch import DELETE_HORIZON, HEADER_V2_SIZE, LOG_APPEND_TIME, Codec
+from winnow.wire.filtering import Filtered, Retention, filter_batches
+from winnow.wire.filtering_plain import filter_batches_plain
+from winnow.wire.inflate import inflate
+from winnow.wire.plain import Record, decode_batch, encode_batch
+from winnow.wire.walk import first_bad_crc
+
+
+def filtered(
+    batches: list[bytes],
+    keep: list[bool],
+    retention: list[Retention] | None = None,
+    *,
+    now: int = NOW,
+    retain_legacy_deletes: bool = True,
+) -> Filtered:
+    """What kernel and twin agree on."""
+    buf, rows = legacy_log(batches)
+    blocks = inflate(buf, rows)
+    before = blocks.inflated.tobytes()
+    chosen = np.array(keep, np.bool_)
+    kinds = np.array(retention or [Retention.DELETE_EMPTY] * len(rows), np.int8)
+    fast, slow = (
+        filtering(
+            blocks,
+            blocks.rows,
+            chosen,
+            kinds,
+            now=now,
+            delete_retention_ms=DAY,
+            retain_legacy_deletes=retain_legacy_deletes,
+        )
+        for filtering in (filter_batches, filter_batches_plain)
+    )
+    assert fast.data.tobytes() == slow.data.tobytes()
+    assert fast.batches.tolist() == slow.batches.tolist()
+    assert [getattr(fast, name) for name in COUNTS] == [getattr(slow, name) for name in COUNTS]
+    assert first_bad_crc(fast.data, fast.batches) == -1
+    assert (fast.batches["magic"] == 2).all()
+    assert blocks.inflated.tobytes() == before
+    return fast
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 2**32))
+def test_kernel_is_the_twin_whatever_is_kept(seed: int, choice: int) -> None:
+    rng = random.Random(choice)
+    batches = random_legacy_log(seed)
+    buf, rows = legacy_log(batches)
+    share = rng.choice((0.0, 0.3, 0.9, 1.0))
+    filtered(
+        batches,
+        [rng.random() < share for _ in range(int(inflate(buf, rows).rows["record_count"].sum()))],
+        [rng.choice(list(Retention)) for _ in rows],
+        now=NOW + rng.choice((-1, 0, 1)),
+        retain_legacy_deletes=rng.random() < 0.5,
+    )
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_batch_that_keeps_all_is_converted_all_the_same(magic: int, codec: Codec) -> None:
+    records = [Record(5, NOW + 3, b"a", b"v"), Record(6, NOW, b"b", b""), Record(9, NOW + 7, None, b"w")]
+    result = filtered([legacy_batch(records, magic, codec)], [True] * 3)
+    assert (result.copied, result.rewritten) == (0, 3 if codec == Codec.NONE else 1)
+    out = [r for p in result.batches["position"].tolist() for r in decode_batch(result.data, p)[1]]
+    assert out == [r if magic else Record(r.offset, -1, r.key, r.value) for r in records]
+    assert (result.batches["attributes"] == codec).all()
+    for name in ("producer_id", "producer_epoch", "base_sequence", "leader_epoch"):
+        assert (result.batches[name] == -1).all()
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_converted_batch_begins_and_ends_with_what_stays(codec: Codec) -> None:
+    records = [record(5, timestamp=NOW), record(70, timestamp=NOW + 1), record(71), record(90, timestamp=NOW + 99)]
+    header, out = only(filtered([legacy_batch(records, 1, codec)], [False, True, True, False]))
+    assert (header["base_offset"], header["last_offset"], header["record_count"]) == (70, 71, 2)
+    assert (header["base_timestamp"], header["max_timestamp"]) == (NOW + 1, NOW + 1)
+    assert out == records[1:3]
+
+
+def test_log_append_time_stays() -> None:
+    batch = legacy_batch([record(5), record(6)], 1, Codec.GZIP, log_append_time=NOW + 77)
+    header, out = only(filtered([batch], [False, True]))
+    assert header["attributes"] == LOG_APPEND_TIME | Codec.GZIP
+    assert (header["base_timestamp"], header["max_timestamp"], out[0].timestamp) == (NOW + 77,) * 3
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_tombstone_that_stays_gets_a_horizon(magic: int, codec: Codec) -> None:
+    header, out = only(filtered([legacy_batch([record(5, b"t", None)], magic, codec)], [True]))
+    assert (header["attributes"], header["base_timestamp"]) == (DELETE_HORIZON | codec, NOW + DAY)
+    assert out == [Record(5, NOW if magic else -1, b"t", None)]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_tombstones_go_with_the_age_of_their_file_and_nothing_else_does(codec: Codec) -> None:
+    records = [record(5, b"t", None), record(6, b"e", b""), record(7, b"u", None)]
+    result = filtered([legacy_batch(records, 0, codec)], [True] * 3, retain_legacy_deletes=False)
+    header, out = only(result)
+    assert [r.offset for r in out] == [6]
+    assert (header["base_offset"], header["last_offset"], header["attributes"]) == (6, 6, codec)
+    assert (result.records_in, result.records_out, result.tombstones_out) == (3, 1, 0)
+
+
+def test_tombstones_of_v2_do_not_care_about_the_age_of_their_file() -> None:
+    batches = [entry(0, 1, b"t", None), encode_batch([record(1, b"t", None)])]
+    header, out = only(filtered(batches, [True, True], retain_legacy_deletes=False))
+    assert [r.offset for r in out] == [1]
+    assert header["attributes"] == DELETE_HORIZON
+
+
+def test_the_header_of_the_last_batch_stays_where_kafka_can_not_write_one() -> None:
+    """S5.6: Kafka throws; a broker that finds this header knows where the log ends, and that is all it needs."""
+    batch = wrapper(31, 1, [entry(0, 1), entry(3, 1)], Codec.LZ4, timestamp=NOW + 4, attributes=LOG_APPEND_TIME)
+    result = filtered([batch], [False, False], [Retention.RETAIN_EMPTY])
+    header, out = only(result)
+    assert (len(result.data), out, result.emptied) == (HEADER_V2_SIZE, [], 1)
+    assert (header["base_offset"], header["last_offset"], header["attributes"]) == (28, 31, LOG_APPEND_TIME)
+    assert (header["base_timestamp"], header["max_timestamp"]) == (-1, NOW + 4)
+    for name in ("producer_id", "producer_epoch", "base_sequence", "leader_epoch"):
+        assert header[name] == -1
+    result = filtered([entry(9, 0, b"t", None)], [True], [Retention.RETAIN_EMPTY], retain_legacy_deletes=False)
+    header, _ = only(result)
+    assert (header["base_offset"], header["last_offset"], header["max_timestamp"]) == (9, 9, -1)
+
+
+def test_batches_of_all_formats_stay_in_their_order() -> None:
+    batches = [
+        entry(0, 0),
+        wrapper(3, 0, [entry(1, 0), entry(3, 0)], Codec.SNAPPY),
+        wrapper(6, 1, [entry(0, 1), entry(1, 1)], Codec.GZIP),
+        entry(7, 1),
+        encode_batch([record(8), record(9)], codec=Codec.ZSTD),
+        encode_batch([record(10), record(11)]),
+    ]
+    keep = [True, False, True, True, False, True, True, False, False, True]
+    result = filtered(batches, keep)
+    rows = result.batches
+    out = [r.offset for p in rows["position"].tolist() for r in decode_batch(result.data, p)[1]]
+    assert out == [0, 3, 5, 7, 8, 11]
+    assert rows["base_offset"].tolist() == [0, 3, 5, 7, 8, 10]
+    assert rows["last_offset"].tolist() == [0, 3, 5, 7, 9, 11]
+
+
+def test_a_run_of_records_of_their_own_grows_to_less_than_its_threefold() -> None:
+    least = entry(0, 0, b"", None)
+    assert len(least) == 26
+    most = filtered([least], [True], now=2**62)
+    assert only(most)[0]["attributes"] == DELETE_HORIZON
+    assert len(most.data) == HEADER_V2_SIZE + 7 + 9 < 3 * len(least)
+    result = filtered([entry(i, 0, b"", b"") for i in range(50)], [True] * 50)
+    assert result.batches["size"].tolist() == [HEADER_V2_SIZE + 7] * 50

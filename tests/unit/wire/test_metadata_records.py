@@ -1,0 +1,148 @@
+"""Records of the metadata log, whatever the bytes (S9.3)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.wire.metadata_values import (
+    ID_A,
+    abort,
+    begin,
+    broker_config,
+    config,
+    end,
+    feature,
+    framed,
+    no_op,
+    partition,
+    remove_topic,
+    string,
+    topic,
+)
+from winnow.errors import CorruptLogError
+from winnow.wire.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    decode_metadata_record,
+)
+
+ID = "AAECAwQFBgcICQoLDA0ODw"
+DECODED: list[tuple[bytes, MetadataRecord | None]] = [
+    (topic("orders"), TopicRecord("orders", ID)),
+    (topic("o" * 200), TopicRecord("o" * 200, ID)),
+    (partition(7, version=0), PartitionRecord(7, ID)),
+    (partition(7, version=1), PartitionRecord(7, ID)),
+    (partition(7, version=2), PartitionRecord(7, ID)),
+    (config("orders", "retention.ms", "1"), ConfigRecord(2, "orders", "retention.ms", "1")),
+    (config("orders", "retention.ms", None), ConfigRecord(2, "orders", "retention.ms", None)),
+    (config("orders", "cleanup.policy", ""), ConfigRecord(2, "orders", "cleanup.policy", "")),
+    (broker_config("", "x", "ü"), ConfigRecord(4, "", "x", "ü")),
+    (remove_topic(), RemoveTopicRecord(ID)),
+    (feature("metadata.version", 30), FeatureLevelRecord("metadata.version", 30)),
+    (no_op(), None),
+    (begin(), BeginTransactionRecord()),
+    (begin(None), BeginTransactionRecord()),
+    (end(), EndTransactionRecord()),
+    (abort(), AbortTransactionRecord()),
+]
+NAMES = [f"{value[1]}-{number}" for number, (value, _) in enumerate(DECODED)]
+
+
+@pytest.mark.parametrize(("value", "expected"), DECODED, ids=NAMES)
+def test_what_is_needed_is_read(value: bytes, expected: MetadataRecord | None) -> None:
+    assert decode_metadata_record(value) == expected
+
+
+def test_bytes_that_a_real_controller_wrote() -> None:
+    """Taken from the recorded log directory: a topic, whose id c-none-0/partition.metadata has, and a setting."""
+    value = bytes.fromhex("01020007632d6e6f6e65eb3c74ad7f0e4a7982a8b9999f76f84e00")
+    assert decode_metadata_record(value) == TopicRecord("c-none", "6zx0rX8OSnmCqLmZn3b4Tg")
+    value = b"\x01\x04\x00\x02\x07c-none\x0fcleanup.policy\x08compact\x00"
+    assert decode_metadata_record(value) == ConfigRecord(2, "c-none", "cleanup.policy", "compact")
+
+
+@pytest.mark.parametrize("key", [0, 1, 5, 7, 8, 10, 11, 14, 15, 17, 18, 19, 21, 22, 26, 27, 28, 200, 30_000])
+def test_other_kinds_are_passed_over_whatever_is_in_them(key: int) -> None:
+    assert decode_metadata_record(framed(key, b"\xff" * 9, version=77)) is None
+
+
+@pytest.mark.parametrize("key", [2, 3, 4, 9, 12, 20, 23, 24, 25])
+def test_a_version_that_is_not_known_is_named(key: int) -> None:
+    version = 3 if key == 3 else 1
+    with pytest.raises(CorruptLogError, match=rf"Record of a version that this Winnow.*found {version}.*newer Kafka"):
+        decode_metadata_record(framed(key, b"\x00" * 64, version=version))
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\x00\x02\x00", b"\x02\x02\x00", b"\x01", b"\x01\x02", b"\xff" * 9])
+def test_no_frame(value: bytes | None) -> None:
+    with pytest.raises(CorruptLogError, match=r"frame version|api key|version|number"):
+        decode_metadata_record(value)
+
+
+@pytest.mark.parametrize("value", [v for v, _ in DECODED], ids=NAMES)
+def test_a_value_cut_off_anywhere_is_an_error(value: bytes) -> None:
+    ids_only = 3 + 4 + 16
+    for size in range(ids_only if value[1] == 3 else len(value)):
+        with pytest.raises(CorruptLogError, match="expected"):
+            decode_metadata_record(value[:size])
+
+
+@pytest.mark.parametrize("value", [v for v, _ in DECODED if v[1] != 3])
+def test_bytes_after_the_fields_are_an_error(value: bytes) -> None:
+    with pytest.raises(CorruptLogError, match="found 1 bytes more"):
+        decode_metadata_record(value + b"\x00")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (framed(2, string(None) + ID_A + b"\x00"), "a topic name, found null"),
+        (framed(2, b"\x03\xff\xfe" + ID_A + b"\x00"), "UTF-8"),
+        (framed(2, b"\xff\xff\xff\xff\x0fabc" + ID_A + b"\x00"), "of 4294967294 bytes"),
+        (framed(2, b"\xff\xff\xff\xff\xff\xff\x01" + ID_A + b"\x00"), "at most 5 bytes"),
+        (framed(9, ID_A + b"\x7f"), "a tag"),
+        (framed(9, ID_A + b"\x01\x00\x7fx"), "a tagged field of 127 bytes"),
+        (framed(3, b"\xff\xff\xff\xff" + ID_A), "0 or more, found -1"),
+        (config("t", "k", "v").replace(b"\x02t", b"\x00"), "a resource name, found null"),
+    ],
+)
+def test_hostile_lengths(value: bytes, message: str) -> None:
+    with pytest.raises(CorruptLogError, match=message):
+        decode_metadata_record(value)
+
+
+def test_tagged_fields_are_passed_over() -> None:
+    assert decode_metadata_record(framed(9, ID_A + b"\x02\x00\x03abc\x07\x00")) == RemoveTopicRecord(ID)
+
+
+def test_the_value_of_a_setting_may_be_a_password() -> None:
+    assert "secret" not in repr(decode_metadata_record(broker_config("1", "ssl.key.password", "secret")))
+
+
+def outcome(value: bytes) -> MetadataRecord | CorruptLogError | None:
+    try:
+        return decode_metadata_record(value)
+    except CorruptLogError as error:
+        return error
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    found = outcome(data)
+    assert found is None or isinstance(found, MetadataRecord | CorruptLogError)
+
+
+@given(st.sampled_from([v for v, _ in DECODED]), st.data())
+def test_any_change_of_a_record_is_read_or_refused(value: bytes, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(value) - 1))
+    found = outcome(value[:at] + bytes([data.draw(st.integers(0, 255))]) + value[at + 1 :])
+    assert found is None or isinstance(found, MetadataRecord | CorruptLogError)
