@@ -40,6 +40,15 @@ def test_the_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
     assert any(partition["actions"] == ["compacted"] for partition in told["partitions"])
 
 
+@pytest.mark.parametrize("verb", ["explain", "inspect"])
+def test_the_commands_that_look_run(verb: str, log_dir: Path) -> None:
+    [command] = re.findall(rf"^\$ (\./spark-submit\.sh {verb} /var/lib/kafka[^#\n]*)", README, re.MULTILINE)
+    words = command.replace("/var/lib/kafka", str(log_dir)).split()
+    run = subprocess.run([*words, "--json"], cwd=ROOT, check=False, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout)
+
+
 @pytest.mark.spark
 def test_the_python_example_runs(
     spark: SparkSession, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -74,7 +74,7 @@ def test_it_starts_without_a_complaint(cleaned: tuple[Seen, dict[str, PartitionR
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_a_consumer_reads_for_each_key_what_it_read_before(
-    isolation: str, cleaned: tuple[Seen, dict[str, PartitionResult]], untouched: Seen
+    isolation: str, cleaned: tuple[Seen, dict[str, PartitionResult]], untouched: Seen, log_dir: Path
 ) -> None:
     (seen, results), before = cleaned, untouched.consumed[isolation]
     after = seen.consumed[isolation]
@@ -82,6 +82,10 @@ def test_a_consumer_reads_for_each_key_what_it_read_before(
     assert {n: p.stuck_at for n, p in after.items() if p.stuck_at is not None} == {}
     assert {n: p.end for n, p in after.items()} == {n: p.end for n, p in before.items()}
     kept = [n for n, result in results.items() if result.policy != "delete"]
+    if isolation == "read_uncommitted":
+        # Who asks for them sees aborted records only until a cleaner, Kafka's or this one, takes them away.
+        kept = [n for n in kept if not any((log_dir / n).glob("*.txnindex"))]
+        assert len(kept) >= MOST
     assert {n: (after[n].keys, after[n].state) for n in kept} == {n: (before[n].keys, before[n].state) for n in kept}
     compacted = [n for n, result in results.items() if "compacted" in result.actions]
     assert len(compacted) >= MOST

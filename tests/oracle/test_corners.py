@@ -62,7 +62,7 @@ CORNERS = {
     # lie below it go.
     "start-inside": Corner({0: run(0, "abc"), 3: run(3, "cad"), 6: run(6, "a")}, 7, start=4, clean=1, bases=(3, 6)),
     "start-removes": Corner({0: run(0, "abc"), 3: run(3, "cad"), 6: run(6, "a")}, 7, start=5, bases=(3, 6)),
-    # The last batch stays, without records (case 15); both rules for it agree wherever the cleaner comes (S5.4).
+    # The last batch stays, without records (case 15).
     "last-batch": Corner({0: run(0, "ab"), 2: run(2, "AB"), 4: run(4, "c")}, 5, bases=(0, 4)),
     # Case 70: to the last offset that fits, and one more.
     "span-fits": Corner({0: run(0, "a"), 5: [(FAR, "a")], FAR + 1: run(FAR + 1, "b")}, FAR + 2, bases=(0, FAR + 1)),
@@ -158,6 +158,8 @@ def test_a_run_leaves_what_kafka_leaves(name: str, cleaned: Cleaned, kafka: Kafk
     partition = f"{name}-0"
     result = cleaned.results[partition]
     assert (result.error, result.left_alone) == (None, False)
+    assert result.segments_before == len(CORNERS[name].segments)
+    assert ("split first" in result.reason) is CORNERS[name].splits
     assert_as_kafka(kafka, cleaned.ours, {partition: kafka.dump(cleaned.theirs / partition)}, cleaned.results)
     assert tuple(int(file[:20]) for file in files_of(cleaned.ours / partition, LOG)) == CORNERS[name].bases
     if CORNERS[name].policy == "compact":

@@ -114,6 +114,13 @@ def test_only_segments_below_all_limits_are_touched(name: str, crashed: Crashed)
     assert bool(changed) is (point.actions != ("none",))
 
 
+def test_retention_stops_below_an_open_transaction_as_well(crashed: Crashed, kafka: Kafka, tmp_path: Path) -> None:
+    copy_tree(crashed.sound / "t-open-0", tmp_path / "t-open-0")
+    stable = kafka.load(tmp_path / "t-open-0", now=NOW).state["last_stable_offset"]
+    first, second, *_ = bases(crashed.after / "t-open-0")
+    assert 0 < first <= stable < second < 2279
+
+
 def test_nothing_that_tells_of_the_crash_is_changed(crashed: Crashed) -> None:
     changed = changes(files_of(crashed.before), files_of(crashed.after))
     assert [file for file in changed if "/" not in file] == ["cleaner-offset-checkpoint"]

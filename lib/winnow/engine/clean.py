@@ -52,10 +52,10 @@ def carry_out(
             results[number] = item
         elif isinstance(item, LeftAlone):
             results[number] = report.left_alone(item)
-        elif item.plan.compaction is None or item.not_compacted:
+        elif item.plan.compaction is None:
             results[number] = _retain_only(item, request)
         else:
-            made = make_round(item, item.plan.compaction, request, run_id=run_id)
+            made = make_round(item, item.plan.compaction, run_id=run_id)
             if isinstance(made, Failure):
                 results[number] = report.failed(item, made)
             else:
@@ -118,7 +118,7 @@ def _retain_only(item: Undertaking, request: Request) -> PartitionResult:
     plan = item.plan.retention
     try:
         after = _retain(item, item.state, plan, request)
-        if item.plan.checkpoint_reset is not None and not item.not_compacted:
+        if item.plan.checkpoint_reset is not None:
             # A checkpoint outside of the log is written anew even if nothing is cleaned (S3.2).
             offset = max(item.plan.checkpoint_reset, after.log_start_offset)
             commit_cleaner_checkpoint(request.storage, item.place.log_dir, {item.place.topic_partition: offset})

@@ -70,8 +70,6 @@ class Undertaking:
     """Beside the walks."""
     overflowed: tuple[int, ...] = ()
     """Base offsets of segments that span too many offsets for an index, and that are split before the round (S6.5)."""
-    not_compacted: str | None = None
-    """Why this version does not compact it although Kafka would; its retention goes on."""
 
 
 Prepared = LeftAlone | Undertaking
@@ -210,7 +208,7 @@ def _decide(known: _Known, listed: Listed | Failure, request: Request) -> Prepar
     if is_tiered(place.topic_partition.topic, config):
         return LeftAlone(place, config.policy, plan.reason, state=state)
     snapshot = Snapshot(state.log_end_offset, ())
-    if plan.compaction is not None:
+    if _needs_walk(plan):
         try:
             snapshot = newest_snapshot(request.storage, state)
         except OSError as error:
@@ -226,12 +224,7 @@ def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> li
     chosen = [
         (number, item)
         for number, item in enumerate(decided)
-        if isinstance(item, Undertaking)
-        and (
-            item.plan.compaction is not None
-            # The last stable offset is a limit for retention as well then.
-            or (item.plan.retention is not None and item.state.trusted_end is not None)
-        )
+        if isinstance(item, Undertaking) and _needs_walk(item.plan)
     ]
     walked = walk_partitions(
         sc,
@@ -250,6 +243,11 @@ def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> li
         except CorruptLogError as error:
             result[number] = LeftAlone(item.place, item.config.policy, UNREADABLE, error=str(error), state=item.state)
     return result
+
+
+def _needs_walk(plan: PartitionPlan) -> bool:
+    """After an unclean shutdown the last stable offset is a limit for retention as well (S8.2)."""
+    return plan.compaction is not None or (plan.retention is not None and plan.state.trusted_end is not None)
 
 
 def _with_walks(item: Undertaking, walks: tuple[SegmentWalk, ...], request: Request) -> Undertaking:

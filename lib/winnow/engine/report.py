@@ -36,14 +36,13 @@ def left_alone(item: LeftAlone) -> PartitionResult:
 def foreseen(item: Undertaking) -> PartitionResult:
     """What `clean` would do, as far as it can be told without reading the records."""
     plan, state = item.plan, item.state
-    compaction = None if item.not_compacted else plan.compaction
+    compaction = plan.compaction
     retention = plan.retention
     result = replace(
         _as_it_is(item, _reason(item)),
         actions=_actions(compacted=compaction is not None, retained=retention is not None),
         first_dirty_offset_after=_first_dirty(item, compaction.end_offset if compaction else None),
         records_before=_records(item),
-        left_alone=item.not_compacted is not None,
         settings=_settings(item.config),
     )
     if compaction:
@@ -97,7 +96,6 @@ def done(
         bytes_after=after.log_bytes,
         records_before=_records(item, groups),
         records_after=_records_after(item, groups, retention),
-        left_alone=item.not_compacted is not None,
     )
 
 
@@ -136,8 +134,6 @@ def _actions(*, compacted: bool, retained: bool) -> tuple[str, ...]:
 
 
 def _reason(item: Undertaking) -> str:
-    if item.not_compacted:
-        return f"not compacted: {item.not_compacted}"
     if item.overflowed:
         which = ", ".join(map(str, item.overflowed))
         return f"{item.plan.reason}; split first, for it spans more than 2^31 - 1 offsets: segment {which}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from winnow.engine.compaction import Failure
 from winnow.engine.job import GroupJob, PartitionJob
-from winnow.engine.prepare import Request, Undertaking
+from winnow.engine.prepare import Undertaking
 from winnow.engine.waves import free_bytes
 from winnow.errors import NoSpaceError
 from winnow.logdir.names import STAGING_PREFIX
@@ -29,7 +29,7 @@ class Round:
     job: PartitionJob
 
 
-def make_round(item: Undertaking, plan: CompactionPlan, request: Request, *, run_id: str) -> Round | Failure:
+def make_round(item: Undertaking, plan: CompactionPlan, *, run_id: str) -> Round | Failure:
     """The job for an undertaking whose every batch header was walked; a Failure if it can't be done here and now."""
     state, config = item.state, item.config
     transactions = item.transactions

@@ -38,9 +38,10 @@ def settle(
 ) -> Transactions:
     """`walks`: of all segments in order, with producers from the snapshot on and with transactions.
 
-    Raises CorruptLogError where a transaction index disagrees with the log. A transaction that the log shows open counts
-    as open even if no snapshot says so: a broker that lost its snapshots would forget it (S8.4), and take for
-    committed what nobody ever decided.
+    Raises CorruptLogError where a transaction index disagrees with the log. A transaction that the log shows open
+    counts as open even if no snapshot says so: a broker that lost its snapshots would forget it (S8.4), and take for
+    committed what nobody ever decided. For the same reason one counts as undecided whose marker is not below the high
+    watermark, though a broker that loads a later snapshot has forgotten that, too.
     """
     folded = fold(
         [walk.runs for walk in walks],

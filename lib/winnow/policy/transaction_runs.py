@@ -1,7 +1,7 @@
 """How transactions run through a log, from summaries of its segments (S4.1, S5.8).
 
-Each segment is summarised alone: per producer the data before its first marker there, that marker, the last one, and the
-data after it. What lies between them begins and ends inside the segment and is settled there. Folding the
+Each segment is summarised alone: per producer the data before its first marker there, that marker, the last one, and
+the data after it. What lies between them begins and ends inside the segment and is settled there. Folding the
 summaries in order gives what only the whole log can tell: which producers have data of a transaction that is under
 way at each segment's start, which transactions are undecided, and whether the transaction index agrees with the log.
 """

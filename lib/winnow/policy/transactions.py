@@ -41,7 +41,7 @@ _ABORT, _COMMIT = int(ControlType.ABORT), int(ControlType.COMMIT)
 
 
 def aborted_batches(batches: NDArray[np.void], aborted: NDArray[np.void]) -> NDArray[np.bool_]:
-    """bool per batch (dtype BATCH): a data batch of an aborted transaction. `aborted`: dtype ABORTED, in any order."""
+    """Per batch (dtype BATCH) whether it is data of an aborted transaction. `aborted`: dtype ABORTED, in any order."""
     found = np.zeros(len(batches), np.bool_)
     rows = np.flatnonzero((batches["attributes"] & (TRANSACTIONAL | CONTROL)) == TRANSACTIONAL)
     if not len(rows):

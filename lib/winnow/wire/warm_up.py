@@ -6,6 +6,7 @@ import numpy as np
 
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
+from winnow.wire.control_records import decode_control
 from winnow.wire.filtering import Retention, filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, encode_batch
@@ -33,3 +34,6 @@ def warm_up() -> None:
     columns = scan_records(blocks, blocks.rows, (1, 2))
     retention = np.full(count, Retention.DELETE_EMPTY, np.int8)
     filter_batches(blocks, blocks.rows, columns.null_value, retention, now=1, delete_retention_ms=1)
+    marker = encode_batch([Record(0, 0, bytes(4), bytes(6))], control=True, transactional=True)
+    count, _, _ = walk_batches(as_bytes(marker), 0, 0, rows)
+    decode_control(inflate(marker, rows[:count]), rows[:count])

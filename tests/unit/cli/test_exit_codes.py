@@ -95,7 +95,8 @@ def test_help_is_a_result(arguments: list[str], capsys: pytest.CaptureFixture[st
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     run(["clean", "--help"])
     told = capsys.readouterr().out
-    options = "--topics --topic-configs --server-properties --set --topic-set --now --only --unclean-shutdown --dry-run --json"
+    options = "--topics --topic-configs --server-properties --set --topic-set --now --only --dry-run --json"
+    options += " --unclean-shutdown"
     assert [option for option in options.split() if option not in told] == []
 
 

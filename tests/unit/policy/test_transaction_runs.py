@@ -92,7 +92,7 @@ def test_case_42_an_entry_without_its_marker() -> None:
     log = Log()
     log.abort(7, log.data(7))
     log.types[0] = COMMIT
-    with pytest.raises(CorruptLogError, match="producer 7 at offset 1.*found none there in the log"):
+    with pytest.raises(CorruptLogError, match=r"producer 7 at offset 1.*found none there in the log"):
         folded(log)
 
 

@@ -13,9 +13,7 @@ from winnow.policy.transactions_plain import Aborted, CleanedTransactions
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 
 
-def as_kafka(  # noqa: C901 - as long as Kafka's
-    log: Log, groups: list[list[tuple[int, int]]]
-) -> tuple[list[bool], list[list[int]]]:
+def as_kafka(log: Log, groups: list[list[tuple[int, int]]]) -> tuple[list[bool], list[list[int]]]:
     """Kafka's walk: the transactions of each source segment are fetched before its batches are read (S5.3)."""
     state = CleanedTransactions()
     types = iter(log.types)

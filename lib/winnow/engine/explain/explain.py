@@ -85,7 +85,7 @@ def survey_ground(
 
     `foresee`: do the whole round, into a scratch directory, where retention depends on what it leaves (S3.5).
     """
-    made = _round(item, request)
+    made = _round(item)
     if isinstance(made, Failure):
         return made
     ground, search = _ground(item, made, request)
@@ -148,10 +148,10 @@ def latest_of(found: Iterable[Found]) -> int | None:
     return max((f.latest for f in found if f.latest is not None), default=None)
 
 
-def _round(item: Undertaking, request: Request) -> Round | Failure | None:
+def _round(item: Undertaking) -> Round | Failure | None:
     if item.plan.compaction is None:
         return None
-    return make_round(item, item.plan.compaction, request, run_id="explain")
+    return make_round(item, item.plan.compaction, run_id="explain")
 
 
 def _gone_after(item: Undertaking, request: Request) -> dict[int, Fate] | None:
