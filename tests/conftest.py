@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
@@ -15,6 +16,11 @@ from tests.kafka.judge import Kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# No deadline: the first example may compile a kernel. In CI the examples are always the same, elsewhere they are new.
+hypothesis.settings.register_profile("winnow", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("winnow")
 
 
 @pytest.fixture(scope="session")
