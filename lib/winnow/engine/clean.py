@@ -30,7 +30,7 @@ from winnow.logdir.listing import resolve
 from winnow.logdir.recovery import remove_staging
 from winnow.logdir.retain import lags_behind
 from winnow.logdir.state import PartitionState
-from winnow.policy.plan import RetentionPlan
+from winnow.policy.plan import CompactionPlan, RetentionPlan
 from winnow.policy.retention import retention_plan
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def carry_out(
 ) -> list[PartitionResult]:
     """Does what the plans say; one result for each partition, in the order given."""
     results: dict[int, PartitionResult] = {}
+    compacted: dict[int, tuple[Undertaking, CompactionPlan]] = {}
     rounds: dict[int, Round] = {}
     split = split_first(sc, prepared, request, run_id=run_id)
     for number, looked_at in enumerate(prepared):
@@ -55,11 +56,14 @@ def carry_out(
         elif item.plan.compaction is None:
             results[number] = _retain_only(item, request)
         else:
-            made = make_round(item, item.plan.compaction, run_id=run_id)
-            if isinstance(made, Failure):
-                results[number] = report.failed(item, made)
-            else:
-                rounds[number] = made
+            compacted[number] = item, item.plan.compaction
+    # Only now: how much room there is for them depends on what retention has freed.
+    for number, (item, plan) in compacted.items():
+        made = make_round(item, plan, run_id=run_id)
+        if isinstance(made, Failure):
+            results[number] = report.failed(item, made)
+        else:
+            rounds[number] = made
     # The dirtiest first, as a broker picks them (S3.4).
     order = sorted(rounds, key=lambda number: -(rounds[number].item.plan.dirty_ratio or 0.0))
     secret = (secrets.randbits(64), secrets.randbits(64))
