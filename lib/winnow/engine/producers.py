@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from winnow.engine.walk import SegmentWalk
@@ -10,7 +10,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.names import SNAPSHOT, segment_file
 from winnow.logdir.snapshots import ProducerEntry, read_snapshot
 from winnow.logdir.state import PartitionState
-from winnow.policy.producers import Producer, ProducerState, expire, replay
+from winnow.policy.producers import ProducerState, expire, from_entries, replay
 from winnow.storage.contract import Storage
 
 
@@ -48,29 +48,8 @@ def known_producers(snapshot: Snapshot, walks: Sequence[SegmentWalk], *, now: in
     `walks`: of all segments that reach beyond the snapshot, with what is left of each producer. Which transactions were
     completed is not all in it: see `policy.transaction_runs`.
     """
-    producers = expire(_from_entries(snapshot.entries), now, expiration_ms)
+    producers = expire(from_entries(snapshot.entries), now, expiration_ms)
     for walk in walks:
         later = walk.last_batches["last_offset"] >= snapshot.offset
         producers = replay(producers, walk.last_batches[later], markers=walk.markers)
     return expire(producers, now, expiration_ms)
-
-
-def _from_entries(entries: Iterable[ProducerEntry]) -> ProducerState:
-    return ProducerState(
-        {
-            entry.producer_id: Producer(
-                epoch=entry.epoch,
-                last_data_offset=_or_none(entry.last_offset),
-                offset_delta=entry.offset_delta,
-                last_sequence=entry.last_sequence,
-                timestamp=entry.timestamp,
-                coordinator_epoch=entry.coordinator_epoch,
-                current_txn_first_offset=_or_none(entry.current_txn_first_offset),
-            )
-            for entry in entries
-        }
-    )
-
-
-def _or_none(offset: int) -> int | None:
-    return None if offset < 0 else offset
