@@ -61,7 +61,7 @@ while (($#)); do
 done
 
 case $verb in
-    plan | clean | explain | demo) ;;
+    plan | clean | explain | verify | demo) ;;
     inspect) without_spark=yes ;;
     *) without_spark=yes ;; # nothing, or nothing that we know: the command line says so itself, at once
 esac

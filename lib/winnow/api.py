@@ -1,4 +1,4 @@
-"""Winnow's Python API: `plan`, `clean` and `explain` Kafka log directories with a SparkSession of the caller's.
+"""Winnow's Python API: `plan`, `clean`, `explain`, `verify` Kafka log directories with a SparkSession of the caller's.
 
 from winnow.api import clean, plan
 from winnow.policy.sources import Settings, parse_server_properties
@@ -24,12 +24,15 @@ from winnow.engine.prepare import LeftAlone, Request, prepare
 from winnow.engine.progress import Progress, Silence
 from winnow.engine.result import RunResult
 from winnow.engine.settings import with_metadata
+from winnow.engine.sweep.log_dirs import find_log_dirs
+from winnow.engine.sweep.sweep import SweepResult, sweep
 from winnow.errors import UsageError
 from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.names import parse_partition_dir
 from winnow.policy.sources import Settings
 from winnow.storage.local import LocalStorage
+from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,6 +139,33 @@ def explain(
         progress.stage(f"looking at {partition}")
         answer = explain_partition(spark.sparkContext, home, request, Question(offset, key), progress)
     return replace(answer, notes=(*settings.notes(), *found))
+
+
+def verify(
+    spark: SparkSession,
+    log_dirs: Sequence[str],
+    *,
+    topics: Sequence[str] = (),
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    progress: Progress | None = None,
+) -> SweepResult:
+    """Reads every batch, record, index and side file of these log directories and tells all that is wrong.
+
+    Changes nothing. `topics`: globs, all topics if there are none, Kafka's own included. `max_decompressed_bytes`:
+    a batch that holds more is not read but named (`max.decompressed.message.bytes`).
+    Raises UsageError for what is not a Kafka log directory and LogDirInUseError where a broker runs on one.
+    """
+    with ExitStack() as locks:
+        found = find_log_dirs(LocalStorage(), log_dirs)
+        for path in found:
+            locks.enter_context(lock_log_dir(path))
+        return sweep(
+            spark.sparkContext,
+            found,
+            topics=topics,
+            max_decompressed_bytes=max_decompressed_bytes,
+            progress=progress or Silence(),
+        )
 
 
 def _home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:

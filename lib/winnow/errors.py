@@ -21,21 +21,29 @@ class WinnowError(Exception):
         found: str | None = None,
         where: str | None = None,
         hint: str | None = None,
+        position: int | None = None,
     ) -> None:
+        """`position`: the byte of the file at which it is, for programs; people are told by `where`."""
         self.problem = problem
         self.expected = expected
         self.found = found
         self.where = where
         self.hint = hint
+        self.position = position
         super().__init__(self._message())
 
-    def _message(self) -> str:
+    @property
+    def what(self) -> str:
+        """The problem with what was expected and found, for those who say themselves where and what to do."""
         parts = [self.problem]
         if self.expected is not None:
             parts.append(f"expected {self.expected}")
         if self.found is not None:
             parts.append(f"found {self.found}")
-        text = parts[0] if len(parts) == 1 else f"{parts[0]}: " + ", ".join(parts[1:])
+        return parts[0] if len(parts) == 1 else f"{parts[0]}: " + ", ".join(parts[1:])
+
+    def _message(self) -> str:
+        text = self.what
         if self.where is not None:
             text += f" ({self.where})"
         if self.hint is not None:
@@ -44,7 +52,8 @@ class WinnowError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only fields: the default would call cls(message) and lose them on the way back from a worker.
-        return (_rebuild, (type(self), self.problem, self.expected, self.found, self.where, self.hint))
+        fields = (self.problem, self.expected, self.found, self.where, self.hint, self.position)
+        return (_rebuild, (type(self), *fields))
 
 
 def _rebuild(
@@ -54,8 +63,9 @@ def _rebuild(
     found: str | None,
     where: str | None,
     hint: str | None,
+    position: int | None,
 ) -> WinnowError:
-    return cls(problem, expected=expected, found=found, where=where, hint=hint)
+    return cls(problem, expected=expected, found=found, where=where, hint=hint, position=position)
 
 
 class UsageError(WinnowError):
@@ -68,6 +78,10 @@ class CorruptLogError(WinnowError):
     """Bytes of one partition that can't be understood. The partition is left alone."""
 
     exit_code = 3
+
+
+class OversizedBatchError(CorruptLogError):
+    """A batch that holds more than it may when it is decompressed."""
 
 
 class VerificationError(WinnowError):

@@ -12,6 +12,7 @@ from winnow.cli.explain import Asked, run_explain
 from winnow.cli.inspect import run_inspect
 from winnow.cli.options import Only, Request, UncleanShutdown
 from winnow.cli.run import run_verb
+from winnow.cli.verify import run_verify
 
 VERSION = "0.1.0"
 
@@ -22,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Cleans Apache Kafka log directories without a broker: retention and compaction, exactly as Kafka would.",
     epilog="Exit codes: 0 done or nothing to do, 1 failed, 2 usage, 3 some partitions left alone or failed, "
-    "4 verification failed and nothing was committed, 5 directory in use, 6 not enough space.",
+    "4 verification failed and nothing was committed, or findings of verify, 5 directory in use, 6 not enough space.",
 )
 
 
@@ -141,6 +142,12 @@ def explain_one(
         json=json,
     )
     return run_explain(Asked(partition=partition, offset=offset, key=key, key_hex=key_hex), request)
+
+
+@app.command("verify", no_args_is_help=True)
+def verify_log_dirs(log_dirs: LogDirs, *, topics: Topics = None, json: Json = False) -> int:
+    """Read everything in log directories and name all that is wrong. Changes nothing."""
+    return run_verify(log_dirs, topics=topics or (), json=json)
 
 
 @app.command()

@@ -18,14 +18,13 @@ from winnow.logdir.index import (
     OFFSET_ENTRY_SIZE,
     TIME_ENTRY_SIZE,
     Array,
-    check_index_against,
-    decode_offset_index,
     decode_time_index,
     without_preallocated,
 )
+from winnow.logdir.index_checks import COLUMNS, check_offset_index, columns_of, time_index_faults
 from winnow.logdir.txnindex import ENTRY, decode_txn_index
 from winnow.storage.contract import Storage
-from winnow.wire.batch import MAX_OFFSET_SPAN, is_wrapper
+from winnow.wire.batch import MAX_OFFSET_SPAN
 
 _OFFSET_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
@@ -57,11 +56,10 @@ def describe_offset_index(storage: Storage, path: str, log: LogFile) -> Iterator
         yield Problem(f"an index without a log ({path})")
         return
     try:
-        entries = decode_offset_index(
-            data, path, base_offset=log.base_offset, log_bytes=log.size, end_offset=log.end_offset
-        )
         batches, _ = _columns(storage, log)
-        check_index_against(entries, batches, file=path, wrappers=batches["wrapper"])
+        check_offset_index(
+            data, path, batches, base_offset=log.base_offset, log_bytes=log.size, end_offset=log.end_offset
+        )
     except CorruptLogError as error:
         yield Problem(str(error))
 
@@ -80,7 +78,8 @@ def describe_time_index(storage: Storage, path: str, log: LogFile) -> Iterator[L
         entries = decode_time_index(data, path, base_offset=log.base_offset, end_offset=log.end_offset)
         batches, complete = _columns(storage, log)
         closed = not any(isinstance(remark, Note) for remark in remarks)
-        yield from _against_log(entries, batches, path, complete=complete and closed)
+        for fault in time_index_faults(entries, batches, path, complete=complete and closed):
+            yield Problem(str(fault))
     except CorruptLogError as error:
         yield Problem(str(error))
 
@@ -124,46 +123,12 @@ def _read(storage: Storage, path: str, log: LogFile, entry_size: int) -> tuple[b
 
 
 def _columns(storage: Storage, log: LogFile) -> tuple[Array, bool]:
-    """Position, last offset, largest timestamp and kind of all batches that can be read, and whether these are all."""
-    parts = []
+    """Of all batches that can be read (dtype COLUMNS), and whether these are all."""
+    parts: list[Array] = []
     complete = True
-    columns = np.dtype(
-        [("position", np.int64), ("last_offset", np.int64), ("max_timestamp", np.int64), ("wrapper", np.bool_)]
-    )
     try:
-        for piece in read_batches(storage, log.path or "", size=log.size, least_offset=log.base_offset):
-            part = np.empty(len(piece.rows), columns)
-            part["position"] = piece.rows["position"] + piece.start
-            part["last_offset"], part["max_timestamp"] = piece.rows["last_offset"], piece.rows["max_timestamp"]
-            part["wrapper"] = is_wrapper(piece.rows)
-            parts.append(part)
+        pieces = read_batches(storage, log.path or "", size=log.size, least_offset=log.base_offset)
+        parts.extend(columns_of(piece) for piece in pieces)
     except CorruptLogError:  # told with the log itself
         complete = False
-    return (np.concatenate(parts) if parts else np.empty(0, columns)), complete
-
-
-def _against_log(entries: Array, batches: Array, path: str, *, complete: bool) -> Iterator[Problem]:
-    """Each entry: the batch that ends at its offset has its timestamp, which is the largest so far (S1.7).
-
-    `complete`: all of the log could be read, and the last entry is there that is made when a segment is closed.
-    """
-    lasts, stamps = batches["last_offset"], batches["max_timestamp"]
-    running = np.maximum.accumulate(stamps) if len(stamps) else stamps
-    at = np.searchsorted(lasts, entries["offset"])
-    for number, (batch, timestamp, offset) in enumerate(
-        zip(at.tolist(), entries["timestamp"].tolist(), entries["offset"].tolist(), strict=True)
-    ):
-        where = f"{path} at byte {number * TIME_ENTRY_SIZE}"
-        if batch == len(lasts):
-            yield Problem(f"a time index entry beyond what can be read of the log: offset {offset} ({where})")
-        elif lasts[batch] != offset:
-            yield Problem(f"a time index entry that names no batch: offset {offset} ({where})")
-        elif stamps[batch] != timestamp:
-            yield Problem(f"a time index entry with a wrong timestamp: {timestamp}, not {stamps[batch]} ({where})")
-        elif running[batch] != timestamp:
-            yield Problem(f"a time index entry that is not the largest timestamp so far: {timestamp} ({where})")
-    last = entries["timestamp"][-1] if len(entries) else -1
-    if complete and len(running) and last < running[-1]:
-        yield Problem(
-            f"the last time index entry is not the segment's largest timestamp: {last}, not {running[-1]} ({path})"
-        )
+    return (np.concatenate(parts) if parts else np.empty(0, COLUMNS)), complete

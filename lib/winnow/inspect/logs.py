@@ -9,7 +9,7 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.inspect.values import BatchLine, InternalRecord, Line, NamesLine, Problem, RecordLine
-from winnow.logdir.batches import Piece, read_batches, records_of
+from winnow.logdir.batches import Piece, bad_crcs, read_batches, records_of
 from winnow.storage.contract import Storage
 from winnow.wire.batch import (
     CODEC_MASK,
@@ -24,7 +24,6 @@ from winnow.wire.buffers import Rows
 from winnow.wire.control import ControlType, control_type, coordinator_epoch
 from winnow.wire.internal_topics import decode_key, decode_value
 from winnow.wire.plain import Record
-from winnow.wire.walk import first_bad_crc
 
 _CODECS = {int(codec): codec.name.lower() for codec in Codec}
 _SEQUENCES = 2**31
@@ -53,14 +52,6 @@ def describe_log(
         yield Problem(str(error))
     if names:
         yield NamesLine(tuple(sorted(names)))
-
-
-def bad_crcs(piece: Piece) -> Iterator[int]:
-    """Rows whose CRC is not that of their bytes."""
-    begin = 0
-    while (found := first_bad_crc(piece.data, piece.rows[begin:])) >= 0:
-        yield begin + found
-        begin += found + 1
 
 
 def _batch_lines(

@@ -21,7 +21,7 @@ from winnow.wire.batch import (
 )
 from winnow.wire.buffers import Bytes, Rows, as_bytes
 from winnow.wire.plain import Record, read_records
-from winnow.wire.walk import WalkStatus, describe, walk_batches
+from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
 PIECE_BYTES = 4 << 20
 SMALLEST_ENTRY = FRAME_SIZE + RECORD_OVERHEAD_V0
@@ -41,6 +41,15 @@ class Piece:
         return self.start + int(self.rows[i]["position"])
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Why the walk through a file did not come to its end, and at which byte of it."""
+
+    status: WalkStatus
+    position: int
+    error: CorruptLogError
+
+
 def read_batches(
     storage: Storage, path: str, *, size: int, start: int = 0, least_offset: int = 0, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[Piece]:
@@ -49,6 +58,16 @@ def read_batches(
     Raises CorruptLogError, after the batches before it, at the first that can't be read or whose offsets do not ascend
     from `least_offset`, and if the file became shorter.
     """
+    for item in read_to_stop(storage, path, size=size, start=start, least_offset=least_offset, piece_bytes=piece_bytes):
+        if isinstance(item, Stop):
+            raise item.error
+        yield item
+
+
+def read_to_stop(
+    storage: Storage, path: str, *, size: int, start: int = 0, least_offset: int = 0, piece_bytes: int = PIECE_BYTES
+) -> Iterator[Piece | Stop]:
+    """As `read_batches`, but what can't be read is the last item instead of an error."""
     at, least = start, least_offset
     usual = wanted = max(piece_bytes, HEADER_V2_SIZE)  # less would not show how much a batch needs
     rows = np.empty(_ROWS, BATCH)
@@ -72,7 +91,8 @@ def read_batches(
             continue
         wanted = _needed(data, size - at)
         if status is not WalkStatus.TORN or wanted <= length:
-            raise _fault(status, data, path, at=at, left=size - at, least_offset=least)
+            yield Stop(status, at, _fault(status, data, path, at=at, left=size - at, least_offset=least))
+            return
 
 
 def records_of(piece: Piece, i: int, path: str) -> list[Record]:
@@ -87,6 +107,14 @@ def records_of(piece: Piece, i: int, path: str) -> list[Record]:
         raise CorruptLogError(
             error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint
         ) from error
+
+
+def bad_crcs(piece: Piece) -> Iterator[int]:
+    """Rows whose CRC is not that of their bytes."""
+    begin = 0
+    while (found := first_bad_crc(piece.data, piece.rows[begin:])) >= 0:
+        yield begin + found
+        begin += found + 1
 
 
 def _needed(data: Bytes, left: int) -> int:

@@ -99,6 +99,7 @@ def _entries(data: bytes, dtype: np.dtype[Any], path: str) -> Array:
             found=f"{len(data)} bytes",
             where=path,
             hint=_NO_ENTRY_FITS,
+            position=len(data) - len(data) % dtype.itemsize,
         )
     return np.frombuffer(data, dtype)
 
@@ -126,6 +127,7 @@ def _check_each(fine: Array, entries: Array, path: str, entry_size: int, expecte
             found=found,
             where=f"{path} at byte {row * entry_size}",
             hint=_NO_ENTRY_FITS,
+            position=row * entry_size,
         )
 
 

@@ -52,22 +52,24 @@ def decode_txn_index(
 ) -> tuple[AbortedTransaction, ...]:
     """As `read_txn_index`, of what was read."""
     if len(data) % ENTRY.size:
-        raise _corrupt(f"a multiple of {ENTRY.size} bytes", f"{len(data)} bytes", path)
+        torn = len(data) - len(data) % ENTRY.size
+        raise _corrupt(f"a multiple of {ENTRY.size} bytes", f"{len(data)} bytes", path, torn)
     entries: list[AbortedTransaction] = []
     least = base_offset
     for number, (version, *fields) in enumerate(ENTRY.iter_unpack(data)):
-        where = f"{path} at byte {number * ENTRY.size}"
+        at = number * ENTRY.size
+        where = f"{path} at byte {at}"
         if version != VERSION:
-            raise _corrupt(f"version {VERSION}", str(version), where)
+            raise _corrupt(f"version {VERSION}", str(version), where, at)
         entry = AbortedTransaction(*fields)
         if min(entry.producer_id, entry.first_offset, entry.last_stable_offset) < 0:
-            raise _corrupt("a producer id and offsets of at least 0", str(entry), where)
+            raise _corrupt("a producer id and offsets of at least 0", str(entry), where, at)
         if entry.first_offset > entry.last_offset:
-            raise _corrupt("a transaction that ends after it begins", str(entry), where)
+            raise _corrupt("a transaction that ends after it begins", str(entry), where, at)
         if entry.last_offset < least:
-            raise _corrupt(f"a marker at offset {least} or above", str(entry.last_offset), where)
+            raise _corrupt(f"a marker at offset {least} or above", str(entry.last_offset), where, at)
         if end_offset is not None and entry.last_offset >= end_offset:
-            raise _corrupt(f"a marker below offset {end_offset}", str(entry.last_offset), where)
+            raise _corrupt(f"a marker below offset {end_offset}", str(entry.last_offset), where, at)
         least = entry.last_offset + 1
         entries.append(entry)
     return tuple(entries)
@@ -95,11 +97,12 @@ def aborted_between(
     return tuple(found), False
 
 
-def _corrupt(expected: str, found: str, where: str) -> CorruptLogError:
+def _corrupt(expected: str, found: str, where: str, position: int) -> CorruptLogError:
     return CorruptLogError(
         "a transaction index makes no sense",
         expected=expected,
         found=found,
         where=where,
         hint="Start a broker once without it, so that it is rebuilt.",
+        position=position,
     )

@@ -141,4 +141,4 @@ def _wrong(fault: LegacyFault, position: int) -> CorruptLogError:
 def batch_error(error: CorruptLogError, row: Any) -> CorruptLogError:  # noqa: ANN401 - a row has no type
     """The same error with the batch (a BATCH row) named."""
     where = f"batch at byte {row['position']}, base offset {row['base_offset']}"
-    return CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint)
+    return type(error)(error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint)

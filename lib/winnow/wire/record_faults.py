@@ -30,6 +30,7 @@ class Fault(IntEnum):
     TIMESTAMP = 13
     SIZE = 14
     CHANGED = 15
+    MAX_TIMESTAMP = 16
 
 
 _SAID = {
@@ -48,6 +49,7 @@ _SAID = {
     Fault.TIMESTAMP: "timestamps of -1 or more",
     Fault.SIZE: "a rewritten batch of less than 2 GiB",
     Fault.CHANGED: "the same bytes when read a second time",
+    Fault.MAX_TIMESTAMP: "the header's largest timestamp to be that of the records",
 }
 
 

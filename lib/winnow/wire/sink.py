@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
+from winnow.errors import OversizedBatchError
 from winnow.wire.buffers import Buffer, Bytes, as_bytes
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Sink:
     def reserve(self, size: int, *, at_most: bool = False) -> NDArray[np.uint8]:
         """Room for `size` bytes to be written to; `commit` says how many were.
 
-        Raises CorruptLogError beyond the limit; with `at_most`, the size is only an upper bound and one of 0 is, too.
+        Raises OversizedBatchError beyond the limit; with `at_most`, the size is an upper bound and one of 0 is, too.
         """
         if size > self.room or (at_most and size <= 0):
             raise self.overflow()
@@ -55,14 +55,14 @@ class Sink:
         self._used += size
 
     def write(self, data: Buffer) -> None:
-        """Append `data`. Raises CorruptLogError beyond the limit."""
+        """Append `data`. Raises OversizedBatchError beyond the limit."""
         piece = as_bytes(data)
         self.reserve(len(piece))[:] = piece
         self.commit(len(piece))
 
-    def overflow(self) -> CorruptLogError:
+    def overflow(self) -> OversizedBatchError:
         """The error for a batch that holds more than the limit."""
-        return CorruptLogError(
+        return OversizedBatchError(
             "compressed batch is too large",
             expected=f"at most {self._limit} bytes when decompressed",
             found="more",

@@ -10,7 +10,9 @@ from winnow.wire.control_records import decode_control
 from winnow.wire.filtering import Retention, filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, encode_batch
+from winnow.wire.record_checks import check_records
 from winnow.wire.records import scan_records
+from winnow.wire.search import find_batch
 from winnow.wire.walk import first_bad_crc, walk_batches
 
 _V0 = bytes.fromhex("00000000000000000000000ea7ec68030000ffffffffffffffff")
@@ -31,6 +33,8 @@ def warm_up() -> None:
     batches = rows[:count]
     first_bad_crc(buf, batches)
     blocks = inflate(buf, batches)
+    check_records(blocks)
+    find_batch(buf, 1, 0, 1)
     columns = scan_records(blocks, blocks.rows, (1, 2))
     retention = np.full(count, Retention.DELETE_EMPTY, np.int8)
     filter_batches(blocks, blocks.rows, columns.null_value, retention, now=1, delete_retention_ms=1)

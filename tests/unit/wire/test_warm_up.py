@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import record
-from winnow.wire import filter_kernels, legacy_kernels, records, walk
+from winnow.wire import filter_kernels, legacy_kernels, record_checks, records, search, walk
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.filtering import filter_batches
@@ -23,6 +23,8 @@ KERNELS: list[Any] = [
     legacy_kernels.convert,
     legacy_kernels.thin_out,
     records._scan,
+    record_checks._check,
+    search._find,
     filter_kernels.decide,
     filter_kernels.rewrite_compressed,
     filter_kernels.assemble,
@@ -42,6 +44,8 @@ def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
             count, _, _ = walk.walk_batches(buf, 0, 0, rows)
             assert walk.first_bad_crc(buf, rows[:count]) == -1
             blocks = inflate(buf, rows[:count])
+            record_checks.check_records(blocks)
+            search.find_batch(buf, 0, 0, 2**62)
             columns = records.scan_records(blocks, blocks.rows, (0, 2**64 - 1))
             filter_batches(
                 blocks, blocks.rows, columns.offset != 1, np.ones(3, np.int8), now=10**12, delete_retention_ms=0

@@ -1,0 +1,115 @@
+"""What can be wrong: a closed set of kinds, each with what it means to whoever owns the data."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """Others script against these words: docs/findings.md."""
+
+    CRC = "crc"
+    BATCH = "batch"
+    OFFSETS = "offsets"
+    RECORDS = "records"
+    OVERSIZED = "oversized"
+    TIMESTAMP = "timestamp"
+    TORN_TAIL = "torn-tail"
+    UNREADABLE = "unreadable"
+    MISSING = "missing"
+    OFFSET_INDEX = "offset-index"
+    TIME_INDEX = "time-index"
+    TXN_INDEX = "transaction-index"
+    SNAPSHOT = "snapshot"
+    LEADER_EPOCHS = "leader-epochs"
+    CHECKPOINT = "checkpoint"
+    PROPERTIES = "properties"
+    NAME = "name"
+    LEFTOVER = "leftover"
+
+    @property
+    def is_damage(self) -> bool:
+        """False for what a broker puts right by itself when it starts, and nobody misses."""
+        return self not in _MENDED
+
+    @property
+    def meaning(self) -> str:
+        """What it means to a user, and what to do."""
+        return _MEANING[self]
+
+
+_MENDED = frozenset((Kind.TORN_TAIL, Kind.LEFTOVER, Kind.SNAPSHOT))
+
+_REPLICA = "Copy the partition from another replica, or let the broker fetch it anew: remove the directory there."
+_REBUILD = "Delete the .index of that segment: a broker that starts rebuilds all of the segment's indexes."
+
+_MEANING = {
+    Kind.CRC: (
+        f"Bytes changed after Kafka wrote them. Consumers stop at this batch, and so does the cleaner. {_REPLICA}"
+    ),
+    Kind.BATCH: (f"There is no batch where one has to begin: what lies there can't be read by anybody. {_REPLICA}"),
+    Kind.OFFSETS: (
+        "Offsets do not ascend, so that lookups and consumers miss records or get them twice. No CRC covers a"
+        f" base offset: a disk or a copy may have changed it, or files of two logs were mixed. {_REPLICA}"
+    ),
+    Kind.RECORDS: (
+        "The batch is as it was written, but its records can't be read: whoever wrote it was broken, and the "
+        "other replicas most likely have it as well. Consumers stop here; have them seek to the offset behind"
+        " it."
+    ),
+    Kind.OVERSIZED: (
+        "The batch holds more than max.decompressed.message.bytes: nobody can read it without that much "
+        "memory. It may be an attack. Consumers have to seek to the offset behind it."
+    ),
+    Kind.TIMESTAMP: (
+        "The records are fine, but the batch is said to be older or newer than they are: retention by time "
+        "and lookups by timestamp go by what it says."
+    ),
+    Kind.TORN_TAIL: (
+        "The broker was stopped while it wrote. When it starts it cuts the log off here, and fetches what is "
+        "missing from the other replicas. Without replicas, what lies here was never acknowledged by a flush "
+        "and is lost."
+    ),
+    Kind.UNREADABLE: (
+        f"The system does not give the bytes: a failing disk, permissions, or no file at all. {_REPLICA}"
+    ),
+    Kind.MISSING: (
+        "A file is gone. Without its .index a segment is recovered when a broker starts; without its "
+        ".timeindex its age is that of the file; without any snapshot a broker forgets producers and open "
+        "transactions; without any .log it starts an empty partition at offset 0."
+    ),
+    Kind.OFFSET_INDEX: (
+        "A broker believes this index and does not check it after a clean shutdown: reads begin at wrong "
+        f"places. The records are not harmed. {_REBUILD}"
+    ),
+    Kind.TIME_INDEX: (
+        "A broker believes this index: retention by time takes the segment too early or too late, and lookups"
+        f" by timestamp lead to wrong offsets. The records are not harmed. {_REBUILD}"
+    ),
+    Kind.TXN_INDEX: (
+        "A broker believes this index: read_committed consumers get aborted records, or miss committed ones. "
+        f"{_REBUILD}"
+    ),
+    Kind.SNAPSHOT: (
+        "A broker removes this snapshot of its producers and takes the one before it, which costs it a replay"
+        " of the log from there."
+    ),
+    Kind.LEADER_EPOCHS: (
+        "Followers find by the leader epochs where to cut their log: with wrong ones they keep records that "
+        "others do not have. A file that can't be read takes the whole log directory offline. Copy it from "
+        "another replica."
+    ),
+    Kind.CHECKPOINT: (
+        "The log directory's checkpoints and this log do not fit together, or can't be read, which takes the "
+        "whole log directory offline. A log that ends before its recovery point or high watermark has lost "
+        "its end; one that ends before its log start offset is deleted by a broker that starts."
+    ),
+    Kind.PROPERTIES: (
+        "A broker refuses to start on this log directory, or takes the partition for another topic's. Restore"
+        " the file; kafka-storage.sh and kafka-topics.sh --describe say what has to be in it."
+    ),
+    Kind.NAME: ("Kafka did not write a name like this: a broker refuses to start because of it. Move it elsewhere."),
+    Kind.LEFTOVER: (
+        "A cleaning or a deletion was interrupted. A broker that starts finishes or undoes it, and so does `clean`."
+    ),
+}

@@ -1,0 +1,93 @@
+"""What only all segments of a partition can tell together, and with the checkpoints (S4.1, S6.3, S8.4)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+
+from winnow.engine.sweep.directories import DirectoryCheck, PartitionPlace, check_directory
+from winnow.engine.sweep.findings import Checked, Finding, Scope
+from winnow.engine.sweep.kinds import Kind
+from winnow.engine.sweep.log_dirs import LogDirCheck
+from winnow.engine.sweep.segments import SegmentCheck, SegmentFiles, check_segment
+from winnow.errors import CorruptLogError
+from winnow.logdir.names import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    TXNINDEX,
+)
+from winnow.logdir.state import TopicPartition
+from winnow.policy.transaction_runs import SegmentRuns, fold
+from winnow.storage.contract import Storage
+
+_LIMITS = (LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
+"""Checkpoints that say of an offset that the log reaches it. The first comes first: a broker deletes the log then."""
+
+
+def check_partition(
+    storage: Storage, log_dir: LogDirCheck, place: PartitionPlace, *, max_decompressed_bytes: int
+) -> tuple[tuple[Finding, ...], Checked]:
+    """All of one partition, here and now: what a sweep does with many, spread over tasks."""
+    directory = check_directory(storage, place)
+    logs = [check_segment(storage, log, max_decompressed_bytes=max_decompressed_bytes) for log in directory.logs]
+    return tuple(all_findings(log_dir, place, directory, logs)), sum(
+        (log.checked for log in logs), Checked(partitions=1)
+    )
+
+
+def all_findings(
+    log_dir: LogDirCheck, place: PartitionPlace, directory: DirectoryCheck, logs: Sequence[SegmentCheck]
+) -> Iterator[Finding]:
+    """Of the directory, of each of its logs (`logs`, in the order of `directory.logs`), and of them together."""
+    yield from directory.findings
+    for log in logs:
+        yield from log.findings
+    yield from _together(log_dir, place, directory, logs[: directory.segments])
+
+
+def _together(
+    log_dir: LogDirCheck, place: PartitionPlace, directory: DirectoryCheck, checks: Sequence[SegmentCheck]
+) -> Iterator[Finding]:
+    segments = directory.logs[: directory.segments]
+    yield from _transactions(place.scope, segments, checks)
+    if not log_dir.clean_shutdown or not checks:
+        return
+    if not directory.snapshots and any(check.producers for check in checks):
+        message = "expected a producer snapshot, for producers have written here, found none"
+        yield place.scope.finding(Kind.MISSING, "", message)
+    if checks[-1].complete:
+        yield from _end(log_dir, place.scope, checks[-1].next_offset)
+
+
+def _end(log_dir: LogDirCheck, scope: Scope, end_offset: int) -> Iterator[Finding]:
+    if scope.topic is None or scope.partition is None:
+        return
+    key = TopicPartition(scope.topic, scope.partition)
+    for name in _LIMITS:
+        offset = log_dir.checkpoints.get(name, {}).get(key, 0)
+        if offset > end_offset:
+            message = f"expected a log up to offset {offset}, as {name} has it, found {end_offset} to be its end"
+            yield scope.finding(Kind.CHECKPOINT, "", message, offsets=(end_offset, offset - 1))
+            return
+
+
+def _transactions(scope: Scope, segments: Sequence[SegmentFiles], checks: Sequence[SegmentCheck]) -> Iterator[Finding]:
+    """Transactions that run across segments, as far as every segment before is known."""
+    runs: list[SegmentRuns] = []
+    for check in checks:
+        if check.runs is None:
+            break
+        runs.append(check.runs)
+    at = bisect_left(range(len(runs)), True, key=lambda number: _fault(runs[: number + 1]) is not None)
+    error = _fault(runs)
+    if error is not None:
+        yield scope.finding(Kind.TXN_INDEX, segments[at].name(TXNINDEX), error)
+
+
+def _fault(runs: Sequence[SegmentRuns]) -> CorruptLogError | None:
+    try:
+        fold(runs, high_watermark=0, where=[("", "")] * len(runs))
+    except CorruptLogError as error:
+        return error
+    return None

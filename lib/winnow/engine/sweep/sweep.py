@@ -1,0 +1,110 @@
+"""A sweep over whole log directories: first every directory, then every log, spread by bytes over all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from winnow.engine.packing import pack, task_count
+from winnow.engine.progress import Progress, watched
+from winnow.engine.sweep.directories import DirectoryCheck, PartitionPlace, check_directory
+from winnow.engine.sweep.findings import Checked, Finding
+from winnow.engine.sweep.log_dirs import check_log_dir
+from winnow.engine.sweep.partitions import all_findings
+from winnow.engine.sweep.segments import SegmentCheck, SegmentFiles, check_segment
+from winnow.errors import VerificationError
+from winnow.storage.local import LocalStorage
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_DIRECTORIES_PER_TASK = 256
+_BYTES_PER_TASK = 2**30
+_LEAST_BYTES = 2**16
+"""What even an empty segment weighs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepResult:
+    """What was looked at, and all that was found wrong, in the order of log directories, partitions and offsets."""
+
+    checked: Checked
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = field(default=())
+    """What was not looked at."""
+
+    @property
+    def status(self) -> str:
+        """`sound`, `recoverable` if there is nothing that a broker does not put right when it starts, or `damaged`."""
+        if not self.findings:
+            return "sound"
+        return "damaged" if any(finding.is_damage for finding in self.findings) else "recoverable"
+
+    @property
+    def exit_code(self) -> int:
+        return VerificationError.exit_code if self.findings else 0
+
+
+def sweep(
+    sc: SparkContext,
+    log_dirs: Sequence[str],
+    *,
+    topics: Sequence[str],
+    max_decompressed_bytes: int,
+    progress: Progress,
+) -> SweepResult:
+    """`log_dirs`: as `find_log_dirs` has them, each locked by the caller."""
+    checked = [check_log_dir(LocalStorage(), path, topics=topics) for path in log_dirs]
+    places = [place for log_dir in checked for place in log_dir.partitions]
+    directories = _directories(sc, places, progress)
+    logs = _logs(sc, directories, max_decompressed_bytes, progress)
+    findings: list[Finding] = []
+    total = Checked(partitions=len(places))
+    number = 0
+    for log_dir in checked:
+        findings += log_dir.findings
+        for place in log_dir.partitions:
+            directory = directories[number]
+            found = [logs[number, at] for at in range(len(directory.logs))]
+            findings += all_findings(log_dir, place, directory, found)
+            total = sum((check.checked for check in found), total)
+            number += 1
+    notes = tuple(note for log_dir in checked for note in log_dir.notes)
+    return SweepResult(checked=total, findings=tuple(findings), notes=notes)
+
+
+def _directories(sc: SparkContext, places: Sequence[PartitionPlace], progress: Progress) -> list[DirectoryCheck]:
+    if not places:
+        return []
+    tasks = task_count(
+        len(places), per_task=_DIRECTORIES_PER_TASK, items=len(places), parallelism=sc.defaultParallelism
+    )
+    with watched(sc, progress, f"looking at {len(places)} partitions", tasks=tasks):
+        return sc.parallelize(places, tasks).map(lambda place: check_directory(LocalStorage(), place)).collect()
+
+
+def _logs(
+    sc: SparkContext, directories: Sequence[DirectoryCheck], max_decompressed_bytes: int, progress: Progress
+) -> Mapping[tuple[int, int], SegmentCheck]:
+    """By number of the directory, and of the log in it."""
+    items = [
+        ((number, at), files) for number, directory in enumerate(directories) for at, files in enumerate(directory.logs)
+    ]
+    if not items:
+        return {}
+    weights = [files.log.size + _LEAST_BYTES for _, files in items]
+    tasks = task_count(sum(weights), per_task=_BYTES_PER_TASK, items=len(items), parallelism=sc.defaultParallelism)
+    lists: list[list[tuple[tuple[int, int], SegmentFiles]]] = [[] for _ in range(tasks)]
+    for item, task in zip(items, pack(weights, tasks=tasks), strict=True):
+        lists[task].append(item)
+
+    def check(
+        assigned: Iterable[list[tuple[tuple[int, int], SegmentFiles]]],
+    ) -> Iterator[tuple[tuple[int, int], SegmentCheck]]:
+        for task in assigned:
+            for key, files in task:
+                yield key, check_segment(LocalStorage(), files, max_decompressed_bytes=max_decompressed_bytes)
+
+    with watched(sc, progress, f"reading {len(items)} logs", tasks=tasks):
+        return dict(sc.parallelize(lists, tasks).mapPartitions(check).collect())

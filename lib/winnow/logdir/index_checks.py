@@ -1,0 +1,89 @@
+"""The indexes of a segment held against the batches of its log (S1.6, S1.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.batches import Piece
+from winnow.logdir.index import TIME_ENTRY_SIZE, Array, check_index_against, decode_offset_index
+from winnow.wire.batch import is_wrapper
+
+COLUMNS = np.dtype(
+    [
+        ("position", np.int64),  # in the file
+        ("base_offset", np.int64),
+        ("last_offset", np.int64),
+        ("max_timestamp", np.int64),
+        ("wrapper", np.bool_),
+    ]
+)
+"""What indexes can be held against: one row per batch, in file order."""
+
+
+def columns_of(piece: Piece) -> Array:
+    """Dtype COLUMNS."""
+    columns = np.empty(len(piece.rows), COLUMNS)
+    columns["position"] = piece.rows["position"] + piece.start
+    for name in ("base_offset", "last_offset", "max_timestamp"):
+        columns[name] = piece.rows[name]
+    columns["wrapper"] = is_wrapper(piece.rows)
+    return columns
+
+
+def check_offset_index(
+    data: bytes,
+    path: str,
+    batches: Array,
+    *,
+    base_offset: int,
+    log_bytes: int,
+    end_offset: int,
+    sound_bytes: int | None = None,
+) -> None:
+    """Content of a `.index` file against `batches`, dtype COLUMNS, of a log of `log_bytes` bytes.
+
+    Raises CorruptLogError for the first entry that makes no sense or is not one of these batches. `sound_bytes`:
+    they are all that begin below it, and entries for what comes later are not held against any.
+    """
+    entries = decode_offset_index(data, path, base_offset=base_offset, log_bytes=log_bytes, end_offset=end_offset)
+    if sound_bytes is not None:
+        entries = entries[entries["position"] < sound_bytes]
+    check_index_against(entries, batches, file=path, wrappers=batches["wrapper"])
+
+
+def time_index_faults(entries: Array, batches: Array, path: str, *, complete: bool) -> Iterator[CorruptLogError]:
+    """What is wrong with TIME_ENTRY rows: each names a batch whose timestamp is the largest so far (S1.7).
+
+    Kafka 4 names the last offset of that batch, older versions the offset of a record in it. `batches`: dtype COLUMNS.
+    `complete`: these are all batches of the log, and the last entry is there that is made when a segment is closed.
+    """
+    lasts, stamps = batches["last_offset"], batches["max_timestamp"]
+    # A wrapper's header does not tell where it begins: after the batch before is all that is known.
+    firsts = np.where(batches["wrapper"], np.append(np.int64(-1), lasts)[:-1] + 1, batches["base_offset"])
+    running = np.maximum.accumulate(stamps) if len(stamps) else stamps
+    at = np.searchsorted(lasts, entries["offset"])
+    for number, (batch, timestamp, offset) in enumerate(
+        zip(at.tolist(), entries["timestamp"].tolist(), entries["offset"].tolist(), strict=True)
+    ):
+        if batch == len(lasts):
+            problem = f"a time index entry beyond what can be read of the log: offset {offset}"
+        elif not firsts[batch] <= offset:
+            problem = f"a time index entry that names no batch: offset {offset}"
+        elif stamps[batch] != timestamp:
+            problem = f"a time index entry with a wrong timestamp: {timestamp}, not {stamps[batch]}"
+        elif running[batch] != timestamp:
+            problem = f"a time index entry that is not the largest timestamp so far: {timestamp}"
+        else:
+            continue
+        position = number * TIME_ENTRY_SIZE
+        yield CorruptLogError(problem, where=f"{path} at byte {position}", position=position)
+    last = int(entries["timestamp"][-1]) if len(entries) else -1
+    if complete and len(running) and last < running[-1]:
+        yield CorruptLogError(
+            f"the last time index entry is not the segment's largest timestamp: {last}, not {running[-1]}",
+            where=path,
+            position=max(len(entries) - 1, 0) * TIME_ENTRY_SIZE,
+        )

@@ -1,0 +1,111 @@
+"""Whether the records of many batches are what their headers promise, each batch judged for itself (S2.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import LOG_APPEND_TIME, MAX_MAGIC, NO_TIMESTAMP
+from winnow.wire.buffers import Bytes, Rows, as_rows
+from winnow.wire.plain import read_records
+from winnow.wire.record_faults import Fault
+from winnow.wire.record_kernels import check_area, kernel, parse_record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from winnow.wire.inflate import RecordBlocks
+
+_NONE, _ORDER = int(Fault.NONE), int(Fault.ORDER)
+_LEFT_OVER, _MAX_TIMESTAMP = int(Fault.LEFT_OVER), int(Fault.MAX_TIMESTAMP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordChecks:
+    """One item per batch."""
+
+    fault: NDArray[np.int8]
+    """A `Fault`: the first thing that is wrong with its records, NONE if there is none."""
+    position: NDArray[np.int64]
+    """Bytes into its records at which the faulty one begins."""
+
+
+def check_records(blocks: RecordBlocks) -> RecordChecks:
+    """Parse all records of `blocks`, keep none.
+
+    Beside what scanning refuses, the largest timestamp of a v2 batch has to be that of its records: a broker sets it
+    when it appends (`LogValidator`), and keeps it right when it cleans. That of v0 and v1 was a producer's word.
+    """
+    rows = as_rows(blocks.rows)
+    checks = _allocated(len(rows))
+    _check(
+        blocks.raw, blocks.inflated, blocks.compressed, blocks.begin, blocks.end, rows, checks.fault, checks.position
+    )
+    return checks
+
+
+def _allocated(n: int) -> RecordChecks:
+    return RecordChecks(fault=np.zeros(n, np.int8), position=np.zeros(n, np.int64))
+
+
+@kernel
+def _check(
+    raw: Bytes,
+    inflated: Bytes,
+    compressed: NDArray[np.bool_],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    batches: Rows,
+    faults: NDArray[np.int8],
+    positions: NDArray[np.int64],
+) -> None:
+    for i in range(batches.size):
+        area = inflated if compressed[i] else raw
+        count = int(batches[i].record_count)
+        last_delta = batches[i].last_offset - batches[i].base_offset
+        pos, stop = begin[i], end[i]
+        fault = check_area(area, pos, stop, count)
+        if fault != _NONE:
+            faults[i] = fault
+            continue
+        previous = -1
+        base_timestamp = batches[i].base_timestamp
+        largest = np.int64(NO_TIMESTAMP)
+        for _ in range(count):
+            fault, after, timestamp_delta, delta, _, _, _, _, _ = parse_record(area, pos, stop)
+            if fault == _NONE and (delta <= previous or delta > last_delta):
+                fault = _ORDER
+            if fault != _NONE:
+                break
+            previous = delta
+            largest = max(largest, base_timestamp + timestamp_delta)
+            pos = after
+        if fault == _NONE and pos != stop:
+            fault = _LEFT_OVER
+        if (
+            fault == _NONE
+            and count > 0
+            and batches[i].magic == MAX_MAGIC
+            and batches[i].attributes & LOG_APPEND_TIME == 0
+            and largest != batches[i].max_timestamp
+        ):
+            fault = _MAX_TIMESTAMP
+            pos = begin[i]
+        faults[i] = fault
+        positions[i] = pos - begin[i]
+
+
+def first_fault_plain(blocks: RecordBlocks, i: int) -> str | None:
+    """The twin of `check_records`, for batch `i`: what is wrong in words, not in the kernel's numbers."""
+    row: Any = blocks.rows[i]
+    try:
+        records = read_records(blocks.area(i), row)
+    except CorruptLogError as error:
+        return error.what
+    if row["magic"] < MAX_MAGIC or not records:
+        return None
+    largest = max(NO_TIMESTAMP, *(record.timestamp for record in records))
+    return None if largest == row["max_timestamp"] else f"largest timestamp {largest}, not {row['max_timestamp']}"
