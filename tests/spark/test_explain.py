@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from tests.fixtures.data import copy_log_dir, partition_dirs
 from tests.spark.runs import NOW, changes, checkpoint, clean, files_of, new_log_dir, run, set_checkpoint, settings
 from tests.unit.engine.partitions import batch, make_partition, record
 from winnow.api import explain
+from winnow.cli import main
 from winnow.engine.compaction import Failure
 from winnow.engine.explain.explain import places, survey_ground
 from winnow.engine.explain.find import FoundRecord, Search, find_in_segment
@@ -310,6 +312,26 @@ def test_after_a_crash_the_fates_are_those_of_what_can_be_trusted(spark: SparkSe
     assert_told_the_truth(found, of_all=False)
     assert {f.verdict for f in fates["c-4p-0"].values()} == {Verdict.GOES, Verdict.STAYS}
     assert {f.verdict for f in fates["d-time-0"].values()} == {Verdict.GOES}
+
+
+@pytest.mark.usefixtures("spark")
+def test_after_a_crash_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-4p-0"])
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "as under spark-submit: the session that is there is taken")
+    command = ["explain", str(log_dir), "--partition", "c-4p-0", "--topic-set", "*:cleanup.policy=compact", "--json"]
+    told = {}
+    for choice in ("refuse", "below-recovery-point"):
+        assert main.run([*command, "--unclean-shutdown", choice]) == 0
+        told[choice] = json.loads(capsys.readouterr().out)
+    assert (told["refuse"]["rule"], told["refuse"]["left_alone"]) == ("S8.2", True)
+    trusted = told["below-recovery-point"]
+    assert (trusted["rule"], trusted["left_alone"], trusted["actions"]) == ("S3.4", False, ["compacted"])
+    limit = checkpoint(log_dir / "recovery-point-offset-checkpoint")["c-4p-0"]
+    assert trusted["facts"]["trusted_end"] == limit
+    assert "only segments that lie entirely below offset" in trusted["reason"]
 
 
 def test_a_segment_that_has_to_be_split_first(spark: SparkSession, tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ def test_a_plan_leaves_it_as_it_is(crashed: Crashed) -> None:
 def test_a_plan_says_that_an_interrupted_run_is_to_be_put_right_first(crashed: Crashed, name: str) -> None:
     planned, _ = crashed.results(f"{name}-0")
     assert (planned.actions, planned.left_alone, planned.error) == (("none",), True, None)
+    assert planned.rule == "S6.3"
     assert "interrupted run" in planned.reason
     assert crashed.planned.exit_code == 3
 

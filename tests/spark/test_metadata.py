@@ -77,6 +77,7 @@ def test_partitions_that_are_not_the_topics_are_left_alone(spark: SparkSession, 
         "c-tomb-0": True,
         "d-time-0": False,
     }
+    assert {found[name].rule for name in ("c-tomb-0", "c-4p-3", "c-4p-4")} == {"S9.3"}
     assert found["c-tomb-0"].reason.startswith("an old incarnation of topic c-tomb: its topic id is ")
     assert found["c-4p-3"].reason.startswith("it has no partition.metadata")
     assert found["c-4p-4"].reason.startswith("topic c-4p has no partition 4")

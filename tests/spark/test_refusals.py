@@ -72,6 +72,7 @@ def test_without_the_marker_of_a_clean_shutdown_nothing_is_touched(spark: SparkS
     for p in done.result.partitions:
         assert p.actions == ("none",)
         assert p.left_alone
+        assert p.rule == "S8.2"
         assert ".kafka_cleanshutdown" in p.reason
         assert "Start the broker" in p.reason
 
@@ -84,6 +85,7 @@ def test_a_topic_whose_policy_nobody_told_is_left_alone_and_the_others_are_not(
     done = observed(spark, log_dir)
     unknown = by_name(done.result)["nobody-knows-0"]
     assert (unknown.policy, unknown.actions, unknown.left_alone) == (None, ("none",), True)
+    assert unknown.rule == "S9.2"
     assert "--topic-configs" in unknown.reason
     assert done.changed() == {"c-tomb-0", "cleaner-offset-checkpoint"}
     assert done.result.exit_code == 3

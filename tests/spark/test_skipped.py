@@ -54,6 +54,7 @@ def test_a_tiered_topic_is_left_alone_and_the_exit_code_says_so(spark: SparkSess
     result = run(clean, spark, log_dir, sets=sets)
     tiered, copied = by_name(result)["d-time-0"], by_name(result)["copied-0"]
     assert (tiered.actions, tiered.left_alone, tiered.error) == (("none",), True, None)
+    assert tiered.rule == "S7.5"
     assert "remote.storage.enable" in tiered.reason
     assert changes(before, files_of(log_dir / "d-time-0")) == []
     assert (copied.actions, copied.left_alone) == (("retained",), False)

@@ -1,4 +1,4 @@
-"""The one JSON object of --json. Others script against its keys: add none, drop none, rename none."""
+"""The one JSON object of --json. Others script against its keys: drop none, rename none."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ PARTITION_KEYS = (
     "log_dir",
     "policy",
     "actions",
+    "rule",
     "reason",
     "dirty_ratio",
     "first_dirty_offset_before",

@@ -20,7 +20,7 @@ from winnow.logdir.split import is_overflowed
 from winnow.logdir.state import PartitionState, TopicPartition
 from winnow.policy.config import TopicConfig
 from winnow.policy.decide import decide
-from winnow.policy.plan import PartitionPlan
+from winnow.policy.plan import PartitionPlan, Reason
 from winnow.policy.retention import is_tiered
 from winnow.policy.sources import Settings, Unknown
 from winnow.storage.contract import Storage
@@ -29,10 +29,11 @@ from winnow.storage.local import LocalStorage
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-UNCLEAN = (
+UNCLEAN = Reason(
+    "S8.2",
     "the broker was not shut down cleanly (no .kafka_cleanshutdown in the log directory): the end of the log may be "
     "torn. Start the broker once and stop it with SIGTERM, then run again; or use "
-    "--unclean-shutdown=below-recovery-point, which touches only what is known to be whole"
+    "--unclean-shutdown=below-recovery-point, which touches only what is known to be whole",
 )
 
 
@@ -40,7 +41,7 @@ BELOW_RECOVERY_POINT = (
     "the broker was not shut down cleanly: only segments that lie entirely below offset {} are worked on, the least of "
     "recovery point, high watermark and last stable offset"
 )
-UNREADABLE = "left as it was: something about its files can't be understood"
+UNREADABLE = Reason("S8.8", "left as it was: something about its files can't be understood")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class LeftAlone:
 
     place: Place
     policy: str | None
-    reason: str
+    reason: Reason
     error: str | None = None
     state: PartitionState | None = None
 
@@ -144,9 +145,9 @@ def _settings_of(place: Place, log_dir: LogDir, request: Request) -> LeftAlone |
     except (CorruptLogError, OSError) as error:
         return LeftAlone(place, _policy(config), UNREADABLE, error=failure(error).message)
     if foreign is not None:
-        return LeftAlone(place, _policy(config), foreign)
+        return LeftAlone(place, _policy(config), Reason("S9.3", foreign))
     if isinstance(config, Unknown):
-        return LeftAlone(place, None, config.reason)
+        return LeftAlone(place, None, Reason("S9.2", config.reason))
     return _Known(place, log_dir, config)
 
 
@@ -188,11 +189,8 @@ def _decide(known: _Known, listed: Listed | Failure, request: Request) -> Prepar
     if isinstance(listed, Failure):
         return LeftAlone(place, config.policy, UNREADABLE, error=listed.message)
     if listed.active is None:
-        return LeftAlone(
-            place,
-            config.policy,
-            f"an interrupted run left {len(listed.listing.leftovers)} files here; `clean` puts that right first",
-        )
+        words = f"an interrupted run left {len(listed.listing.leftovers)} files here; `clean` puts that right first"
+        return LeftAlone(place, config.policy, Reason("S6.3", words))
     try:
         state = resolve(
             listed.listing,
@@ -206,7 +204,7 @@ def _decide(known: _Known, listed: Listed | Failure, request: Request) -> Prepar
         return LeftAlone(place, config.policy, UNREADABLE, error=str(error))
     plan = _with_limit(decide(state, config, now=request.now, only=request.only))
     if is_tiered(place.topic_partition.topic, config):
-        return LeftAlone(place, config.policy, plan.reason, state=state)
+        return LeftAlone(place, config.policy, Reason(plan.rule, plan.reason), state=state)
     snapshot = Snapshot(state.log_end_offset, ())
     if _needs_walk(plan):
         try:

@@ -23,7 +23,8 @@ def left_alone(item: LeftAlone) -> PartitionResult:
         log_dir=item.place.log_dir,
         policy=item.policy,
         actions=(NONE,),
-        reason=item.reason,
+        rule=item.reason.rule,
+        reason=item.reason.words,
         segments_before=len(state.segments) if state else None,
         segments_after=len(state.segments) if state else None,
         bytes_before=state.log_bytes if state else None,
@@ -39,7 +40,7 @@ def foreseen(item: Undertaking) -> PartitionResult:
     compaction = plan.compaction
     retention = plan.retention
     result = replace(
-        _as_it_is(item, _reason(item)),
+        _as_it_is(item, item.plan.rule, _reason(item)),
         actions=_actions(compacted=compaction is not None, retained=retention is not None),
         first_dirty_offset_after=_first_dirty(item, compaction.end_offset if compaction else None),
         records_before=_records(item),
@@ -62,7 +63,7 @@ def foreseen(item: Undertaking) -> PartitionResult:
 
 def failed(item: Undertaking, why: Failure) -> PartitionResult:
     """It could not be cleaned, and nothing of it was changed."""
-    result = _as_it_is(item, "left as it was: it could not be cleaned")
+    result = _as_it_is(item, "S8.8", "left as it was: it could not be cleaned")
     return replace(result, error=why.message, error_code=why.exit_code, left_alone=True)
 
 
@@ -70,6 +71,7 @@ def interrupted(item: Undertaking, why: Failure) -> PartitionResult:
     """The commit failed: each group is old or new and nothing is lost (S6.2), but how far it went is not known."""
     return replace(
         failed(item, why),
+        rule="S6.2",
         reason="stopped in the middle of the commit; the next run finishes or undoes what was begun",
         first_dirty_offset_after=None,
         log_start_offset_after=None,
@@ -88,7 +90,7 @@ def done(
 ) -> PartitionResult:
     """What was done, with the state read again afterwards."""
     return replace(
-        _as_it_is(item, _reason(item)),
+        _as_it_is(item, item.plan.rule, _reason(item)),
         actions=_actions(compacted=bool(groups), retained=retention is not None),
         first_dirty_offset_after=_first_dirty(item, first_dirty_offset),
         log_start_offset_after=after.log_start_offset,
@@ -99,7 +101,7 @@ def done(
     )
 
 
-def _as_it_is(item: Undertaking, reason: str) -> PartitionResult:
+def _as_it_is(item: Undertaking, rule: str, reason: str) -> PartitionResult:
     state, plan = item.state, item.plan
     return PartitionResult(
         topic=item.place.topic_partition.topic,
@@ -107,6 +109,7 @@ def _as_it_is(item: Undertaking, reason: str) -> PartitionResult:
         log_dir=item.place.log_dir,
         policy=item.config.policy,
         actions=(NONE,),
+        rule=rule,
         reason=reason,
         dirty_ratio=plan.dirty_ratio,
         first_dirty_offset_before=plan.first_dirty_offset,

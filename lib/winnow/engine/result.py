@@ -35,6 +35,8 @@ class PartitionResult:
     log_dir: str
     policy: str | None
     actions: tuple[str, ...]
+    rule: str
+    """Number of the rule that decided, as `S3.4`."""
     reason: str
     dirty_ratio: float | None = None
     first_dirty_offset_before: int | None = None

@@ -7,7 +7,7 @@ from winnow.logdir.state import PartitionState
 from winnow.policy.cleanable import CleanableRange, cleanable_range
 from winnow.policy.config import TopicConfig
 from winnow.policy.grouping import group_segments
-from winnow.policy.plan import CompactionPlan, PartitionPlan, RetentionPlan
+from winnow.policy.plan import CompactionPlan, PartitionPlan, Reason, RetentionPlan
 from winnow.policy.retention import retention_plan, why_kept
 from winnow.policy.words import duration, number, size
 
@@ -33,34 +33,40 @@ def decide(
         raise UsageError("half a run of an unknown kind", expected=" or ".join(ONLY), found=repr(only))
     if config.cleanup_compact and not config.log_cleaner_enable:
         # A broker leaves even the retention of compacted topics to its cleaner.
-        return _plan(state, config, "log.cleaner.enable is false: compacted topics are not touched")
+        words = "log.cleaner.enable is false: compacted topics are not touched"
+        return _plan(state, config, Reason("S9.1", words))
     if not config.cleanup_compact:
         if only == "compaction":
-            return _plan(state, config, f"cleanup.policy is {config.cleanup_policy or 'empty'}: nothing to compact")
+            words = f"cleanup.policy is {config.cleanup_policy or 'empty'}: nothing to compact"
+            return _plan(state, config, Reason("S3.1", words))
         retention = retention_plan(state, config, now)
-        return _plan(state, config, _retention_words(state, config, now, retention), retention=retention)
+        return _plan(state, config, _retention_reason(state, config, now, retention), retention=retention)
 
     if only == "retention":
         retention = retention_plan(state, config, now)
-        return _plan(state, config, _retention_words(state, config, now, retention), retention=retention)
+        return _plan(state, config, _retention_reason(state, config, now, retention), retention=retention)
     lso = state.high_watermark if last_stable_offset is None else last_stable_offset
     cleanable = cleanable_range(state, config, now, last_stable_offset=lso, undecided=undecided)
-    compaction, reason = _compaction(state, config, cleanable)
+    compaction, decided = _compaction(state, config, cleanable)
+    rule, reason = decided.rule, decided.words
     retention = None if only == "compaction" else retention_plan(state, config, now)
     if retention is not None or (config.cleanup_delete and only is None):
-        reason += f"; {_retention_words(state, config, now, retention)}"
+        kept_or_taken = _retention_reason(state, config, now, retention)
+        reason += f"; {kept_or_taken.words}"
+        if compaction is None and retention is not None:
+            rule = kept_or_taken.rule
     if cleanable.checkpoint_reset is not None:
         reason += (
             f"; the cleaner checkpoint {state.cleaner_checkpoint} lies outside the log "
             f"[{state.log_start_offset}, {state.log_end_offset}] and is reset to {cleanable.checkpoint_reset}"
         )
-    return _plan(state, config, reason, retention=retention, compaction=compaction, cleanable=cleanable)
+    return _plan(state, config, Reason(rule, reason), retention=retention, compaction=compaction, cleanable=cleanable)
 
 
 def _plan(
     state: PartitionState,
     config: TopicConfig,
-    reason: str,
+    reason: Reason,
     *,
     retention: RetentionPlan | None = None,
     compaction: CompactionPlan | None = None,
@@ -74,22 +80,24 @@ def _plan(
         compaction=compaction,
         retention=retention,
         checkpoint_reset=None if cleanable is None else cleanable.checkpoint_reset,
-        reason=reason,
+        rule=reason.rule,
+        reason=reason.words,
     )
 
 
-def _retention_words(state: PartitionState, config: TopicConfig, now: int, plan: RetentionPlan | None) -> str:
+def _retention_reason(state: PartitionState, config: TopicConfig, now: int, plan: RetentionPlan | None) -> Reason:
     if plan is None:
         return why_kept(state, config, now)
-    return f"{plan.rule}; an empty segment follows at {state.log_end_offset}" if plan.roll else plan.rule
+    rolled = f"; an empty segment follows at {state.log_end_offset}" if plan.roll else ""
+    return Reason("S7.3", plan.words + rolled)
 
 
 def _compaction(
     state: PartitionState, config: TopicConfig, cleanable: CleanableRange
-) -> tuple[CompactionPlan | None, str]:
-    """The round to be done, if any, and the words for it (S3.4)."""
+) -> tuple[CompactionPlan | None, Reason]:
+    """The round to be done, if any, and the reason for it (S3.4)."""
     if cleanable.ratio is None or cleanable.cleanable_bytes == 0:
-        return None, _why_nothing_cleanable(state, cleanable)
+        return None, Reason("S3.2", _why_nothing_cleanable(state, cleanable))
     threshold = config.min_cleanable_dirty_ratio
     ratio = _ratio_words(cleanable.ratio, threshold)
     if cleanable.ratio > threshold:
@@ -97,7 +105,7 @@ def _compaction(
     elif cleanable.needs_compaction_now:
         reason = f"max.compaction.lag.ms: a dirty record is older than {duration(config.max_compaction_lag_ms)}"
     else:
-        return None, f"dirty ratio {ratio} is not above min.cleanable.dirty.ratio {threshold:g}"
+        return None, Reason("S3.4", f"dirty ratio {ratio} is not above min.cleanable.dirty.ratio {threshold:g}")
     end = cleanable.first_uncleanable_offset
     groups = group_segments(
         [s for s in state.segments if s.base_offset < end],
@@ -113,7 +121,7 @@ def _compaction(
         cleanable_bytes=cleanable.cleanable_bytes,
         groups=groups,
     )
-    return plan, reason
+    return plan, Reason("S3.4", reason)
 
 
 def _ratio_words(ratio: float, threshold: float) -> str:

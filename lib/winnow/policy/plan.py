@@ -9,6 +9,14 @@ from winnow.policy.config import TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
+class Reason:
+    """What decided: the rule's number, as `S3.4`, and the same in words."""
+
+    rule: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionPlan:
     """One cleaning round (S5.1): every group becomes one new segment with the base offset of its first source."""
 
@@ -33,8 +41,8 @@ class RetentionPlan:
     """All segments go: a new empty one at the log end offset comes first (S7.2)."""
     log_start_offset: int
     """Afterwards (S7.4)."""
-    rule: str
-    """In words: which of start offset, size and time took how many segments."""
+    words: str
+    """Which of start offset, size and time (S7.3) took how many segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +57,7 @@ class PartitionPlan:
     """On the state as it is now. After a compaction it is decided again, as Kafka does (S3.5)."""
     checkpoint_reset: int | None
     """First dirty offset to be written even if nothing else is done (S3.2), None if the checkpoint is fine."""
+    rule: str
+    """The one that says what becomes of the partition, as `S3.4`."""
     reason: str
     """The rules that decided, in words; never empty."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from winnow.logdir.state import PartitionState, Segment
 from winnow.policy.config import TopicConfig
-from winnow.policy.plan import RetentionPlan
+from winnow.policy.plan import Reason, RetentionPlan
 from winnow.policy.words import duration, number, size
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -46,23 +46,26 @@ def is_tiered(topic: str, config: TopicConfig) -> bool:
     )
 
 
-def why_kept(state: PartitionState, config: TopicConfig, now: int) -> str:
-    """In words, why `retention_plan` takes nothing."""
+def why_kept(state: PartitionState, config: TopicConfig, now: int) -> Reason:
+    """Why `retention_plan` takes nothing."""
     if is_tiered(state.topic_partition.topic, config):
-        return "remote.storage.enable: only uploaded segments may go, and what was uploaded is not known here"
+        words = "remote.storage.enable: only uploaded segments may go, and what was uploaded is not known here"
+        return Reason("S7.5", words)
     if not config.cleanup_delete:
         policy = config.cleanup_policy or "empty"
-        return f"cleanup.policy is {policy}, and no segment lies below the log start offset {state.log_start_offset}"
+        words = f"cleanup.policy is {policy}, and no segment lies below the log start offset {state.log_start_offset}"
+        return Reason("S7.1", words)
     first = state.segments[0]
     upper = state.segments[1].base_offset if len(state.segments) > 1 else state.log_end_offset
     if len(state.segments) == 1 and first.log_bytes == 0:
-        return "the log is empty"
+        return Reason("S7.2", "the log is empty")
     if state.high_watermark < upper:
-        return (
+        words = (
             f"the high watermark is {state.high_watermark}, and segment {first.base_offset} goes on to {upper}: "
             "nothing above it is known to be committed"
         )
-    return "; ".join((_why_not_too_large(state, config), _why_not_too_old(first, config, now)))
+        return Reason("S7.2", words)
+    return Reason("S7.3", "; ".join((_why_not_too_large(state, config), _why_not_too_old(first, config, now))))
 
 
 def _why_not_too_large(state: PartitionState, config: TopicConfig) -> str:
@@ -115,14 +118,14 @@ class _Left:
             return 0
         return self._take(lambda segment, _: now - segment.largest_timestamp > config.retention_ms)
 
-    def plan(self, rule: str) -> RetentionPlan:
+    def plan(self, words: str) -> RetentionPlan:
         left = self.state.segments[self.taken :]
         first = left[0].base_offset if left else self.state.log_end_offset
         return RetentionPlan(
             deleted=self.state.segments[: self.taken],
             roll=not left,
             log_start_offset=max(self.state.log_start_offset, first),
-            rule=rule,
+            words=words,
         )
 
     def _take(self, expired: _Expired) -> int:

@@ -17,6 +17,7 @@ def partition(topic: str, number: int = 0, **changes: Any) -> PartitionResult:
         "log_dir": "/kafka",
         "policy": "compact",
         "actions": (COMPACTED,),
+        "rule": "S3.4",
         "reason": "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5",
         "dirty_ratio": 0.75,
         "segments_before": 12,

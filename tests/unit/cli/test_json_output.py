@@ -10,6 +10,7 @@ PARTITION_KEYS = {
     "log_dir",
     "policy",
     "actions",
+    "rule",
     "reason",
     "dirty_ratio",
     "first_dirty_offset_before",

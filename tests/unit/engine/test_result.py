@@ -8,14 +8,12 @@ import pytest
 
 from winnow.engine.result import COMPACTED, NONE, PartitionResult, RunResult
 
-FINE = PartitionResult(topic="a", partition=0, log_dir="/d", policy="compact", actions=(COMPACTED,), reason="dirty")
+FINE = PartitionResult(
+    topic="a", partition=0, log_dir="/d", policy="compact", actions=(COMPACTED,), rule="S3.4", reason="dirty"
+)
 IDLE = replace(FINE, actions=(NONE,))
-LEFT = PartitionResult(
-    topic="b", partition=0, log_dir="/d", policy=None, actions=(NONE,), reason="unknown policy", left_alone=True
-)
-FAILED = PartitionResult(
-    topic="c", partition=0, log_dir="/d", policy="compact", actions=(NONE,), reason="damaged", error="torn"
-)
+LEFT = replace(FINE, topic="b", policy=None, actions=(NONE,), rule="S9.2", reason="unknown policy", left_alone=True)
+FAILED = replace(FINE, topic="c", actions=(NONE,), rule="S8.8", reason="damaged", error="torn")
 NO_ROOM = replace(FAILED, error="not enough space", error_code=6)
 UNVERIFIED = replace(FAILED, error="wrong CRC in a staged segment", error_code=4)
 NO_SPACE = replace(FAILED, error="not enough space", error_code=6)

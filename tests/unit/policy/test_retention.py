@@ -10,6 +10,7 @@ import pytest
 from tests.unit.policy.states import NOW, config, partition, segment
 from winnow.logdir.state import PartitionState
 from winnow.policy.config import TopicConfig
+from winnow.policy.plan import Reason
 from winnow.policy.retention import retention_plan, why_kept
 
 OLD = NOW - 10_000
@@ -45,7 +46,7 @@ def test_case_85_all_expired_rolls_an_empty_segment_at_the_end() -> None:
     plan = retention_plan(three(), delete(retention_ms=9_999), NOW)
     assert plan is not None
     assert (len(plan.deleted), plan.roll, plan.log_start_offset) == (3, True, 15)
-    assert plan.rule == "retention.ms: 3 segments older than 10 s"
+    assert plan.words == "retention.ms: 3 segments older than 10 s"
 
 
 def test_case_86_exactly_as_old_as_allowed_stays() -> None:
@@ -55,7 +56,7 @@ def test_case_86_exactly_as_old_as_allowed_stays() -> None:
 def test_case_86_a_future_timestamp_blocks_all_after_it() -> None:
     state = three(last=(NOW + 1, OLD, OLD))
     assert deleted(state, delete(retention_ms=0)) == []
-    assert "1 ms in the future" in why_kept(state, delete(retention_ms=0), NOW)
+    assert "1 ms in the future" in why_kept(state, delete(retention_ms=0), NOW).words
 
 
 @pytest.mark.parametrize(("policy", "gone"), [("compact", []), ("compact,delete", [0, 5, 10]), ("", [])])
@@ -106,13 +107,15 @@ def test_case_95_an_empty_active_segment_never_goes() -> None:
     assert ([s.base_offset for s in plan.deleted], plan.roll, plan.log_start_offset) == ([0], False, 5)
     alone = partition([segment(5, 0, last=0)], start=5, end=5)
     assert retention_plan(alone, delete(retention_ms=0, retention_bytes=0), NOW) is None
-    assert why_kept(alone, delete(retention_ms=0), NOW) == "the log is empty"
+    assert why_kept(alone, delete(retention_ms=0), NOW) == Reason("S7.2", "the log is empty")
 
 
 def test_case_96_a_tiered_topic_is_left_alone() -> None:
     settings = delete(retention_ms=0, remote_storage_enable=True)
     assert retention_plan(three(), settings, NOW) is None
-    assert "remote.storage.enable" in why_kept(three(), settings, NOW)
+    kept = why_kept(three(), settings, NOW)
+    assert kept.rule == "S7.5"
+    assert "remote.storage.enable" in kept.words
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ def test_each_rule_works_on_what_the_one_before_left() -> None:
     assert plan is not None
     assert [s.base_offset for s in plan.deleted] == [0, 5, 10]
     assert plan.log_start_offset == 15
-    assert plan.rule == (
+    assert plan.words == (
         "log start offset 5: 1 segment; retention.bytes 200 B: 1 segment; retention.ms: 1 segment older than 5 s"
     )
 
@@ -154,16 +157,18 @@ def test_case_92_a_second_run_finds_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "settings", "words"),
+    ("state", "settings", "rule", "words"),
     [
-        (three(), delete(), "retention.bytes is unlimited; retention.ms is unlimited"),
-        (three(), delete(retention_ms=20_000), "retention.ms 20 s: segment 0 is 10 s old"),
-        (three(), delete(retention_bytes=500), "retention.bytes 500 B: the log has only 300 B"),
-        (three(), delete(retention_bytes=250), "the log has 300 B and would fall below it without segment 0"),
-        (three(), config(), "cleanup.policy is compact, and no segment lies below the log start offset 0"),
-        (partition([segment(0), segment(5)], end=9, high_watermark=2), delete(), "high watermark is 2"),
+        (three(), delete(), "S7.3", "retention.bytes is unlimited; retention.ms is unlimited"),
+        (three(), delete(retention_ms=20_000), "S7.3", "retention.ms 20 s: segment 0 is 10 s old"),
+        (three(), delete(retention_bytes=500), "S7.3", "retention.bytes 500 B: the log has only 300 B"),
+        (three(), delete(retention_bytes=250), "S7.3", "the log has 300 B and would fall below it without segment 0"),
+        (three(), config(), "S7.1", "cleanup.policy is compact, and no segment lies below the log start offset 0"),
+        (partition([segment(0), segment(5)], end=9, high_watermark=2), delete(), "S7.2", "high watermark is 2"),
     ],
 )
-def test_reasons_for_keeping(state: PartitionState, settings: TopicConfig, words: str) -> None:
+def test_reasons_for_keeping(state: PartitionState, settings: TopicConfig, rule: str, words: str) -> None:
     assert retention_plan(state, settings, NOW) is None
-    assert words in why_kept(state, settings, NOW)
+    kept = why_kept(state, settings, NOW)
+    assert kept.rule == rule
+    assert words in kept.words

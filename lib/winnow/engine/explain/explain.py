@@ -19,6 +19,7 @@ from winnow.engine.result import PartitionResult
 from winnow.engine.rounds import Round, make_round
 from winnow.logdir.state import PartitionState
 from winnow.policy.fate import Fact, Fate, RoundFacts, Verdict
+from winnow.policy.plan import Reason
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -60,7 +61,7 @@ def explain_partition(
     ground, (records, older) = surveyed[0], answer
     found = rules.cleanable(item, now=request.now, only=request.only)
     return replace(
-        _explanation(report.foreseen(item), rules.deciding_rule(item, found), request),
+        _explanation(report.foreseen(item), request),
         facts=(
             *rules.state_facts(item.state),
             *(rules.compaction_facts(item, found) if found else ()),
@@ -110,7 +111,7 @@ def _ground(item: Undertaking, made: Round | None, request: Request) -> tuple[Gr
     )
     if made is None or plan is None or found is None:
         gone = {} if item.plan.retention is None else gone_segments(state, config, request.now)
-        untouched = rules.not_compacted(item, found, request.now, gone=len(gone))
+        untouched = rules.not_compacted(item, request.now, gone=len(gone))
         return Ground(state=state, compaction=None, untouched=untouched, source_of={}, gone=gone), search
     job = made.job
     aborted = job.aborted
@@ -245,31 +246,31 @@ def _outside(state: PartitionState, offset: int) -> RecordFate | None:
 
 
 def _left_alone(item: LeftAlone, request: Request, question: Question) -> Explanation:
-    rule = rules.why_left_alone(item)
     return replace(
-        _explanation(report.left_alone(item), rule, request),
+        _explanation(report.left_alone(item), request),
         facts=rules.state_facts(item.state) if item.state is not None else (),
-        records=_untouched(question, rule, item.reason),
+        records=_untouched(question, item.reason),
     )
 
 
 def _failed(item: Undertaking, why: Failure, request: Request, question: Question) -> Explanation:
     result = report.failed(item, why)
     return replace(
-        _explanation(result, "S8.8", request),
+        _explanation(result, request),
         facts=rules.state_facts(item.state),
-        records=_untouched(question, "S8.8", result.reason),
+        records=_untouched(question, Reason(result.rule, result.reason)),
     )
 
 
-def _untouched(question: Question, rule: str, reason: str) -> tuple[RecordFate, ...]:
+def _untouched(question: Question, reason: Reason) -> tuple[RecordFate, ...]:
     """Nothing of the partition is changed, so whatever is there stays."""
     if question.offset is None:
         return ()
-    return (RecordFate(offset=question.offset, verdict=Verdict.STAYS, rule=rule, words=f"the partition is {reason}"),)
+    words = f"nothing of the partition is touched: {reason.words}"
+    return (RecordFate(offset=question.offset, verdict=Verdict.STAYS, rule=reason.rule, words=words),)
 
 
-def _explanation(result: PartitionResult, rule: str, request: Request) -> Explanation:
+def _explanation(result: PartitionResult, request: Request) -> Explanation:
     return Explanation(
         topic=result.topic,
         partition=result.partition,
@@ -277,7 +278,7 @@ def _explanation(result: PartitionResult, rule: str, request: Request) -> Explan
         policy=result.policy,
         now=request.now,
         actions=result.actions,
-        rule=rule,
+        rule=result.rule,
         reason=result.reason,
         error=result.error,
         left_alone=result.left_alone,

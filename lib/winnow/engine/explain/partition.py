@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from winnow.engine.explain.retained import Gone
 from winnow.engine.explain.values import SegmentFate
-from winnow.engine.prepare import UNCLEAN, UNREADABLE, LeftAlone, Undertaking
+from winnow.engine.prepare import Undertaking
 from winnow.logdir.state import PartitionState, Segment
 from winnow.policy.cleanable import CleanableRange, cleanable_range
 from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan
-from winnow.policy.retention import is_tiered, why_kept
+from winnow.policy.retention import why_kept
 from winnow.policy.words import number
 
 
@@ -26,32 +26,6 @@ def is_trusted(state: PartitionState, segment: Segment) -> bool:
     if state.trusted_end is None:
         return True
     return segment.base_offset != state.active.base_offset and end_of(state, segment.base_offset) <= state.trusted_end
-
-
-def why_left_alone(item: LeftAlone) -> str:
-    """The rule for which a partition is left alone."""
-    if item.reason == UNCLEAN:
-        return "S8.2"
-    if item.reason == UNREADABLE:
-        return "S8.8"
-    if item.state is not None:
-        return "S7.5"
-    if "`clean` puts that right" in item.reason:
-        return "S6.3"
-    return "S9.2" if item.policy is None else "S9.3"
-
-
-def deciding_rule(item: Undertaking, cleanable: CleanableRange | None) -> str:
-    """The rule that says whether the partition is cleaned."""
-    config, plan = item.config, item.plan
-    if config.cleanup_compact and not config.log_cleaner_enable:
-        return "S9.1"
-    if cleanable is not None:
-        # A ratio needs something to be cleaned.
-        return "S3.4" if cleanable.ratio is not None and cleanable.cleanable_bytes else "S3.2"
-    if is_tiered(item.state.topic_partition.topic, config):
-        return "S7.5"
-    return "S7.3" if plan.retention is not None or config.cleanup_delete else "S7.1"
 
 
 def cleanable(item: Undertaking, *, now: int, only: str | None) -> CleanableRange | None:
@@ -121,13 +95,13 @@ def retention_facts(item: Undertaking, *, foreseen: bool) -> tuple[Fact, ...]:
     )
 
 
-def not_compacted(item: Undertaking, found: CleanableRange | None, now: int, *, gone: int) -> Fate:
+def not_compacted(item: Undertaking, now: int, *, gone: int) -> Fate:
     """Why the records that neither a round nor retention reaches stay. `gone`: segments that retention takes."""
-    rule, words = deciding_rule(item, found), item.plan.reason
-    if gone and gone < len(item.state.segments):
-        left = replace(item.state, segments=item.state.segments[gone:])
-        rule, words = "S7.3", f"retention stops before its segment: {why_kept(left, item.config, now)}"
-    return Fate(Verdict.STAYS, rule, words)
+    if not gone or gone == len(item.state.segments):
+        return Fate(Verdict.STAYS, item.plan.rule, item.plan.reason)
+    left = replace(item.state, segments=item.state.segments[gone:])
+    kept = why_kept(left, item.config, now)
+    return Fate(Verdict.STAYS, kept.rule, f"retention stops before its segment: {kept.words}")
 
 
 def beyond_cleanable(found: CleanableRange) -> Fate:
