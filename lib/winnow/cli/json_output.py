@@ -26,8 +26,14 @@ PARTITION_KEYS = (
     "bytes_after",
     "records_before",
     "records_after",
+    "holders",
+    "holders_total",
     "error",
 )
+"""`holders`: of a partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that is compacted,
+the five names with the most bytes (HOLDER_KEYS; `_after` is null in a plan), else an empty list. `holders_total`: how
+many names there are, null where that is not known."""
+HOLDER_KEYS = ("name", "records_before", "bytes_before", "records_after", "bytes_after")
 
 
 def to_json(result: RunResult) -> str:
@@ -47,7 +53,8 @@ def failure_to_json(error: str, *, now: int | None) -> str:
 
 
 def _partition(partition: PartitionResult) -> dict[str, Any]:
-    return {key: getattr(partition, key) for key in PARTITION_KEYS}
+    told = {key: getattr(partition, key) for key in PARTITION_KEYS}
+    return told | {"holders": [{key: getattr(holder, key) for key in HOLDER_KEYS} for holder in partition.holders]}
 
 
 def _dump(value: dict[str, Any]) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from winnow.cli.words import counted, moment, size
 from winnow.engine.result import NONE, PartitionResult, RunResult
+from winnow.wire.internal_topics import TRANSACTION_STATE
 
 PIPE_WIDTH = 100
 """Columns where there is no terminal to ask."""
@@ -40,6 +41,8 @@ def show(result: RunResult, console: Console) -> None:
     idle = sorted((p for p in result.partitions if not _acts(p) and p not in troubled), key=_name_key)
     console.print(_title(result, acting=len(active)))
     for line in _lines(result, active, idle if len(idle) <= FEW else (), console.width):
+        console.print(line, soft_wrap=True)
+    for line in _holders(active):
         console.print(line, soft_wrap=True)
     for line in _settings([*active, *(idle if len(idle) <= FEW else ())]):
         console.print(line, soft_wrap=True)
@@ -83,6 +86,26 @@ def _lines(
         if result.verb == "plan":
             yield Text(_indented(p.reason, width).plain, style="dim")
     yield Text(_line(sums, widths), style="bold")
+
+
+def _holders(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
+    """Of Kafka's own topics: whose records fill them."""
+    held = [p for p in partitions if p.holders]
+    if held:
+        yield Text("\nWho fills Kafka's own topics", style="bold")
+    for p in held:
+        what = "transactional ids" if p.topic == TRANSACTION_STATE else "groups"
+        total = "many" if p.holders_total is None else f"{p.holders_total:,}"
+        most = f"the largest {len(p.holders)} of {total} {what}" if p.holders_total != len(p.holders) else f"all {what}"
+        yield Text(f"  {p.topic}-{p.partition}, {most}")
+        for holder in p.holders:
+            records = _change(f"{holder.records_before:,}", holder.records_after, "{:,}".format)
+            sizes = _change(size(holder.bytes_before), holder.bytes_after, size)
+            yield Text(f"      {holder.name}  {records} records, {sizes}", style="dim")
+
+
+def _change(before: str, after: int | None, shown: Callable[[int], str]) -> str:
+    return before if after is None else f"{before} -> {shown(after)}"
 
 
 def _settings(partitions: Sequence[PartitionResult]) -> Iterator[Text]:

@@ -34,6 +34,7 @@ class GroupJob:
 class PartitionJob:
     """One cleaning round of one partition (S5.1)."""
 
+    topic: str
     directory: str
     staging: str
     """Sub-directory of `directory` for files that are not part of the log yet."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from winnow.engine.compaction import Failure
+from winnow.engine.holders import Holdings, top_holders
 from winnow.engine.prepare import LeftAlone, Undertaking
 from winnow.engine.result import COMPACTED, NONE, RETAINED, PartitionResult, Setting
 from winnow.engine.rewrite import RewrittenGroup
@@ -89,6 +90,7 @@ def done(
     first_dirty_offset: int | None,
 ) -> PartitionResult:
     """What was done, with the state read again afterwards."""
+    holders, _ = top_holders(_holdings(item), _holdings_after(item, groups, retention))
     return replace(
         _as_it_is(item, item.plan.rule, _reason(item)),
         actions=_actions(compacted=bool(groups), retained=retention is not None),
@@ -98,11 +100,13 @@ def done(
         bytes_after=after.log_bytes,
         records_before=_records(item, groups),
         records_after=_records_after(item, groups, retention),
+        holders=holders,
     )
 
 
 def _as_it_is(item: Undertaking, rule: str, reason: str) -> PartitionResult:
     state, plan = item.state, item.plan
+    holders, holders_total = top_holders(_holdings(item), None)
     return PartitionResult(
         topic=item.place.topic_partition.topic,
         partition=item.place.topic_partition.partition,
@@ -120,7 +124,26 @@ def _as_it_is(item: Undertaking, rule: str, reason: str) -> PartitionResult:
         segments_after=len(state.segments),
         bytes_before=state.log_bytes,
         bytes_after=state.log_bytes,
+        holders=holders,
+        holders_total=holders_total,
     )
+
+
+def _holdings(item: Undertaking) -> list[Holdings | None]:
+    return [walk.holdings for walk in item.walks or ()]
+
+
+def _holdings_after(
+    item: Undertaking, groups: Sequence[RewrittenGroup], retention: RetentionPlan | None
+) -> list[Holdings | None]:
+    left = {walk.base_offset: walk.holdings for walk in item.walks or ()}
+    for group in groups:
+        for source in group.staged.source_bases:
+            del left[source]
+        left[group.staged.base_offset] = group.holdings
+    for segment in retention.deleted if retention else ():
+        del left[segment.base_offset]
+    return list(left.values())
 
 
 def _settings(config: TopicConfig) -> tuple[Setting, ...]:

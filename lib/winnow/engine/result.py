@@ -22,6 +22,20 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A group or a transactional id, and how much of a partition of Kafka's own topics is its.
+
+    Bytes as they are on disk, batch headers included. `_after` is None where only a run can tell.
+    """
+
+    name: str
+    records_before: int
+    bytes_before: int
+    records_after: int | None
+    bytes_after: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult:
     """Before and after of one partition. A plan fills `_after` with what is foreseen, None where only a run can tell.
 
@@ -49,6 +63,10 @@ class PartitionResult:
     bytes_after: int | None = None
     records_before: int | None = None
     records_after: int | None = None
+    holders: tuple[Holder, ...] = ()
+    """Of a partition of `__consumer_offsets` and the like that is compacted: those with the most bytes before."""
+    holders_total: int | None = None
+    """How many names there are; None for other partitions, and where there are too many to count."""
     error: str | None = None
     error_code: int = CorruptLogError.exit_code
     """What the command line returns if this is all there is to tell (`WinnowError.exit_code`)."""

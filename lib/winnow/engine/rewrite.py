@@ -14,6 +14,7 @@ import numpy as np
 
 from winnow.engine.chunks import batches_of, chunks_of
 from winnow.engine.fates import BatchFates
+from winnow.engine.holders import Holdings, holdings_of
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.resolve import Survivors
 from winnow.engine.verify import verify_staged
@@ -27,6 +28,7 @@ from winnow.storage.segment_io import SegmentWriter, drop_cached, map_range
 from winnow.wire.batch import CONTROL
 from winnow.wire.filtering import filter_batches
 from winnow.wire.inflate import inflate
+from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 _Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
@@ -39,6 +41,8 @@ class RewrittenGroup:
     records_before: int
     records_after: int
     bytes_after: int
+    holdings: Holdings | None = None
+    """See `holdings_of`."""
 
 
 def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Survivors], *, now: int) -> RewrittenGroup:
@@ -128,7 +132,15 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
         records_before=records_in,
         records_after=records_out,
         bytes_after=log_bytes,
+        holdings=_holdings(paths[LOG], log_bytes, group.base_offset, job.topic),
     )
+
+
+def _holdings(path: str, log_bytes: int, base_offset: int, topic: str) -> Holdings | None:
+    if topic not in INTERNAL_TOPICS:
+        return None
+    with map_range(path, 0, log_bytes) as buf:
+        return holdings_of(buf, base_offset, topic)
 
 
 def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:

@@ -59,6 +59,7 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, run_id: str) -> Round
         for group in plan.groups
     )
     job = PartitionJob(
+        topic=state.topic_partition.topic,
         directory=state.directory,
         staging=f"{state.directory}/{STAGING_PREFIX}{run_id}",
         first_dirty_offset=plan.first_dirty_offset,

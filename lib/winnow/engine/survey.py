@@ -149,6 +149,7 @@ def _walk_one(state: PartitionState, at: int, producers_from: int) -> SegmentWal
         transactions=TransactionsWanted(
             high_watermark=state.high_watermark, end_offset=following, txn_index=segment.txnindex_bytes is not None
         ),
+        topic=state.topic_partition.topic,
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from winnow.engine.chunks import counted, next_offset
 from winnow.engine.gather import Gatherer, aborted_rows
+from winnow.engine.holders import Holdings, holdings_of
 from winnow.errors import CorruptLogError
 from winnow.logdir.index import check_index_against, read_offset_index
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
@@ -73,6 +74,8 @@ class SegmentWalk:
     """How transactions run through the segment; nothing unless asked for."""
     aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
     """Its transaction index, dtype ABORTED; empty unless asked for."""
+    holdings: Holdings | None = None
+    """None unless asked for, and see `holdings_of`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +113,11 @@ def walk_segment(
     producers: bool = False,
     check_index: bool = False,
     transactions: TransactionsWanted | None = None,
+    topic: str | None = None,
 ) -> SegmentWalk:
     """Reads every batch header of a segment, and control batches whole if `producers` or `transactions` ask for it.
+
+    `topic`: its name, if `SegmentWalk.holdings` is wanted. Only then records are looked into.
 
     Raises CorruptLogError where a header makes no sense, the log ends inside a batch, offsets do not ascend,
     (`check_index`) an entry of the offset index does not point at a batch that ends at its offset (S1.6), or
@@ -123,6 +129,8 @@ def walk_segment(
         if producers or transactions is not None:
             gatherer = Gatherer(buf, path, producers=producers, transactions=transactions is not None)
         walk = _walk(buf, path, directory, base_offset, gatherer=gatherer, check_index=check_index)
+        if topic is not None:
+            walk = replace(walk, holdings=holdings_of(buf, base_offset, topic))
         if gatherer is None:
             return walk
         last_batches, markers = gatherer.last_batches()

@@ -86,6 +86,22 @@ def decode_key(topic: str, key: bytes | None) -> InternalKey | None:
         return None
 
 
+def key_types(topic: str) -> frozenset[int]:
+    """Numbers of the types of key that one of INTERNAL_TOPICS has."""
+    return frozenset(_KEYS[topic])
+
+
+def name_in_key(topic: str, key: bytes | None) -> bytes | None:
+    """The first field of a key of one of INTERNAL_TOPICS, as it stands there: the group or the transactional id.
+
+    None for a type not known here, and where there is no room for it. What follows it is not looked at.
+    """
+    if key is None or len(key) < 4 or int.from_bytes(key[:2], signed=True) not in _KEYS[topic]:
+        return None
+    size = int.from_bytes(key[2:4], signed=True)
+    return key[4 : 4 + size] if 0 <= size <= len(key) - 4 else None
+
+
 def decode_value(topic: str, key: InternalKey | None, value: bytes | None) -> Fields | None:
     """The fields of offset commits, of classic groups (without their members) and of transactions, else None."""
     if key is None or value is None:

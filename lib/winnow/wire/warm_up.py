@@ -9,6 +9,8 @@ from winnow.wire.buffers import as_bytes
 from winnow.wire.control_records import decode_control
 from winnow.wire.filtering import Retention, filter_batches
 from winnow.wire.inflate import inflate
+from winnow.wire.internal_topics import CONSUMER_OFFSETS
+from winnow.wire.names import count_names
 from winnow.wire.plain import Record, encode_batch
 from winnow.wire.record_checks import check_records
 from winnow.wire.records import scan_records
@@ -41,3 +43,4 @@ def warm_up() -> None:
     marker = encode_batch([Record(0, 0, bytes(4), bytes(6))], control=True, transactional=True)
     count, _, _ = walk_batches(as_bytes(marker), 0, 0, rows)
     decode_control(inflate(marker, rows[:count]), rows[:count])
+    count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1)

@@ -2,6 +2,7 @@ import json
 
 from tests.unit.cli.results import NOW, left_alone, partition, run_of
 from winnow.cli.json_output import failure_to_json, to_json
+from winnow.engine.result import Holder
 
 # Written out again, not imported: others script against these names.
 PARTITION_KEYS = {
@@ -23,6 +24,8 @@ PARTITION_KEYS = {
     "bytes_after",
     "records_before",
     "records_after",
+    "holders",
+    "holders_total",
     "error",
 }
 
@@ -36,6 +39,18 @@ def test_a_run_has_these_keys_and_no_other() -> None:
     assert (only["topic"], only["partition"], only["actions"]) == ("orders", 3, ["compacted"])
     assert (only["records_before"], only["records_after"], only["error"]) == (10, 4, None)
     assert only["first_dirty_offset_after"] is None
+
+
+def test_whose_records_fill_a_partition_of_kafkas_own() -> None:
+    holder = Holder(name="g", records_before=7, bytes_before=700, records_after=1, bytes_after=100)
+    told = json.loads(to_json(run_of(partition("__consumer_offsets", holders=(holder,), holders_total=12))))
+    (only,) = told["partitions"]
+    assert only["holders_total"] == 12
+    assert only["holders"] == [
+        {"name": "g", "records_before": 7, "bytes_before": 700, "records_after": 1, "bytes_after": 100}
+    ]
+    (other,) = json.loads(to_json(run_of(partition("orders"))))["partitions"]
+    assert (other["holders"], other["holders_total"]) == ([], None)
 
 
 def test_a_partition_left_alone_makes_the_run_partial() -> None:

@@ -4,7 +4,7 @@ from rich.console import Console
 
 from tests.unit.cli.results import idle, left_alone, partition, run_of
 from winnow.cli.table import FEW, show
-from winnow.engine.result import COMPACTED, RETAINED, RunResult, Setting
+from winnow.engine.result import COMPACTED, RETAINED, Holder, RunResult, Setting
 
 
 def shown(result: RunResult, *, width: int = 100) -> str:
@@ -74,6 +74,27 @@ def test_sizes_that_are_not_known_are_no_zeros() -> None:
     result = run_of(partition("a"), partition("b", bytes_before=None, bytes_after=None, segments_before=None), unread)
     row = next(line for line in shown(result).splitlines() if line.startswith("b-0"))
     assert row.split()[2:6] == ["?", "?", "?", "?"]
+
+
+def test_whose_records_fill_kafkas_own_topics() -> None:
+    first = Holder(name="billing", records_before=1_200_000, bytes_before=3 << 20, records_after=3, bytes_after=1 << 10)
+    foreseen = Holder(name="tx-1", records_before=9, bytes_before=900, records_after=None, bytes_after=None)
+    result = run_of(
+        partition("orders"),
+        partition("__consumer_offsets", 17, holders=(first,), holders_total=1234),
+        partition("__transaction_state", 3, holders=(foreseen,), holders_total=1),
+        partition("__share_group_state", 0, holders=(foreseen,)),
+    )
+    text = shown(result)
+    assert text.partition("Who fills Kafka's own topics\n")[2].splitlines() == [
+        "  __consumer_offsets-17, the largest 1 of 1,234 groups",
+        "      billing  1,200,000 -> 3 records, 3.0 MiB -> 1.0 KiB",
+        "  __share_group_state-0, the largest 1 of many groups",
+        "      tx-1  9 records, 900 B",
+        "  __transaction_state-3, all transactional ids",
+        "      tx-1  9 records, 900 B",
+    ]
+    assert "Who fills" not in shown(run_of(partition("orders")))
 
 
 def test_nothing_found() -> None:

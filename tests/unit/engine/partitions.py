@@ -73,6 +73,7 @@ def job_of(directory: Path, **changes: object) -> PartitionJob:
     """One group of all segments, everything dirty, unless `changes` say otherwise."""
     segments, splits = segments_of(directory), splits_of(directory)
     job = PartitionJob(
+        topic="t",
         directory=str(directory),
         staging=f"{directory}/.winnow-run",
         first_dirty_offset=0,

@@ -9,11 +9,12 @@ import pytest
 
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import record
-from winnow.wire import filter_kernels, legacy_kernels, record_checks, records, search, walk
+from winnow.wire import filter_kernels, legacy_kernels, names, record_checks, records, search, walk
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.filtering import filter_batches
 from winnow.wire.inflate import inflate
+from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.plain import encode_batch
 from winnow.wire.warm_up import warm_up
 
@@ -25,6 +26,7 @@ KERNELS: list[Any] = [
     records._scan,
     record_checks._check,
     search._find,
+    names._count,
     filter_kernels.decide,
     filter_kernels.rewrite_compressed,
     filter_kernels.assemble,
@@ -46,6 +48,7 @@ def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
             blocks = inflate(buf, rows[:count])
             record_checks.check_records(blocks)
             search.find_batch(buf, 0, 0, 2**62)
+            names.count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=9)
             columns = records.scan_records(blocks, blocks.rows, (0, 2**64 - 1))
             filter_batches(
                 blocks, blocks.rows, columns.offset != 1, np.ones(3, np.int8), now=10**12, delete_retention_ms=0

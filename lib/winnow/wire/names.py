@@ -1,0 +1,186 @@
+"""Whose records fill one of Kafka's own topics: groups and transactional ids, counted by the names in the keys."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import CONTROL
+from winnow.wire.buffers import Bytes, Rows, as_rows
+from winnow.wire.internal_topics import key_types, name_in_key
+from winnow.wire.memory import load_be16, load_byte
+from winnow.wire.plain import read_records
+from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.record_kernels import check_area, inlined, kernel, parse_record
+from winnow.wire.records import record_total
+from winnow.wire.siphash import siphash
+from winnow.wire.varint import read_varint
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from winnow.wire.inflate import RecordBlocks
+
+_LEFT_OVER, _AREA = int(Fault.LEFT_OVER), int(Fault.AREA)
+_NAME_AT = 4
+"""Bytes of a key before the name: its type and the name's length, int16 each."""
+_MOST_INT16 = 0x7FFF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameCounts:
+    """One row per name, in the order in which they come first."""
+
+    names: tuple[bytes, ...]
+    records: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    """On disk: a batch is shared out among its records by their sizes, rounded down."""
+
+
+def count_names(blocks: RecordBlocks, batches: Rows, topic: str, *, most: int) -> tuple[NameCounts, bool]:
+    """Of the records of `batches`, the rows of `blocks`, in one of INTERNAL_TOPICS. Those without a name are left out.
+
+    The `most` names with the most bytes, and whether these are all.
+    Raises CorruptLogError for records that are not as S2.2 has them.
+    """
+    rows = as_rows(batches)
+    total = record_total(blocks, rows)
+    slots = np.full(1 << (2 * total + 1).bit_length(), -1, np.int32)
+    where = np.empty((total, 3), np.int64)
+    sums = np.zeros((total, 2), np.int64)
+    types = np.zeros(1 + max(key_types(topic)), np.bool_)
+    types[list(key_types(topic))] = True
+    fault, i, count = _count(
+        blocks.raw,
+        blocks.inflated,
+        blocks.compressed,
+        blocks.begin,
+        blocks.end,
+        rows,
+        types,
+        np.uint64(secrets.randbits(64)),
+        np.uint64(secrets.randbits(64)),
+        slots,
+        where,
+        sums,
+    )
+    if fault:
+        raise record_error(Fault(fault), rows[i], count - int(blocks.begin[i]))
+    chosen = np.arange(count)
+    if count > most:
+        chosen = np.sort(np.argsort(-sums[:count, 1], kind="stable")[:most])
+    names = []
+    for inflated, at, size in where[chosen].tolist():
+        area = blocks.inflated if inflated else blocks.raw
+        names.append(area[at : at + size].tobytes())
+    counts = NameCounts(names=tuple(names), records=sums[chosen, 0], bytes=sums[chosen, 1])
+    return counts, count <= most
+
+
+@inlined
+def _name_size(area: Bytes, key: int, key_size: int, types: NDArray[np.bool_]) -> int:
+    """-1 if there is no name."""
+    if key_size < _NAME_AT:
+        return -1
+    kind, size = load_be16(area, key), load_be16(area, key + 2)
+    if kind >= types.size or not types[kind] or size > _MOST_INT16 or size > key_size - _NAME_AT:
+        return -1
+    return size  # type: ignore[no-any-return]
+
+
+@inlined
+def _same(a: Bytes, a_at: int, b: Bytes, b_at: int, size: int) -> bool:
+    k = 0
+    while k < size and load_byte(a, a_at + k) == load_byte(b, b_at + k):
+        k += 1
+    return k == size
+
+
+@kernel
+def _count(
+    raw: Bytes,
+    inflated: Bytes,
+    compressed: NDArray[np.bool_],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    batches: Rows,
+    types: NDArray[np.bool_],
+    k0: np.uint64,
+    k1: np.uint64,
+    slots: NDArray[np.int32],
+    where: NDArray[np.int64],
+    sums: NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """(0, 0, names), or (fault, row of its batch, position in the area's array).
+
+    `slots`: a table of -1, a power of 2 larger than the records. `where`: of a name's first record whether it is in
+    `inflated`, the name's position and its size. `sums`: records and bytes.
+    """
+    count = 0
+    mask = np.uint64(slots.size - 1)
+    for i in range(batches.size):
+        if (batches[i].attributes & CONTROL) != 0:
+            continue
+        area = inflated if compressed[i] else raw
+        pos, stop = begin[i], end[i]
+        whole, on_disk = stop - pos, np.int64(batches[i].size)
+        fault = check_area(area, pos, stop, batches[i].record_count)
+        if fault != 0:
+            return fault, i, pos
+        for _ in range(batches[i].record_count):
+            fault, after, _, _, key, key_size, _, _, _ = parse_record(area, pos, stop)
+            if fault != 0:
+                return fault, i, pos
+            share = on_disk * (after - pos) // whole
+            pos = after
+            size, name = _name_size(area, key, key_size, types), key + _NAME_AT
+            if size < 0:
+                continue
+            at = siphash(area, name, size, k0, k1)[0] & mask
+            while slots[at] >= 0:
+                other = slots[at]
+                first = inflated if where[other, 0] != 0 else raw
+                if where[other, 2] == size and _same(first, where[other, 1], area, name, size):
+                    break
+                at = (at + np.uint64(1)) & mask
+            if slots[at] < 0:
+                if count >= where.shape[0]:
+                    return _AREA, i, pos
+                where[count, 0] = 1 if compressed[i] else 0
+                where[count, 1] = name
+                where[count, 2] = size
+                slots[at] = count
+                count += 1
+            sums[slots[at], 0] += 1
+            sums[slots[at], 1] += share
+        if pos != stop:
+            return _LEFT_OVER, i, pos
+    return 0, 0, count
+
+
+def count_names_plain(blocks: RecordBlocks, batches: Rows, topic: str) -> dict[bytes, tuple[int, int]]:
+    """The twin of `count_names`: records and bytes of every name."""
+    found: dict[bytes, tuple[int, int]] = {}
+    for i, row in enumerate(batches):
+        if row["attributes"] & CONTROL:
+            continue
+        area = blocks.area(i)
+        try:
+            records = read_records(area, row)
+        except CorruptLogError as error:
+            where = f"batch at byte {row['position']}"
+            raise CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where) from error
+        pos = 0
+        for record in records:
+            size, start = read_varint(area, pos)
+            share = int(row["size"]) * (start + size - pos) // len(area)
+            pos = start + size
+            name = name_in_key(topic, record.key)
+            if name is not None:
+                so_far = found.get(name, (0, 0))
+                found[name] = (so_far[0] + 1, so_far[1] + share)
+    return found
