@@ -18,12 +18,12 @@ KINDS = (WinnowError, UsageError, CorruptLogError, VerificationError, LogDirInUs
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_error_comes_back_from_a_worker_as_it_was(kind: type[WinnowError]) -> None:
-    error = kind("a problem", expected="this", found="that", where="x.log at byte 3", hint="Do this.")
+    error = kind("a problem", expected="this", found="that", where="x.log at byte 3", hint="Do this.", position=3)
     back = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     assert type(back) is kind
-    assert (back.problem, back.expected, back.found, back.where, back.hint) == (
+    assert (back.problem, back.expected, back.found, back.where, back.hint, back.position) == (
         *("a problem", "this", "that"),
-        *("x.log at byte 3", "Do this."),
+        *("x.log at byte 3", "Do this.", 3),
     )
     assert str(back) == str(error)
 

@@ -38,6 +38,7 @@ from winnow.logdir.names import (
     parse_partition_dir,
     segment_file,
 )
+from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.snapshots import read_snapshot
 from winnow.storage.contract import Entry, Storage
 from winnow.wire.internal_topics import INTERNAL_TOPICS
@@ -67,7 +68,6 @@ _NAMED_BY_BASE = frozenset((FileKind.LOG, FileKind.INDEX, FileKind.TIMEINDEX, Fi
 """A KRaft snapshot is not: its name is the offset where it ends, and its own batches count from 0."""
 _METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
 _UNFINISHED = (CLEANED, SWAP, DELETED)
-_UUID = re.compile(r"[0-9A-Za-z_-]{22}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +195,11 @@ def _properties(storage: Storage, directory: str, name: str) -> list[Line]:
     except UnicodeDecodeError:
         pairs = []
     lines: list[Line] = [PropertyLine(key.strip(), value.strip()) for key, _, value in pairs]
-    found = {line.name: line.value for line in lines if isinstance(line, PropertyLine)}
-    if found.get("version") != "0" or not _UUID.fullmatch(found.get("topic_id", "")):
-        lines.append(Problem(f"partition.metadata makes no sense: expected version 0 and a topic_id ({path})"))
+    try:
+        if read_topic_id(storage, directory) is None:
+            lines.append(Problem(f"expected a topic_id, found an empty file ({path})"))
+    except CorruptLogError as error:
+        lines.append(Problem(str(error)))
     return lines
 
 

@@ -118,7 +118,7 @@ def test_zeros_after_the_entries_are_in_order_only_in_the_active_segment(
         (lambda data: data[:-12] + (5).to_bytes(8) + data[-4:], "expected an ascending timestamp"),
         (lambda data: data[:-12], "not the segment's largest timestamp"),
         (lambda data: data[:-12] + (10**12).to_bytes(8) + data[-4:], "with a wrong timestamp"),
-        (lambda data: data[:-4] + (48).to_bytes(4), "names no batch"),
+        (lambda data: data[:-4] + (44).to_bytes(4), "with a wrong timestamp"),
     ],
 )
 def test_a_wrong_time_index(directory: Path, change: object, told: str) -> None:
@@ -161,7 +161,7 @@ def test_a_damaged_snapshot(directory: Path) -> None:
     ("name", "content", "told"),
     [
         ("leader-epoch-checkpoint", "0\n2\n0 0\n", "a malformed checkpoint"),
-        ("partition.metadata", "version: 1\ntopic_id: x", "partition.metadata makes no sense"),
+        ("partition.metadata", "version: 1\ntopic_id: x", "partition.metadata can't be read"),
         ("nonsense.log", "", "does not begin with an offset"),
     ],
 )

@@ -128,21 +128,21 @@ def _segments(place: PartitionPlace, files: dict[str, Entry], *, newest_epoch: i
     recovered_from = None
     if place.recovery_point is not None:
         recovered_from = max((base for base in bases if base <= place.recovery_point), default=0)
-    return [
-        SegmentFiles(
-            LogFile(
-                scope=place.scope,
-                name=segment_file(base, LOG),
-                size=files[segment_file(base, LOG)].size,
-                base_offset=base,
-                following=following,
-                recovered=recovered_from is not None and base >= recovered_from,
-                newest_epoch=newest_epoch,
-            ),
-            frozenset(suffix for suffix in INDEX_SUFFIXES if segment_file(base, suffix) in files),
+    segments = []
+    for base, following in zip_longest(bases, bases[1:]):
+        recovered = recovered_from is not None and base >= recovered_from
+        log = LogFile(
+            scope=place.scope,
+            name=segment_file(base, LOG),
+            size=files[segment_file(base, LOG)].size,
+            base_offset=base,
+            following=following,
+            recovered=recovered,
+            newest_epoch=None if recovered else newest_epoch,
         )
-        for base, following in zip_longest(bases, bases[1:])
-    ]
+        indexes = frozenset(suffix for suffix in INDEX_SUFFIXES if segment_file(base, suffix) in files)
+        segments.append(SegmentFiles(log, indexes))
+    return segments
 
 
 def _other_logs(scope: Scope, files: dict[str, Entry]) -> Iterator[SegmentFiles]:

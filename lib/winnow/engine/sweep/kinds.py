@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """Others script against these words: docs/findings.md."""
+    """Others script against these words; docs/findings.md says what each stands for."""
 
     CRC = "crc"
     BATCH = "batch"

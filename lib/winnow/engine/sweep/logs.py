@@ -11,7 +11,7 @@ from winnow.engine.gather import Gatherer
 from winnow.engine.sweep.findings import Checked, Finding, Scope
 from winnow.engine.sweep.kinds import Kind
 from winnow.errors import CorruptLogError, OversizedBatchError
-from winnow.logdir.batches import Piece, Stop, bad_crcs, read_to_stop
+from winnow.logdir.batches import PIECE_BYTES, Piece, Stop, bad_crcs, read_to_stop
 from winnow.logdir.index import Array
 from winnow.logdir.index_checks import COLUMNS, columns_of
 from winnow.policy.transaction_runs import EVENT, reduced
@@ -27,6 +27,8 @@ from winnow.wire.walk import MAX_BASE_OFFSET, WalkStatus
 
 _SEARCHED_BYTES = 64 << 20
 """So far beyond bytes that are no batch the next one is looked for."""
+_CAREFUL_BYTES = 4096
+"""What is read at once where a whole piece can't be: up to the first batch that the disk does not give."""
 _HIDING = frozenset((Kind.CRC, Kind.BATCH, Kind.OFFSETS, Kind.UNREADABLE))
 """Kinds that leave it open which batches there are."""
 
@@ -91,6 +93,7 @@ class _Reader:
         self._storage = storage
         self._log = log
         self._limit = limit
+        self._piece_bytes = PIECE_BYTES
         self._findings: list[Finding] = []
         self._columns: list[Array] = []
         self._events: list[Array] = []
@@ -105,14 +108,20 @@ class _Reader:
     def read_on(self, at: int, least: int) -> tuple[int | None, int]:
         """Reads up to the end or to what is no batch there. (Where to go on, least offset there); None at the end."""
         log = self._log
+        items = read_to_stop(
+            self._storage, log.path, size=log.size, start=at, least_offset=least, piece_bytes=self._piece_bytes
+        )
         try:
-            for item in read_to_stop(self._storage, log.path, size=log.size, start=at, least_offset=least):
+            for item in items:
                 if isinstance(item, Stop):
                     return self._pass(item, least)
                 self._piece(item)
                 at = item.position(-1) + int(item.rows[-1]["size"])
                 least = int(item.rows[-1]["last_offset"]) + 1
         except (OSError, CorruptLogError) as error:  # the latter where the file became shorter
+            if isinstance(error, OSError) and self._piece_bytes > _CAREFUL_BYTES:
+                self._piece_bytes = _CAREFUL_BYTES
+                return at, least
             what = error if isinstance(error, CorruptLogError) else f"can't be read: {error.strerror or error}"
             self._add(Kind.UNREADABLE, what, position=at, offsets=(least, None))
         return None, least
@@ -132,7 +141,8 @@ class _Reader:
         if found < 0:
             left = log.size - stop.position
             message = f"{stop.error.what}; no batch in the {left} bytes up to the end"
-            self._add(kind, message, position=stop.position, offsets=(least, None))
+            last = None if log.following is None else max(log.following - 1, least)
+            self._add(kind, message, position=stop.position, offsets=(least, last))
             return None, least
         offset = FRAME.unpack_from(window, found)[0]
         message = f"{stop.error.what}; the next batch is at byte {stop.position + found}"

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from winnow.cli.verify import tell_sweep
+from winnow.cli.verify_text import MOST, show
+from winnow.engine.sweep.findings import Checked, Finding, Scope
+from winnow.engine.sweep.kinds import Kind
+from winnow.engine.sweep.sweep import SweepResult
+
+CHECKED = Checked(partitions=2, segments=1, bytes=3 << 20, batches=7, records=70)
+ORDERS = Scope("/d", "orders-3", "orders", 3)
+CRC = ORDERS.finding(Kind.CRC, "00000000000000000012.log", "expected a, found b", position=81_920, offsets=(1290, 1301))
+TORN = ORDERS.finding(Kind.TORN_TAIL, "00000000000000000012.log", "7 bytes", position=99, offsets=(1302, None))
+
+
+def result(*findings: Finding) -> SweepResult:
+    return SweepResult(checked=CHECKED, findings=findings)
+
+
+def shown(*findings: Finding) -> list[str]:
+    out = io.StringIO()
+    show(result(*findings), Console(file=out, width=100, highlight=False, markup=False, emoji=False))
+    return out.getvalue().splitlines()
+
+
+def test_nothing_wrong() -> None:
+    assert shown() == ["Nothing is wrong.", "Checked: 2 partitions, 1 segment, 3.0 MiB, 7 batches, 70 records"]
+    assert (result().status, result().exit_code) == ("sound", 0)
+
+
+def test_where_what_and_what_it_means() -> None:
+    lines = shown(CRC, TORN)
+    assert lines[:6] == [
+        "2 findings in 1 partition, 1 of them put right by a broker that starts",
+        "kind       file                                byte    offsets",
+        "crc        orders-3/00000000000000000012.log  81920  1290-1301",
+        "      expected a, found b",
+        "torn-tail  orders-3/00000000000000000012.log     99      1302-",
+        "      7 bytes",
+    ]
+    assert " ".join(" ".join(lines[9:13]).split()).startswith(Kind.CRC.meaning[:60])
+    assert (result(CRC, TORN).status, result(TORN).status) == ("damaged", "recoverable")
+    assert result(TORN).exit_code == 4
+
+
+def test_more_of_the_same_than_anybody_reads_is_counted() -> None:
+    lines = shown(*[CRC] * (MOST + 5))
+    assert sum("81920" in line for line in lines) == MOST
+    assert any("... and 5 more of these" in line for line in lines)
+
+
+def test_two_log_directories_are_told_apart() -> None:
+    other = Scope("/e", "orders-4", "orders", 4).finding(Kind.NAME, "", "x")
+    assert any("/e/orders-4" in line for line in shown(CRC, other))
+
+
+def test_json_is_one_object_with_these_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_sweep(result(CRC), json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["checked"] == {"partitions": 2, "segments": 1, "bytes": 3 << 20, "batches": 7, "records": 70}
+    assert (told["status"], told["notes"]) == ("damaged", [])
+    assert told["findings"] == [
+        {
+            "log_dir": "/d",
+            "topic": "orders",
+            "partition": 3,
+            "file": "orders-3/00000000000000000012.log",
+            "position": 81_920,
+            "first_offset": 1290,
+            "last_offset": 1301,
+            "kind": "crc",
+            "message": "expected a, found b",
+            "damage": True,
+            "meaning": Kind.CRC.meaning,
+        }
+    ]

@@ -1,0 +1,218 @@
+"""Small log directories with one thing wrong in each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.data import copy_log_dir
+from tests.spark.damage import Log, field, torn, zeros_at_the_end
+from tests.spark.runs import add_partition, new_log_dir, set_checkpoint
+from tests.unit.engine.sweeps import brief, findings
+from tests.unit.logdir.test_lookup import T, batch, partition
+from winnow.engine.sweep.findings import Scope
+from winnow.engine.sweep.kinds import Kind
+from winnow.engine.sweep.log_dirs import find_log_dirs
+from winnow.engine.sweep.logs import LogFile, check_log
+from winnow.errors import UsageError
+from winnow.logdir.names import CLEAN_SHUTDOWN, INDEX, LOG, SNAPSHOT, TIMEINDEX, segment_file
+from winnow.storage.local import LocalStorage
+from winnow.wire.batch import HEADER_V2_SIZE
+from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
+from winnow.wire.plain import Record, encode_batch
+
+NAME = "c-4p-1"
+"""A recorded partition; its active segment has base offset 1947 and four batches."""
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    home = new_log_dir(tmp_path / "log-dir")
+    add_partition(home, NAME, NAME)
+    return home
+
+
+def files(log_dir: Path, suffix: str) -> list[Path]:
+    return sorted((log_dir / NAME).glob(f"0*{suffix}"))
+
+
+def crashed(log_dir: Path, recovery_point: int) -> None:
+    (log_dir / CLEAN_SHUTDOWN).unlink()
+    set_checkpoint(log_dir / "recovery-point-offset-checkpoint", NAME, recovery_point)
+
+
+def wrong_last_crc(directory: Path) -> str:
+    log = Log(directory, -1)
+    log.data[-1] ^= 1
+    log.write()
+    return log.at(-1)
+
+
+def garbage_at_the_end(directory: Path) -> str:
+    log = Log(directory, -1)
+    log.data += b"\x07" * 1000
+    log.write()
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        (torn(-1), "batch"),
+        (zeros_at_the_end, "batch"),
+        (garbage_at_the_end, "batch"),
+        (wrong_last_crc, "crc"),
+    ],
+)
+def test_a_torn_end_is_less_than_damage_after_a_crash_only(
+    log_dir: Path, damage: Callable[[Path], str], kind: str
+) -> None:
+    active = files(log_dir, LOG)[-1]
+    last = Log(log_dir / NAME, -1)
+    end = last.position(-1) if damage == wrong_last_crc or "torn" in damage.__qualname__ else len(last.data)
+    damage(log_dir / NAME)
+    assert [(f.kind.value, f.position, f.is_damage) for f in findings(log_dir)] == [(kind, end, True)]
+    crashed(log_dir, 1950)
+    assert [(f.kind.value, f.file, f.position, f.is_damage) for f in findings(log_dir)] == [
+        ("torn-tail", f"{NAME}/{active.name}", end, False)
+    ]
+
+
+def test_after_a_crash_sound_batches_behind_the_first_bad_one_make_it_damage(log_dir: Path) -> None:
+    """A broker that starts cuts them off as well."""
+    field(1, HEADER_V2_SIZE + 3, ">b", 1, segment=-1)(log_dir / NAME)
+    crashed(log_dir, 0)
+    assert [f.kind for f in findings(log_dir)] == [Kind.CRC]
+
+
+def test_indexes_are_rebuilt_from_the_recovery_point_on(log_dir: Path) -> None:
+    """Those of the segment that holds it, too."""
+    logs, wrong = files(log_dir, LOG), []
+    for suffix in (INDEX, TIMEINDEX):
+        paths = files(log_dir, suffix)
+        for path in paths[:-1]:
+            path.write_bytes(b"\xff" * 24)
+            wrong.append(path.name)
+        paths[-1].write_bytes(bytes(24_000))
+    assert {Path(f.file).name for f in findings(log_dir)} == {
+        *wrong,
+        *(p.with_suffix(s).name for p in logs[-1:] for s in (INDEX, TIMEINDEX)),
+    }
+    crashed(log_dir, int(logs[2].stem) + 1)
+    assert [Path(f.file).name for f in findings(log_dir)] == [
+        logs[n].with_suffix(suffix).name for n in (0, 1) for suffix in (INDEX, TIMEINDEX)
+    ]
+
+
+def test_a_lost_transaction_index_is_named_where_its_transaction_ends(tmp_path: Path) -> None:
+    """Of transactions in one segment, and of those that begin in an earlier one."""
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["t-long-0"])
+    for path in sorted((log_dir / "t-long-0").glob("*.txnindex")):
+        content = path.read_bytes()
+        path.unlink()
+        assert brief(log_dir) == [("transaction-index", f"t-long-0/{path.name}", None)]
+        path.write_bytes(content)
+    assert brief(log_dir) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kind", "file"),
+    [
+        ("meta.properties", "version=1\n", "properties", "meta.properties"),
+        ("replication-offset-checkpoint", "0\n7\n", "checkpoint", "replication-offset-checkpoint"),
+        (f"{NAME}/partition.metadata", "version: 0", "properties", f"{NAME}/partition.metadata"),
+        (f"{NAME}/leader-epoch-checkpoint", "0\n1\n", "leader-epochs", f"{NAME}/leader-epoch-checkpoint"),
+        (f"{NAME}/nonsense.index", "", "name", f"{NAME}/nonsense.index"),
+        ("lost+found/x", "", "name", "lost+found"),
+        (f"{NAME}/00000000000000000000.log.deleted", "", "leftover", f"{NAME}/00000000000000000000.log.deleted"),
+        ("log-start-offset-checkpoint", "0\n1\nc-4p 1 9000\n", "checkpoint", NAME),
+        ("recovery-point-offset-checkpoint", "0\n1\nc-4p 1 9000\n", "checkpoint", NAME),
+    ],
+)
+def test_small_files_and_names(log_dir: Path, name: str, content: str, kind: str, file: str) -> None:
+    (log_dir / name).parent.mkdir(exist_ok=True)
+    (log_dir / name).write_text(content)
+    assert brief(log_dir) == [(kind, file, None)]
+
+
+def test_a_damaged_snapshot_is_less_than_damage_and_none_at_all_is_more(log_dir: Path) -> None:
+    snapshots = files(log_dir, SNAPSHOT)
+    snapshots[0].write_bytes(snapshots[0].read_bytes()[:-1] + b"\x07")
+    [found] = findings(log_dir)
+    assert (found.kind, found.file, found.is_damage) == (Kind.SNAPSHOT, f"{NAME}/{snapshots[0].name}", False)
+
+
+def test_a_leader_epoch_above_the_checkpoint(log_dir: Path) -> None:
+    (log_dir / NAME / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    assert brief(log_dir) == []
+    field(1, 12, ">i", 1)(log_dir / NAME)
+    log = Log(log_dir / NAME, 1)
+    assert brief(log_dir) == [("leader-epochs", f"{NAME}/{log.path.name}", log.position(1))]
+
+
+def test_a_batch_that_says_another_largest_timestamp(tmp_path: Path) -> None:
+    log_dir = new_log_dir(tmp_path / "log-dir")
+    records = [Record(5, T + 50, b"k", b"v"), Record(6, T + 60, b"k", b"v")]
+    partition(log_dir / "t-0", {0: [batch(0, 4), encode_batch(records, max_timestamp=T + 61)]})
+    [found] = findings(log_dir)
+    assert (found.kind, found.first_offset, found.last_offset) == (Kind.TIMESTAMP, 5, 6)
+
+
+def test_a_time_index_of_older_versions_names_the_record_itself(tmp_path: Path) -> None:
+    log_dir = new_log_dir(tmp_path / "log-dir")
+    directory = partition(log_dir / "t-0", {0: [batch(0, 4), batch(10, 14)]})
+    index = directory / segment_file(0, TIMEINDEX)
+    assert index.read_bytes() == (T + 140).to_bytes(8) + (14).to_bytes(4)
+    for offset, found in ((10, 0), (9, 1), (4, 1)):
+        index.write_bytes((T + 140).to_bytes(8) + offset.to_bytes(4))
+        assert brief(log_dir) == [("time-index", f"t-0/{index.name}", 0)] * found
+
+
+def test_every_finding_says_what_it_means() -> None:
+    assert all(len(kind.meaning) > 60 for kind in Kind)
+
+
+class Failing(LocalStorage):
+    """A disk with a bad sector."""
+
+    def __init__(self, bad: range) -> None:
+        self._bad = bad
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        if start < self._bad.stop and self._bad.start < start + length:
+            raise OSError(5, "Input/output error")
+        return super().read_range(path, start, length)
+
+
+def test_bytes_that_the_disk_does_not_give(tmp_path: Path) -> None:
+    batches = [batch(first, first + 4) for first in range(0, 500, 5)]
+    partition(tmp_path / "t-0", {0: batches})
+    sizes = list(accumulate(map(len, batches), initial=0))
+    log = LogFile(scope=Scope(str(tmp_path), "t-0", "t", 0), name=segment_file(0, LOG), size=sizes[-1], base_offset=0)
+    bad = max(n for n, start in enumerate(sizes) if start < 8192)
+    check = check_log(Failing(range(8192, 8704)), log, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+    [found] = check.findings
+    assert (found.kind, found.message) == (Kind.UNREADABLE, "can't be read: Input/output error")
+    assert found.position is not None
+    # To a page: what lies in the same is not given either.
+    assert sizes[bad] - 4096 < found.position == sizes[(found.first_offset or 0) // 5] <= sizes[bad]
+    assert check.sound_bytes == found.position
+
+
+def test_what_is_no_log_directory_or_given_twice_is_refused(log_dir: Path, tmp_path: Path) -> None:
+    storage = LocalStorage()
+    assert find_log_dirs(storage, [f"{log_dir}/."]) == (str(log_dir),)
+    for paths in ([tmp_path], [log_dir, log_dir]):
+        with pytest.raises(UsageError):
+            find_log_dirs(storage, list(map(str, paths)))
+
+
+def test_findings_are_told_apart_by_what_a_broker_mends() -> None:
+    finding = Scope("/d", "t-0", "t", 0).finding(Kind.CRC, "x.log", "expected a, found b", position=3)
+    assert finding.is_damage
+    assert not replace(finding, kind=Kind.TORN_TAIL).is_damage
+    assert (finding.file, finding.meaning) == ("t-0/x.log", Kind.CRC.meaning)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.wire.legacy_logs import entry
+from tests.unit.wire.logs import random_log, record
+from winnow.wire.plain import encode_batch
+from winnow.wire.search import find_batch, find_batch_plain
+
+END = 2**50
+
+
+def find(data: bytes, start: int = 0, least: int = 0, end: int = END) -> int:
+    found = find_batch(data, start, least, end)
+    assert found == find_batch_plain(data, start, least, end)
+    return found
+
+
+@given(seed=st.integers(0, 2**32), garbage=st.binary(max_size=120))
+def test_the_next_sound_batch_is_found_as_the_twin_finds_it(seed: int, garbage: bytes) -> None:
+    rng = random.Random(seed)
+    data = bytearray(garbage + b"".join(random_log(seed)))
+    for _ in range(rng.randrange(3)):
+        data[rng.randrange(len(data))] ^= rng.randrange(1, 256)
+    find(bytes(data), rng.randrange(len(data)))
+
+
+@pytest.mark.parametrize("batch", [encode_batch([record(7)]), entry(7, 0), entry(7, 1)])
+def test_a_batch_of_any_version_behind_garbage(batch: bytes) -> None:
+    data = b"\x02garbage\x00" * 9 + batch
+    assert find(data) == 81
+    assert find(data, 82) == -1
+    assert find(data, least=8) == -1
+    assert find(data, end=7) == -1
+    assert find(data[:-1]) == -1
+
+
+def test_prepared_bytes_do_not_ask_for_any_number_of_checksums() -> None:
+    """Every few bytes a header that claims all the rest."""
+    size = 1 << 20
+    data = bytearray(size)
+    header = bytearray(encode_batch([record(7)])[:61])
+    for at in range(0, size - 61, 61):
+        header[8:12] = (size - at - 12).to_bytes(4)
+        data[at : at + 61] = header
+    assert find_batch(bytes(data), 0, 0, END) == -1
