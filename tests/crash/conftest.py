@@ -10,6 +10,7 @@ import pytest
 
 from tests.crash.runs import Case, CrashRun, record_run
 from tests.crash.small_log import GROUP_BYTES, HOUR_MS, INTERVAL_BYTES, NAME, NOW, make_small_log, time_of
+from tests.crash.transactional_log import TWO_SEGMENTS, make_transactional_log
 from tests.fixtures.data import copy_log_dir
 from tests.kafka.judge import Kafka
 
@@ -37,6 +38,12 @@ CASES = {
         1_795_300_000_000,
         {"cleanup.policy": "compact", "internal.segment.bytes": 8192, "min.cleanable.dirty.ratio": 0},
     ),
+    "transactions": Case(
+        "transactions",
+        NAME,
+        NOW,
+        {"cleanup.policy": "compact", "internal.segment.bytes": TWO_SEGMENTS, "min.cleanable.dirty.ratio": 0},
+    ),
 }
 
 
@@ -57,4 +64,6 @@ def crash_run(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPa
 def _log_dir(case: Case, target: Path, kafka: Kafka) -> Path:
     if case.name == "recorded":
         return copy_log_dir("clean", target, only=[case.partition])
+    if case.name == "transactions":
+        return make_transactional_log(target)
     return make_small_log(target, kafka, log_start_offset=1 if case.deletes else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,14 @@ from winnow.engine.progress import Silence
 from winnow.engine.result import PartitionResult
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.lock import lock_log_dir
-from winnow.logdir.names import CLEANER_CHECKPOINT, STAGING_PREFIX
+from winnow.logdir.names import CLEANER_CHECKPOINT, STAGING_PREFIX, TXNINDEX
 from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import survey_log_dirs
+from winnow.logdir.txnindex import read_txn_index
 from winnow.policy.sources import Settings, parse_topic_set
 from winnow.storage.local import LocalStorage
+from winnow.wire.batch import CONTROL, TRANSACTIONAL
+from winnow.wire.control import ControlType, control_type
 from winnow.wire.plain import Record, decode_batch
 
 if TYPE_CHECKING:
@@ -131,6 +135,8 @@ class ReadLog:
     end: int
     """Log end offset."""
     empty_batches: int
+    void: frozenset[int] = frozenset()
+    """Offsets of control records and of what a transaction wrote whose ABORT marker is there."""
 
     @property
     def by_offset(self) -> dict[int, Record]:
@@ -138,8 +144,8 @@ class ReadLog:
 
     @property
     def newest(self) -> dict[bytes | None, Record]:
-        """The last record of each key, tombstones too."""
-        return {one.key: one for one in self.records}
+        """The last record of each key, tombstones too; not what was aborted."""
+        return {one.key: one for one in self.records if one.offset not in self.void}
 
     @property
     def state(self) -> dict[bytes | None, bytes]:
@@ -151,6 +157,8 @@ def read_log(directory: Path) -> ReadLog:
     """Every batch, CRCs included; offsets must ascend through the whole log and respect the segments' bases."""
     records: list[Record] = []
     end = empty = 0
+    undecided: dict[int, set[int]] = defaultdict(set)
+    void: set[int] = set()
     for path in sorted(directory.glob("*.log")):
         base = int(path.name.split(".")[0])
         assert base >= end, f"{path} begins below {end}"
@@ -161,9 +169,41 @@ def read_log(directory: Path) -> ReadLog:
             assert int(header["base_offset"]) >= end, f"{path} at byte {position}: offsets go back"
             records += found
             empty += not found
+            offsets, producer = {one.offset for one in found}, int(header["producer_id"])
+            if int(header["attributes"]) & CONTROL:
+                void |= offsets
+                written = undecided.pop(producer, set())
+                if found and control_type(found[0].key) is ControlType.ABORT:
+                    void |= written
+            elif int(header["attributes"]) & TRANSACTIONAL:
+                undecided[producer] |= offsets
             end = int(header["last_offset"]) + 1
             position += int(header["size"])
-    return ReadLog(records, end, empty)
+    return ReadLog(records, end, empty, frozenset(void))
+
+
+def void_by_index(directory: Path) -> frozenset[int]:
+    """Offsets of control records and of those that a consumer drops because of the transaction indexes (S1.8)."""
+    aborted = [
+        entry
+        for path in sorted(directory.glob(f"*{TXNINDEX}"))
+        for entry in read_txn_index(LocalStorage(), str(path), base_offset=int(path.name.split(".")[0]))
+    ]
+    void: set[int] = set()
+    for path in sorted(directory.glob("*.log")):
+        data, position = path.read_bytes(), 0
+        while position < len(data):
+            header, found = decode_batch(data, position)
+            position += int(header["size"])
+            attributes, base = int(header["attributes"]), int(header["base_offset"])
+            if attributes & CONTROL or (
+                attributes & TRANSACTIONAL
+                and any(
+                    e.producer_id == header["producer_id"] and e.first_offset <= base <= e.last_offset for e in aborted
+                )
+            ):
+                void |= {one.offset for one in found}
+    return frozenset(void)
 
 
 def files_of(directory: Path, *suffixes: str) -> dict[str, bytes]:
@@ -185,6 +225,7 @@ class MustHold:
     def check(self, root: Path, label: str) -> None:
         found = read_log(root / self.case.partition)
         assert found.end == self.before.end, f"{label}: the log end offset moved"
+        assert void_by_index(root / self.case.partition) == found.void, f"{label}: a reader sees aborted records"
         assert found.by_offset.items() <= self.before.by_offset.items(), f"{label}: records that were not there before"
         lost = self.after.by_offset.keys() - found.by_offset.keys()
         assert not lost, f"{label}: lost offsets {sorted(lost)}"

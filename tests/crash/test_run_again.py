@@ -22,7 +22,7 @@ from winnow.logdir.names import CLEANER_CHECKPOINT
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("name", ["compact", "compact,delete", "delete", "recorded"])
+@pytest.mark.parametrize("name", ["compact", "compact,delete", "delete", "recorded", "transactions"])
 def test_the_next_run_ends_where_kafka_would(
     name: str, crash_run: Callable[[str], CrashRun], spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
@@ -92,5 +92,10 @@ def _settled(dump: list[dict[str, Any]], log_start_offset: int) -> list[dict[str
 
 
 def _batches(dump: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Batches and records, wherever they lie."""
-    return [{k: v for k, v in line.items() if k != "pos"} for line in dump if line["t"] in {"batch", "rec"}]
+    """Batches and records, wherever they lie; not markers, which in a second pass get their delete horizon (S5.8)."""
+    markers = {line["base"] for line in dump if line["t"] == "batch" and line["control"]}
+    return [
+        {k: v for k, v in line.items() if k != "pos"}
+        for line in dump
+        if (line["t"] == "batch" and line["base"] not in markers) or (line["t"] == "rec" and line["o"] not in markers)
+    ]

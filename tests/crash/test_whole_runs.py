@@ -12,14 +12,14 @@ from tests.crash.runs import CrashRun, MustHold, files_of, must_hold, read_log
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge import Kafka
 from winnow.logdir.listing import list_segments
-from winnow.logdir.names import INDEX, LOG, TIMEINDEX
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
 from winnow.logdir.recovery import leftovers, recover
 from winnow.storage.local import LocalStorage
 
 pytestmark = pytest.mark.spark
 
 STORAGE = LocalStorage()
-INDEXES = (INDEX, TIMEINDEX)
+INDEXES = (INDEX, TIMEINDEX, TXNINDEX)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,7 @@ INDEXES = (INDEX, TIMEINDEX)
         ("delete", False, 89),
         ("delete", True, 700),
         ("recorded", False, 114),
+        ("transactions", False, 100),
     ],
 )
 def test_both_loaders_find_all_that_must_be_there(
@@ -109,6 +110,25 @@ def test_the_small_log_has_one_of_everything(crash_run: Callable[[str], CrashRun
     effects = {str(effect).split("/")[-1] for effect in (*both.effects, *crash_run("delete").effects)}
     for name in ("cleaner-offset-checkpoint", "log-start-offset-checkpoint", "leader-epoch-checkpoint"):
         assert any(name in effect for effect in effects), name
+
+
+def test_the_transactional_log_has_indexes_that_come_go_and_stay(crash_run: Callable[[str], CrashRun]) -> None:
+    run = crash_run("transactions")
+    before, after = (read_log(root / run.case.partition) for root in (run.before, run.after))
+    indexes = {
+        name: files_of(root / run.case.partition, TXNINDEX)
+        for name, root in (("before", run.before), ("after", run.after))
+    }
+    assert len(indexes["before"]) == 5
+    assert len(indexes["before"].keys() - indexes["after"].keys()) == 2, "merged into the one before"
+    merged = [len(data) - len(indexes["before"].get(name, b"")) for name, data in indexes["after"].items()]
+    assert max(merged) > 0, "one has more entries than it had"
+    last = {one.key: one for one in before.records}
+    assert {key for key, one in before.newest.items() if last[key] != one} >= {b"a", b"h", b"b"}, "newest, but aborted"
+    assert before.newest.keys() >= after.newest.keys() - {b"c"}
+    assert {one.offset for one in after.records} & before.void, (
+        "markers, and what is not decided below the cleaned range"
+    )
 
 
 def _assert_recovered(run: CrashRun, point: CrashPoint, holds: MustHold) -> None:

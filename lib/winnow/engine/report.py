@@ -142,7 +142,7 @@ def _holdings_after(
             del left[source]
         left[group.staged.base_offset] = group.holdings
     for segment in retention.deleted if retention else ():
-        del left[segment.base_offset]
+        left.pop(segment.base_offset, None)  # without a walk it is not there
     return list(left.values())
 
 
