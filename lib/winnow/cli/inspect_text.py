@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
-from winnow.cli.words import counted, instant, size
+from winnow.cli.words import counted, escaped, instant, printable, size
 from winnow.inspect.values import (
     BatchLine,
     CheckpointLine,
@@ -211,12 +211,8 @@ def _bytes(data: bytes | None) -> str:
 
 
 def _shown(text: str) -> str:
-    plain = text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
+    plain = text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
     return _cut(f'"{plain}"', f"{len(text)} characters")
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode()
 
 
 def _cut(text: str, whole: str) -> str:

@@ -14,6 +14,7 @@ from winnow.cli.options import Request, check_log_dirs, parse_now, parse_setting
 from winnow.cli.progress import Progress
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout, show
+from winnow.cli.words import printable
 from winnow.engine.result import RunResult
 from winnow.errors import WinnowError
 
@@ -106,7 +107,8 @@ def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None
 
 
 def complain(message: str) -> None:
-    sys.stderr.write(f"winnow: {message}\n")
+    """Names of files may be in it: nothing that a terminal would obey, or that stderr can't encode, gets there."""
+    sys.stderr.write(f"winnow: {printable(message)}\n")
     sys.stderr.flush()
 
 

@@ -24,6 +24,15 @@ def moment(now: int) -> str:
     return datetime.fromtimestamp(now / 1000, tz=UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
+def printable(text: str) -> str:
+    """Nothing that a terminal would obey, or that can't be encoded: names and values may come from damaged files."""
+    return "".join(c if c.isprintable() or c == "\n" else escaped(c) for c in text)
+
+
+def escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode()
+
+
 def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 

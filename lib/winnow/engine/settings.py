@@ -38,10 +38,14 @@ def _find(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -> t
     notes: list[str] = []
     server = settings.server_properties
     if server is not None and server.metadata_log_dir is not None and log_dirs:
-        directory = f"{storage.canonical(server.metadata_log_dir)}/{METADATA_DIR}"
-        problem = _why_not(storage, directory, log_dirs[0])
-        if problem is None:
-            return directory, ()
+        try:
+            directory = f"{storage.canonical(server.metadata_log_dir)}/{METADATA_DIR}"
+            problem = _why_not(storage, directory, log_dirs[0])
+        except ValueError as error:  # a zero byte, or what is no character
+            problem = f"it is no path: {error}"
+        else:
+            if problem is None:
+                return directory, ()
         notes.append(f"metadata.log.dir={server.metadata_log_dir} of server.properties is passed over: {problem}")
     having = [d for d in log_dirs if storage.exists(f"{d.path}/{METADATA_DIR}")]
     if not having:

@@ -18,7 +18,8 @@ from winnow.storage.contract import Storage
 
 _MAX_INT = 2**31 - 1
 _MAX_LONG = 2**63 - 1
-_NUMBER = re.compile(r"\+?[0-9]+")
+_NUMBER = re.compile(r"\+?0*([0-9]{1,19})")
+"""No more digits than a long has: Python refuses to make a number of thousands of them."""
 _HINT = "A broker would take the whole log directory offline; restore or remove the file."
 
 
@@ -132,9 +133,10 @@ def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[int, 
 
 
 def _number(text: str, limit: int, what: str, path: str, line: int) -> int:
-    if not _NUMBER.fullmatch(text) or int(text) > limit:
-        raise _malformed(path, line, f"{what} from 0 to {limit}", repr(text))
-    return int(text)
+    number = _NUMBER.fullmatch(text)
+    if number is None or int(number[1]) > limit:
+        raise _malformed(path, line, f"{what} from 0 to {limit}", repr(text[:80]))
+    return int(number[1])
 
 
 def _malformed(path: str, line: int, expected: str, found: str) -> CorruptLogError:

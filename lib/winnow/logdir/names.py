@@ -43,6 +43,7 @@ _MAX_LONG = 2**63 - 1
 _MARKED_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)", re.DOTALL)
 _JAVA_INT = re.compile(r"[+-]?[0-9]+")
 _BASE_OFFSET = re.compile(r"[0-9]{20}")
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class DirectoryKind(StrEnum):
@@ -65,6 +66,13 @@ class PartitionDirectory:
     def is_canonical(self) -> bool:
         """Whether a broker would give the partition this very name: `t-007` is read as t-7, but never written."""
         return self.kind is not DirectoryKind.CURRENT or self.name == str(self.topic_partition)
+
+    @property
+    def has_legal_topic(self) -> bool:
+        """Whether Kafka would create a topic of that name; a broker loads others, too, and writes them into checkpoints
+        that no broker can read any more."""
+        topic = "" if self.topic_partition is None else self.topic_partition.topic
+        return _TOPIC.fullmatch(topic) is not None and topic not in {".", ".."}
 
 
 def parse_partition_dir(name: str) -> PartitionDirectory:

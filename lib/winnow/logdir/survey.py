@@ -102,6 +102,8 @@ def _survey(storage: Storage, path: str) -> LogDir:
             ) from None
         if directory.kind is not DirectoryKind.CURRENT or directory.topic_partition is None:
             skipped.append(SkippedDirectory(entry.name, _WHY_SKIPPED[directory.kind]))
+        elif not directory.has_legal_topic:
+            skipped.append(SkippedDirectory(entry.name, "Kafka has no topics of such a name"))
         elif directory.topic_partition.topic == METADATA_TOPIC:
             skipped.append(SkippedDirectory(entry.name, "the cluster's metadata log"))
         elif not directory.is_canonical:

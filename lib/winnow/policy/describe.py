@@ -27,6 +27,7 @@ _BARE = re.compile(r"(?P<key>[^=\s]+)=(?P<value>.*)$")
 _SYNONYM_SOURCE = re.compile(r"(?:^|,\s*)([A-Z][A-Z_]+):")
 _NEXT_PAIR = re.compile(r",\s*(?=[A-Za-z][\w.]*=)")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}$")
+_NODE_ID = re.compile(r"[0-9]{1,10}$")
 _CLUSTER_DEFAULT = "brokers in the cluster"
 _TOPIC_OVERRIDE = "DYNAMIC_TOPIC_CONFIG"
 
@@ -112,7 +113,7 @@ class _Reader:
             name = name.strip("'\"")
             if kind == "topic":
                 self._entity = ("topic", name)
-            elif kind == "broker" and name.isdecimal():
+            elif kind == "broker" and _NODE_ID.match(name):
                 self._entity = ("broker", name)
             else:
                 self._entity = ("other", entity)

@@ -194,6 +194,9 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             pos = after
         if first < least:
             return _OVERLAP, i, begin[i]
+        # A wrapper's own offset may lie anywhere above; a v2 header has 32 bits for how far.
+        if row.last_offset - first > MAX_OFFSET_SPAN:
+            return _WRAPPER_OFFSET, i, begin[i]
         target = rows[i]
         target.base_offset = first
         target.last_offset = max(row.last_offset, previous)

@@ -67,8 +67,9 @@ def _unwrapped(wrapper: _Entry, data: Bytes) -> list[Record]:
     offsets = [entry.offset for entry in absolute]
     if any(a >= b for a, b in pairwise(offsets)) or entries[0].offset < 0:
         raise _wrong("offsets that ascend", offsets[0])
-    if offsets[-1] > MAX_BASE_OFFSET or offsets[-1] - offsets[0] > MAX_OFFSET_SPAN:
-        raise _wrong("offsets that lie together", offsets[-1])
+    last = max(offsets[-1], wrapper.offset)
+    if offsets[-1] > MAX_BASE_OFFSET or last - offsets[0] > MAX_OFFSET_SPAN:
+        raise _wrong("offsets that lie together", last)
     return [Record(e.offset, wrapper.timestamp if log_append else e.timestamp, e.key, e.value) for e in absolute]
 
 

@@ -1,7 +1,8 @@
 """Unaligned loads, stores and copies for kernels, one machine instruction each.
 
-None of them checks a bound: the caller has done so. Integers are int64 or uint64 everywhere, since numba turns
-a mix of the two into a float.
+None of them checks a bound: the caller has done so, and under NUMBA_BOUNDSCHECK=1, as the tests are run once, an
+IndexError says where it has not. Integers are int64 or uint64 everywhere, since numba turns a mix of the two into a
+float.
 """
 
 # ruff: noqa: ANN401 - numba's code generator has no types, and passes by position
@@ -24,6 +25,22 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, 
     return builder.bitcast(builder.gep(data, [pos]), ir.IntType(bits).as_pointer())
 
 
+def _check(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, size: Any) -> None:
+    """What numba does for an index when it is told to check bounds, for `size` bytes from `pos` on."""
+    if not context.enable_boundscheck:
+        return
+    room = builder.sub(context.make_array(array_type)(context, builder, array).nitems, pos)
+    zero = ir.Constant(ir.IntType(64), 0)
+    outside = builder.or_(builder.icmp_signed("<", pos, zero), builder.icmp_signed("<", size, zero))
+    outside = builder.or_(outside, builder.icmp_signed(">", size, room))
+    with cgutils.if_unlikely(builder, outside):
+        context.call_conv.return_user_exc(builder, IndexError, ("bytes are out of bounds",))
+
+
+def _bytes_of(bits: int) -> Any:
+    return ir.Constant(ir.IntType(64), bits // 8)
+
+
 def _swapped(builder: Any, word: Any, bits: int, *, big_endian: bool) -> Any:
     return builder.bswap(word) if bits > 8 and big_endian == _LITTLE else word
 
@@ -33,6 +50,7 @@ def _load(bits: int, *, big_endian: bool) -> Callable[..., Any]:
         del typingctx, pos
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            _check(context, builder, signature.args[0], args[0], args[1], _bytes_of(bits))
             pointer = _pointer(context, builder, signature.args[0], args[0], args[1], bits)
             word = _swapped(builder, builder.load(pointer, align=1), bits, big_endian=big_endian)
             return word if bits == 64 else builder.zext(word, ir.IntType(64))
@@ -47,6 +65,7 @@ def _store(bits: int) -> Callable[..., Any]:
         del typingctx, pos, value
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            _check(context, builder, signature.args[0], args[0], args[1], _bytes_of(bits))
             pointer = _pointer(context, builder, signature.args[0], args[0], args[1], bits)
             word = args[2] if bits == 64 else builder.trunc(args[2], ir.IntType(bits))
             builder.store(_swapped(builder, word, bits, big_endian=True), pointer, align=1)
@@ -61,6 +80,8 @@ def _copy(typingctx: Any, out: Any, at: Any, buf: Any, pos: Any, size: Any) -> A
     del typingctx, at, pos, size
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _check(context, builder, signature.args[0], args[0], args[1], args[4])
+        _check(context, builder, signature.args[2], args[2], args[3], args[4])
         into = _pointer(context, builder, signature.args[0], args[0], args[1], 8)
         source = _pointer(context, builder, signature.args[2], args[2], args[3], 8)
         _memcpy(builder, into, source, args[4], ir.Constant(ir.IntType(64), 1))
