@@ -116,15 +116,18 @@ def watch(process: subprocess.Popen[bytes], state: mmap.mmap) -> str | None:
 def results(totals: dict[str, Total], seed: int) -> str:
     executions = sum(total.executions for total in totals.values())
     findings = sum(total.findings for total in totals.values())
+    checks = ", bounds checks on" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else ""
+    where = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, one process{checks}"
+    what = (
+        "A finding is any exception but the documented refusals, a property that does not hold, a dead process, more than "
+        f"{SLOW_SECONDS:.0f} s of processor time for one input, or {MEMORY >> 30} GiB more of address space."
+    )
     lines = [
         "# Fuzzing: last run",
         "",
-        f"{executions:,} executions, {findings} findings. Seed {seed}, {dt.datetime.now(dt.UTC):%Y-%m-%d}, "
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, one process"
-        f"{', bounds checks on' if os.environ.get('NUMBA_BOUNDSCHECK') == '1' else ''}.",
+        f"{executions:,} executions, {findings} findings. Seed {seed}, {dt.datetime.now(dt.UTC):%Y-%m-%d}, {where}.",
         "",
-        f"A finding is any exception but the documented refusals, a property that does not hold, a dead process, more "
-        f"than {SLOW_SECONDS:.0f} s of processor time for one input, or more than {MEMORY >> 30} GiB of address space.",
+        what,
         "",
         "| target | executions | accepted | per second | peak RSS, MiB | findings |",
         "|---|--:|--:|--:|--:|--:|",

@@ -162,7 +162,9 @@ def _check_control(blocks: RecordBlocks, rows: Rows) -> None:
             end=blocks.end[i : i + 1],
         )
         both = same_outcome(
-            lambda one=one: decode_control(one, one.rows), lambda one=one: decode_control_plain(one, one.rows), "control"
+            lambda one=one: decode_control(one, one.rows),
+            lambda one=one: decode_control_plain(one, one.rows),
+            "control",
         )
         if both is not None:
             for name in ("type", "coordinator_epoch", "timestamp"):
@@ -217,7 +219,9 @@ def sealed(data: bytes) -> bytes:
 
 
 def log_seeds() -> list[bytes]:
-    logs = [b"".join(random_log(seed)) for seed in range(60)] + [b"".join(random_legacy_log(seed)) for seed in range(40)]
+    logs = [b"".join(random_log(seed)) for seed in range(60)] + [
+        b"".join(random_legacy_log(seed)) for seed in range(40)
+    ]
     return [flag + log for log in logs if len(log) < 1500 for flag in (b"\x00", b"\x80")]
 
 

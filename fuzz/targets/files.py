@@ -6,13 +6,11 @@ import struct
 from collections.abc import Callable
 from dataclasses import astuple
 
-import numpy as np
-
 from fuzz.scratch import directory, storage, written
 from fuzz.targets.base import Target, require
 from fuzz.targets.batches import log_seeds, sealed, walked
 from tests.fixtures.data import unpacked
-from winnow.errors import CorruptLogError, UsageError
+from winnow.errors import UsageError
 from winnow.logdir.checkpoints import (
     fold_leader_epochs,
     read_leader_epochs,
@@ -129,12 +127,13 @@ def _partition_metadata(data: bytes) -> None:
 
 def _recorded(suffix: str, *, head: Callable[[str], bytes] = lambda _: b"") -> list[bytes]:
     """Files of real brokers with that end of their names, those of no more than 2 KB; `head` is given the name."""
-    found: list[bytes] = []
-    for log_dir in ("clean", "legacy", "damaged"):
-        for path in sorted(unpacked(f"before-{log_dir}").glob(f"{log_dir}/**/*{suffix}")):
-            if path.is_file() and path.stat().st_size <= 2048:
-                found.append(head(path.name) + path.read_bytes())
-    return sorted(set(found))[:_MANY]
+    found = {
+        head(path.name) + path.read_bytes()
+        for log_dir in ("clean", "legacy", "damaged")
+        for path in unpacked(f"before-{log_dir}").glob(f"{log_dir}/**/*{suffix}")
+        if path.is_file() and path.stat().st_size <= 2048
+    }
+    return sorted(found)[:_MANY]
 
 
 def _with_base(name: str) -> bytes:
@@ -150,7 +149,9 @@ TARGETS = {
         check=_built_indexes, seeds=lambda: [bytes(8) + sealed(seed[1:]) for seed in log_seeds()[::2]]
     ),
     "txnindex": Target(check=_txn_index, seeds=lambda: _recorded(".txnindex", head=_with_base)),
-    "snapshot": Target(check=_snapshot, seeds=lambda: [f + s for s in _recorded(".snapshot") for f in (b"\0", b"\x40")]),
+    "snapshot": Target(
+        check=_snapshot, seeds=lambda: [f + s for s in _recorded(".snapshot") for f in (b"\0", b"\x40")]
+    ),
     "offset-checkpoint": Target(check=_offset_checkpoint, seeds=lambda: _recorded("-offset-checkpoint")),
     "leader-epochs": Target(check=_leader_epochs, seeds=lambda: _recorded(LEADER_EPOCHS)),
     "meta-properties": Target(

@@ -70,9 +70,7 @@ def _walk(data: bytes) -> None:
     with _Partition(_split(data)) as path:
         listing = list_segments(storage, path)
         segment = listing.segments[0]
-        wanted = TransactionsWanted(
-            high_watermark=2**62, end_offset=None, txn_index=segment.txnindex_bytes is not None
-        )
+        wanted = TransactionsWanted(high_watermark=2**62, end_offset=None, txn_index=segment.txnindex_bytes is not None)
         walk = walk_segment(
             path,
             _BASE,
@@ -90,9 +88,7 @@ def _inspect(data: bytes) -> None:
     """Never raises for what is in a file."""
     with _Partition(_split(data)) as path:
         files = list_directory(storage, path)
-        lines = [
-            line for name in files.entries for line in describe_file(storage, files, name, records=True).lines
-        ]
+        lines = [line for name in files.entries for line in describe_file(storage, files, name, records=True).lines]
         segments = Segments(storage, path)
         for find in (segments.find_offset, segments.find_timestamp):
             find(int.from_bytes(data[-3:], "big"))

@@ -68,7 +68,9 @@ def _directory_name(data: bytes) -> None:
     name = data.replace(b"/", b"").replace(b"\0", b"")[:255].decode("utf-8", "surrogateescape")
     found = parse_partition_dir(name)
     partition = found.topic_partition
-    require("/" not in name and (partition is None) == (found.kind in {DirectoryKind.DELETE, DirectoryKind.STRAY}), name)
+    require(
+        "/" not in name and (partition is None) == (found.kind in {DirectoryKind.DELETE, DirectoryKind.STRAY}), name
+    )
     require(partition is None or (partition.partition >= 0 and bool(partition.topic)), name)
     if partition is not None and found.kind is DirectoryKind.CURRENT and found.is_canonical:
         require(str(partition) == name, "a directory would be looked for under another name")

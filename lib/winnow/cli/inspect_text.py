@@ -92,7 +92,7 @@ class Output:
         self.problems += isinstance(line, Problem)
 
     def _line(self, text: str) -> None:
-        self._stream.write(f"{text}\n")
+        self._stream.write(f"{printable(text)}\n")
 
 
 def _way(position: PositionLine) -> Iterator[str]:

@@ -92,7 +92,9 @@ class LogDirWriter:
         key = TopicPartition(topic, partition)
         if key not in self._logs:
             if not parse_partition_dir(str(key)).has_legal_topic:
-                raise UsageError("no topic can have this name", expected="1 to 249 of a-z A-Z 0-9 . _ -", found=repr(topic))
+                raise UsageError(
+                    "no topic can have this name", expected="1 to 249 of a-z A-Z 0-9 . _ -", found=repr(topic)
+                )
             self._logs[key] = LogWriter(
                 f"{self.path}/{key}",
                 config,

@@ -69,8 +69,10 @@ class PartitionDirectory:
 
     @property
     def has_legal_topic(self) -> bool:
-        """Whether Kafka would create a topic of that name; a broker loads others, too, and writes them into checkpoints
-        that no broker can read any more."""
+        """Whether Kafka would create a topic of that name.
+
+        A broker loads others, too, and may write them into checkpoints that no broker can read any more.
+        """
         topic = "" if self.topic_partition is None else self.topic_partition.topic
         return _TOPIC.fullmatch(topic) is not None and topic not in {".", ".."}
 

@@ -57,6 +57,22 @@ def test_a_number_in_another_spelling_is_no_name_of_kafkas() -> None:
     assert not directory.is_canonical
 
 
+@pytest.mark.parametrize(
+    "topic",
+    ["a b", "x 0 5\ny", "\x1b[31mred", "\udcff", "..", ".", "../../x", "/x", "a\tb", "\u00e9", "t" * 250, "a\n"],
+)
+def test_a_topic_that_kafka_would_not_create(topic: str) -> None:
+    """In a checkpoint such a name is three words no more, and as a path it may lead elsewhere."""
+    directory = parse_partition_dir(f"{topic}-0")
+    assert directory.topic_partition == TopicPartition(topic, 0)
+    assert not directory.has_legal_topic
+
+
+@pytest.mark.parametrize("topic", ["a", "a-b.c", "__consumer_offsets", "...", "-", "t" * 249])
+def test_a_topic_that_kafka_would_create(topic: str) -> None:
+    assert parse_partition_dir(f"{topic}-0").has_legal_topic
+
+
 def test_file_names() -> None:
     assert segment_file(42, ".log.swap") == "00000000000000000042.log.swap"
     assert base_offset_of("00000000000000000042.log.swap") == 42

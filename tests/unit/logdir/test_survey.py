@@ -43,6 +43,28 @@ def test_partitions_and_what_is_skipped(tmp_path: Path) -> None:
     assert found.error is None
 
 
+@pytest.mark.parametrize("name", ["a b-0", "x 0 5\ny-0", "\x1b[31mred-0", "..-0", ".-0", "\udcff-0"])
+def test_a_directory_of_no_legal_topic_is_left_alone(tmp_path: Path, name: str) -> None:
+    path = _log_dir(tmp_path / "a", "t-0", name)
+    (found,) = survey_log_dirs(STORAGE, [path])
+    assert found.partitions == (TopicPartition("t", 0),)
+    assert [(skipped.name, skipped.why) for skipped in found.skipped] == [(name, "Kafka has no topics of such a name")]
+
+
+@pytest.mark.parametrize("digits", [20, 5000])
+@pytest.mark.parametrize("line", ["t 0 {}", "t {} 0"])
+def test_a_number_of_thousands_of_digits_is_a_malformed_checkpoint(tmp_path: Path, digits: int, line: str) -> None:
+    path = _log_dir(tmp_path / "a", "t-0")
+    checkpoint = tmp_path / "a" / "cleaner-offset-checkpoint"
+    checkpoint.write_text(f"0\n1\n{line.format('9' * digits)}\n")
+    (found,) = survey_log_dirs(STORAGE, [path])
+    assert "malformed checkpoint" in str(found.error)
+    checkpoint.write_text(f"0\n1\n{line.format('0' * digits + '7')}\n")
+    (found,) = survey_log_dirs(STORAGE, [path])
+    assert found.error is None
+    assert 7 in {*found.checkpoints.cleaner.values(), *(key.partition for key in found.checkpoints.cleaner)}
+
+
 def test_a_malformed_checkpoint_is_the_whole_directorys_error(tmp_path: Path) -> None:
     one, two = _log_dir(tmp_path / "a", "t-0"), _log_dir(tmp_path / "b", "t-1")
     (tmp_path / "a" / "replication-offset-checkpoint").write_text("0\n1\nt 0 7\n")
