@@ -15,10 +15,10 @@ from pathlib import Path
 from winnow.storage.local import LocalStorage
 
 _EFFECTS = (
-    "create", "rename", "unlink", "fsync_file", "fsync_dir", "mkdir", "ensure_dir", "rmdir", "copy_attributes",
+    "create", "rename", "link", "unlink", "fsync_file", "fsync_dir", "mkdir", "ensure_dir", "rmdir", "copy_attributes",
     "set_mtime_ns",
 )  # fmt: skip
-_TARGET = {"rename": 1, "copy_attributes": 1}
+_TARGET = {"rename": 1, "link": 1, "copy_attributes": 1}
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from winnow.engine.survey import list_partition
 from winnow.engine.waves import waves
 from winnow.errors import WinnowError
 from winnow.logdir.listing import resolve
-from winnow.logdir.recovery import remove_staging
 from winnow.logdir.retain import lags_behind
+from winnow.logdir.staging import remove_staging
 from winnow.logdir.state import PartitionState
 from winnow.policy.plan import CompactionPlan, RetentionPlan
 from winnow.policy.retention import retention_plan

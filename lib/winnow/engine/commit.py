@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.names import CLEANER_CHECKPOINT
-from winnow.logdir.recovery import remove_staging
 from winnow.logdir.retain import follow_log_start, retain
+from winnow.logdir.staging import remove_staging
 from winnow.logdir.state import PartitionState, TopicPartition
 from winnow.logdir.swap import StagedGroup, swap_group
 from winnow.logdir.unchanged import check_unchanged

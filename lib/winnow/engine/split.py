@@ -21,8 +21,8 @@ from winnow.engine.result import PartitionResult
 from winnow.engine.waves import free_bytes
 from winnow.errors import NoSpaceError, WinnowError
 from winnow.logdir.names import STAGING_PREFIX
-from winnow.logdir.recovery import remove_staging
 from winnow.logdir.split import StagedSplit, stage_split, swap_split
+from winnow.logdir.staging import remove_staging
 from winnow.logdir.state import Segment
 from winnow.storage.local import LocalStorage
 

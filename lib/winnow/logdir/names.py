@@ -37,6 +37,12 @@ METADATA_TOPIC = "__cluster_metadata"
 STAGING_PREFIX = ".winnow-"
 """Begins the name of every sub-directory that Winnow makes in a partition directory, where Kafka's loader looks at
 regular files only. Never in the log directory itself: there it would keep the broker from starting (S1.1)."""
+KEPT_PREFIX = ".winnow-kept-"
+"""Then a run id: what that run replaced or deleted (`winnow.logdir.kept`). No staging: it stays."""
+QUARANTINE_PREFIX = ".winnow-quarantine-"
+"""Then a run id: the bytes that run moved out of damaged segments (`winnow.logdir.quarantine`). It stays, too."""
+KEEPING_SUFFIX = "-keep"
+"""Ends the name of the staging directory that says: whoever replaces a segment here keeps it."""
 
 _MAX_INT = 2**31 - 1
 _MAX_LONG = 2**63 - 1

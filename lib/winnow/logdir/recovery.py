@@ -10,17 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.keeping import run_id_of_keeping, settle_kept
 from winnow.logdir.names import (
     CLEANED,
     DELETED,
     INDEX_SUFFIXES,
+    KEPT_PREFIX,
     LOG,
+    QUARANTINE_PREFIX,
     SNAPSHOT,
     STAGING_PREFIX,
     SWAP,
     base_offset_of,
     segment_file,
 )
+from winnow.logdir.staging import remove_staging
 from winnow.storage.contract import Entry, Storage
 from winnow.wire.batch import (
     FRAME,
@@ -107,6 +111,9 @@ def recover(storage: Storage, directory: str) -> RecoveryReport:
     for names in (steps.orphans, steps.snapshots, steps.deleted):
         _remove(storage, directory, names)
     for name in steps.staging:
+        run_id = run_id_of_keeping(name)
+        if run_id is not None:
+            settle_kept(storage, directory, run_id=run_id)
         remove_staging(storage, f"{directory}/{name}")
     return RecoveryReport(
         removed=(
@@ -120,18 +127,6 @@ def recover(storage: Storage, directory: str) -> RecoveryReport:
         ),
         renamed=tuple((name, name.removesuffix(SWAP)) for name in (*steps.swap_logs, *steps.swap_rest)),
     )
-
-
-def remove_staging(storage: Storage, path: str) -> None:
-    """Removes a staging directory and all that is in it; content with one that is gone."""
-    if not storage.exists(path):
-        return
-    for entry in storage.list_dir(path):
-        if entry.is_dir:
-            remove_staging(storage, f"{path}/{entry.name}")
-        else:
-            storage.unlink(f"{path}/{entry.name}")
-    storage.rmdir(path)
 
 
 def _remove(storage: Storage, directory: str, names: Sequence[str]) -> None:
@@ -200,7 +195,13 @@ def _stray_snapshots(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _staging(entries: Sequence[Entry]) -> tuple[str, ...]:
-    return tuple(entry.name for entry in entries if entry.is_dir and entry.name.startswith(STAGING_PREFIX))
+    return tuple(
+        entry.name
+        for entry in entries
+        if entry.is_dir
+        and entry.name.startswith(STAGING_PREFIX)
+        and not entry.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
+    )
 
 
 def _next_offset(storage: Storage, path: str, base_offset: int, size: int) -> int:

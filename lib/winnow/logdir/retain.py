@@ -12,6 +12,7 @@ from winnow.logdir.checkpoints import (
     update_offset_checkpoint,
     write_leader_epochs,
 )
+from winnow.logdir.keeping import keep
 from winnow.logdir.names import (
     CLEANED,
     CLEANER_CHECKPOINT,
@@ -27,7 +28,7 @@ from winnow.logdir.names import (
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
 from winnow.logdir.state import PartitionState, Segment, TopicPartition
 from winnow.logdir.unchanged import check_unchanged, log_bases, removable_snapshots
-from winnow.storage.contract import Storage
+from winnow.storage.contract import Entry, Storage
 
 
 def retain(
@@ -115,18 +116,23 @@ def delete_segments(storage: Storage, directory: str, segments: Sequence[Segment
             found=str(bases),
             where=directory,
         )
-    gone: list[str] = []
-    for base in bases:
-        names = [segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES]
-        names = [name for name in (*names, *removable_snapshots(files, [base])) if name in files]
+    doomed = [_doomed(files, base) for base in bases]
+    gone = [name for names in doomed for name in names]
+    keep(storage, directory, gone, next_base=present[len(bases)])
+    for names in doomed:
         for name in names:
             storage.rename(f"{directory}/{name}", f"{directory}/{name}{DELETED}")
         # Before the next one: a log whose second segment is gone and whose first is back would have a hole.
         storage.fsync_dir(directory)
-        gone += names
     for name in gone:
         storage.unlink(f"{directory}/{name}{DELETED}")
     storage.fsync_dir(directory)
+
+
+def _doomed(files: dict[str, Entry], base: int) -> list[str]:
+    """The files that go with a segment: its own, and the producer snapshot at its base."""
+    names = (*(segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES), *removable_snapshots(files, [base]))
+    return [name for name in names if name in files]
 
 
 def follow_log_start(storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int) -> None:

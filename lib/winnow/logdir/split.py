@@ -14,6 +14,7 @@ import numpy as np
 
 from winnow.errors import VerificationError
 from winnow.logdir.index import IndexBuilder
+from winnow.logdir.keeping import keep
 from winnow.logdir.names import DELETED, INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.state import Segment
 from winnow.logdir.swap import check_replaceable, exchange
@@ -119,6 +120,9 @@ def swap_split(storage: Storage, directory: str, split: StagedSplit) -> None:
         base_offset=min(split.parts),
         outputs=split.parts.values(),
     )
+    gone = [name for name in (segment_file(source, suffix) for suffix in SEGMENT_SUFFIXES) if name in files]
+    parts = {base: paths[LOG] for base, paths in split.parts.items() if base != source or not split.placeholder}
+    keep(storage, directory, gone, outputs=parts)
     exchange(storage, directory, files, sources=[source], outputs=split.parts)
     if split.placeholder:
         _remove_placeholder(storage, directory, source)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.keeping import keep
 from winnow.logdir.names import CLEANED, DELETED, INDEX, LOG, SEGMENT_SUFFIXES, SWAP, TIMEINDEX, segment_file
 from winnow.logdir.state import Segment
 from winnow.logdir.unchanged import check_unchanged, log_bases, removable_snapshots
@@ -48,6 +49,8 @@ def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
     files = check_replaceable(
         storage, directory, sources=group.sources, base_offset=group.base_offset, outputs=[group.paths]
     )
+    gone = [*_files_of(files, group.source_bases), *removable_snapshots(files, group.source_bases[1:])]
+    keep(storage, directory, gone, outputs={group.base_offset: group.paths[LOG]})
     exchange(storage, directory, files, sources=group.source_bases, outputs={group.base_offset: group.paths})
 
 
@@ -79,8 +82,7 @@ def exchange(
             storage.rename(final[base, suffix] + CLEANED, final[base, suffix] + SWAP)
         storage.fsync_dir(directory)
 
-    gone = [segment_file(base, suffix) for base in sources for suffix in SEGMENT_SUFFIXES]
-    gone = [name for name in gone if name in files]
+    gone = _files_of(files, sources)
     _mark_deleted(storage, directory, gone)
 
     for base in bases:
@@ -97,6 +99,11 @@ def exchange(
     for name in (*gone, *stale):
         storage.unlink(f"{directory}/{name}{DELETED}")
     storage.fsync_dir(directory)
+
+
+def _files_of(files: Mapping[str, Entry], bases: Sequence[int]) -> list[str]:
+    names = [segment_file(base, suffix) for base in bases for suffix in SEGMENT_SUFFIXES]
+    return [name for name in names if name in files]
 
 
 def _mark_deleted(storage: Storage, directory: str, names: list[str]) -> None:

@@ -63,6 +63,9 @@ class LocalStorage:
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)
 
+    def link(self, source: str, target: str) -> None:
+        os.link(source, target)
+
     def unlink(self, path: str) -> None:
         os.unlink(path)
 

@@ -29,6 +29,16 @@ def test_rename_replaces(tmp_path: Path) -> None:
     assert not STORAGE.exists(f"{tmp_path}/a")
 
 
+def test_a_link_outlives_the_first_name(tmp_path: Path) -> None:
+    STORAGE.create(f"{tmp_path}/a", b"a")
+    STORAGE.link(f"{tmp_path}/a", f"{tmp_path}/b")
+    with pytest.raises(FileExistsError):
+        STORAGE.link(f"{tmp_path}/a", f"{tmp_path}/b")
+    assert STORAGE.entry(f"{tmp_path}/a").mtime_ns == STORAGE.entry(f"{tmp_path}/b").mtime_ns
+    STORAGE.unlink(f"{tmp_path}/a")
+    assert STORAGE.read_bytes(f"{tmp_path}/b") == b"a"
+
+
 def test_a_range_ends_where_the_file_does(tmp_path: Path) -> None:
     STORAGE.create(f"{tmp_path}/a", b"0123456789")
     assert STORAGE.read_range(f"{tmp_path}/a", 3, 4) == b"3456"

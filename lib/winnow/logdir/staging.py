@@ -1,0 +1,17 @@
+"""Directories inside a partition directory where Winnow prepares what is not part of the log yet."""
+
+from __future__ import annotations
+
+from winnow.storage.contract import Storage
+
+
+def remove_staging(storage: Storage, path: str) -> None:
+    """Removes a staging directory and all that is in it; content with one that is gone."""
+    if not storage.exists(path):
+        return
+    for entry in storage.list_dir(path):
+        if entry.is_dir:
+            remove_staging(storage, f"{path}/{entry.name}")
+        else:
+            storage.unlink(f"{path}/{entry.name}")
+    storage.rmdir(path)
