@@ -62,7 +62,7 @@ done
 
 case $verb in
     plan | clean | explain | verify | demo) ;;
-    inspect) without_spark=yes ;;
+    inspect | recover) without_spark=yes ;;
     *) without_spark=yes ;; # nothing, or nothing that we know: the command line says so itself, at once
 esac
 

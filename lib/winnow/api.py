@@ -1,4 +1,5 @@
-"""Winnow's Python API: `plan`, `clean`, `explain`, `verify` Kafka log directories with a SparkSession of the caller's.
+"""Winnow's Python API: `plan`, `clean`, `explain` and `verify` Kafka log directories with a SparkSession of the caller's,
+and `recover` them without one.
 
 from winnow.api import clean, plan
 from winnow.policy.sources import Settings, parse_server_properties
@@ -31,6 +32,8 @@ from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.names import parse_partition_dir
 from winnow.policy.sources import Settings
+from winnow.recover.run import recover_log_dirs
+from winnow.recover.values import RecoverResult
 from winnow.storage.local import LocalStorage
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 
@@ -82,10 +85,13 @@ def clean(
     topics: Sequence[str] = (),
     only: Only | None = None,
     unclean_shutdown: UncleanShutdown = "refuse",
+    keep_replaced: bool = False,
     progress: Progress | None = None,
 ) -> RunResult:
     """Applies each topic's cleanup policy to these log directories, as Kafka would (arguments as for `plan`).
 
+    `keep_replaced`: what the run replaces or deletes stays on the disk, where brokers don't see it, until `recover`
+    undoes the run or purges what it kept. Nothing is freed until then.
     A partition that can't be understood, or whose policy is not known, is left as it is and reported.
     """
     return _run(
@@ -97,6 +103,7 @@ def clean(
         topics=topics,
         only=only,
         unclean_shutdown=unclean_shutdown,
+        keep_replaced=keep_replaced,
         progress=progress,
     )
 
@@ -190,6 +197,7 @@ def _run(
     topics: Sequence[str],
     only: Only | None,
     unclean_shutdown: UncleanShutdown,
+    keep_replaced: bool = False,
     progress: Progress | None,
 ) -> RunResult:
     progress = progress or Silence()
@@ -203,6 +211,7 @@ def _run(
             only=only,
             touch=verb == "clean",
             below_recovery_point=unclean_shutdown == "below-recovery-point",
+            keep_replaced=keep_replaced,
         )
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         prepared = prepare(spark.sparkContext, dirs, request)
@@ -215,6 +224,21 @@ def _run(
         skipped = (f"{d.path}/{s.name} is left alone: {s.why}" for d in dirs for s in d.skipped)
         notes = (*settings.notes(), *found, *skipped)
     return RunResult(run_id=run_id, verb=verb, now=now, partitions=tuple(results), notes=notes)
+
+
+def recover(
+    log_dirs: Sequence[str],
+    *,
+    topics: Sequence[str] = (),
+    undo_run: str | None = None,
+    purge_run: str | None = None,
+    dry_run: bool = False,
+) -> RecoverResult:
+    """Puts right what a crash left; undoes a run that kept what it replaced, or purges it. Needs no Spark.
+
+    See `winnow.recover.run.recover_log_dirs`.
+    """
+    return recover_log_dirs(log_dirs, topics=topics, undo_run=undo_run, purge_run=purge_run, dry_run=dry_run)
 
 
 @contextmanager

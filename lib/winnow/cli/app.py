@@ -11,6 +11,7 @@ from winnow.cli.demo import run_demo
 from winnow.cli.explain import Asked, run_explain
 from winnow.cli.inspect import run_inspect
 from winnow.cli.options import Only, Request, UncleanShutdown
+from winnow.cli.recover import run_recover
 from winnow.cli.run import run_verb
 from winnow.cli.verify import run_verify
 
@@ -60,6 +61,13 @@ AfterCrash = Annotated[
         help="After a broker's crash: leave all as it is, or work on what is known to be whole and committed.",
     ),
 ]
+KeepReplaced = Annotated[
+    bool,
+    typer.Option(
+        "--keep-replaced",
+        help="Keep what is replaced or deleted, for `recover --undo`; frees nothing until `recover --purge`.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
 Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
@@ -84,6 +92,7 @@ def _verb(name: str) -> Callable[..., int]:
         now: Now = None,
         only: OnlyOne = None,
         unclean_shutdown: AfterCrash = "refuse",
+        keep_replaced: KeepReplaced = False,
         dry_run: DryRun = False,
         json: Json = False,
     ) -> int:
@@ -97,6 +106,7 @@ def _verb(name: str) -> Callable[..., int]:
             now=now,
             only=only,
             unclean_shutdown=unclean_shutdown,
+            keep_replaced=keep_replaced,
             json=json,
         )
         return run_verb("plan" if dry_run else name, request)
@@ -154,6 +164,24 @@ def verify_log_dirs(log_dirs: LogDirs, *, topics: Topics = None, json: Json = Fa
 def demo(*, json: Json = False) -> int:
     """Clean a copy of a small real log directory and show before and after."""
     return run_demo(json=json)
+
+
+@app.command("recover", no_args_is_help=True)
+def recover_dirs(
+    log_dirs: LogDirs,
+    *,
+    topics: Topics = None,
+    undo: Annotated[
+        str | None, typer.Option(metavar="RUN_ID", help="Put back what this run of clean --keep-replaced replaced.")
+    ] = None,
+    purge: Annotated[
+        str | None, typer.Option(metavar="RUN_ID|all", help="Remove what this run kept, or all of them.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, change nothing.")] = False,
+    json: Json = False,
+) -> int:
+    """Finish or roll back what a crash left; undo a run, or free what it kept. Needs no Spark."""
+    return run_recover(log_dirs, topics=topics or (), undo=undo, purge=purge, dry_run=dry_run, json=json)
 
 
 @app.command("inspect", no_args_is_help=True)

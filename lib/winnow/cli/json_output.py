@@ -28,6 +28,7 @@ PARTITION_KEYS = (
     "records_after",
     "holders",
     "holders_total",
+    "kept_bytes",
     "error",
 )
 """`holders`: of a partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that is compacted,

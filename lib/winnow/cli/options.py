@@ -32,6 +32,7 @@ class Request:
     now: str | None = None
     only: Only | None = None
     unclean_shutdown: UncleanShutdown = "refuse"
+    keep_replaced: bool = False
     json: bool = False
 
 

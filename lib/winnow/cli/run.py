@@ -50,6 +50,7 @@ def prepare(verb: str, request: Request, now: int) -> Callable[[SparkSession], R
         from winnow import api  # noqa: PLC0415 - it loads numba
 
         with Progress(sys.stderr) as progress:
+            keep = {"keep_replaced": request.keep_replaced} if verb == "clean" else {}
             function = api.clean if verb == "clean" else api.plan
             result = function(
                 spark,
@@ -59,6 +60,7 @@ def prepare(verb: str, request: Request, now: int) -> Callable[[SparkSession], R
                 now=now,
                 only=request.only,
                 unclean_shutdown=request.unclean_shutdown,
+                **keep,
                 progress=progress,
             )
         for note in result.notes:

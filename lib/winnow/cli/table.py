@@ -46,6 +46,13 @@ def show(result: RunResult, console: Console) -> None:
         console.print(line, soft_wrap=True)
     for line in _settings([*active, *(idle if len(idle) <= FEW else ())]):
         console.print(line, soft_wrap=True)
+    kept = sum(p.kept_bytes or 0 for p in result.partitions)
+    if kept:
+        console.print(
+            f"{size(kept)} of it are kept: `recover --undo {result.run_id}` puts them back, `recover --purge "
+            f"{result.run_id}` frees them.",
+            soft_wrap=True,
+        )
     if len(idle) > FEW:
         console.print(f"{len(idle)} partitions need nothing.")
     if troubled:

@@ -17,6 +17,7 @@ from winnow.engine import report
 from winnow.engine.commit import commit_cleaner_checkpoint, commit_groups, commit_log_start, commit_retention
 from winnow.engine.compaction import Failure, Outcome, failure, run_compaction
 from winnow.engine.job import CompactionJob, PartitionJob
+from winnow.engine.keep import kept_by, kept_bytes
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking
 from winnow.engine.progress import Progress
 from winnow.engine.result import PartitionResult
@@ -54,7 +55,7 @@ def carry_out(
         elif isinstance(item, LeftAlone):
             results[number] = report.left_alone(item)
         elif item.plan.compaction is None:
-            results[number] = _retain_only(item, request)
+            results[number] = _retain_only(item, request, run_id=run_id)
         else:
             compacted[number] = item, item.plan.compaction
     # Only now: how much room there is for them depends on what retention has freed.
@@ -72,18 +73,28 @@ def carry_out(
         numbers = order[done : done + len(wave)]
         done += len(wave)
         together = [rounds[number] for number in numbers]
-        results |= dict(zip(numbers, _compact(sc, together, request, secret, progress), strict=True))
+        results |= dict(zip(numbers, _compact(sc, together, request, secret, progress, run_id=run_id), strict=True))
     # What was there before is told as it was before a split.
-    return [
+    told = [
         replace(results[number], segments_before=len(item.state.segments))
         if number in split and item.state
         else results[number]
         for number, item in enumerate(prepared)
     ]
+    return [
+        replace(result, kept_bytes=kept_bytes(request, item.place.directory, run_id=run_id))
+        for result, item in zip(told, prepared, strict=True)
+    ]
 
 
 def _compact(
-    sc: SparkContext, rounds: Sequence[Round], request: Request, secret: tuple[int, int], progress: Progress
+    sc: SparkContext,
+    rounds: Sequence[Round],
+    request: Request,
+    secret: tuple[int, int],
+    progress: Progress,
+    *,
+    run_id: str,
 ) -> Iterator[PartitionResult]:
     """One Spark job, then the commit of each of its partitions."""
     job = CompactionJob(request.now, secret, tuple(made.job for made in rounds))
@@ -100,17 +111,20 @@ def _compact(
             _discard_staging(made.job, request)
             yield report.failed(made.item, why)
         else:
-            yield _commit(made, [group for group in groups if isinstance(group, RewrittenGroup)], request)
+            yield _commit(
+                made, [group for group in groups if isinstance(group, RewrittenGroup)], request, run_id=run_id
+            )
 
 
-def _commit(made: Round, groups: Sequence[RewrittenGroup], request: Request) -> PartitionResult:
+def _commit(made: Round, groups: Sequence[RewrittenGroup], request: Request, *, run_id: str) -> PartitionResult:
     item, job, storage = made.item, made.job, request.storage
     try:
-        commit_groups(storage, job.directory, job.staging, [group.staged for group in groups])
-        commit_cleaner_checkpoint(storage, item.place.log_dir, {item.place.topic_partition: job.end_offset})
-        cleaned = replace(_state_now(item), cleaner_checkpoint=job.end_offset)
-        plan = None if request.only == "compaction" else retention_plan(cleaned, item.config, request.now)
-        after = _retain(item, cleaned, plan, request)
+        with kept_by(request, item.state, run_id=run_id):
+            commit_groups(storage, job.directory, job.staging, [group.staged for group in groups])
+            commit_cleaner_checkpoint(storage, item.place.log_dir, {item.place.topic_partition: job.end_offset})
+            cleaned = replace(_state_now(item), cleaner_checkpoint=job.end_offset)
+            plan = None if request.only == "compaction" else retention_plan(cleaned, item.config, request.now)
+            after = _retain(item, cleaned, plan, request)
     except (WinnowError, OSError) as error:
         _discard_staging(job, request)
         return report.interrupted(item, failure(error))
@@ -118,10 +132,14 @@ def _commit(made: Round, groups: Sequence[RewrittenGroup], request: Request) -> 
     return report.done(item, after=after, groups=groups, retention=plan, first_dirty_offset=reached)
 
 
-def _retain_only(item: Undertaking, request: Request) -> PartitionResult:
+def _retain_only(item: Undertaking, request: Request, *, run_id: str) -> PartitionResult:
     plan = item.plan.retention
     try:
-        after = _retain(item, item.state, plan, request)
+        if plan is None:
+            after = _retain(item, item.state, plan, request)
+        else:
+            with kept_by(request, item.state, run_id=run_id):
+                after = _retain(item, item.state, plan, request)
         if item.plan.checkpoint_reset is not None:
             # A checkpoint outside of the log is written anew even if nothing is cleaned (S3.2).
             offset = max(item.plan.checkpoint_reset, after.log_start_offset)

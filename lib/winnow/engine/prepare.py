@@ -88,6 +88,8 @@ class Request:
     """False for a plan: nothing in a log directory may change, not even to finish what a crash left."""
     below_recovery_point: bool = False
     """Work on log directories of an unclean shutdown as well, as far as they can be trusted (S8.2)."""
+    keep_replaced: bool = False
+    """What a run replaces or deletes stays on the disk until it is undone or purged (`winnow.logdir.kept`)."""
     storage: Storage = field(default_factory=LocalStorage)
     """Through which the driver changes log directories: all of recovery, retention and commit, and nothing else."""
 

@@ -67,6 +67,8 @@ class PartitionResult:
     """Of a partition of `__consumer_offsets` and the like that is compacted: those with the most bytes before."""
     holders_total: int | None = None
     """How many names there are; None for other partitions, and where there are too many to count."""
+    kept_bytes: int | None = None
+    """What the run replaced or deleted and keeps for an undo: not freed before it is purged. None: it keeps nothing."""
     error: str | None = None
     error_code: int = CorruptLogError.exit_code
     """What the command line returns if this is all there is to tell (`WinnowError.exit_code`)."""

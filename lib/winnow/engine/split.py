@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 
 from winnow.engine import report
 from winnow.engine.compaction import Failure, failure
+from winnow.engine.keep import kept_by
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking, look_again
 from winnow.engine.result import PartitionResult
 from winnow.engine.waves import free_bytes
@@ -119,9 +120,10 @@ def _commit(
     why = next((outcome for outcome in staged if isinstance(outcome, Failure)), None)
     try:
         if why is None:
-            for split in staged:
-                if isinstance(split, StagedSplit):
-                    swap_split(storage, directory, split)
+            with kept_by(request, item.state, run_id=run_id):
+                for split in staged:
+                    if isinstance(split, StagedSplit):
+                        swap_split(storage, directory, split)
         remove_staging(storage, _staging(item, run_id))
     except (WinnowError, OSError) as error:
         return report.interrupted(item, failure(error))

@@ -49,7 +49,7 @@ def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
     files = check_replaceable(
         storage, directory, sources=group.sources, base_offset=group.base_offset, outputs=[group.paths]
     )
-    gone = [*_files_of(files, group.source_bases), *removable_snapshots(files, group.source_bases[1:])]
+    gone = [*_files_of(files, group.source_bases), *removable_snapshots(files, group.source_bases)]
     keep(storage, directory, gone, outputs={group.base_offset: group.paths[LOG]})
     exchange(storage, directory, files, sources=group.source_bases, outputs={group.base_offset: group.paths})
 

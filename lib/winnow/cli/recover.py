@@ -1,0 +1,74 @@
+"""The verb `recover`: without Spark, under the locks of the log directories."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from winnow.cli.options import check_log_dirs
+from winnow.cli.run import guarded, tell
+from winnow.cli.words import counted, moment, size
+from winnow.recover.run import recover_log_dirs
+from winnow.recover.values import Action, PartitionRecovery, RecoverResult
+
+
+def run_recover(
+    log_dirs: Sequence[str], *, topics: Sequence[str], undo: str | None, purge: str | None, dry_run: bool, json: bool
+) -> int:
+    """The exit code."""
+
+    def work() -> int:
+        check_log_dirs(log_dirs)
+        result = recover_log_dirs(log_dirs, topics=topics, undo_run=undo, purge_run=purge, dry_run=dry_run)
+        tell(lambda: sys.stdout.write(_to_json(result) if json else "".join(f"{line}\n" for line in _lines(result))))
+        return result.exit_code
+
+    return guarded(work, json=json, now=lambda: None)
+
+
+def _to_json(result: RecoverResult) -> str:
+    partitions = [asdict(partition) for partition in result.partitions]
+    told = {"status": result.status, "dry_run": result.dry_run, "partitions": partitions}
+    return json_text.dumps(told, indent=2) + "\n"
+
+
+def _lines(result: RecoverResult) -> Iterator[str]:
+    """What was done or found, by partition; those of which there is nothing to tell share the last line."""
+    quiet = 0
+    would = "would be " if result.dry_run else ""
+    for partition in result.partitions:
+        told = list(_told(partition, would))
+        quiet += not told
+        if told:
+            yield f"{partition.topic}-{partition.partition}"
+            yield from (f"      {line}" for line in told)
+    if quiet:
+        yield f"{counted(quiet, 'partition')}: nothing to do, and nothing is kept"
+    if not result.partitions:
+        yield "No partition was found that the command names."
+    freed = sum(partition.bytes_freed for partition in result.partitions)
+    if freed:
+        yield f"{size(freed)} {would}freed"
+
+
+def _told(partition: PartitionRecovery, would: str) -> Iterator[str]:
+    if Action.RECOVERED in partition.actions:
+        yield f"left by a crash, {would}removed: {', '.join(partition.removed) or 'nothing'}"
+        yield from (f"left by a crash, renamed: {old} -> {new}" for old, new in partition.renamed)
+    if Action.UNDONE in partition.actions:
+        back = f"{counted(partition.segments_restored, 'segment')}, {size(partition.bytes_restored)}"
+        yield f"undone: {back} {would}put back"
+        if partition.log_start_offset is not None:
+            begins = "would begin" if would else "begins"
+            yield f"the log {begins} at offset {partition.log_start_offset} again, as before the run"
+    if Action.PURGED in partition.actions:
+        yield f"purged: {size(partition.bytes_freed)} {would}freed"
+    for kept in partition.kept:
+        yield (
+            f"kept by run {kept.run_id} of {moment(kept.kept_at_ms)}: {counted(kept.segments, 'segment')}, "
+            f"{size(kept.bytes)}"
+        )
+    if partition.error is not None:
+        yield f"error: {partition.error}"
