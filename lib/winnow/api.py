@@ -1,5 +1,5 @@
-"""Winnow's Python API: `plan`, `clean`, `explain` and `verify` Kafka log directories with a SparkSession of the caller's,
-and `recover` them without one.
+"""Winnow's Python API: `plan`, `clean`, `explain`, `verify` Kafka log directories with a SparkSession of the caller's, and
+`recover` them without one.
 
 from winnow.api import clean, plan
 from winnow.policy.sources import Settings, parse_server_properties
