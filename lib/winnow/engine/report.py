@@ -136,7 +136,9 @@ def _holdings(item: Undertaking) -> list[Holdings | None]:
 def _holdings_after(
     item: Undertaking, groups: Sequence[RewrittenGroup], retention: RetentionPlan | None
 ) -> list[Holdings | None]:
-    left = {walk.base_offset: walk.holdings for walk in item.walks or ()}
+    if item.walks is None:
+        return []
+    left = {walk.base_offset: walk.holdings for walk in item.walks}
     for group in groups:
         for source in group.staged.source_bases:
             del left[source]
