@@ -61,7 +61,8 @@ def _recorder(method: str) -> Callable[..., None]:
             self._before_first()
         getattr(LocalStorage, method)(self, *arguments)
         count = 2 if method in _TARGET else 1
-        paths = tuple(str(path).removeprefix(self._root) for path in arguments[:count])
+        # The directory itself is "", as in `Effect.parent`.
+        paths = tuple(f"{path}/".removeprefix(self._root).removesuffix("/") for path in arguments[:count])
         self.effects.append(Effect(method, paths, arguments[count:]))
 
     return record
@@ -88,29 +89,36 @@ def record(root: Path, action: Callable[[RecordingStorage], object]) -> list[Eff
 
 
 def crash_points(
-    pristine: Path, scratch: Path, action: Callable[[RecordingStorage, Path], object], *, out_of_order: bool = False
+    pristine: Path,
+    scratch: Path,
+    action: Callable[[RecordingStorage, Path], object],
+    *,
+    out_of_order: bool = False,
+    every: int = 1,
 ) -> Iterator[CrashPoint]:
     """States that a crash during `action(storage, root)` on a copy of `pristine` can leave; see `crash_states`."""
     whole = scratch / "whole"
     shutil.copytree(pristine, whole)
     effects = record(whole, lambda storage: action(storage, whole))
     shutil.rmtree(whole)
-    return crash_states(pristine, scratch, effects, out_of_order=out_of_order)
+    return crash_states(pristine, scratch, effects, out_of_order=out_of_order, every=every)
 
 
 def crash_states(
-    pristine: Path, scratch: Path, effects: Sequence[Effect], *, out_of_order: bool = False
+    pristine: Path, scratch: Path, effects: Sequence[Effect], *, out_of_order: bool = False, every: int = 1
 ) -> Iterator[CrashPoint]:
     """States that a crash during these effects, the first of them on `pristine`, can leave.
 
     One after each effect, each file also half written, and the first before any. With `out_of_order` also those of a
     file system that keeps of the effects after the last sync of a directory all but one, or only one. States that
-    look alike come once.
+    look alike come once. `every`: only each so many of them.
     """
     if not effects:
         raise AssertionError("there is no effect to crash after")
     seen: set[str] = set()
     for number, (label, steps, in_order) in enumerate(_histories(effects, out_of_order=out_of_order)):
+        if number % every:
+            continue
         root = scratch / f"{number:05d}"
         shutil.copytree(pristine, root)
         replay(steps, root, strict=in_order)

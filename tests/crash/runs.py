@@ -69,11 +69,11 @@ class CrashRun:
     after: Path
     result: PartitionResult
 
-    def crashes(self, scratch: Path, *, out_of_order: bool) -> Iterator[CrashPoint]:
+    def crashes(self, scratch: Path, *, out_of_order: bool, every: int = 1) -> Iterator[CrashPoint]:
         """Of the staging, then of the commit (`crash_states`)."""
         if not out_of_order:
             yield from self._staging_crashes(scratch / "staging")
-        yield from crash_states(self.staged, scratch / "commit", self.effects, out_of_order=out_of_order)
+        yield from crash_states(self.staged, scratch / "commit", self.effects, out_of_order=out_of_order, every=every)
 
     def before_retention(self, scratch: Path) -> list[Record]:
         """The records when the compaction is done: what the run keeps and what its retention takes after that."""

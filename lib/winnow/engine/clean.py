@@ -14,7 +14,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from winnow.engine import report
-from winnow.engine.commit import commit_cleaner_checkpoint, commit_groups, commit_log_start, commit_retention
+from winnow.engine.commit import (
+    begin_round,
+    commit_cleaner_checkpoint,
+    commit_groups,
+    commit_log_start,
+    commit_retention,
+)
 from winnow.engine.compaction import Failure, Outcome, failure, run_compaction
 from winnow.engine.job import CompactionJob, PartitionJob
 from winnow.engine.keep import kept_by, kept_bytes
@@ -27,6 +33,7 @@ from winnow.engine.split import split_first
 from winnow.engine.survey import list_partition
 from winnow.engine.waves import waves
 from winnow.errors import WinnowError
+from winnow.logdir.journal import new_journal
 from winnow.logdir.listing import resolve
 from winnow.logdir.retain import lags_behind
 from winnow.logdir.staging import remove_staging
@@ -118,15 +125,29 @@ def _compact(
 
 def _commit(made: Round, groups: Sequence[RewrittenGroup], request: Request, *, run_id: str) -> PartitionResult:
     item, job, storage = made.item, made.job, request.storage
+    staged = sorted((group.staged for group in groups), key=lambda group: group.base_offset)
     try:
         with kept_by(request, item.state, run_id=run_id):
-            commit_groups(storage, job.directory, job.staging, [group.staged for group in groups])
+            try:
+                journal = new_journal(
+                    storage,
+                    run_id=made.run_id,
+                    now=request.now,
+                    end_offset=job.end_offset,
+                    checkpoint_before=item.state.cleaner_checkpoint,
+                    groups=staged,
+                )
+                begin_round(storage, job.directory, job.staging, journal)
+            except (WinnowError, OSError) as error:
+                _discard_staging(job, request)
+                return report.failed(item, failure(error))
+            commit_groups(storage, job.directory, staged)
             commit_cleaner_checkpoint(storage, item.place.log_dir, {item.place.topic_partition: job.end_offset})
+            remove_staging(storage, job.staging)
             cleaned = replace(_state_now(item), cleaner_checkpoint=job.end_offset)
             plan = None if request.only == "compaction" else retention_plan(cleaned, item.config, request.now)
             after = _retain(item, cleaned, plan, request)
-    except (WinnowError, OSError) as error:
-        _discard_staging(job, request)
+    except (WinnowError, OSError) as error:  # the journal stays: the next run goes on from there
         return report.interrupted(item, failure(error))
     reached = max(job.end_offset, after.log_start_offset)
     return report.done(item, after=after, groups=groups, retention=plan, first_dirty_offset=reached)

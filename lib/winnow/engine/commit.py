@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from winnow.logdir.checkpoints import update_offset_checkpoint
+from winnow.logdir.journal import Journal, write_journal
 from winnow.logdir.names import CLEANER_CHECKPOINT
 from winnow.logdir.retain import follow_log_start, retain
-from winnow.logdir.staging import remove_staging
 from winnow.logdir.state import PartitionState, TopicPartition
 from winnow.logdir.swap import StagedGroup, swap_group
 from winnow.logdir.unchanged import check_unchanged
@@ -18,16 +18,22 @@ from winnow.policy.plan import RetentionPlan
 from winnow.storage.contract import Storage
 
 
-def commit_groups(storage: Storage, directory: str, staging: str, groups: Sequence[StagedGroup]) -> None:
+def begin_round(storage: Storage, directory: str, staging: str, journal: Journal) -> None:
+    """From here on the next run finishes the round if this one can't (`winnow.logdir.roll_forward`).
+
+    Raises CorruptLogError for a partition that somebody else has touched: all sources are looked at first.
+    """
+    check_unchanged(storage, directory, [source for group in journal.groups for source in group.sources])
+    write_journal(storage, staging, journal)
+
+
+def commit_groups(storage: Storage, directory: str, groups: Sequence[StagedGroup]) -> None:
     """Puts the staged segments of one partition in the place of their sources, one group at a time, ascending (S6.4).
 
-    A crash leaves each group old or new; the checkpoint has not moved, so the next run cleans the rest again.
+    A crash leaves each group old or new.
     """
-    # All of them first: a partition that somebody else has touched is not begun.
-    check_unchanged(storage, directory, [source for group in groups for source in group.sources])
-    for group in sorted(groups, key=lambda g: g.base_offset):
+    for group in groups:
         swap_group(storage, directory, group)
-    remove_staging(storage, staging)
 
 
 def commit_cleaner_checkpoint(storage: Storage, log_dir: str, offsets: Mapping[TopicPartition, int]) -> None:

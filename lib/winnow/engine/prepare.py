@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from winnow.engine.compaction import Failure, failure
+from winnow.engine.leftovers import what_was_left
 from winnow.engine.producers import Snapshot, newest_snapshot
 from winnow.engine.survey import Listed, Place, list_partitions, walk_partitions
 from winnow.engine.transactions import Transactions, settle
@@ -15,7 +16,7 @@ from winnow.engine.walk import SegmentWalk
 from winnow.errors import CorruptLogError
 from winnow.logdir.listing import LogDir, resolve
 from winnow.logdir.partition_metadata import read_topic_id
-from winnow.logdir.recovery import recover
+from winnow.logdir.roll_forward import Finished, put_right
 from winnow.logdir.split import is_overflowed
 from winnow.logdir.state import PartitionState, TopicPartition
 from winnow.policy.config import TopicConfig
@@ -71,6 +72,8 @@ class Undertaking:
     """Beside the walks."""
     overflowed: tuple[int, ...] = ()
     """Base offsets of segments that span too many offsets for an index, and that are split before the round (S6.5)."""
+    finished: Finished | None = None
+    """The round of an earlier run that was finished before this plan was made."""
 
 
 Prepared = LeftAlone | Undertaking
@@ -105,18 +108,15 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
         for topic_partition in log_dir.partitions
         if request.wants(topic_partition.topic)
     ]
-    known = [item for item in prepared if isinstance(item, _Known)]
-    listed = iter(_list(sc, [item.place for item in known], request))
-    decided = [_decide(item, next(listed), request) if isinstance(item, _Known) else item for item in prepared]
+    listed = iter(_list(sc, [item for item in prepared if isinstance(item, _Known)], request))
+    decided = [_decide(*next(listed), request) if isinstance(item, _Known) else item for item in prepared]
     return _walk(sc, decided, request)
 
 
 def look_again(sc: SparkContext, items: Sequence[Undertaking], request: Request) -> list[Prepared]:
     """What is to become of partitions whose files this run has changed; settings and checkpoints are as before."""
-    known = [_Known(item.place, item.log_dir, item.config) for item in items]
-    listed = _list(sc, [item.place for item in known], request)
-    decided = [_decide(item, found, request) for item, found in zip(known, listed, strict=True)]
-    return _walk(sc, decided, request)
+    known = [_Known(item.place, item.log_dir, item.config, item.finished) for item in items]
+    return _walk(sc, [_decide(*found, request) for found in _list(sc, known, request)], request)
 
 
 def _place(log_dir: LogDir, topic_partition: TopicPartition) -> Place:
@@ -134,6 +134,7 @@ class _Known:
     place: Place
     log_dir: LogDir
     config: TopicConfig
+    finished: Finished | None = None
 
 
 def _settings_of(place: Place, log_dir: LogDir, request: Request) -> LeftAlone | _Known:
@@ -165,25 +166,35 @@ def _policy(config: TopicConfig | Unknown) -> str | None:
     return None if isinstance(config, Unknown) else config.policy
 
 
-def _list(sc: SparkContext, places: Sequence[Place], request: Request) -> list[Listed | Failure]:
-    listed = list_partitions(sc, places)
-    unfinished = [
-        number for number, found in enumerate(listed) if isinstance(found, Listed) and found.listing.leftovers
-    ]
-    if not unfinished or not request.touch:
-        return listed
-    recovered: dict[int, Failure] = {}
-    for number in unfinished:
-        try:
-            recover(request.storage, places[number].directory)
-        except (CorruptLogError, OSError) as error:
-            recovered[number] = failure(error)
-    again = [number for number in unfinished if number not in recovered]
-    for number, found in zip(again, list_partitions(sc, [places[number] for number in again]), strict=True):
-        listed[number] = found
-    for number, why in recovered.items():
-        listed[number] = why
-    return listed
+def _list(sc: SparkContext, known: Sequence[_Known], request: Request) -> list[tuple[_Known, Listed | Failure]]:
+    """What is there, once what a crash left is put right."""
+    found = dict(enumerate(zip(known, list_partitions(sc, [item.place for item in known]), strict=True)))
+    if not request.touch:
+        return [*found.values()]
+    again: dict[int, _Known] = {}
+    for number, (item, listed) in found.items():
+        if isinstance(listed, Listed) and listed.listing.leftovers:
+            try:
+                again[number] = _put_right(item, request)
+            except (CorruptLogError, OSError) as error:
+                found[number] = item, failure(error)
+    relisted = list_partitions(sc, [item.place for item in again.values()])
+    found |= dict(zip(again, zip(again.values(), relisted, strict=True), strict=True))
+    return [*found.values()]
+
+
+def _put_right(item: _Known, request: Request) -> _Known:
+    """Finishes an interrupted round only if it is such a one that this run would make."""
+    place, config, log_dir = item.place, item.config, item.log_dir
+    finish = config.cleanup_compact and config.log_cleaner_enable and request.only != "retention"
+    done = put_right(
+        request.storage, place.log_dir, place.topic_partition, finish=finish, trusted_end=place.trusted_end
+    )
+    if done.finished is None:
+        return item
+    cleaner = {**log_dir.checkpoints.cleaner, place.topic_partition: done.finished.end_offset}
+    log_dir = replace(log_dir, checkpoints=replace(log_dir.checkpoints, cleaner=cleaner))
+    return replace(item, log_dir=log_dir, finished=done.finished)
 
 
 def _decide(known: _Known, listed: Listed | Failure, request: Request) -> Prepared:
@@ -191,7 +202,7 @@ def _decide(known: _Known, listed: Listed | Failure, request: Request) -> Prepar
     if isinstance(listed, Failure):
         return LeftAlone(place, config.policy, UNREADABLE, error=listed.message)
     if listed.active is None:
-        words = f"an interrupted run left {len(listed.listing.leftovers)} files here; `clean` puts that right first"
+        words = what_was_left(request.storage, listed.listing)
         return LeftAlone(place, config.policy, Reason("S6.3", words))
     try:
         state = resolve(
@@ -213,7 +224,7 @@ def _decide(known: _Known, listed: Listed | Failure, request: Request) -> Prepar
             snapshot = newest_snapshot(request.storage, state)
         except OSError as error:
             return LeftAlone(place, config.policy, UNREADABLE, error=str(error), state=state)
-    return Undertaking(place, log_dir, config, state, plan, snapshot)
+    return Undertaking(place, log_dir, config, state, plan, snapshot, finished=known.finished)
 
 
 def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:

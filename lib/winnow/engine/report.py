@@ -93,7 +93,7 @@ def done(
     holders, _ = top_holders(_holdings(item), _holdings_after(item, groups, retention))
     return replace(
         _as_it_is(item, item.plan.rule, _reason(item)),
-        actions=_actions(compacted=bool(groups), retained=retention is not None),
+        actions=_actions(compacted=bool(groups) or item.finished is not None, retained=retention is not None),
         first_dirty_offset_after=_first_dirty(item, first_dirty_offset),
         log_start_offset_after=after.log_start_offset,
         segments_after=len(after.segments),
@@ -107,6 +107,7 @@ def done(
 def _as_it_is(item: Undertaking, rule: str, reason: str) -> PartitionResult:
     state, plan = item.state, item.plan
     holders, holders_total = top_holders(_holdings(item), None)
+    replaced = item.finished.groups if item.finished else ()
     return PartitionResult(
         topic=item.place.topic_partition.topic,
         partition=item.place.topic_partition.partition,
@@ -120,9 +121,9 @@ def _as_it_is(item: Undertaking, rule: str, reason: str) -> PartitionResult:
         first_dirty_offset_after=plan.first_dirty_offset,
         log_start_offset_before=state.log_start_offset,
         log_start_offset_after=state.log_start_offset,
-        segments_before=len(state.segments),
+        segments_before=len(state.segments) + sum(len(group.sources) - 1 for group in replaced),
         segments_after=len(state.segments),
-        bytes_before=state.log_bytes,
+        bytes_before=state.log_bytes + sum(group.log_bytes_before - group.log_bytes_after for group in replaced),
         bytes_after=state.log_bytes,
         holders=holders,
         holders_total=holders_total,
@@ -162,10 +163,13 @@ def _actions(*, compacted: bool, retained: bool) -> tuple[str, ...]:
 
 
 def _reason(item: Undertaking) -> str:
+    reason = item.plan.reason
     if item.overflowed:
         which = ", ".join(map(str, item.overflowed))
-        return f"{item.plan.reason}; split first, for it spans more than 2^31 - 1 offsets: segment {which}"
-    return item.plan.reason
+        reason = f"{reason}; split first, for it spans more than 2^31 - 1 offsets: segment {which}"
+    if item.finished:
+        reason = f"finished the cleaning up to {item.finished.end_offset} that {item.finished.run_id} began; {reason}"
+    return reason
 
 
 def _first_dirty(item: Undertaking, reached: int | None) -> int | None:

@@ -27,6 +27,7 @@ class Round:
 
     item: Undertaking
     job: PartitionJob
+    run_id: str
 
 
 def make_round(item: Undertaking, plan: CompactionPlan, *, run_id: str) -> Round | Failure:
@@ -75,7 +76,7 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, run_id: str) -> Round
         aborted=transactions.aborted,
         most_bytes=needed,
     )
-    return Round(item, job)
+    return Round(item, job, run_id)
 
 
 def _legacy_delete_horizon_ms(state: PartitionState, plan: CompactionPlan, config: TopicConfig) -> int:

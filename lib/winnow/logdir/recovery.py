@@ -81,18 +81,18 @@ def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
         *unfinished,
         *_orphans(names, entries),
         *(name for name in names if name.endswith(DELETED)),
-        *_staging(entries),
+        *staging_names(entries),
     }
     return tuple(sorted(left))
 
 
-def recover(storage: Storage, directory: str) -> RecoveryReport:
+def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> RecoveryReport:
     """Brings a partition directory into the state in which a broker's loader would use it. Hold the lock.
 
-    May be interrupted at any point and run again. Raises CorruptLogError, before anything is changed, if a `.swap`
-    log can't be read to its end.
+    `keep`: paths of staging directories that are not touched. May be interrupted at any point and run again. Raises
+    CorruptLogError, before anything is changed, if a `.swap` log can't be read to its end.
     """
-    entries = storage.list_dir(directory)
+    entries = [entry for entry in storage.list_dir(directory) if f"{directory}/{entry.name}" not in keep]
     if not leftover_names(entries):
         return RecoveryReport()
     steps = _plan(storage, directory, entries)
@@ -163,7 +163,7 @@ def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
         orphans=orphans,
         snapshots=_stray_snapshots(after),
         deleted=tuple(name for name in after if name.endswith(DELETED)),
-        staging=_staging(entries),
+        staging=staging_names(entries),
     )
 
 
@@ -185,16 +185,22 @@ def _orphans(names: Sequence[str], entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _stray_snapshots(names: Sequence[str]) -> tuple[str, ...]:
-    """Snapshots at bases of segments that are gone, as a loader removes them (S6.3) - but never the newest.
+    """Snapshots at bases of segments whose removal was interrupted - but never the newest of all.
 
-    A broker that finds none at all starts without any producer state (S8.4).
+    A broker that finds none starts without any producer state (S8.4). A loader removes all snapshots that are at no
+    segment's base (S6.3); what was there before the crash is not ours to tidy up, or a run would end otherwise for it.
     """
-    bases = {base_offset_of(name) for name in names if name.endswith(LOG)}
-    snapshots = sorted(name for name in names if name.endswith(SNAPSHOT))
-    return tuple(name for name in snapshots[:-1] if base_offset_of(name) not in bases)
+    known = {*names}
+    snapshots = {name: base_offset_of(name) for name in sorted(names) if name.endswith(SNAPSHOT)}
+    return tuple(
+        name
+        for name, base in [*snapshots.items()][:-1]
+        if segment_file(base, LOG) not in known and segment_file(base, LOG + DELETED) in known
+    )
 
 
-def _staging(entries: Sequence[Entry]) -> tuple[str, ...]:
+def staging_names(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """The staging directories in a partition directory."""
     return tuple(
         entry.name
         for entry in entries

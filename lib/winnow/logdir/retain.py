@@ -138,12 +138,13 @@ def _doomed(files: dict[str, Entry], base: int) -> list[str]:
 def follow_log_start(storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int) -> None:
     """Brings the side files of a partition in line with its segments and its log start offset (S7.6, 3-5)."""
     directory = f"{log_dir}/{topic_partition}"
+    # In this order `lags_behind` notices an interruption: it does not look at the cleaner's entry.
+    raise_cleaner_entry(storage, log_dir, topic_partition, log_start_offset)
     epochs = read_leader_epochs(storage, directory)
     folded = fold_leader_epochs(epochs, log_start_offset)
     if folded != epochs:
         write_leader_epochs(storage, directory, folded)
     drop_log_start_entry(storage, log_dir, topic_partition)
-    raise_cleaner_entry(storage, log_dir, topic_partition, log_start_offset)
 
 
 def lags_behind(state: PartitionState) -> bool:

@@ -123,7 +123,7 @@ def swap_split(storage: Storage, directory: str, split: StagedSplit) -> None:
     gone = [name for name in (segment_file(source, suffix) for suffix in SEGMENT_SUFFIXES) if name in files]
     parts = {base: paths[LOG] for base, paths in split.parts.items() if base != source or not split.placeholder}
     keep(storage, directory, gone, outputs=parts)
-    exchange(storage, directory, files, sources=[source], outputs=split.parts)
+    exchange(storage, directory, sources=[source], outputs=split.parts)
     if split.placeholder:
         _remove_placeholder(storage, directory, source)
 

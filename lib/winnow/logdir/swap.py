@@ -51,18 +51,17 @@ def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
     )
     gone = [*_files_of(files, group.source_bases), *removable_snapshots(files, group.source_bases)]
     keep(storage, directory, gone, outputs={group.base_offset: group.paths[LOG]})
-    exchange(storage, directory, files, sources=group.source_bases, outputs={group.base_offset: group.paths})
+    exchange(storage, directory, sources=group.source_bases, outputs={group.base_offset: group.paths})
 
 
 def exchange(
     storage: Storage,
     directory: str,
-    files: dict[str, Entry],
     *,
     sources: Sequence[int],
     outputs: Mapping[int, Mapping[str, str]],
 ) -> None:
-    """The steps above, of what `check_replaceable` found in order.
+    """The steps above, of what `check_replaceable` found to be in order.
 
     `sources`: base offsets, ascending. `outputs`: by base offset, the staged file per suffix; the lowest base is that
     of the first source, so that the range which a loader clears covers all of them. Several outputs, as of a split,
@@ -82,16 +81,39 @@ def exchange(
             storage.rename(final[base, suffix] + CLEANED, final[base, suffix] + SWAP)
         storage.fsync_dir(directory)
 
-    gone = _files_of(files, sources)
+    files = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
+    complete(storage, directory, files, sources=sources, outputs=suffixes)
+
+
+def complete(
+    storage: Storage,
+    directory: str,
+    files: Mapping[str, Entry],
+    *,
+    sources: Sequence[int],
+    outputs: Mapping[int, Iterable[str]],
+) -> None:
+    """The steps from 3 on, or what is left of them: what is done already is not done again.
+
+    `files`: all by name, those of the outputs not all there under their final names yet. `outputs`: the suffixes by
+    base offset.
+    """
+    bases = sorted(outputs)
+    begun = not all(f"{segment_file(base, LOG)}{SWAP}" in files for base in bases)
+    # Once the first of the outputs has its final name, that name is no source's any more.
+    gone = _files_of(files, [base for base in sources if not (begun and base in outputs)])
     _mark_deleted(storage, directory, gone)
 
     for base in bases:
-        storage.rename(final[base, LOG] + SWAP, final[base, LOG])
-        # On stable storage before the indexes: a new index beside a .log.swap would be swept with the sources. So
-        # would the log of a higher base.
-        storage.fsync_dir(directory)
-        for suffix in suffixes[base][1:]:
-            storage.rename(final[base, suffix] + SWAP, final[base, suffix])
+        swaps = [segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES if suffix in outputs[base]]
+        swaps = [name for name in swaps if name + SWAP in files]
+        if segment_file(base, LOG) in swaps:
+            _strip(storage, directory, swaps[:1])
+            swaps = swaps[1:]
+            # On stable storage before the indexes: a new index beside a .log.swap would be swept with the sources.
+            # So would the log of a higher base.
+            storage.fsync_dir(directory)
+        _strip(storage, directory, swaps)
     storage.fsync_dir(directory)
 
     stale = removable_snapshots(files, [base for base in sources if base not in outputs])
@@ -104,6 +126,11 @@ def exchange(
 def _files_of(files: Mapping[str, Entry], bases: Sequence[int]) -> list[str]:
     names = [segment_file(base, suffix) for base in bases for suffix in SEGMENT_SUFFIXES]
     return [name for name in names if name in files]
+
+
+def _strip(storage: Storage, directory: str, names: Iterable[str]) -> None:
+    for name in names:
+        storage.rename(f"{directory}/{name}{SWAP}", f"{directory}/{name}")
 
 
 def _mark_deleted(storage: Storage, directory: str, names: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, base_offset_of, segment_file
@@ -22,32 +22,38 @@ def check_unchanged(storage: Storage, directory: str, segments: Sequence[Segment
     if left:
         raise _changed("no file of an unfinished run", ", ".join(left), directory)
     for segment in segments:
-        log = files.get(segment_file(segment.base_offset, LOG))
-        if log is None or (log.size, log.mtime_ms) != (segment.log_bytes, segment.log_mtime_ms):
-            raise _changed(
-                f"{segment.log_bytes} bytes of {segment.log_mtime_ms}",
-                "nothing" if log is None else f"{log.size} bytes of {log.mtime_ms}",
-                f"{directory}/{segment_file(segment.base_offset, LOG)}",
-            )
-        for suffix, expected in (
-            (INDEX, segment.index_bytes),
-            (TIMEINDEX, segment.timeindex_bytes),
-            (TXNINDEX, segment.txnindex_bytes),
-        ):
-            file = files.get(segment_file(segment.base_offset, suffix))
-            size = None if file is None else file.size
-            if size != expected:
-                where = f"{directory}/{segment_file(segment.base_offset, suffix)}"
-                raise _changed(f"{expected} bytes", f"{size}", where)
+        differs = difference(files, segment)
+        if differs is not None:
+            name, expected, found = differs
+            raise _changed(expected, found, f"{directory}/{name}")
     return files
 
 
-def log_bases(files: dict[str, Entry]) -> list[int]:
+def difference(files: Mapping[str, Entry], segment: Segment) -> tuple[str, str, str] | None:
+    """The first file of a segment that is not as it was listed: its name, what was expected, what was found."""
+    name = segment_file(segment.base_offset, LOG)
+    log = files.get(name)
+    if log is None or (log.size, log.mtime_ms) != (segment.log_bytes, segment.log_mtime_ms):
+        found = "nothing" if log is None else f"{log.size} bytes of {log.mtime_ms}"
+        return name, f"{segment.log_bytes} bytes of {segment.log_mtime_ms}", found
+    for suffix, expected in (
+        (INDEX, segment.index_bytes),
+        (TIMEINDEX, segment.timeindex_bytes),
+        (TXNINDEX, segment.txnindex_bytes),
+    ):
+        name = segment_file(segment.base_offset, suffix)
+        size = files[name].size if name in files else None
+        if size != expected:
+            return name, f"{expected} bytes", f"{size}"
+    return None
+
+
+def log_bases(files: Mapping[str, Entry]) -> list[int]:
     """Base offsets of all segments, ascending."""
     return sorted(base_offset_of(name) for name in files if name.endswith(LOG))
 
 
-def removable_snapshots(files: dict[str, Entry], bases: Sequence[int]) -> list[str]:
+def removable_snapshots(files: Mapping[str, Entry], bases: Sequence[int]) -> list[str]:
     """Snapshots at these bases, ascending, but never the newest of all.
 
     A broker that finds none starts without any producer state (S8.4).

@@ -33,7 +33,7 @@ from winnow.logdir.names import (
 from winnow.logdir.staging import remove_staging
 from winnow.logdir.state import TopicPartition
 from winnow.logdir.swap import exchange
-from winnow.storage.contract import Entry, Storage
+from winnow.storage.contract import Storage
 
 _UNDO_SUFFIX = "-undo"
 _PURGE_SUFFIX = "-purge"
@@ -219,8 +219,7 @@ def _swap_back(storage: Storage, directory: str, staging: str, taken: TakenBack)
         path = f"{staging}/{file.name}.{uuid.uuid4().hex}"
         storage.link(f"{taken.step.path}/{file.name}", path)
         outputs[base_offset_of(file.name)][file.suffix] = path
-    files: dict[str, Entry] = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
-    exchange(storage, directory, files, sources=taken.replaced, outputs=outputs)
+    exchange(storage, directory, sources=taken.replaced, outputs=outputs)
     for name in snapshots:
         if not storage.exists(f"{directory}/{name}"):
             storage.link(f"{taken.step.path}/{name}", f"{directory}/{name}")

@@ -13,7 +13,8 @@ from fnmatch import fnmatchcase
 from winnow.errors import CorruptLogError, UsageError, WinnowError
 from winnow.logdir.kept import kept_path, kept_run_ids, read_kept
 from winnow.logdir.lock import lock_log_dir
-from winnow.logdir.recovery import leftovers, recover
+from winnow.logdir.recovery import leftovers
+from winnow.logdir.roll_forward import put_right
 from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.logdir.undo import plan_undo, purge, undo
@@ -107,9 +108,10 @@ def _kept(storage: Storage, directory: str) -> tuple[Kept, ...]:
 
 
 def _recover(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> PartitionRecovery:
-    del log_dir
-    report = recover(storage, _directory(found))
-    if not report:
+    finish = log_dir.clean_shutdown and log_dir.error is None
+    done = put_right(storage, log_dir.path, TopicPartition(found.topic, found.partition), finish=finish)
+    report = done.recovery
+    if not report and done.finished is None:
         return found
     return replace(found, actions=(Action.RECOVERED,), removed=report.removed, renamed=report.renamed)
 

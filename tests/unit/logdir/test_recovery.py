@@ -131,14 +131,15 @@ def test_nothing_to_do_changes_nothing(root: Path) -> None:
     assert {path.name: path.stat().st_mtime_ns for path in (root / "t-0").iterdir()} == before
 
 
-def test_the_newest_snapshot_stays_wherever_it_is(root: Path) -> None:
+def test_snapshots_of_segments_that_were_being_removed_go_but_never_the_newest(root: Path) -> None:
     for path in (root / "t-0").glob("*.snapshot"):
         path.unlink()
-    for offset in (4, 5):
+    for offset in (2, 4, 5):
         (root / "t-0" / f"{offset:020d}.snapshot").write_bytes(logs.snapshot(offset))
-    (root / "t-0" / f"{1:020d}.log.deleted").touch()
+    for offset in (4, 5):
+        (root / "t-0" / f"{offset:020d}.log.deleted").touch()
     recover(STORAGE, f"{root}/t-0")
-    assert logs.listing_of(root).snapshot_offsets == (5,)
+    assert logs.listing_of(root).snapshot_offsets == (2, 5), "that at 2 was there before"
 
 
 @pytest.mark.parametrize("damage", ["torn", "zeros", "backwards", "magic"])

@@ -1,0 +1,193 @@
+"""The recovery that finishes an interrupted round may itself be stopped anywhere, and is never wrong about the past."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.crash.replay import CrashPoint, RecordingStorage, crash_points
+from tests.crash.runs import CrashRun, checkpoint_entry, must_hold
+from tests.fixtures.data import copy_tree
+from winnow.logdir.journal import JOURNAL
+from winnow.logdir.names import CLEANER_CHECKPOINT, LOCK, SNAPSHOT, STAGING_PREFIX
+from winnow.logdir.recovery import leftovers
+from winnow.logdir.roll_forward import PutRight, put_right
+from winnow.logdir.state import TopicPartition
+from winnow.storage.local import LocalStorage
+
+pytestmark = pytest.mark.spark
+
+STORAGE = LocalStorage()
+T = TopicPartition("t", 0)
+
+
+def roll(root: Path, storage: LocalStorage = STORAGE, *, finish: bool = True) -> PutRight:
+    return put_right(storage, str(root), T, finish=finish)
+
+
+def content(root: Path) -> dict[str, bytes]:
+    files = [path for path in sorted(root.rglob("*")) if path.is_file() and path.name != LOCK]
+    return {str(path.relative_to(root)): path.read_bytes() for path in files}
+
+
+def has_journal(root: Path) -> bool:
+    return bool(list((root / str(T)).glob(f"{STAGING_PREFIX}*/{JOURNAL}")))
+
+
+@pytest.mark.parametrize("out_of_order", [False, True])
+def test_a_round_with_a_journal_is_finished_and_one_without_was_never_begun(
+    crash_run: Callable[[str], CrashRun], tmp_path: Path, *, out_of_order: bool
+) -> None:
+    run = crash_run("compact")
+    before, after = content(run.before), content(run.after)
+    finished = untouched = 0
+    for point in run.crashes(tmp_path, out_of_order=out_of_order, every=3 if out_of_order else 1):
+        if point.in_order is out_of_order:
+            continue
+        known = has_journal(point.root)
+        done = roll(point.root)
+        assert (done.finished is not None) is known, point.label
+        assert done.given_up is None, point.label
+        assert leftovers(STORAGE, f"{point.root}/{T}") == (), point.label
+        if known:
+            assert _no_strays(content(point.root)) == _no_strays(after), point.label
+        else:
+            assert content(point.root) in (before, after), point.label
+        finished += known
+        untouched += not known
+    assert finished > 60
+    assert out_of_order or untouched > 20
+
+
+def test_a_crash_of_the_finishing_is_as_good_as_none(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
+    run = crash_run("compact")
+    after = content(run.after)
+
+    def act(storage: RecordingStorage, root: Path) -> None:
+        roll(root, storage)
+
+    points = 0
+    for number, point in enumerate(run.crashes(tmp_path / "crash", out_of_order=False, every=11)):
+        if not has_journal(point.root):
+            continue
+        unordered = bool(number % 2)
+        for second in crash_points(
+            point.root, tmp_path / "again", act, out_of_order=unordered, every=1 + 6 * unordered
+        ):
+            roll(second.root)
+            label = f"{point.label}; {second.label}"
+            assert leftovers(STORAGE, f"{second.root}/{T}") == (), label
+            assert _no_strays(content(second.root)) == _no_strays(after), label
+            points += 1
+    assert points > 200
+
+
+def touch_source(root: Path) -> None:
+    log = sorted((root / str(T)).glob("*.log"))[-2]
+    os.utime(log, ns=(1, 1_700_000_000_000_000_000))
+
+
+def truncate_staged(root: Path) -> None:
+    staged = max((root / str(T)).glob(f"{STAGING_PREFIX}*/*.timeindex.*"))
+    with staged.open("r+b") as file:
+        file.truncate(max(staged.stat().st_size - 1, 0))
+
+
+def remove_staged(root: Path) -> None:
+    max((root / str(T)).glob(f"{STAGING_PREFIX}*/*.log.*")).unlink()
+
+
+def move_checkpoint(root: Path) -> None:
+    (root / CLEANER_CHECKPOINT).write_text("0\n1\nt 0 5\n")
+
+
+def cut_journal(root: Path) -> None:
+    for journal in (root / str(T)).glob(f"{STAGING_PREFIX}*/{JOURNAL}"):
+        journal.write_bytes(journal.read_bytes()[:-10])
+
+
+def add_segment(root: Path) -> None:
+    """A broker that had started would have made one only behind the active one: this is nobody's."""
+    log = sorted((root / str(T)).glob("*.log"))[-2]
+    copy = log.with_name(f"{int(log.stem) + 1:020d}.log")
+    shutil.copy2(log, copy)
+    copy.write_bytes(b"")
+    for suffix in (".index", ".timeindex"):
+        copy.with_suffix(suffix).write_bytes(b"")
+
+
+CHANGES = {
+    change.__name__: change
+    for change in (touch_source, truncate_staged, remove_staged, move_checkpoint, cut_journal, add_segment)
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_changed_since_makes_it_give_up_the_rest(
+    name: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
+) -> None:
+    run = crash_run("compact")
+    holds = must_hold(run, tmp_path)
+    given_up = 0
+    for point in run.crashes(tmp_path / "crash", out_of_order=False, every=15):
+        if not _last_group_is_staged(point):
+            continue
+        CHANGES[name](point.root)
+        checkpoint = checkpoint_entry(point.root, CLEANER_CHECKPOINT, str(T))
+        done = roll(point.root)
+        assert done.finished is None, point.label
+        assert leftovers(STORAGE, f"{point.root}/{T}") == (), point.label
+        assert checkpoint_entry(point.root, CLEANER_CHECKPOINT, str(T)) == checkpoint, point.label
+        if name not in {"move_checkpoint", "add_segment"}:  # they make it another log
+            holds.check(point.root, point.label)
+        given_up += 1
+    assert given_up > 5
+
+
+def test_a_run_that_would_not_compact_gives_it_up(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
+    run = crash_run("compact")
+    first = next(point for point in run.crashes(tmp_path, out_of_order=False) if has_journal(point.root))
+    assert roll(first.root, finish=False).given_up == "run"
+    assert content(first.root) == content(run.before)
+
+
+def test_a_round_beyond_what_can_be_trusted_is_given_up(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
+    run = crash_run("compact")
+    end = checkpoint_entry(run.after, CLEANER_CHECKPOINT, str(T))
+    assert end is not None
+    first = next(point for point in run.crashes(tmp_path / "a", out_of_order=False) if has_journal(point.root))
+    copy_tree(first.root, tmp_path / "copy")
+    assert put_right(STORAGE, str(first.root), T, finish=True, trusted_end=end - 1).given_up == "run"
+    assert put_right(STORAGE, str(tmp_path / "copy"), T, finish=True, trusted_end=end).finished
+
+
+@pytest.mark.parametrize("name", ["../../../../etc/passwd", "x/00000000000000000000.log.1", "..", ""])
+def test_a_name_in_a_journal_can_not_lead_out_of_its_directory(
+    name: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
+) -> None:
+    run = crash_run("compact")
+    first = next(point for point in run.crashes(tmp_path, out_of_order=False) if has_journal(point.root))
+    (journal,) = (first.root / str(T)).glob(f"{STAGING_PREFIX}*/{JOURNAL}")
+    value = json.loads(journal.read_text())
+    value["groups"][0]["files"][".log"]["name"] = name
+    journal.write_text(json.dumps(value))
+    done = roll(first.root)
+    assert (done.finished, done.given_up) == (None, None), "as if there had been no journal"
+    assert content(first.root) == content(run.before)
+
+
+def _last_group_is_staged(point: CrashPoint) -> bool:
+    directory = point.root / str(T)
+    for journal in directory.glob(f"{STAGING_PREFIX}*/{JOURNAL}"):
+        last = json.loads(journal.read_text())["groups"][-1]
+        return all((journal.parent / file["name"]).exists() for file in last["files"].values())
+    return False
+
+
+def _no_strays(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: data for name, data in files.items() if not name.endswith((SNAPSHOT, ".tmp"))}

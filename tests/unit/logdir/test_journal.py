@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winnow.logdir.journal import JOURNAL, Journal, JournalGroup, StagedFile, new_journal, read_journal, write_journal
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
+from winnow.logdir.state import Segment
+from winnow.logdir.swap import StagedGroup
+from winnow.storage.local import LocalStorage
+
+STORAGE = LocalStorage()
+BASES = ((0, 5), (9,))
+
+
+def segment(base: int) -> Segment:
+    return Segment(base, 100 + base, 1_700_000_000_000 + base, 8, 12, None if base else 34, -1, -1)
+
+
+@pytest.fixture
+def staging(tmp_path: Path) -> Path:
+    path = tmp_path / "t-0" / ".winnow-run"
+    path.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def journal(staging: Path) -> Journal:
+    groups = []
+    for bases in BASES:
+        suffixes = (LOG, INDEX, TIMEINDEX, TXNINDEX) if bases[0] else (LOG, INDEX, TIMEINDEX)
+        paths = {suffix: staging / f"{segment_file(bases[0], suffix)}.0a1b" for suffix in suffixes}
+        for size, path in enumerate(paths.values()):
+            path.write_bytes(bytes(size))
+        groups.append(
+            StagedGroup(
+                base_offset=bases[0],
+                sources=tuple(map(segment, bases)),
+                paths={suffix: str(path) for suffix, path in paths.items()},
+            )
+        )
+    return new_journal(STORAGE, run_id="run", now=7, end_offset=20, checkpoint_before=None, groups=groups)
+
+
+def test_what_is_written_is_read(staging: Path, journal: Journal) -> None:
+    write_journal(STORAGE, str(staging), journal)
+    write_journal(STORAGE, str(staging), journal)
+    assert read_journal(STORAGE, str(staging)) == journal
+    assert journal.groups[1].files[TXNINDEX] == StagedFile(f"{segment_file(9, TXNINDEX)}.0a1b", 3)
+    assert [group.source_bases for group in journal.groups] == [*BASES]
+    assert [path.name for path in staging.glob("*.json*")] == [JOURNAL]
+
+
+def test_no_journal_is_none(staging: Path) -> None:
+    assert read_journal(STORAGE, str(staging)) is None
+
+
+def test_a_half_written_one_is_none(staging: Path, journal: Journal) -> None:
+    write_journal(STORAGE, str(staging), journal)
+    whole = (staging / JOURNAL).read_bytes()
+    for size in range(len(whole)):
+        (staging / JOURNAL).write_bytes(whole[:size])
+        assert read_journal(STORAGE, str(staging)) is None
+
+
+def _set(*keys: Any, to: Any) -> Callable[[dict[str, Any]], None]:
+    def change(value: Any) -> None:
+        for key in keys[:-1]:
+            value = value[key]
+        value[keys[-1]] = to
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _set("version", to=2),
+        _set("extra", to=1),
+        _set("groups", to=[]),
+        _set("groups", 0, "sources", to=[]),
+        _set("groups", 0, "sources", 0, "base_offset", to=-1),
+        _set("groups", 0, "sources", 0, "base_offset", to=6),
+        _set("groups", 0, "sources", 0, "log_bytes", to=None),
+        _set("groups", 0, "sources", 0, "log_bytes", to=2**63),
+        _set("groups", 0, "sources", 0, "log_bytes", to=1.5),
+        _set("groups", 0, "files", ".log", "name", to="../../0.log"),
+        _set("groups", 0, "files", ".log", "name", to=f"{segment_file(0, LOG)}."),
+        _set("groups", 0, "files", ".log", "name", to=f"{segment_file(0, LOG)}.a/b"),
+        _set("groups", 0, "files", ".log", "name", to=f"{segment_file(5, LOG)}.a"),
+        _set("groups", 0, "files", ".snapshot", to={"name": "x", "size": 0}),
+        _set("groups", 0, "files", to={}),
+        _set("groups", 0, "log_mtime_ms", to=True),
+        _set("end_offset", to=9),
+        _set("checkpoint_before", to=-1),
+        _set("run_id", to=None),
+    ],
+)
+def test_one_that_no_run_wrote_is_none(
+    staging: Path, journal: Journal, change: Callable[[dict[str, Any]], None]
+) -> None:
+    write_journal(STORAGE, str(staging), journal)
+    value = json.loads((staging / JOURNAL).read_bytes())
+    change(value)
+    (staging / JOURNAL).write_text(json.dumps(value))
+    assert read_journal(STORAGE, str(staging)) is None
+
+
+@given(st.binary(max_size=200) | st.text().map(str.encode) | st.just(b"[" * 100_000))
+def test_other_bytes_are_none(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    staging = tmp_path_factory.mktemp("staging")
+    (staging / JOURNAL).write_bytes(data)
+    assert read_journal(STORAGE, str(staging)) is None
+
+
+def test_names_in_the_partition_directory(journal: Journal) -> None:
+    group: JournalGroup = journal.groups[1]
+    assert group.named(LOG, ".swap") == f"{9:020d}.log.swap"
+    assert group.staged("/p/.winnow-run").paths[INDEX] == f"/p/.winnow-run/{9:020d}.index.0a1b"
