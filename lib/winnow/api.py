@@ -1,4 +1,4 @@
-"""Winnow's Python API: `plan`, `clean`, `explain`, `verify` Kafka log directories with a SparkSession of the caller's, and
+"""Winnow's Python API: `plan`, `clean`, `explain`, `verify` Kafka log directories with a SparkSession of the caller's;
 `recover` them without one.
 
 from winnow.api import clean, plan
