@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from fuzz.scratch import directory, storage, written
-from fuzz.targets.base import Target, require
+from fuzz.targets.base import LIMIT, Target, require
 from fuzz.targets.batches import sealed
 from tests.fixtures.data import unpacked
+from winnow.engine.sweep.directories import PartitionPlace, check_directory
+from winnow.engine.sweep.findings import Scope
+from winnow.engine.sweep.segments import check_segment
 from winnow.engine.walk import TransactionsWanted, walk_segment
 from winnow.errors import CorruptLogError
 from winnow.inspect.files import describe_file, list_directory
@@ -84,6 +87,22 @@ def _walk(data: bytes) -> None:
             raise listing.problems[0]
 
 
+def _sweep(data: bytes) -> None:
+    """Never raises for what is in a file, and finds whatever a walk would refuse."""
+    scope = Scope(str(directory()), "t-0", "t", 0)
+    with _Partition(_split(data)):
+        found = check_directory(storage, PartitionPlace(scope=scope, recovery_point=None))
+        findings = list(found.findings)
+        for log in found.logs:
+            findings += check_segment(storage, log, max_decompressed_bytes=LIMIT).findings
+    if findings:
+        raise CorruptLogError(findings[0].message)
+    try:
+        _walk(data)
+    except CorruptLogError as error:
+        require(holds=False, what=f"the sweep says it is sound, the walk says {error}")
+
+
 def _inspect(data: bytes) -> None:
     """Never raises for what is in a file."""
     with _Partition(_split(data)) as path:
@@ -146,6 +165,7 @@ def _indexes(log: bytes) -> dict[str, bytes]:
 
 TARGETS = {
     "segment": Target(check=_walk, seeds=_seeds),
+    "sweep": Target(check=_sweep, seeds=_seeds),
     "inspect": Target(check=_inspect, seeds=_seeds),
     "recovery": Target(check=_recover, seeds=_seeds),
 }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from winnow.cli.words import counted, size
+from winnow.cli.words import counted, printable, size
 
 if TYPE_CHECKING:
     from winnow.engine.sweep.findings import Checked, Finding
@@ -61,11 +61,11 @@ def _table(findings: Sequence[Finding], width: int) -> Iterator[Text]:
     for row, finding in shown:
         yield Text(_line(row, widths), style="red" if finding and finding.is_damage else "yellow")
         if finding:
-            yield _indented(finding.message, width)
+            yield _indented(printable(finding.message), width)
 
 
 def _row(finding: Finding, *, several: bool) -> Row:
-    file = f"{finding.log_dir}/{finding.file}" if several else finding.file
+    file = printable(f"{finding.log_dir}/{finding.file}" if several else finding.file)
     return (finding.kind, file, "" if finding.position is None else str(finding.position), _offsets(finding))
 
 

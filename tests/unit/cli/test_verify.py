@@ -59,6 +59,11 @@ def test_two_log_directories_are_told_apart() -> None:
     assert any("/e/orders-4" in line for line in shown(CRC, other))
 
 
+def test_a_terminal_obeys_no_name() -> None:
+    wrong = Scope("/d").finding(Kind.NAME, "\x1b]0;title\x07", "found \x1b[2J")
+    assert "\x1b" not in "".join(shown(wrong, wrong))
+
+
 def test_json_is_one_object_with_these_keys(capsys: pytest.CaptureFixture[str]) -> None:
     tell_sweep(result(CRC), json=True)
     told = json.loads(capsys.readouterr().out)

@@ -128,6 +128,7 @@ def test_a_lost_transaction_index_is_named_where_its_transaction_ends(tmp_path: 
         (f"{NAME}/leader-epoch-checkpoint", "0\n1\n", "leader-epochs", f"{NAME}/leader-epoch-checkpoint"),
         (f"{NAME}/nonsense.index", "", "name", f"{NAME}/nonsense.index"),
         ("lost+found/x", "", "name", "lost+found"),
+        ("not a topic-0/00000000000000000000.log", "", "name", "not a topic-0"),
         (f"{NAME}/00000000000000000000.log.deleted", "", "leftover", f"{NAME}/00000000000000000000.log.deleted"),
         ("log-start-offset-checkpoint", "0\n1\nc-4p 1 9000\n", "checkpoint", NAME),
         ("recovery-point-offset-checkpoint", "0\n1\nc-4p 1 9000\n", "checkpoint", NAME),

@@ -108,8 +108,12 @@ _MEANING = {
         "A broker refuses to start on this log directory, or takes the partition for another topic's. Restore"
         " the file; kafka-storage.sh and kafka-topics.sh --describe say what has to be in it."
     ),
-    Kind.NAME: ("Kafka did not write a name like this: a broker refuses to start because of it. Move it elsewhere."),
+    Kind.NAME: (
+        "Kafka did not write a name like this: a broker refuses to start because of it, or writes checkpoints "
+        "that it can't read any more. Move it elsewhere."
+    ),
     Kind.LEFTOVER: (
-        "A cleaning or a deletion was interrupted. A broker that starts finishes or undoes it, and so does `clean`."
+        "A cleaning or a deletion was interrupted. A broker that starts finishes or undoes it, and so do `clean` "
+        "and `recover`."
     ),
 }

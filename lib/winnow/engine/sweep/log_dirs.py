@@ -79,7 +79,11 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
         key = directory.topic_partition
         if directory.kind is not DirectoryKind.CURRENT or key is None:
             notes.append(f"{path}/{entry.name} is not checked: it belongs to no current partition ({directory.kind})")
-        elif not topics or any(fnmatchcase(key.topic, glob) for glob in topics):
+            continue
+        if not directory.has_legal_topic:
+            message = "expected a topic that a broker can write into a checkpoint, of a-z A-Z 0-9 . _ -"
+            findings.append(scope.finding(Kind.NAME, entry.name, message))
+        if not topics or any(fnmatchcase(key.topic, glob) for glob in topics):
             recovery_point = None if clean else checkpoints.get(RECOVERY_POINT_CHECKPOINT, {}).get(key, 0)
             place = Scope(path, entry.name, key.topic, key.partition)
             partitions.append(PartitionPlace(scope=place, recovery_point=recovery_point))
