@@ -31,6 +31,17 @@ CASES = {
     ),
     # Everything is too old, the active segment as well.
     "delete": Case("delete", NAME, NOW, _SMALL | {"cleanup.policy": "delete", "retention.ms": 1000}),
+    # The same, and nothing that goes is gone.
+    "kept": Case(
+        "kept",
+        NAME,
+        NOW,
+        _SMALL | {"cleanup.policy": "compact,delete", "retention.ms": NOW - time_of(4)},
+        keep=True,
+    ),
+    "kept, all deleted": Case(
+        "kept, all deleted", NAME, NOW, _SMALL | {"cleanup.policy": "delete", "retention.ms": 1000}, keep=True
+    ),
     # Written by a real broker.
     "recorded": Case(
         "recorded",

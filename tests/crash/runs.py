@@ -38,6 +38,7 @@ class Case:
     partition: str
     now: int
     config: Mapping[str, str | int]
+    keep: bool = False
 
     @property
     def topic(self) -> str:
@@ -112,6 +113,7 @@ def run_winnow(
         now=case.now,
         only=None,
         touch=True,
+        keep_replaced=case.keep,
         storage=storage or LocalStorage(),
     )
     with lock_log_dir(str(log_dir)):

@@ -28,7 +28,7 @@ from winnow.logdir.kept import (
     read_kept,
 )
 from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, base_offset_of, segment_file
-from winnow.logdir.staging import remove_staging
+from winnow.logdir.staging import move_aside, remove_staging
 from winnow.logdir.state import PartitionState
 from winnow.storage.contract import Entry, Storage
 
@@ -43,8 +43,7 @@ def begin_keeping(storage: Storage, state: PartitionState, *, run_id: str, now: 
     storage.ensure_dir(staging)
     if storage.exists(kept):
         return
-    building = f"{staging}/{uuid.uuid4().hex}"
-    storage.mkdir(building)
+    building = _build(storage, staging)
     before = {
         "run_id": run_id,
         "topic": state.topic_partition.topic,
@@ -77,8 +76,7 @@ def keep(
     run_id = _run_that_keeps(storage.list_dir(directory))
     if run_id is None:
         return
-    kept, building = kept_path(directory, run_id), f"{keeping_path(directory, run_id)}/{uuid.uuid4().hex}"
-    storage.mkdir(building)
+    kept, building = kept_path(directory, run_id), _build(storage, keeping_path(directory, run_id))
     files = []
     for name in names:
         storage.link(f"{directory}/{name}", f"{building}/{name}")
@@ -120,13 +118,20 @@ def settle_kept(storage: Storage, directory: str, *, run_id: str) -> None:
     if len(dropped) == len(run.steps):
         dropped = [run.path]
     for path in dropped:
-        storage.rename(path, f"{keeping_path(directory, run_id)}/{uuid.uuid4().hex}")
-        storage.fsync_dir(path.rpartition("/")[0])
+        move_aside(storage, path, keeping_path(directory, run_id))
 
 
 def keeping_path(directory: str, run_id: str) -> str:
     """The staging directory that is there as long as the run keeps."""
     return f"{directory}/{STAGING_PREFIX}{run_id}{KEEPING_SUFFIX}"
+
+
+def _build(storage: Storage, staging: str) -> str:
+    """A new directory for what gets its place when it is whole."""
+    building = f"{staging}/{uuid.uuid4().hex}"
+    storage.mkdir(building)
+    storage.fsync_dir(staging)
+    return building
 
 
 def _run_that_keeps(entries: Sequence[Entry]) -> str | None:

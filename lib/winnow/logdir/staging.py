@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
+
 from winnow.storage.contract import Storage
+
+
+def move_aside(storage: Storage, path: str, staging: str) -> None:
+    """Makes a directory part of a staging directory, to be removed with it; on stable storage when it returns."""
+    storage.rename(path, f"{staging}/{uuid.uuid4().hex}")
+    storage.fsync_dir(staging)
+    storage.fsync_dir(path.rpartition("/")[0])
 
 
 def remove_staging(storage: Storage, path: str) -> None:

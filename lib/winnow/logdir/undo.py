@@ -30,7 +30,7 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
-from winnow.logdir.staging import remove_staging
+from winnow.logdir.staging import move_aside, remove_staging
 from winnow.logdir.state import TopicPartition
 from winnow.logdir.swap import exchange
 from winnow.storage.contract import Storage
@@ -151,11 +151,10 @@ def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: 
             _prepend(storage, directory, taken)
         elif taken.restored:
             _swap_back(storage, directory, staging, taken)
-        # Its originals are in the log again: from now on there is nothing to take back.
-        storage.rename(taken.step.path, f"{staging}/{uuid.uuid4().hex}")
-        storage.fsync_dir(run.path)
-    storage.rename(run.path, f"{staging}/{uuid.uuid4().hex}")
-    storage.fsync_dir(directory)
+        _restore_snapshots(storage, directory, taken.step)
+        # Before an earlier step is taken back: the outcome of this one is there only until then.
+        move_aside(storage, taken.step.path, staging)
+    move_aside(storage, run.path, staging)
     remove_staging(storage, staging)
 
 
@@ -200,7 +199,7 @@ def _prepend(storage: Storage, directory: str, taken: TakenBack) -> None:
     """The reverse of a deletion: highest first, and of each segment the log last. An index without one is swept."""
     for base in reversed(taken.restored):
         files = {file.suffix: file.name for file in taken.step.files if base_offset_of(file.name) == base}
-        for suffix in (SNAPSHOT, *INDEX_SUFFIXES, LOG):
+        for suffix in (*INDEX_SUFFIXES, LOG):
             if suffix == LOG:
                 storage.fsync_dir(directory)
             name = files.get(suffix)
@@ -211,16 +210,19 @@ def _prepend(storage: Storage, directory: str, taken: TakenBack) -> None:
 
 def _swap_back(storage: Storage, directory: str, staging: str, taken: TakenBack) -> None:
     outputs: dict[int, dict[str, str]] = {base: {} for base in taken.restored}
-    snapshots = []
     for file in taken.step.files:
         if file.suffix == SNAPSHOT:
-            snapshots.append(file.name)
             continue
         path = f"{staging}/{file.name}.{uuid.uuid4().hex}"
         storage.link(f"{taken.step.path}/{file.name}", path)
         outputs[base_offset_of(file.name)][file.suffix] = path
+    storage.fsync_dir(staging)
     exchange(storage, directory, sources=taken.replaced, outputs=outputs)
-    for name in snapshots:
-        if not storage.exists(f"{directory}/{name}"):
-            storage.link(f"{taken.step.path}/{name}", f"{directory}/{name}")
+
+
+def _restore_snapshots(storage: Storage, directory: str, step: Step) -> None:
+    """Those that went with the step, and those that a loader swept when it finished the swap (S6.3)."""
+    for file in step.files:
+        if file.suffix == SNAPSHOT and not storage.exists(f"{directory}/{file.name}"):
+            storage.link(f"{step.path}/{file.name}", f"{directory}/{file.name}")
     storage.fsync_dir(directory)
