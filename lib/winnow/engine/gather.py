@@ -16,8 +16,8 @@ from winnow.policy.transactions import ABORTED, batch_kinds
 from winnow.storage.segment_io import Bytes
 from winnow.wire.batch import BATCH, CONTROL, NO_PRODUCER, TRANSACTIONAL
 from winnow.wire.control import ControlType
-from winnow.wire.control_records import ControlColumns, decode_control
-from winnow.wire.inflate import inflate
+from winnow.wire.control_records import MAX_CONTROL_BYTES, ControlColumns, decode_control
+from winnow.wire.inflate import inflate_parts
 from winnow.wire.walk import first_bad_crc
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -44,7 +44,8 @@ def control_columns(buf: Bytes, rows: Array, path: str) -> ControlColumns:
             hint="Copy the partition from another replica.",
         )
     try:
-        return decode_control(inflate(buf, control), control)
+        parts = inflate_parts(buf, control, limit=MAX_CONTROL_BYTES)
+        return ControlColumns.joined(decode_control(blocks, blocks.rows) for blocks in parts)
     except CorruptLogError as error:
         where = path if error.where is None else f"{path}, {error.where}"
         raise CorruptLogError(

@@ -15,7 +15,7 @@ from winnow.engine.result import Holder
 from winnow.errors import CorruptLogError
 from winnow.storage.segment_io import Bytes
 from winnow.wire.batch import BATCH, CODEC_MASK
-from winnow.wire.inflate import inflate
+from winnow.wire.inflate import inflate_parts
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.wire.names import count_names
 from winnow.wire.records import crc_error
@@ -25,6 +25,8 @@ SHOWN = 5
 MOST_NAMES = 16_384
 """Of one segment: beyond them those with the fewest bytes are forgotten, so that a walk stays small."""
 _CHUNK_BYTES = 8 * 2**20
+_MOST_BYTES = 32 * 2**20
+"""Of a batch, and of those before it in a part, when decompressed. No broker writes such batches to these topics."""
 _ROWS = 65_536
 
 
@@ -48,12 +50,11 @@ def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
     complete = True
     try:
         for rows in _chunks(buf, base_offset):
-            blocks = inflate(buf, rows)
-            counts, all_of_them = count_names(blocks, blocks.rows, topic, most=MOST_NAMES)
-            complete &= all_of_them
-            figures = zip(counts.names, counts.records.tolist(), counts.bytes.tolist(), strict=True)
-            _add(sums, ((name, (records, size)) for name, records, size in figures))
-            del blocks
+            for blocks in inflate_parts(buf, rows, limit=_MOST_BYTES, enough=_MOST_BYTES):
+                counts, all_of_them = count_names(blocks, blocks.rows, topic, most=MOST_NAMES)
+                complete &= all_of_them
+                figures = zip(counts.names, counts.records.tolist(), counts.bytes.tolist(), strict=True)
+                _add(sums, ((name, (records, size)) for name, records, size in figures))
     except CorruptLogError:
         return None
     if len(sums) > MOST_NAMES:

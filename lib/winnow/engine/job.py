@@ -14,6 +14,9 @@ from winnow.policy.transactions import ABORTED
 BUCKET_RECORDS = 2_000_000
 """Records that one bucket of keys is meant to hold: 40 MB on the wire and about 100 MB while it is merged."""
 
+_MOST_BUCKETS = 2**14
+"""So many are enough for 30 billion records; headers can promise any number of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupJob:
@@ -61,7 +64,7 @@ class PartitionJob:
 
     @property
     def buckets(self) -> int:
-        return 1 + sum(split.records for split in self.splits) // BUCKET_RECORDS
+        return 1 + min(sum(split.records for split in self.splits) // BUCKET_RECORDS, _MOST_BUCKETS)
 
     def groups_of_splits(self) -> dict[int, int]:
         """Number of the group that each split belongs to."""

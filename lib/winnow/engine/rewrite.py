@@ -27,7 +27,7 @@ from winnow.storage.local import LocalStorage
 from winnow.storage.segment_io import SegmentWriter, drop_cached, map_range
 from winnow.wire.batch import CONTROL
 from winnow.wire.filtering import filter_batches
-from winnow.wire.inflate import inflate
+from winnow.wire.inflate import inflate_parts
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 _Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
@@ -76,32 +76,34 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
                 kept = keep.pop(number, np.empty(0, np.bool_))
                 done = 0
                 for some in chunks_of(batches, split.records):
-                    rows = batches[some]
-                    blocks = inflate(buf, rows, limit=job.max_decompressed_bytes)
-                    stays = _of_chunk(kept, done, blocks.rows, fates.discard[some])
-                    done += len(stays)
-                    filtered = filter_batches(
-                        blocks,
-                        blocks.rows,
-                        stays,
-                        batch_retention(
-                            rows,
-                            last_records=job.last_records,
-                            end_offset=job.end_offset,
-                            discard=fates.discard[some],
-                        ),
-                        now=now,
-                        delete_retention_ms=job.delete_retention_ms,
-                        horizon_cause=fates.horizon_cause[some],
-                        retain_legacy_deletes=log_mtime_ms[split.base_offset] > job.legacy_delete_horizon_ms,
-                    )
-                    output = filtered.batches.copy()
-                    output["position"] += log.size
-                    index.append(output)
-                    log.write(filtered.data)
-                    records_in += filtered.records_in
-                    records_out += filtered.records_out
-                    del rows, blocks, filtered
+                    first = some.start
+                    for blocks in inflate_parts(buf, batches[some], limit=job.max_decompressed_bytes):
+                        part = slice(first, first + len(blocks.rows))
+                        first = part.stop
+                        stays = _of_chunk(kept, done, blocks.rows, fates.discard[part])
+                        done += len(stays)
+                        filtered = filter_batches(
+                            blocks,
+                            blocks.rows,
+                            stays,
+                            batch_retention(
+                                batches[part],
+                                last_records=job.last_records,
+                                end_offset=job.end_offset,
+                                discard=fates.discard[part],
+                            ),
+                            now=now,
+                            delete_retention_ms=job.delete_retention_ms,
+                            horizon_cause=fates.horizon_cause[part],
+                            retain_legacy_deletes=log_mtime_ms[split.base_offset] > job.legacy_delete_horizon_ms,
+                        )
+                        output = filtered.batches.copy()
+                        output["position"] += log.size
+                        index.append(output)
+                        log.write(filtered.data)
+                        records_in += filtered.records_in
+                        records_out += filtered.records_out
+                        del blocks, filtered
                 # Asked to forget pages that are not on the disk yet, the system starts to write them: the sync at the
                 # end then has less to wait for.
                 drop_cached(paths[LOG])

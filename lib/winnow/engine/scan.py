@@ -11,14 +11,19 @@ import numpy as np
 from winnow.engine.chunks import batches_of, chunks_of
 from winnow.engine.job import PartitionJob
 from winnow.engine.kernels import last_per_key, packed_by_bucket
+from winnow.engine.walk import SPLIT_BYTES
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import aborted_batches
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CODEC_MASK, CONTROL
-from winnow.wire.inflate import inflate
+from winnow.wire.inflate import inflate_parts
 from winnow.wire.records import crc_error, scan_records
 from winnow.wire.walk import first_bad_crc
+
+
+MOST_RECORDS = 2**26
+"""In one split: 25 bytes of memory each. Seven times what a split that is not compressed can hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ def _scan(
     split = job.splits[number]
     batches = batches_of(buf, path, split.base_offset)
     hashes, offsets, keyed = [], [], []
+    records = 0
     for some in chunks_of(batches, split.records):
         rows = batches[some]
         # What is compressed has to be sound before it is decompressed; the rest is checked while it is parsed.
@@ -60,18 +66,20 @@ def _scan(
         wrong = first_bad_crc(buf, rows) if compressed else -1
         if wrong >= 0:
             raise crc_error(rows[wrong])
-        blocks = inflate(buf, rows, limit=job.max_decompressed_bytes)
-        rows = blocks.rows
-        columns = scan_records(blocks, rows, secret, check_crc=not compressed)
-        has_key = ~columns.null_key
-        control = (rows["attributes"] & CONTROL) != 0
-        # Neither what brokers wrote nor what was aborted has a say in which value is the last (S4).
-        void = control | aborted_batches(rows, job.aborted)
-        if void.any():
-            has_key &= ~void[columns.batch]
-        hashes.append(columns.hash)
-        offsets.append(columns.offset)
-        keyed.append(has_key)
+        for blocks in inflate_parts(buf, rows, limit=job.max_decompressed_bytes):
+            columns = scan_records(blocks, blocks.rows, secret, check_crc=not compressed)
+            has_key = ~columns.null_key
+            control = (blocks.rows["attributes"] & CONTROL) != 0
+            # Neither what brokers wrote nor what was aborted has a say in which value is the last (S4).
+            void = control | aborted_batches(blocks.rows, job.aborted)
+            if void.any():
+                has_key &= ~void[columns.batch]
+            hashes.append(columns.hash)
+            offsets.append(columns.offset)
+            keyed.append(has_key)
+            records += len(columns)
+            if records > MOST_RECORDS:
+                raise _too_many()
     if not hashes:
         return
     hash_ = np.concatenate(hashes) if len(hashes) > 1 else hashes[0]
@@ -84,6 +92,15 @@ def _scan(
     clean = has_key & ~dirty
     if clean.any():
         yield from _blobs(number, hash_, clean, job.buckets, dirty=False)
+
+
+def _too_many() -> CorruptLogError:
+    return CorruptLogError(
+        "more records lie in a part of a segment than there is room for",
+        expected=f"at most {MOST_RECORDS} in {SPLIT_BYTES} bytes, or in one batch",
+        found="more",
+        hint="Nothing but bytes made for it expands so far; if these are real, tell Winnow's developers.",
+    )
 
 
 def _in_file(error: CorruptLogError, path: str, start: int) -> CorruptLogError:

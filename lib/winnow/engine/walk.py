@@ -25,12 +25,17 @@ from winnow.policy.transaction_runs import RUN, SegmentRuns, summarise
 from winnow.policy.transactions import ABORTED
 from winnow.storage.local import LocalStorage
 from winnow.storage.segment_io import Bytes, map_range
-from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, Codec, is_wrapper
+from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, is_wrapper
 from winnow.wire.record_kernels import SMALLEST_RECORD
 from winnow.wire.walk import WalkStatus, describe, walk_batches
 
 SPLIT_BYTES = 64 * 2**20
 """Log bytes that one scan task reads: enough to drown what a task costs, few enough to spread one partition."""
+
+SPLIT_RECORDS = 2**24
+"""Records that one scan task counts: what is compressed a thousandfold would be more than there is memory for."""
+_DENSEST = np.array([1, 1032, 32, 255, 2**17 // 3, 1, 1, 1])
+"""Bytes that one byte can become, by codec (S2.4): an end of block of gzip, copies of snappy and lz4, a run of zstd."""
 
 _INDEXED = ["position", "last_offset", "magic", "attributes"]
 _ROWS = 65_536
@@ -181,7 +186,8 @@ def _walk(
         done = 0
         while True:
             # The first batch that fills the split ends it.
-            cut = int(np.searchsorted(ends, split_start + SPLIT_BYTES))
+            full = done + SPLIT_RECORDS - split_records
+            cut = int(min(np.searchsorted(ends, split_start + SPLIT_BYTES), np.searchsorted(through, full)))
             if cut >= count:
                 break
             split_records += int(through[cut]) - done
@@ -214,8 +220,8 @@ def _refuse_wild_counts(rows: np.ndarray[Any, Any], path: str) -> None:
     """Counts decide how much memory and how many tasks a run takes, long before the records themselves are read."""
     counts = rows["record_count"].astype(np.int64)
     room = rows["last_offset"] - rows["base_offset"] + 1
-    plain = (rows["attributes"] & CODEC_MASK) == Codec.NONE
-    room = np.where(plain, np.minimum(room, (rows["size"] - HEADER_V2_SIZE) // SMALLEST_RECORD), room)
+    densest = _DENSEST[rows["attributes"] & CODEC_MASK]
+    room = np.minimum(room, (rows["size"] - HEADER_V2_SIZE) * densest // SMALLEST_RECORD)
     wild = np.flatnonzero((counts > room) & (rows["magic"] == MAX_MAGIC))
     if len(wild):
         row = rows[wild[0]]

@@ -24,6 +24,8 @@ from winnow.wire.plain import Record, read_records
 from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
 PIECE_BYTES = 4 << 20
+MAX_BATCH_BYTES = 64 << 20
+"""Of a batch whose records are shown, when decompressed: each becomes an object, of thirty times its size at worst."""
 SMALLEST_ENTRY = FRAME_SIZE + RECORD_OVERHEAD_V0
 _ROWS = 1 << 14
 
@@ -100,7 +102,7 @@ def records_of(piece: Piece, i: int, path: str) -> list[Record]:
     from winnow.wire.inflate import inflate  # noqa: PLC0415 - loads all codecs: not for those who read headers only
 
     try:
-        blocks = inflate(piece.data, piece.rows[i : i + 1])
+        blocks = inflate(piece.data, piece.rows[i : i + 1], limit=MAX_BATCH_BYTES)
         return read_records(blocks.area(0), blocks.rows[0])
     except CorruptLogError as error:
         where = f"{path}, batch at byte {piece.position(i)}"

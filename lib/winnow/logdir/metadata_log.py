@@ -26,7 +26,7 @@ from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 CHECKPOINT_SUFFIX = ".checkpoint"
 
 _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
-_MAX_BATCH_BYTES = 128 * 1024 * 1024
+_MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Decompressed; a controller writes no batch of more than 8 MiB."""
 _ROWS = 65_536
 

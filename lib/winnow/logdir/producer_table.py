@@ -16,6 +16,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.snapshots import ProducerEntry
 from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
 from winnow.wire.buffers import Buffer, Rows
+from winnow.wire.control_records import MAX_CONTROL_BYTES
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import read_records
 
@@ -185,7 +186,7 @@ def _after_data(before: ProducerEntry, row: np.void) -> ProducerEntry:
 def _after_marker(
     before: ProducerEntry, row: np.void, data: Buffer, batch: Rows
 ) -> tuple[ProducerEntry, list[_Completed]]:
-    record = read_records(inflate(data, batch).area(0), row)[0]
+    record = read_records(inflate(data, batch, limit=MAX_CONTROL_BYTES).area(0), row)[0]
     key, value = record.key or b"", record.value or b""
     kind = MARKER_KEY.unpack_from(key)[1] if len(key) >= MARKER_KEY.size else None
     if kind not in {ABORT, COMMIT} or len(value) < MARKER_VALUE.size:

@@ -30,6 +30,7 @@ LZ4_BLOCK = 64 * 1024
 
 _GZIP_WINDOW = 31  # zlib's way to say "with a gzip header"
 _GZIP_SYSTEM_AT = 9
+_GZIP_PIECE = 1 << 20
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
 _SNAPPY_DENSEST = 32  # a copy of 64 bytes takes 3: nothing real expands further
@@ -125,9 +126,13 @@ def _gzip(sink: Sink, data: memoryview) -> None:
     left: memoryview | bytes = data
     while True:  # members, one after the other
         member = zlib.decompressobj(wbits=_GZIP_WINDOW)
-        sink.write(member.decompress(left, sink.room + 1))
-        if not member.eof:
-            raise _refuse(Codec.GZIP, "a whole gzip member", "its end is missing")
+        while not member.eof:
+            most = min(_GZIP_PIECE, sink.room + 1)
+            piece = member.decompress(left, most)
+            sink.write(piece)
+            left = member.unconsumed_tail
+            if not member.eof and not left and len(piece) < most:
+                raise _refuse(Codec.GZIP, "a whole gzip member", "its end is missing")
         left = member.unused_data
         if not left:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 EMPTY = -2
 """Type of a control batch without a record: a marker that was cleaned away, of which the header had to stay (S5.6)."""
 
+MAX_CONTROL_BYTES = 64 * 1024
+"""Of a control batch when decompressed: brokers do not compress them, and write no hundred bytes of records."""
+
 _UNKNOWN = int(ControlType.UNKNOWN)
 _LAST_TYPE = int(ControlType.KRAFT_VOTERS)
 _KEY_SIZE = 4
@@ -41,6 +45,16 @@ class ControlColumns:
     """-1 where there is none to read."""
     timestamp: NDArray[np.int64]
     """ms; the batch's largest where it is EMPTY."""
+
+    @classmethod
+    def joined(cls, parts: Iterable[ControlColumns]) -> ControlColumns:
+        """One after the other."""
+        every = [_columns(0), *parts]
+        return cls(
+            type=np.concatenate([part.type for part in every]),
+            coordinator_epoch=np.concatenate([part.coordinator_epoch for part in every]),
+            timestamp=np.concatenate([part.timestamp for part in every]),
+        )
 
 
 def decode_control(blocks: RecordBlocks, batches: Rows) -> ControlColumns:

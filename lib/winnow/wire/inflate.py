@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 MAX_DECOMPRESSED_BYTES = 2**31 - 9
 """Kafka's default of `max.decompressed.message.bytes`, per batch."""
+ENOUGH_BYTES = 64 * 2**20
+"""So many decompressed bytes are worked on at once, besides those of one batch."""
 _USUAL_RATIO = 4
+_ALL = 2**62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,24 @@ def inflate(buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES) 
     Raises CorruptLogError for unknown codecs, for data that can't be decompressed or that is larger than `limit`, and
     for batches of v0 or v1 that are not as S2.1 has them.
     """
+    return _inflate(as_bytes(buf), as_rows(batches), limit=limit, enough=_ALL)
+
+
+def inflate_parts(
+    buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES, enough: int = ENOUGH_BYTES
+) -> Iterator[RecordBlocks]:
+    """As `inflate`, in parts: the next batches from the first on, until what was decompressed reaches `enough` bytes.
+
+    So `enough` and `limit` together bound what a part holds, however many batches expand a thousandfold.
+    """
     raw, rows = as_bytes(buf), as_rows(batches)
+    while len(rows):
+        blocks = _inflate(raw, rows, limit=limit, enough=enough)
+        rows = rows[len(blocks.rows) :]
+        yield blocks
+
+
+def _inflate(raw: Bytes, rows: Rows, *, limit: int, enough: int) -> RecordBlocks:
     legacy = rows["magic"] < MAX_MAGIC
     begin = rows["position"] + np.where(legacy, FRAME_SIZE + RECORD_OVERHEAD_V0, HEADER_V2_SIZE)
     end = rows["position"] + rows["size"]
@@ -70,6 +91,9 @@ def inflate(buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES) 
     chosen = np.flatnonzero(compressed)
     sink = Sink(max(1, _USUAL_RATIO * int((end - begin)[chosen].sum())))
     for i in chosen.tolist():
+        if sink.used >= enough:
+            rows, legacy, compressed, begin, end = rows[:i], legacy[:i], compressed[:i], begin[:i], end[:i]
+            break
         start = sink.used
         try:
             decompress_into(sink, _codec(int(codecs[i])), raw[begin[i] : end[i]], limit=limit)
@@ -77,7 +101,9 @@ def inflate(buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES) 
             raise batch_error(error, rows[i]) from error
         begin[i], end[i] = start, sink.used
     if legacy.any():
-        rows = convert_legacy(raw, rows, sink, begin, end, limit=limit)
+        rows = convert_legacy(raw, rows, sink, begin, end, limit=limit, enough=enough)
+        n = len(rows)
+        legacy, compressed, begin, end = legacy[:n], compressed[:n], begin[:n], end[:n]
     return RecordBlocks(raw=raw, inflated=sink.data(), compressed=compressed | legacy, begin=begin, end=end, rows=rows)
 
 

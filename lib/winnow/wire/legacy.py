@@ -39,12 +39,12 @@ _SAID = {
 
 
 def convert_legacy(
-    raw: Bytes, batches: Rows, sink: Sink, begin: NDArray[np.int64], end: NDArray[np.int64], *, limit: int
+    raw: Bytes, batches: Rows, sink: Sink, begin: NDArray[np.int64], end: NDArray[np.int64], *, limit: int, enough: int
 ) -> Rows:
     """Appends the records of all v0 and v1 batches to `sink`, as v2 records, and puts into `begin` and `end` where.
 
     `batches`: BATCH rows, all inside of `raw`. `limit`: of each wrapper, in bytes when decompressed. Returns the rows
-    with those of v0 and v1 normalised. Raises CorruptLogError for a codec that they can't have (S2.1), for a wrapper
+    with those of v0 and v1 normalised, up to the wrapper before which `enough` bytes had been decompressed. Raises CorruptLogError for a codec that they can't have (S2.1), for a wrapper
     without records or inside of another, for offsets that do not ascend, and for lengths and CRCs that are not right.
     """
     wrapped = is_wrapper(batches)
@@ -52,6 +52,10 @@ def convert_legacy(
     entries_begin = batches["position"].copy()
     entries_end = entries_begin + batches["size"]
     for i in np.flatnonzero(wrapped).tolist():
+        if inner.used >= enough:
+            batches, wrapped = batches[:i], wrapped[:i]
+            entries_begin, entries_end = entries_begin[:i], entries_end[:i]
+            break
         start = inner.used
         try:
             _unwrap(inner, raw, batches[i], limit)
@@ -71,8 +75,8 @@ def convert_legacy(
     if fault:
         raise batch_error(_wrong(LegacyFault(fault), position - int(entries_begin[i])), batches[i])
     sink.commit(int(starts[-1]))
-    begin[legacy] = at + starts[:-1][legacy]
-    end[legacy] = at + starts[1:][legacy]
+    begin[: len(rows)][legacy] = at + starts[:-1][legacy]
+    end[: len(rows)][legacy] = at + starts[1:][legacy]
     return as_rows(rows)
 
 

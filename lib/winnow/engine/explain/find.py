@@ -23,7 +23,7 @@ from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import ABORTED, judge
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL
-from winnow.wire.inflate import inflate
+from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.plain import Record, read_records
 from winnow.wire.records import scan_records
 from winnow.wire.siphash import siphash_plain
@@ -193,7 +193,14 @@ def _in_batches(search: Search, buf: Bytes, rows: Array) -> Iterator[tuple[int, 
             f"a batch does not match its CRC: base offset {int(rows['base_offset'][wrong])}",
             where=f"batch at byte {int(rows['position'][wrong])}",
         )
-    blocks = inflate(buf, rows, limit=search.max_decompressed_bytes)
+    done = 0
+    for blocks in inflate_parts(buf, rows, limit=search.max_decompressed_bytes):
+        for i, batch, record in _in_blocks(search, blocks):
+            yield done + i, batch, record
+        done += len(blocks.rows)
+
+
+def _in_blocks(search: Search, blocks: RecordBlocks) -> Iterator[tuple[int, Array, Record]]:
     rows = blocks.rows
     chosen = range(len(rows))
     if search.key is not None:

@@ -19,7 +19,7 @@ from winnow.storage.contract import Storage
 from winnow.wire.batch import ATTRIBUTES_AT, FRAME, FRAME_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN
 from winnow.wire.buffers import Rows
 from winnow.wire.crc import crc32, crc32c
-from winnow.wire.inflate import RecordBlocks, inflate
+from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.record_checks import check_records
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.search import find_batch
@@ -209,7 +209,9 @@ class _Reader:
     def _inflated(self, piece: Piece, rows: Rows) -> Iterator[RecordBlocks]:
         """Together where that is possible; what can't be decompressed is named, by halving."""
         try:
-            yield inflate(piece.data, rows, limit=self._limit)
+            for blocks in inflate_parts(piece.data, rows, limit=self._limit):
+                yield blocks
+                rows = rows[len(blocks.rows) :]
         except CorruptLogError as error:
             if len(rows) > 1:
                 half = len(rows) // 2
