@@ -119,8 +119,8 @@ def results(totals: dict[str, Total], seed: int) -> str:
     checks = ", bounds checks on" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else ""
     where = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, one process{checks}"
     what = (
-        "A finding is any exception but the documented refusals, a property that does not hold, a dead process, more than "
-        f"{SLOW_SECONDS:.0f} s of processor time for one input, or {MEMORY >> 30} GiB more of address space."
+        "A finding is any exception but the documented refusals, a property that does not hold, a dead process, more "
+        f"than {SLOW_SECONDS:.0f} s of processor time for one input, or {MEMORY >> 30} GiB more of address space."
     )
     lines = [
         "# Fuzzing: last run",

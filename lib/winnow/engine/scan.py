@@ -21,7 +21,6 @@ from winnow.wire.inflate import inflate_parts
 from winnow.wire.records import crc_error, scan_records
 from winnow.wire.walk import first_bad_crc
 
-
 MOST_RECORDS = 2**26
 """In one split: 25 bytes of memory each. Seven times what a split that is not compressed can hold."""
 

@@ -17,6 +17,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 _memcpy: Any = cgutils.raw_memcpy
+_if_unlikely: Any = cgutils.if_unlikely
 _LITTLE = sys.byteorder == "little"
 
 
@@ -33,7 +34,7 @@ def _check(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, si
     zero = ir.Constant(ir.IntType(64), 0)
     outside = builder.or_(builder.icmp_signed("<", pos, zero), builder.icmp_signed("<", size, zero))
     outside = builder.or_(outside, builder.icmp_signed(">", size, room))
-    with cgutils.if_unlikely(builder, outside):
+    with _if_unlikely(builder, outside):
         context.call_conv.return_user_exc(builder, IndexError, ("bytes are out of bounds",))
 
 
