@@ -44,8 +44,9 @@ def convert_legacy(
     """Appends the records of all v0 and v1 batches to `sink`, as v2 records, and puts into `begin` and `end` where.
 
     `batches`: BATCH rows, all inside of `raw`. `limit`: of each wrapper, in bytes when decompressed. Returns the rows
-    with those of v0 and v1 normalised, up to the wrapper before which `enough` bytes had been decompressed. Raises CorruptLogError for a codec that they can't have (S2.1), for a wrapper
-    without records or inside of another, for offsets that do not ascend, and for lengths and CRCs that are not right.
+    with those of v0 and v1 normalised, up to the wrapper before which `enough` bytes had been decompressed. Raises
+    CorruptLogError for a codec that they can't have (S2.1), for a wrapper without records or inside of another, for
+    offsets that do not ascend, and for lengths and CRCs that are not right.
     """
     wrapped = is_wrapper(batches)
     inner = Sink(max(1, _USUAL_RATIO * int(batches["size"][wrapped].sum())))
