@@ -46,8 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "spark: starts a SparkSession (one for all tests)")
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def local_session() -> SparkSession:
     """A session on two cores of this machine, otherwise as `./spark-submit.sh` makes it."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - other tests start sooner without it
 
@@ -61,7 +60,13 @@ def spark() -> Iterator[SparkSession]:
     for line in (root / "conf" / "spark-defaults.conf").read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             builder = builder.config(*line.split(maxsplit=1))
-    builder = builder.master("local[2]").config("spark.python.daemon.module", "winnow.engine.daemon")
-    session = builder.config("spark.log.level", "ERROR").getOrCreate()
+    builder = builder.master("local[2,4]").config("spark.python.daemon.module", "winnow.engine.daemon")
+    return builder.config("spark.log.level", "ERROR").getOrCreate()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """`local_session`, one for all tests."""
+    session = local_session()
     yield session
     session.stop()

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from winnow.engine import report
+from winnow.engine.cancel import cancelling_jobs
 from winnow.engine.clean import carry_out
 from winnow.engine.explain.explain import Question, explain_partition
 from winnow.engine.explain.values import Explanation
@@ -25,11 +26,13 @@ from winnow.engine.prepare import LeftAlone, Request, prepare
 from winnow.engine.progress import Progress, Silence
 from winnow.engine.result import RunResult
 from winnow.engine.settings import with_metadata
+from winnow.engine.stop import Stop
 from winnow.engine.sweep.log_dirs import find_log_dirs
 from winnow.engine.sweep.sweep import SweepResult, sweep
 from winnow.errors import UsageError
 from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
+from winnow.logdir.lock_reach import why_seen_here_only
 from winnow.logdir.names import parse_partition_dir
 from winnow.policy.sources import Settings
 from winnow.recover.run import recover_log_dirs
@@ -56,12 +59,14 @@ def plan(
     only: Only | None = None,
     unclean_shutdown: UncleanShutdown = "refuse",
     progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> RunResult:
     """What `clean` would do with these log directories and why. Changes nothing in them.
 
     `now`: the clock of every decision, ms since the epoch. `topics`: globs, all topics if there are none.
-    `unclean_shutdown`: see `UncleanShutdown`.
-    Raises UsageError for what is not a Kafka log directory and LogDirInUseError where a broker runs on one.
+    `unclean_shutdown`: see `UncleanShutdown`. `stop`: lets another thread end the run early.
+    Raises UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one, and
+    StoppedError if the run was stopped before there was a result.
     """
     return _run(
         spark,
@@ -73,6 +78,7 @@ def plan(
         only=only,
         unclean_shutdown=unclean_shutdown,
         progress=progress,
+        stop=stop,
     )
 
 
@@ -87,6 +93,7 @@ def clean(
     unclean_shutdown: UncleanShutdown = "refuse",
     keep_replaced: bool = False,
     progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> RunResult:
     """Applies each topic's cleanup policy to these log directories, as Kafka would (arguments as for `plan`).
 
@@ -105,6 +112,7 @@ def clean(
         unclean_shutdown=unclean_shutdown,
         keep_replaced=keep_replaced,
         progress=progress,
+        stop=stop,
     )
 
 
@@ -199,6 +207,7 @@ def _run(
     unclean_shutdown: UncleanShutdown,
     keep_replaced: bool = False,
     progress: Progress | None,
+    stop: Stop | None,
 ) -> RunResult:
     progress = progress or Silence()
     run_id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
@@ -210,19 +219,23 @@ def _run(
             now=now,
             only=only,
             touch=verb == "clean",
+            stop=stop or Stop(),
             below_recovery_point=unclean_shutdown == "below-recovery-point",
             keep_replaced=keep_replaced,
         )
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
-        prepared = prepare(spark.sparkContext, dirs, request)
-        if verb == "clean":
-            results = carry_out(spark.sparkContext, prepared, request, run_id=run_id, progress=progress)
-        else:
-            results = [
-                report.left_alone(item) if isinstance(item, LeftAlone) else report.foreseen(item) for item in prepared
-            ]
+        with cancelling_jobs(spark.sparkContext, request.stop):
+            prepared = prepare(spark.sparkContext, dirs, request)
+            if verb == "clean":
+                results = carry_out(spark.sparkContext, prepared, request, run_id=run_id, progress=progress)
+            else:
+                results = [
+                    report.left_alone(item) if isinstance(item, LeftAlone) else report.foreseen(item)
+                    for item in prepared
+                ]
+        local = (note for d in dirs if (note := why_seen_here_only(d.path)))
         skipped = (f"{d.path}/{s.name} is left alone: {s.why}" for d in dirs for s in d.skipped)
-        notes = (*settings.notes(), *found, *skipped)
+        notes = (*settings.notes(), *found, *local, *skipped)
     return RunResult(run_id=run_id, verb=verb, now=now, partitions=tuple(results), notes=notes)
 
 

@@ -74,6 +74,12 @@ class UsageError(WinnowError):
     exit_code = 2
 
 
+class StoppedError(WinnowError):
+    """The run was asked to end, or its time was over, before it had a result."""
+
+    exit_code = 3
+
+
 class CorruptLogError(WinnowError):
     """Bytes of one partition that can't be understood. The partition is left alone."""
 

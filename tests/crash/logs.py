@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,7 +123,7 @@ def staging(root: Path) -> str:
 def stage(root: Path, sources: tuple[Segment, ...], keep: set[int]) -> StagedGroup:
     """Writes what is to replace `sources`: those of their records whose offset is in `keep`."""
     directory = staging(root)
-    STORAGE.ensure_dir(directory)
+    os.makedirs(directory, exist_ok=True)
     base = sources[0].base_offset
     bases = {source.base_offset for source in sources}
     following = min((b for b in read_log(root).bases if b > max(bases)), default=2**62)

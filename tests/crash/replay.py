@@ -47,7 +47,7 @@ class Effect:
 
 
 class RecordingStorage(LocalStorage):
-    """Does what it is told and remembers each effect."""
+    """Does what it is told and remembers each effect, but for the making of directories that comes first."""
 
     def __init__(self, root: Path, *, before_first: Callable[[], object] = lambda: None) -> None:
         self._root = f"{root}/"
@@ -57,13 +57,14 @@ class RecordingStorage(LocalStorage):
 
 def _recorder(method: str) -> Callable[..., None]:
     def record(self: RecordingStorage, *arguments: object) -> None:
-        if not self.effects:
+        if not self.effects and method != "mkdir":
             self._before_first()
         getattr(LocalStorage, method)(self, *arguments)
         count = 2 if method in _TARGET else 1
         # The directory itself is "", as in `Effect.parent`.
         paths = tuple(f"{path}/".removeprefix(self._root).removesuffix("/") for path in arguments[:count])
-        self.effects.append(Effect(method, paths, arguments[count:]))
+        if self.effects or method != "mkdir":
+            self.effects.append(Effect(method, paths, arguments[count:]))
 
     return record
 

@@ -53,6 +53,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[int
 def stage(root: Path) -> StagedSplit:
     directory = f"{root}/t-0"
     source = next(s for s in list_segments(STORAGE, directory).segments if s.base_offset == BASE)
+    STORAGE.mkdir(f"{directory}/.winnow-run")
     return stage_split(
         STORAGE,
         directory,
@@ -72,7 +73,8 @@ def swap(root: Path) -> Callable[[RecordingStorage, Path], None]:
             base: {suffix: path.replace(str(root), str(where)) for suffix, path in paths.items()}
             for base, paths in staged.parts.items()
         }
-        swap_split(storage, f"{where}/t-0", replace(staged, parts=parts))
+        source = replace(staged.source, log_stamp=())  # in a copy the files are others
+        swap_split(storage, f"{where}/t-0", replace(staged, source=source, parts=parts))
 
     return act
 

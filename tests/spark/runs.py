@@ -144,6 +144,7 @@ __all__ = [
     "NOW",
     "AtStage",
     "File",
+    "Verb",
     "add_partition",
     "by_name",
     "changes",

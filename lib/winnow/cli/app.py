@@ -68,6 +68,9 @@ KeepReplaced = Annotated[
         help="Keep what is replaced or deleted, for `recover --undo`; frees nothing until `recover --purge`.",
     ),
 ]
+Timeout = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="Begin nothing more after this time, for example 90s, 15m, 2h.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
 Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
@@ -93,6 +96,7 @@ def _verb(name: str) -> Callable[..., int]:
         only: OnlyOne = None,
         unclean_shutdown: AfterCrash = "refuse",
         keep_replaced: KeepReplaced = False,
+        timeout: Timeout = None,
         dry_run: DryRun = False,
         json: Json = False,
     ) -> int:
@@ -107,6 +111,7 @@ def _verb(name: str) -> Callable[..., int]:
             only=only,
             unclean_shutdown=unclean_shutdown,
             keep_replaced=keep_replaced,
+            timeout=timeout,
             json=json,
         )
         return run_verb("plan" if dry_run else name, request)

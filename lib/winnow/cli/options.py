@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,10 @@ LATEST_MS = 253_402_300_799_999
 """End of the year 9999: a larger --now is microseconds or a slip."""
 
 
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+_UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """What was asked for, as typed."""
@@ -33,6 +38,7 @@ class Request:
     only: Only | None = None
     unclean_shutdown: UncleanShutdown = "refuse"
     keep_replaced: bool = False
+    timeout: str | None = None
     json: bool = False
 
 
@@ -56,6 +62,16 @@ def parse_now(text: str, *, option: str = "--now") -> int:
     if not 0 <= now <= LATEST_MS:
         raise UsageError(f"{option} is no time of this era", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms")
     return now
+
+
+def parse_duration(text: str, *, option: str) -> float:
+    """Seconds of `90s`, `15m`, `2h` or `1.5h`. UsageError for anything else, and for no time at all."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNIT_SECONDS or not _NUMBER.fullmatch(number) or float(number) == 0:
+        raise UsageError(
+            f"{option} can't be understood", expected="a duration such as 90s, 15m or 2h", found=repr(text)
+        )
+    return float(number) * _UNIT_SECONDS[unit]
 
 
 def read_text(file: str, *, option: str) -> str:

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from winnow.cli.json_output import failure_to_json, to_json
-from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
+from winnow.cli.options import Request, check_log_dirs, parse_duration, parse_now, parse_settings
 from winnow.cli.progress import Progress
 from winnow.cli.session import spark_session
+from winnow.cli.signals import Signals
 from winnow.cli.table import console_for_stdout, show
 from winnow.cli.words import printable
 from winnow.engine.result import RunResult
+from winnow.engine.stop import Stop
 from winnow.errors import WinnowError
 
 if TYPE_CHECKING:
@@ -28,20 +30,22 @@ INTERRUPTED = 130
 def run_verb(verb: str, request: Request) -> int:
     """`plan` or `clean`, told as asked for. The exit code; errors are told here and not raised."""
     now = None
+    signals = Signals()
 
     def work() -> int:
         nonlocal now
         now = clock() if request.now is None else parse_now(request.now)
-        call = prepare(verb, request, now)
-        with spark_session() as spark:
+        stop = Stop(timeout_s=None if request.timeout is None else parse_duration(request.timeout, option="--timeout"))
+        call = prepare(verb, request, now, stop)
+        with spark_session() as spark, signals.ask(stop, spark):
             result = call(spark)
             tell_result(result, json=request.json)  # before Spark is stopped: it takes a while, and the JVM may go
         return result.exit_code
 
-    return guarded(work, json=request.json, now=lambda: now)
+    return signals.exit_code(guarded(work, json=request.json, now=lambda: now))
 
 
-def prepare(verb: str, request: Request, now: int) -> Callable[[SparkSession], RunResult]:
+def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> Callable[[SparkSession], RunResult]:
     """What is left to do once Spark is there. UsageError for whatever can be found wrong without it."""
     settings = parse_settings(request)
     check_log_dirs(request.log_dirs)
@@ -62,6 +66,7 @@ def prepare(verb: str, request: Request, now: int) -> Callable[[SparkSession], R
                 unclean_shutdown=request.unclean_shutdown,
                 **keep,
                 progress=progress,
+                stop=stop,
             )
         for note in result.notes:
             complain(f"note: {note}")

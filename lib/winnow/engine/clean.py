@@ -61,6 +61,8 @@ def carry_out(
             results[number] = item
         elif isinstance(item, LeftAlone):
             results[number] = report.left_alone(item)
+        elif request.stop.reason is not None:
+            results[number] = report.stopped(item, request.stop.reason)
         elif item.plan.compaction is None:
             results[number] = _retain_only(item, request, run_id=run_id)
         else:
@@ -103,24 +105,49 @@ def _compact(
     *,
     run_id: str,
 ) -> Iterator[PartitionResult]:
-    """One Spark job, then the commit of each of its partitions."""
-    job = CompactionJob(request.now, secret, tuple(made.job for made in rounds))
-    outcomes: list[list[Outcome]]
-    try:
-        outcomes = run_compaction(sc, job, progress)
-    except (Py4JError, PySparkException) as error:  # the job itself: nothing of it was committed
-        _log.exception("the Spark job failed")
-        what = str(error).strip().partition("\n")[0]
-        outcomes = [[Failure(f"the Spark job failed: {what}", WinnowError.exit_code)] for _ in rounds]
-    for made, groups in zip(rounds, outcomes, strict=True):
+    """One Spark job, then the commit of each of its partitions. A commit that was begun is finished, come what may."""
+    if request.stop.reason is not None:
+        yield from (report.stopped(made.item, request.stop.reason) for made in rounds)
+        return
+    unmade = [_make_staging(made.job, request) for made in rounds]
+    jobs = tuple(made.job for made, why in zip(rounds, unmade, strict=True) if why is None)
+    outcomes = iter(_run(sc, CompactionJob(request.now, secret, jobs), request, progress))
+    for made, not_made in zip(rounds, unmade, strict=True):
+        if not_made is not None:
+            yield report.failed(made.item, not_made)
+            continue
+        groups = next(outcomes)
         why = next((outcome for outcome in groups if isinstance(outcome, Failure)), None)
-        if why is not None:
-            _discard_staging(made.job, request)
-            yield report.failed(made.item, why)
-        else:
+        if why is None and request.stop.reason is None:
             yield _commit(
                 made, [group for group in groups if isinstance(group, RewrittenGroup)], request, run_id=run_id
             )
+            continue
+        _discard_staging(made.job, request)
+        stopped = request.stop.reason
+        yield report.stopped(made.item, stopped) if why is None or stopped else report.failed(made.item, why)
+
+
+def _make_staging(job: PartitionJob, request: Request) -> Failure | None:
+    """Here and not in tasks: one that runs late must not find a place to write to."""
+    try:
+        request.storage.mkdir(job.staging)
+    except OSError as error:
+        return failure(error)
+    return None
+
+
+def _run(sc: SparkContext, job: CompactionJob, request: Request, progress: Progress) -> list[list[Outcome]]:
+    """The outcomes of each partition's groups; of a job that fails, or was cancelled, nothing is committed."""
+    if not job.partitions:
+        return []
+    try:
+        return run_compaction(sc, job, progress)
+    except (Py4JError, PySparkException) as error:
+        if request.stop.reason is None:
+            _log.exception("the Spark job failed")
+        what = str(error).strip().partition("\n")[0]
+        return [[Failure(f"the Spark job failed: {what}", WinnowError.exit_code)] for _ in job.partitions]
 
 
 def _commit(made: Round, groups: Sequence[RewrittenGroup], request: Request, *, run_id: str) -> PartitionResult:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.leftovers import what_was_left
 from winnow.engine.producers import Snapshot, newest_snapshot
+from winnow.engine.stop import Stop
 from winnow.engine.survey import Listed, Place, list_partitions, walk_partitions
 from winnow.engine.transactions import Transactions, settle
 from winnow.engine.walk import SegmentWalk
@@ -43,6 +44,11 @@ BELOW_RECOVERY_POINT = (
     "recovery point, high watermark and last stable offset"
 )
 UNREADABLE = Reason("S8.8", "left as it was: something about its files can't be understood")
+ELSEWHERE = Reason(
+    "S8.1",
+    "its directory is a symbolic link: what lies elsewhere is not guarded by the lock of this log directory. Make the "
+    "other place a log directory of its own in log.dirs, or mount it here",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,7 @@ class Request:
     """Work on log directories of an unclean shutdown as well, as far as they can be trusted (S8.2)."""
     keep_replaced: bool = False
     """What a run replaces or deletes stays on the disk until it is undone or purged (`winnow.logdir.kept`)."""
+    stop: Stop = field(default_factory=Stop)
     storage: Storage = field(default_factory=LocalStorage)
     """Through which the driver changes log directories: all of recovery, retention and commit, and nothing else."""
 
@@ -108,6 +115,7 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
         for topic_partition in log_dir.partitions
         if request.wants(topic_partition.topic)
     ]
+    request.stop.check()
     listed = iter(_list(sc, [item for item in prepared if isinstance(item, _Known)], request))
     decided = [_decide(*next(listed), request) if isinstance(item, _Known) else item for item in prepared]
     return _walk(sc, decided, request)
@@ -144,22 +152,26 @@ def _settings_of(place: Place, log_dir: LogDir, request: Request) -> LeftAlone |
     if not log_dir.clean_shutdown and not request.below_recovery_point:
         return LeftAlone(place, _policy(config), UNCLEAN)
     try:
-        foreign = _why_foreign(place, request.settings)
+        foreign = _why_foreign(place, request)
     except (CorruptLogError, OSError) as error:
         return LeftAlone(place, _policy(config), UNREADABLE, error=failure(error).message)
     if foreign is not None:
-        return LeftAlone(place, _policy(config), Reason("S9.3", foreign))
+        return LeftAlone(place, _policy(config), foreign)
     if isinstance(config, Unknown):
         return LeftAlone(place, None, Reason("S9.2", config.reason))
     return _Known(place, log_dir, config)
 
 
-def _why_foreign(place: Place, settings: Settings) -> str | None:
-    """Why the directory is not one of the topic as the metadata log knows it (S9.3)."""
+def _why_foreign(place: Place, request: Request) -> Reason | None:
+    """Why the directory lies elsewhere, or is not one of the topic as the metadata log knows it (S9.3)."""
+    settings = request.settings
+    if request.storage.entry(place.directory).is_link:
+        return ELSEWHERE
     if settings.metadata is None or place.topic_partition.topic not in settings.metadata.topics:
         return None
-    topic_id = read_topic_id(LocalStorage(), place.directory)
-    return settings.metadata.why_foreign(place.topic_partition.topic, place.topic_partition.partition, topic_id)
+    topic_id = read_topic_id(request.storage, place.directory)
+    why = settings.metadata.why_foreign(place.topic_partition.topic, place.topic_partition.partition, topic_id)
+    return None if why is None else Reason("S9.3", why)
 
 
 def _policy(config: TopicConfig | Unknown) -> str | None:
@@ -174,6 +186,7 @@ def _list(sc: SparkContext, known: Sequence[_Known], request: Request) -> list[t
     again: dict[int, _Known] = {}
     for number, (item, listed) in found.items():
         if isinstance(listed, Listed) and listed.listing.leftovers:
+            request.stop.check()
             try:
                 again[number] = _put_right(item, request)
             except (CorruptLogError, OSError) as error:
@@ -237,6 +250,7 @@ def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> li
         for number, item in enumerate(decided)
         if isinstance(item, Undertaking) and _needs_walk(item.plan)
     ]
+    request.stop.check()
     walked = walk_partitions(
         sc,
         [item.state for _, item in chosen],

@@ -68,6 +68,11 @@ def failed(item: Undertaking, why: Failure) -> PartitionResult:
     return replace(result, error=why.message, error_code=why.exit_code, left_alone=True)
 
 
+def stopped(item: Undertaking, why: str) -> PartitionResult:
+    """The run ended before its turn."""
+    return replace(_as_it_is(item, "S8.8", f"left as it was: the run was stopped, {why}"), left_alone=True)
+
+
 def interrupted(item: Undertaking, why: Failure) -> PartitionResult:
     """The commit failed: each group is old or new and nothing is lost (S6.2), but how far it went is not known."""
     return replace(

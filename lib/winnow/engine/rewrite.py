@@ -48,12 +48,12 @@ class RewrittenGroup:
 def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Survivors], *, now: int) -> RewrittenGroup:
     """Writes the output segment of one group into the staging directory and verifies it.
 
-    The file names carry a fresh id: a task that Spark runs twice, or late, writes beside the other, never over it.
+    The file names carry a fresh id: a task that Spark runs twice, or late, writes beside the other, never over it. The
+    driver has made the directory and takes it away: a task that comes after that fails.
     """
     keep = _by_number(survivors)
     log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
     storage = LocalStorage()
-    storage.ensure_dir(job.staging)
     attempt = uuid.uuid4().hex
     paths = {
         suffix: f"{job.staging}/{segment_file(group.base_offset, suffix)}.{attempt}"

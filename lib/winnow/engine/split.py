@@ -51,12 +51,18 @@ def split_first(
     Or what is to be told of one that could not be split.
     """
     chosen = {number: item for number, item in enumerate(prepared) if isinstance(item, Undertaking) and item.overflowed}
-    if not chosen:
+    if not chosen or request.stop.reason is not None:
         return {}
-    works = [work for number, item in chosen.items() for work in _works(number, item, run_id)]
     staged: dict[int, list[StagedSplit | Failure]] = {number: [] for number in chosen}
+    works: list[_Work] = []
+    for number, undertaking in chosen.items():
+        try:
+            request.storage.mkdir(_staging(undertaking, run_id))
+            works += _works(number, undertaking, run_id)
+        except OSError as error:
+            staged[number].append(failure(error))
     try:
-        for number, outcome in sc.parallelize(works, len(works)).map(_stage).collect():
+        for number, outcome in sc.parallelize(works, len(works) or 1).map(_stage).collect():
             staged[number].append(outcome)
     except (Py4JError, PySparkException) as error:  # the job itself: nothing of it is part of a log
         _log.exception("the Spark job failed")
@@ -118,8 +124,9 @@ def _commit(
     """One split after the other, ascending: no two may be half done (S6.4)."""
     storage, directory = request.storage, item.state.directory
     why = next((outcome for outcome in staged if isinstance(outcome, Failure)), None)
+    stopped = request.stop.reason
     try:
-        if why is None:
+        if why is None and stopped is None:
             with kept_by(request, item.state, run_id=run_id):
                 for split in staged:
                     if isinstance(split, StagedSplit):
@@ -127,4 +134,6 @@ def _commit(
         remove_staging(storage, _staging(item, run_id))
     except (WinnowError, OSError) as error:
         return report.interrupted(item, failure(error))
+    if stopped is not None:
+        return report.stopped(item, stopped)
     return item if why is None else report.failed(item, why)

@@ -68,12 +68,12 @@ def list_segments(storage: Storage, directory: str, *, trusted_end: int | None =
         CorruptLogError(
             "not a regular file",
             expected="a file",
-            found="a directory" if entry.is_dir else "a dangling link or a special file",
+            found=_kind(entry),
             where=f"{directory}/{entry.name}",
             hint="Nothing is done around it: find out what became of the segment.",
         )
         for entry in entries
-        if not entry.is_file and entry.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT))
+        if (entry.is_link or not entry.is_file) and entry.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT))
     ]
     bases: list[int] = []
     snapshots: list[int] = []
@@ -141,6 +141,7 @@ def _segment(
         base_offset=base,
         log_bytes=log.size,
         log_mtime_ms=log.mtime_ms,
+        log_stamp=log.stamp,
         index_bytes=sizes[INDEX],
         timeindex_bytes=sizes[TIMEINDEX],
         txnindex_bytes=sizes[TXNINDEX],
@@ -155,12 +156,20 @@ def _unread(files: Mapping[str, Entry], base: int) -> Segment:
         base_offset=base,
         log_bytes=log.size,
         log_mtime_ms=log.mtime_ms,
+        log_stamp=log.stamp,
         index_bytes=_size(files, base, INDEX),
         timeindex_bytes=_size(files, base, TIMEINDEX),
         txnindex_bytes=_size(files, base, TXNINDEX),
         last_timeindex_timestamp=NO_TIMESTAMP,
         first_batch_max_timestamp=NO_TIMESTAMP,
     )
+
+
+def _kind(entry: Entry) -> str:
+    """What Kafka would follow a link to is out of reach of this log directory's lock, and would stay when it goes."""
+    if entry.is_link:
+        return "a symbolic link" if entry.is_file or entry.is_dir else "a dangling symbolic link"
+    return "a directory" if entry.is_dir else "a special file"
 
 
 def _size(files: Mapping[str, Entry], base: int, suffix: str) -> int | None:

@@ -7,13 +7,16 @@ POSIX lock would vanish as soon as anything in this process closed another descr
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import pwd
 import struct
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from winnow.errors import LogDirInUseError
+from winnow.errors import LogDirInUseError, WinnowError
 from winnow.logdir.names import LOCK
 
 _FLOCK = struct.Struct("hhqqi4x")
@@ -45,10 +48,14 @@ class LogDirLock:
 def lock_log_dir(log_dir: str) -> LogDirLock:
     """Locks a log directory as a broker does, creating `.lock` if it is missing.
 
-    Raises LogDirInUseError, naming the process if it can be found, if the lock is held.
+    Raises LogDirInUseError, naming the process if it can be found, if the lock is held, and WinnowError if this process
+    may not write here or the file system has no locks.
     """
     path = f"{log_dir}/{LOCK}"
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise _no_lock(log_dir, error) from error
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file())
     except (BlockingIOError, PermissionError):  # EAGAIN or EACCES: POSIX allows both
@@ -60,10 +67,41 @@ def lock_log_dir(log_dir: str) -> LogDirLock:
             where=path,
             hint="Stop the broker, or whatever else it is, and run again.",
         ) from None
+    except OSError as error:
+        os.close(fd)
+        raise _no_lock(log_dir, error) from error
     except BaseException:
         os.close(fd)
         raise
     return LogDirLock(path, fd)
+
+
+def _no_lock(log_dir: str, error: OSError) -> WinnowError:
+    """Without the lock nothing is looked at, not even for a plan: a broker could be writing."""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        hint = "Run as the user that the directory belongs to, or as root."
+        with suppress(OSError):
+            hint = f"The directory belongs to user {_user(os.stat(log_dir).st_uid)}: run as that user, or as root."
+    elif error.errno == errno.EROFS:
+        hint = "The file system is mounted read-only; a broker would not start on it either."
+    elif error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+        hint = "The file system has no locks, so that a broker can't be kept out: copy the directory to a local disk."
+    else:
+        hint = "A broker would not start on it either."
+    user = _user(os.geteuid())
+    return WinnowError(
+        f"the log directory {log_dir} can't be locked by user {user}",
+        found=error.strerror,
+        where=f"{log_dir}/{LOCK}",
+        hint=hint,
+    )
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def _whole_file() -> bytes:
@@ -112,7 +150,17 @@ def _command_line(pid: int) -> str:
             words = file.read(4096).decode(errors="replace").split("\0")
     except OSError:
         return ""
-    command = " ".join(filter(None, words))
-    # A broker's class path fills pages; its main class is what an operator knows it by.
+    words = [word for word in words if word]
+    if words and os.path.basename(words[0]) == "java":
+        words = [words[0], *_without_options(words[1:])]
+    command = " ".join(words)
     limit = 160
     return command if len(command) <= limit else f"{command[: limit // 2]} … {command[-limit // 2 :]}"
+
+
+def _without_options(words: list[str]) -> list[str]:
+    """A broker's class path fills pages; its main class and arguments are what an operator knows it by."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in {"-cp", "-classpath", "--class-path"} else 1
+    return words[at:]

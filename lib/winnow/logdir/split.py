@@ -64,14 +64,13 @@ def stage_split(
     index_interval_bytes: int,
     segment_index_bytes: int,
 ) -> StagedSplit:
-    """Writes the parts of an overflowed segment into the directory `staging`, and reads them back.
+    """Writes the parts of an overflowed segment into the directory `staging`, which is there, and reads them back.
 
     Each begins with its first batch's base offset and takes all batches that it can index. Entries of the transaction
     index go with their markers; Kafka loses them here, and takes aborted records for committed ones afterwards.
 
     Raises CorruptLogError for a log that can't be read, and VerificationError.
     """
-    storage.ensure_dir(staging)
     owner = f"{directory}/{segment_file(segment.base_offset, LOG)}"
     mtime_ns = segment.log_mtime_ms * 1_000_000
     aborted: tuple[AbortedTransaction, ...] = ()

@@ -6,7 +6,7 @@ the batches can tell.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,6 +35,8 @@ class Segment:
     """Timestamp of the last time-index entry, -1 if there is none (S1.7)."""
     first_batch_max_timestamp: int
     """maxTimestamp of the first batch, -1 if unknown or empty; for `max.compaction.lag.ms` only (S3.4)."""
+    log_stamp: tuple[int, ...] = field(default=(), compare=False)
+    """`Entry.stamp` of the `.log`."""
 
     @property
     def largest_timestamp(self) -> int:

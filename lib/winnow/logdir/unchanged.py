@@ -36,6 +36,8 @@ def difference(files: Mapping[str, Entry], segment: Segment) -> tuple[str, str, 
     if log is None or (log.size, log.mtime_ms) != (segment.log_bytes, segment.log_mtime_ms):
         found = "nothing" if log is None else f"{log.size} bytes of {log.mtime_ms}"
         return name, f"{segment.log_bytes} bytes of {segment.log_mtime_ms}", found
+    if segment.log_stamp and log.stamp != segment.log_stamp:
+        return name, "the same file", "one of the same size and age that was written or replaced since"
     for suffix, expected in (
         (INDEX, segment.index_bytes),
         (TIMEINDEX, segment.timeindex_bytes),

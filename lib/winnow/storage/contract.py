@@ -6,7 +6,7 @@ record each of them and stop before or after any. Paths are absolute strings; na
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -22,6 +22,10 @@ class Entry:
     is_dir: bool
     size: int
     mtime_ns: int
+    is_link: bool = False
+    """The name itself is a symbolic link."""
+    stamp: tuple[int, ...] = field(default=(), compare=False)
+    """What no change of the file leaves as it was, not even one that sets size and mtime back; empty: can't be told."""
 
     @property
     def mtime_ms(self) -> int:

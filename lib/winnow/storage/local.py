@@ -18,18 +18,18 @@ class LocalStorage:
         entries = []
         with os.scandir(path) as found:
             for item in found:
+                link = item.is_symlink()
                 try:
                     status = item.stat()
-                except (
-                    OSError
-                ):  # a link to nowhere or to itself, or gone since it was listed: no file to a broker either
-                    entries.append(Entry(name=item.name, is_file=False, is_dir=False, size=0, mtime_ns=0))
+                except OSError:
+                    # A link to nowhere or to itself, or gone since it was listed: no file to a broker either.
+                    entries.append(Entry(name=item.name, is_file=False, is_dir=False, size=0, mtime_ns=0, is_link=link))
                     continue
-                entries.append(_entry(item.name, status))
+                entries.append(_entry(item.name, status, is_link=link))
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def entry(self, path: str) -> Entry:
-        return _entry(os.path.basename(path), os.stat(path))
+        return _entry(os.path.basename(path), os.stat(path), is_link=os.path.islink(path))
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -79,7 +79,6 @@ class LocalStorage:
         os.mkdir(path)
 
     def ensure_dir(self, path: str) -> None:
-        # Tasks of one partition make it at the same time.
         os.makedirs(path, exist_ok=True)
 
     def rmdir(self, path: str) -> None:
@@ -89,7 +88,12 @@ class LocalStorage:
         wanted, have = os.stat(source), os.stat(target)
         # Who may not give files away can still write ones that already have the right owner.
         if (wanted.st_uid, wanted.st_gid) != (have.st_uid, have.st_gid):
-            os.chown(target, wanted.st_uid, wanted.st_gid)
+            try:
+                os.chown(target, wanted.st_uid, wanted.st_gid)
+            except PermissionError as error:
+                owner = f"{wanted.st_uid}:{wanted.st_gid}, the owner of {source}"
+                what = f"{error.strerror}: it must belong to {owner}; run as that user, or as root"
+                raise PermissionError(error.errno, what, target) from None
         # After chown: it clears set-id bits.
         os.chmod(target, stat.S_IMODE(wanted.st_mode))
 
@@ -97,13 +101,15 @@ class LocalStorage:
         os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ns))
 
 
-def _entry(name: str, status: os.stat_result) -> Entry:
+def _entry(name: str, status: os.stat_result, *, is_link: bool) -> Entry:
     return Entry(
         name=name,
         is_file=stat.S_ISREG(status.st_mode),
         is_dir=stat.S_ISDIR(status.st_mode),
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
+        is_link=is_link,
+        stamp=(status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns),
     )
 
 

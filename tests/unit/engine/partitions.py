@@ -72,6 +72,7 @@ def splits_of(directory: Path) -> tuple[Split, ...]:
 def job_of(directory: Path, **changes: object) -> PartitionJob:
     """One group of all segments, everything dirty, unless `changes` say otherwise."""
     segments, splits = segments_of(directory), splits_of(directory)
+    (directory / ".winnow-run").mkdir(exist_ok=True)
     job = PartitionJob(
         topic="t",
         directory=str(directory),

@@ -156,11 +156,13 @@ def test_what_the_disk_gives_back_otherwise_than_it_was_written_is_not_handed_on
         rewritten(job_of(directory), s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])
 
 
-def test_a_staging_directory_that_can_not_be_made_is_an_error_of_the_system(directory: Path) -> None:
+def test_a_task_that_comes_when_its_staging_directory_is_gone_writes_nothing(directory: Path) -> None:
     job = job_of(directory)
-    Path(job.staging).write_text("in the way")
+    Path(job.staging).rmdir()
+    before = sorted(directory.iterdir())
     with pytest.raises(OSError, match=r"\.winnow-run"):
         rewritten(job, s0=[0])
+    assert sorted(directory.iterdir()) == before
 
 
 def test_an_index_larger_than_it_may_be_is_refused_as_by_kafka(directory: Path) -> None:

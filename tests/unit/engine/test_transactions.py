@@ -155,6 +155,7 @@ def test_case_33_groups_of_one_transaction_are_cleaned_apart(directory: Path) ->
 def test_a_group_of_several_splits_is_cleaned_as_one_of_one(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = cleaned(job_of(directory, aborted=settled(directory).aborted))
     monkeypatch.setattr(walk_module, "SPLIT_BYTES", 1)
+    (directory / ".winnow-again").mkdir()
     job = job_of(directory, aborted=settled(directory).aborted, staging=f"{directory}/.winnow-again")
     assert len(job.splits) == 7
     split = cleaned(job)

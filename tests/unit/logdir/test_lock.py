@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from winnow.errors import LogDirInUseError
+from winnow.errors import LogDirInUseError, WinnowError
 from winnow.logdir.lock import lock_log_dir
 
 # Both wait for the end of their input while they hold the lock; both say whether they got it.
@@ -112,3 +115,41 @@ def test_the_file_is_made_and_stays(log_dir: Path) -> None:
     lock.close()
     lock_log_dir(str(log_dir)).close()
     assert (log_dir / ".lock").stat().st_size == 0
+
+
+def test_who_may_not_write_is_told_who_may() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    with tempfile.TemporaryDirectory() as log_dir:  # pytest's own are closed to others
+        os.chmod(log_dir, 0o755)  # noqa: S103 - so that the other user finds it
+        os.seteuid(65534)
+        try:
+            with pytest.raises(WinnowError, match=r"by user nobody: found Permission denied .* belongs to user root"):
+                lock_log_dir(log_dir)
+        finally:
+            os.seteuid(0)
+        assert os.listdir(log_dir) == []
+
+
+def test_a_read_only_file_system_is_named_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "disk"
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "ro,size=1m", "winnow-test", str(path)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        with pytest.raises(WinnowError, match=r"Read-only file system.* mounted read-only"):
+            lock_log_dir(str(path))
+    finally:
+        subprocess.run(["umount", str(path)], check=True)
+
+
+def test_a_file_system_without_locks_is_named_as_such(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none to be had here, so the kernel's answer is made up."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    with pytest.raises(WinnowError, match="has no locks"):
+        lock_log_dir(str(log_dir))

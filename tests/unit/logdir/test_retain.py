@@ -57,9 +57,9 @@ def test_only_the_lowest_and_never_all(tmp_path: Path) -> None:
 
 def test_a_roll_keeps_the_end_and_takes_over_the_attributes(tmp_path: Path) -> None:
     root = _log(tmp_path)
-    state = logs.state_of(root)
-    model = Path(state.directory) / f"{9:020d}.log"
+    model = root / "t-0" / f"{9:020d}.log"
     model.chmod(0o640)
+    state = logs.state_of(root)
     rolled = roll_active(STORAGE, state)
     listing = logs.listing_of(root)
     assert listing.segments[-1] == rolled

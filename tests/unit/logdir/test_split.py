@@ -30,6 +30,7 @@ def staged(directory: Path, batches: list[bytes], *, index_bytes: int = 10_485_7
         (directory / segment_file(BASE, suffix)).write_bytes(content)
         (directory / segment_file(20 * FAR, suffix)).write_bytes(b"")
     source = list_segments(STORAGE, str(directory)).segments[0]
+    (directory / ".winnow-x").mkdir()
     found = stage_split(
         STORAGE,
         str(directory),
@@ -117,6 +118,7 @@ def test_the_active_segment_is_never_split(tmp_path: Path) -> None:
     root = make_log(tmp_path / "log", {BASE: [(BASE, "a"), (BASE + FAR + 1, "b")]}, end=BASE + FAR + 2)
     directory = str(root / "t-0")
     (source,) = list_segments(STORAGE, directory).segments
+    STORAGE.mkdir(f"{directory}/.winnow-x")
     found = stage_split(
         STORAGE, directory, source, f"{directory}/.winnow-x", index_interval_bytes=100, segment_index_bytes=1000
     )

@@ -73,7 +73,6 @@ def test_attributes_are_taken_over(tmp_path: Path) -> None:
 
 
 def test_one_directory_has_one_canonical_name(tmp_path: Path) -> None:
-    STORAGE.ensure_dir(f"{tmp_path}/d/e")
-    STORAGE.ensure_dir(f"{tmp_path}/d/e")
+    (tmp_path / "d" / "e").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "d")
     assert STORAGE.canonical(f"{tmp_path}/link/e/") == STORAGE.canonical(f"{tmp_path}/d/../d/e")

@@ -93,7 +93,7 @@ def measured(
         if made.job.most_bytes > free_bytes(scratch):
             return None
         secret = (secrets.randbits(64), secrets.randbits(64))
-        job = CompactionJob(now, secret, (replace(made.job, staging=f"{scratch}/staged"),))
+        job = CompactionJob(now, secret, (replace(made.job, staging=scratch),))
         outputs: list[Segment] = []
         (outcomes,) = run_compaction(sc, job, progress)
         for outcome, group in zip(outcomes, plan.groups, strict=True):

@@ -1,0 +1,107 @@
+"""A run that is told to stop finishes the commit it is at, begins no other, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.runs import (
+    AtStage,
+    Verb,
+    add_partition,
+    by_name,
+    changes,
+    checkpoint,
+    clean,
+    files_of,
+    new_log_dir,
+    plan,
+    run,
+    stray_files,
+)
+from winnow.engine.stop import Stop
+from winnow.errors import StoppedError
+from winnow.storage.local import LocalStorage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SETS = ("c*:cleanup.policy=compact", "*:internal.segment.bytes=65536", "d*:cleanup.policy=delete")
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    path = new_log_dir(tmp_path / "d")
+    for name, source in (("c1-0", "c-4p-1"), ("c2-0", "c-tomb-0"), ("c3-0", "c-hotkey-0"), ("d-time-0", "d-time-0")):
+        add_partition(path, name, source)
+    return path
+
+
+def test_while_spark_works_its_job_is_cancelled_and_nothing_of_it_is_committed(
+    spark: SparkSession, log_dir: Path
+) -> None:
+    before = files_of(log_dir)
+    stop = Stop()
+    result = run(
+        clean, spark, log_dir, sets=SETS, stop=stop, progress=AtStage("compacting", lambda: stop.request("a test"))
+    )
+    named = by_name(result)
+    assert named["d-time-0"].actions == ("retained",)
+    for name in ("c1-0", "c2-0", "c3-0"):
+        assert (named[name].actions, named[name].left_alone, named[name].error) == (("none",), True, None)
+        assert named[name].reason == "left as it was: the run was stopped, a test"
+    assert not [name for name in changes(before, files_of(log_dir)) if name.startswith("c")]
+    assert stray_files(log_dir) == []
+    assert (result.status, result.exit_code) == ("partial", 3)
+
+
+@pytest.mark.parametrize("suffix", [".cleaned", ".swap", ".deleted", ".log"])
+def test_a_commit_that_has_begun_is_finished_and_no_other_is_begun(
+    spark: SparkSession, log_dir: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    stop = Stop()
+    begun: list[str] = []
+    rename = LocalStorage.rename
+
+    def stopping(self: LocalStorage, source: str, target: str) -> None:
+        rename(self, source, target)
+        partition = Path(target).parent.name
+        if partition.startswith("c") and target.endswith(suffix):
+            stop.request("a test")
+            begun.append(partition)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "rename", stopping)
+        named = by_name(run(clean, spark, log_dir, sets=SETS, stop=stop))
+    (done,) = set(begun)
+    assert named[done].actions == ("compacted",)
+    assert list(checkpoint(log_dir / "cleaner-offset-checkpoint")) == [done]
+    left = {"c1-0", "c2-0", "c3-0"} - {done}
+    assert all(named[name].left_alone for name in left)
+    assert stray_files(log_dir) == []
+    # What was left is cleaned by the next run as if nothing had been.
+    again = by_name(run(clean, spark, log_dir, sets=SETS))
+    assert {name for name in left if again[name].actions == ("compacted",)} == left
+
+
+@pytest.mark.parametrize("verb", [plan, clean])
+def test_before_there_is_a_result_it_is_said_that_there_is_none(spark: SparkSession, log_dir: Path, verb: Verb) -> None:
+    stop = Stop()
+    before = files_of(log_dir)
+    with pytest.raises(StoppedError, match="a test") as stopped:
+        run(verb, spark, log_dir, sets=SETS, stop=stop, progress=AtStage("looking", lambda: stop.request("a test")))
+    assert stopped.value.exit_code == 3
+    assert changes(before, files_of(log_dir)) == []
+
+
+def test_jobs_of_the_callers_own_are_not_cancelled_and_none_of_ours_is_left_marked(
+    spark: SparkSession, log_dir: Path
+) -> None:
+    stop = Stop()
+    run(clean, spark, log_dir, sets=SETS, stop=stop, progress=AtStage("compacting", lambda: stop.request("a test")))
+    assert len(spark.sparkContext.getJobTags()) == 0
+    assert spark.sparkContext.parallelize(range(10), 2).sum() == 45
