@@ -86,6 +86,10 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    @property
     def log(self) -> str:
         """All that the broker logged since it was started last, at level INFO."""
         file = self.home / "broker.log"

@@ -1,0 +1,130 @@
+"""`python -m tests.kill.run --runs 200 --seed N [--record FILE]`: many real runs, each killed at a random moment."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.conftest import local_session
+from tests.fixtures.data import copy_tree
+from tests.kafka.judge import Kafka
+from tests.kill import log
+from tests.kill.kills import Field, Kill, Lengths, Outcome, carry_out, choose, measure
+from tests.spark.runs import clean, run
+
+KAFKA_EVERY = 10
+
+
+def make_field(spark: SparkSession, scratch: Path) -> Field:
+    """A log directory, and what an undisturbed run makes of it."""
+
+    def again(log_dir: Path) -> None:
+        result = run(clean, spark, log_dir, sets=log.SETS)
+        left = [f"{p.topic}-{p.partition}: {p.error or p.reason}" for p in result.partitions if p.left_alone or p.error]
+        assert not left, left
+
+    source, undisturbed = log.make(scratch / "source"), scratch / "undisturbed"
+    copy_tree(source, undisturbed)
+    again(undisturbed)
+    return Field(source, undisturbed, scratch, again)
+
+
+def main() -> int:
+    options = _options()
+    rng = random.Random(options.seed)
+    session = local_session()
+    done: list[tuple[Kill, Outcome]] = []
+    failed: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="winnow-kill-", dir=options.scratch) as scratch, Kafka() as kafka:
+        field = make_field(session, Path(scratch))
+        lengths = measure(field)
+        _say(f"an undisturbed run: {lengths}")
+        for number in range(options.runs):
+            kill = choose(rng, number, lengths)
+            began = time.monotonic()
+            try:
+                outcome = carry_out(kill, field, kafka=kafka if number % KAFKA_EVERY == 0 else None)
+            except AssertionError as error:
+                failed.append(f"{number}: {kill}: {error}")
+                _say(f"FAILED {failed[-1]}")
+                continue
+            done.append((kill, outcome))
+            _say(f"{number + 1}/{options.runs} {kill} -> {outcome} ({time.monotonic() - began:.0f} s)")
+    session.stop()
+    text = report(done, failed, lengths, seed=options.seed)
+    _say(text)
+    if options.record:
+        options.record.write_text(text, encoding="utf-8")
+    return 1 if failed else 0
+
+
+def report(done: list[tuple[Kill, Outcome]], failed: list[str], lengths: Lengths, *, seed: int) -> str:
+    """What happened, as a page of docs/proofs."""
+    states = sorted({outcome.state for _, outcome in done})
+    counts = Counter((kill.victim, outcome.state) for kill, outcome in done if outcome.killed)
+    lines = [
+        "# Killed runs",
+        "",
+        "Real runs of `./spark-submit.sh clean` over 13 partitions, each killed with SIGKILL at a random moment: the",
+        "process group, the JVM, the driver, a Python worker, or an executor (standalone cluster on one machine). Then",
+        "the next run with the same `--now`, and every file compared, byte for byte, with those of an undisturbed run.",
+        "After the death of a worker or an executor there is no next run: the run itself must succeed.",
+        "",
+        f"    python -m tests.kill.run --runs {len(done) + len(failed)} --seed {seed} --record docs/proofs/kill.md",
+        "",
+        f"{datetime.now(UTC):%Y-%m-%d}, {_machine()}. An undisturbed run: {lengths.start:.1f} s until it stages,",
+        f"{lengths.staging:.1f} s until it commits, {lengths.commit:.1f} s of commits and its end.",
+        "",
+        f"**{len(done)} of {len(done) + len(failed)} as they must be.** What the kills left:",
+        "",
+        "| killed | " + " | ".join(states) + " | all |",
+        "|---|" + "--:|" * (len(states) + 1),
+    ]
+    for victim in sorted({kill.victim for kill, _ in done}):
+        row = [counts[victim, state] for state in states]
+        lines.append(f"| {victim} | " + " | ".join(map(str, [*row, sum(row)])) + " |")
+    missed = sum(not outcome.killed for _, outcome in done)
+    longest = max((outcome.alive_s for _, outcome in done), default=0.0)
+    lines += [
+        "",
+        f"{missed} runs were over before their moment came. No process of a run lived longer than {longest:.1f} s",
+        "after the lock was free, and none of them wrote to a log in that time. Kafka's own loader was asked about",
+        f"every {KAFKA_EVERY}th directory before the next run: it took each partition, with all that is to stay.",
+        *(["", "## Failures", "", *(f"* {text}" for text in failed)] if failed else []),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _machine() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), platform.machine())
+    return f"{os.cpu_count()} cores ({model}), {platform.system()} {platform.release()}"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", type=Path, help="where the page goes")
+    parser.add_argument("--scratch", help="where the copies go; default: the system's place")
+    return parser.parse_args()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""A few kills at fixed moments; `python -m tests.kill.run` does hundreds at random ones (docs/proofs/kill.md)."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.kafka.judge import Kafka
+from tests.kill.kills import Field, Kill, carry_out
+from tests.kill.run import make_field
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def field(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Field:
+    return make_field(spark, tmp_path_factory.mktemp("kill"))
+
+
+@pytest.mark.parametrize(
+    "kill",
+    [
+        Kill("group", "commit", 0.0),
+        Kill("driver", "commit", 0.15),
+        Kill("jvm", "commit", 0.05),
+        Kill("driver", "staging", 0.0),
+        Kill("worker", "staging", 0.0),
+        Kill("executor", "staging", 0.0),
+        Kill("straggler", "staging", 0.0),
+    ],
+    ids=lambda kill: f"{kill.victim}-{kill.stage}",
+)
+def test_after_a_kill_the_next_run_ends_where_an_undisturbed_one_does(field: Field, kafka: Kafka, kill: Kill) -> None:
+    outcome = carry_out(kill, field, kafka=kafka if kill.stage == "commit" else None)
+    assert outcome.killed
+    assert outcome.alive_s < 10
