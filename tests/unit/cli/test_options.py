@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
+from winnow.cli.options import Request, check_log_dirs, parse_duration, parse_now, parse_settings
 from winnow.errors import UsageError
 from winnow.policy.config import TopicConfig
 
@@ -75,3 +75,14 @@ def test_a_mistyped_directory_is_found_before_anything_starts(tmp_path: Path) ->
     check_log_dirs([str(tmp_path)])
     with pytest.raises(UsageError, match="no such directory"):
         check_log_dirs([str(tmp_path), str(tmp_path / "nope")])
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1.5h", 5400), ("0.5s", 0.5)])
+def test_a_duration_in_seconds_minutes_or_hours(text: str, seconds: float) -> None:
+    assert parse_duration(text, option="--timeout") == seconds
+
+
+@pytest.mark.parametrize("text", ["", "90", "s", "-1s", "0s", "1d", "1h30m", "1e3s", "nans", "\u0661s"])
+def test_a_duration_that_makes_no_sense(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--timeout.*90s, 15m or 2h"):
+        parse_duration(text, option="--timeout")

@@ -1,0 +1,42 @@
+"""What a scheduler does to a run it is tired of: SIGTERM to the process it has started, which is the JVM."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.kill import log
+from tests.kill.kills import wait_for
+from tests.kill.processes import Run
+from tests.spark.runs import stray_files
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    log.make(tmp_path / "log-dir")
+    return tmp_path
+
+
+def test_the_jvm_passes_it_on_waits_and_the_result_is_told(scratch: Path) -> None:
+    log_dir = scratch / "log-dir"
+    before = log.content(log_dir)
+    with (scratch / "output").open("wb") as output:
+        run = Run([*log.arguments(log_dir), "--json"], output=output)
+        wait_for(run, log_dir, "staging")
+        os.kill(run.pid, signal.SIGTERM)
+        code = run.wait(timeout_seconds=60)
+        run.wait_until_gone()
+    assert code == 128 + signal.SIGTERM
+    text = (scratch / "output").read_text()
+    told = json.loads(text[text.index("{\n") : text.rindex("}") + 1])
+    assert told["status"] == "partial"
+    left = {f"{p['topic']}-{p['partition']}" for p in told["partitions"] if "it got SIGTERM" in p["reason"]}
+    assert {"c-tomb-0", "t-long-0"} <= left
+    after = log.content(log_dir)
+    changed = {name.partition("/")[0] for name in {*before, *after} if before.get(name) != after.get(name)}
+    assert not changed & left
+    assert stray_files(log_dir) == []

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from winnow.cli.signals import Signals
+from winnow.engine.stop import Stop
+
+NO_SPARK: Any = None
+"""Under spark-submit only is there a JVM to be told."""
+
+
+@pytest.fixture(autouse=True)
+def _own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_asks_the_run_to_stop_and_is_its_exit_code(number: signal.Signals) -> None:
+    signals, stop = Signals(), Stop()
+    before = signal.getsignal(number)
+    with signals.ask(stop, NO_SPARK):
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGTERM)  # too late to change anything
+    assert stop.reason == f"it got {number.name}"
+    assert signals.exit_code(3) == 128 + number
+    assert signals.exit_code(0) == 0, "all was done before it could stop"
+    assert signal.getsignal(number) == before
+
+
+def test_without_a_signal_the_exit_code_stays() -> None:
+    signals, stop = Signals(), Stop()
+    with signals.ask(stop, NO_SPARK):
+        pass
+    assert (signals.exit_code(3), stop.reason) == (3, None)
+
+
+def test_nohup_is_respected() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals().ask(stop := Stop(), NO_SPARK):
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.reason is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
