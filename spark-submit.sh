@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Winnow's one command: `./spark-submit.sh VERB ...` is spark-submit on jobs/winnow_job.py with conf/'s defaults.
+# `./spark-submit.sh SCRIPT.py ...` is the same on a PySpark script of yours, which can then `import winnow`.
 #
 # Needs Python 3.11 or newer (with venv) and Java 17 or newer; sets up everything else at its first start.
 # Spark's own options (--master, --conf, --driver-memory, ...) may stand anywhere before a `--` and go to spark-submit,
-# everything else goes to the verb. WINNOW_DRY=1 prints the command that would run, one argument a line, and stops.
+# everything else goes to the verb. What follows a script is the script's. WINNOW_DRY=1 prints the command that would
+# run, one argument a line, and stops.
 set -euo pipefail
 
 self=${BASH_SOURCE[0]}
@@ -23,6 +25,7 @@ spark_options=${spark_options//$'\n'/ }
 spark=()
 job=()
 verb=
+application=$root/jobs/winnow_job.py
 without_spark=
 master=
 deploy_mode=client
@@ -50,6 +53,16 @@ while (($#)); do
         if [[ $option == --conf && $value == spark.master=* ]]; then master=${value#*=}; fi
         if [[ $option != --properties-file ]]; then spark+=("$option" "$value"); fi
     else
+        if [[ -z $verb && $1 == *.py && -f $1 ]]; then
+            if ((${#job[@]})); then
+                say "before a script only Spark's options may stand, not ${job[0]}"
+                exit 2
+            fi
+            verb=script application=$1
+            shift
+            job=("$@")
+            break
+        fi
         case $1 in
             --help | --version) without_spark=yes ;;
             -*) ;;
@@ -61,7 +74,7 @@ while (($#)); do
 done
 
 case $verb in
-    plan | clean | explain | verify | demo) ;;
+    plan | clean | explain | verify | demo | script) ;;
     inspect | recover) without_spark=yes ;;
     *) without_spark=yes ;; # nothing, or nothing that we know: the command line says so itself, at once
 esac
@@ -85,7 +98,7 @@ compose_command() {
         # Executors on this machine, or on one that shares its files, find the library and the compiled kernels here.
         command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib" --conf "spark.executorEnv.NUMBA_CACHE_DIR=$cache/numba")
     fi
-    command+=(${spark[@]+"${spark[@]}"} "$root/jobs/winnow_job.py" ${job[@]+"${job[@]}"})
+    command+=(${spark[@]+"${spark[@]}"} "$application" ${job[@]+"${job[@]}"})
 }
 
 if [[ -n ${WINNOW_DRY:-} ]]; then

@@ -175,6 +175,25 @@ def test_after_two_dashes_everything_is_the_verbs(machine: Path) -> None:
     assert split(machine, "plan", "--", "--master", "x") == ([], ["plan", "--", "--master", "x"])
 
 
+def test_a_script_gets_all_that_follows_it(machine: Path) -> None:
+    script = machine / "mine.py"
+    script.touch()
+    line = dry(machine, "--master=local[2]", str(script), "plan", "--master", "x", "--help", "--")
+    assert line[0].endswith("/bin/spark-submit")
+    assert line[-8:] == ["--master", "local[2]", str(script), "plan", "--master", "x", "--help", "--"]
+
+
+def test_a_script_comes_first_and_exists(machine: Path) -> None:
+    (machine / "mine.py").touch()
+    assert dry(machine, "none.py")[-1] == "none.py"
+    assert split(machine, "plan", str(machine / "mine.py")) == ([], ["plan", str(machine / "mine.py")])
+    ended = start(machine, "--json", str(machine / "mine.py"))
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "winnow: before a script only Spark's options may stand, not --json\n",
+    )
+
+
 def test_own_properties_file_replaces_the_defaults(machine: Path) -> None:
     line = dry(machine, "plan", "/k", "--properties-file", "mine.conf")
     assert line[line.index("--properties-file") + 1] == "mine.conf"

@@ -52,13 +52,17 @@ class Stop:
     error: CorruptLogError
 
 
+class TornLogError(CorruptLogError):
+    """The file ends inside of a batch, or an entry claims to be longer than what is left."""
+
+
 def read_batches(
     storage: Storage, path: str, *, size: int, start: int = 0, least_offset: int = 0, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[Piece]:
     """All batches of a file of `size` bytes from byte `start` on, which must be the beginning of one.
 
-    Raises CorruptLogError, after the batches before it, at the first that can't be read or whose offsets do not ascend
-    from `least_offset`, and if the file became shorter.
+    Raises CorruptLogError, after the batches before it, at the first that can't be read (TornLogError where the file
+    seems to end too early) or whose offsets do not ascend from `least_offset`, and if the file became shorter.
     """
     for item in read_to_stop(storage, path, size=size, start=start, least_offset=least_offset, piece_bytes=piece_bytes):
         if isinstance(item, Stop):
@@ -130,7 +134,7 @@ def _needed(data: Bytes, left: int) -> int:
 def _fault(status: WalkStatus, data: Bytes, path: str, *, at: int, left: int, least_offset: int) -> CorruptLogError:
     where = f"{path} at byte {at}"
     if left < SMALLEST_ENTRY:
-        return CorruptLogError(
+        return TornLogError(
             "too small for any batch",
             expected=f"at least {FRAME_SIZE} bytes and {RECORD_OVERHEAD_V0} (v0), {RECORD_OVERHEAD_V1} (v1), "
             f"or {HEADER_V2_SIZE} bytes (v2)",
@@ -138,5 +142,7 @@ def _fault(status: WalkStatus, data: Bytes, path: str, *, at: int, left: int, le
             where=where,
         )
     error = describe(status, data, 0, least_offset=least_offset, file_name=path)
-    found = f"{left} bytes up to the end" if status is WalkStatus.TORN else error.found
-    return CorruptLogError(error.problem, expected=error.expected, found=found, where=where)
+    if status is WalkStatus.TORN:
+        found = f"{left} bytes up to the end"
+        return TornLogError(error.problem, expected=error.expected, found=found, where=where)
+    return CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where)

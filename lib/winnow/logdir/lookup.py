@@ -98,7 +98,7 @@ class Segments:
             for piece in self._pieces(number, entry.position if entry else 0):
                 data = (piece.rows["last_offset"] >= offset) & (piece.rows["attributes"] & CONTROL == 0)
                 for row in np.flatnonzero(data).tolist():
-                    for record in records_of(piece, row, self._path(number)):
+                    for record in records_of(piece, row, self.path(number)):
                         if record.offset >= offset:
                             return record
         return None
@@ -109,7 +109,7 @@ class Segments:
         Raises CorruptLogError where it is in a batch that can't be read.
         """
         for number in range(len(self.bases)):
-            times, notes = self._times(number)
+            times, notes = self.time_index(number)
             if self._largest_timestamp(number, times, notes) >= timestamp:
                 return self._scan_for_timestamp(number, timestamp, log_start_offset, times, notes)
         return None
@@ -128,7 +128,7 @@ class Segments:
         for piece in self._pieces(number, entry.position if entry else 0):
             row = int(np.searchsorted(piece.rows["last_offset"], offset))
             if row < len(piece.rows):
-                record = next((r for r in records_of(piece, row, self._path(number)) if r.offset >= offset), None)
+                record = next((r for r in records_of(piece, row, self.path(number)) if r.offset >= offset), None)
                 return self._found(number, piece, row, entry, scanned + row + 1, record, notes)
             scanned += len(piece.rows)
         return None
@@ -142,7 +142,7 @@ class Segments:
         scanned = 0
         for piece in self._pieces(number, entry.position if entry else 0):
             for row in np.flatnonzero(piece.rows["max_timestamp"] >= timestamp).tolist():
-                for record in records_of(piece, row, self._path(number)):
+                for record in records_of(piece, row, self.path(number)):
                     if record.timestamp >= timestamp and record.offset >= log_start_offset:
                         return self._found(number, piece, row, entry, scanned + row + 1, record, notes)
             scanned += len(piece.rows)
@@ -159,7 +159,7 @@ class Segments:
         notes: Sequence[str],
     ) -> Found:
         return Found(
-            path=self._path(number),
+            path=self.path(number),
             base_offset=self.bases[number],
             index_entry=entry,
             scanned=scanned,
@@ -175,9 +175,9 @@ class Segments:
             return max((int(p.rows["max_timestamp"].max()) for p in self._pieces(number, 0)), default=-1)
         return int(times["timestamp"][-1]) if len(times) else self._log(number).mtime_ms
 
-    def _times(self, number: int) -> tuple[Array, list[str]]:
-        """Entries of the time index, and why its last one is not the largest timestamp, if so."""
-        path = self._path(number, TIMEINDEX)
+    def time_index(self, number: int) -> tuple[Array, list[str]]:
+        """Entries of a segment's time index, and why its last one is not the largest timestamp, if so."""
+        path = self.path(number, TIMEINDEX)
         empty = decode_time_index(b"", path, base_offset=0)
         if not self._exists(number, TIMEINDEX):
             return empty, []
@@ -191,25 +191,41 @@ class Segments:
             return times, [f"a broker had not closed it: {path}"]
         return times, []
 
+    def offset_index(self, number: int) -> tuple[Array, list[str]]:
+        """Entries of a segment's offset index, none if there is no file, and why it could not be used, if so."""
+        path, base, size = self.path(number, INDEX), self.bases[number], self.log_bytes(number)
+        data = b""
+        if self._exists(number, INDEX):
+            data = without_preallocated(self._storage.read_bytes(path), OFFSET_ENTRY_SIZE)
+        try:
+            return decode_offset_index(data, path, base_offset=base, log_bytes=size, end_offset=self._end(number)), []
+        except CorruptLogError as error:
+            return decode_offset_index(b"", path, base_offset=base, log_bytes=size), [f"not used: {error}"]
+
+    def log_bytes(self, number: int) -> int:
+        """Size of a segment's log when the directory was listed."""
+        return self._log(number).size
+
+    def path(self, number: int, suffix: str = LOG) -> str:
+        """Of a file of a segment."""
+        return f"{self.directory}/{segment_file(self.bases[number], suffix)}"
+
+    def floor(self, number: int, offset: int) -> int:
+        """Byte of a segment's log from which on all batches lie that reach `offset`, as near as its index knows."""
+        entry = self._floor(number, offset, [])
+        return entry.position if entry else 0
+
     def _floor(self, number: int, offset: int, notes: list[str]) -> IndexEntry | None:
         """The last entry of the offset index at or below `offset`."""
-        path, base = self._path(number, INDEX), self.bases[number]
-        if not self._exists(number, INDEX):
-            return None
-        data = without_preallocated(self._storage.read_bytes(path), OFFSET_ENTRY_SIZE)
-        try:
-            entries = decode_offset_index(
-                data, path, base_offset=base, log_bytes=self._log(number).size, end_offset=self._end(number)
-            )
-        except CorruptLogError as error:
-            notes.append(f"not used: {error}")
-            return None
+        entries, why = self.offset_index(number)
+        notes += why
         at = int(np.searchsorted(entries["offset"], offset, side="right")) - 1
         return IndexEntry(int(entries["offset"][at]), int(entries["position"][at])) if at >= 0 else None
 
     def _pieces(self, number: int, start: int) -> Iterator[Piece]:
-        size = self._log(number).size
-        return read_batches(self._storage, self._path(number), size=size, start=start, least_offset=self.bases[number])
+        return read_batches(
+            self._storage, self.path(number), size=self.log_bytes(number), start=start, least_offset=self.bases[number]
+        )
 
     def _end(self, number: int) -> int:
         """Offsets in the segment are below it."""
@@ -221,6 +237,3 @@ class Segments:
 
     def _exists(self, number: int, suffix: str) -> bool:
         return segment_file(self.bases[number], suffix) in self._files
-
-    def _path(self, number: int, suffix: str = LOG) -> str:
-        return f"{self.directory}/{segment_file(self.bases[number], suffix)}"

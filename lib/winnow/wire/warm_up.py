@@ -6,6 +6,7 @@ import numpy as np
 
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
+from winnow.wire.columns import gathered, header_places, record_places
 from winnow.wire.control_records import decode_control
 from winnow.wire.filtering import Retention, filter_batches
 from winnow.wire.inflate import inflate
@@ -37,6 +38,9 @@ def warm_up() -> None:
     blocks = inflate(buf, batches)
     check_records(blocks)
     find_batch(buf, 1, 0, 1)
+    places = record_places(blocks, blocks.rows)
+    gathered(blocks, places.key)
+    header_places(blocks, places.headers)
     columns = scan_records(blocks, blocks.rows, (1, 2))
     retention = np.full(count, Retention.DELETE_EMPTY, np.int8)
     filter_batches(blocks, blocks.rows, columns.null_value, retention, now=1, delete_retention_ms=1)

@@ -1,0 +1,153 @@
+"""Records of many batches as columns for those who want all of them: offsets, timestamps, and where the bytes lie.
+
+Two steps, so that what nobody asked for is never copied: `record_places` parses, `gathered` copies the keys (values,
+headers' names, ...) of the records that were chosen, into what Arrow calls a binary array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.wire.buffers import Bytes, Rows, as_rows
+from winnow.wire.column_kernels import gather, locate, locate_headers
+from winnow.wire.plain import Record, read_records
+from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.records import record_total
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from winnow.wire.inflate import RecordBlocks
+
+MOST_BYTES = 2**31 - 1
+"""What the int32 offsets of a binary array can count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Byte strings inside the areas of batches, one item each."""
+
+    batch: NDArray[np.int32]
+    """Row of the batch."""
+    at: NDArray[np.int64]
+    """Position in `inflated` or `raw` (see `RecordBlocks`)."""
+    size: NDArray[np.int32]
+    """Bytes; -1 for null."""
+
+    def __getitem__(self, chosen: NDArray[np.int64]) -> Places:
+        return Places(self.batch[chosen], self.at[chosen], self.size[chosen])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordPlaces:
+    """One item per record, in file order over all batches."""
+
+    offset: NDArray[np.int64]
+    timestamp: NDArray[np.int64]
+    """ms; that of the batch where it was set by the broker."""
+    key: Places
+    value: Places
+    headers: Places
+    """`size` is a number of headers and not of bytes."""
+
+    @property
+    def batch(self) -> NDArray[np.int32]:
+        return self.key.batch
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def __getitem__(self, chosen: NDArray[np.int64]) -> RecordPlaces:
+        return RecordPlaces(
+            offset=self.offset[chosen],
+            timestamp=self.timestamp[chosen],
+            key=self.key[chosen],
+            value=self.value[chosen],
+            headers=self.headers[chosen],
+        )
+
+
+def record_places(blocks: RecordBlocks, batches: Rows) -> RecordPlaces:
+    """Parse all records of `batches`, the rows of `blocks`, which has their areas.
+
+    Raises CorruptLogError, naming the batch's position, for any record that is not as S2.2 has it.
+    """
+    rows = as_rows(batches)
+    n = record_total(blocks, rows)
+    batch, offset, timestamp = np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
+    key, value, headers = (Places(batch, np.empty(n, np.int64), np.empty(n, np.int32)) for _ in range(3))
+    fault, i, position = locate(
+        blocks.raw,
+        blocks.inflated,
+        blocks.compressed,
+        blocks.begin,
+        blocks.end,
+        rows,
+        batch,
+        offset,
+        timestamp,
+        key.at,
+        key.size,
+        value.at,
+        value.size,
+        headers.at,
+        headers.size,
+    )
+    if fault:
+        raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
+    return RecordPlaces(offset=offset, timestamp=timestamp, key=key, value=value, headers=headers)
+
+
+def header_places(blocks: RecordBlocks, headers: Places) -> tuple[Places, Places]:
+    """Keys and values of all headers of the records whose `RecordPlaces.headers` are given, record by record."""
+    n = int(headers.size.sum())
+    batch = np.empty(n, np.int32)
+    key, value = (Places(batch, np.empty(n, np.int64), np.empty(n, np.int32)) for _ in range(2))
+    fault = locate_headers(
+        blocks.raw,
+        blocks.inflated,
+        blocks.compressed,
+        headers.batch,
+        headers.at,
+        headers.size,
+        batch,
+        key.at,
+        key.size,
+        value.at,
+        value.size,
+    )
+    if fault:
+        message = "these headers are not those of these batches"
+        raise ValueError(message)
+    return key, value
+
+
+def gathered(blocks: RecordBlocks, places: Places) -> tuple[NDArray[np.int32], Bytes]:
+    """(ends, bytes): item i is bytes[ends[i] : ends[i + 1]], empty where it is null. One copy of each byte.
+
+    Raises TooManyBytesError if there are more than `MOST_BYTES`.
+    """
+    total = int(np.maximum(places.size, 0).sum(dtype=np.int64))
+    if total > MOST_BYTES:
+        raise TooManyBytesError(
+            "too many bytes for one array", expected=f"at most {MOST_BYTES}", found=str(total), where="several batches"
+        )
+    ends, out = np.empty(len(places.size) + 1, np.int32), np.empty(total, np.uint8)
+    fault = gather(blocks.raw, blocks.inflated, blocks.compressed, places.batch, places.at, places.size, ends, out)
+    if fault:
+        message = "these places are not in these batches"
+        raise ValueError(message)
+    return ends, out
+
+
+class TooManyBytesError(CorruptLogError):
+    """More than an Arrow array holds: to be asked for again with fewer batches. Of a single batch, it is corrupt."""
+
+
+def records_plain(blocks: RecordBlocks, batches: Rows) -> list[Record]:
+    """The twin of all three: the records themselves."""
+    return [record for i, row in enumerate(batches) for record in read_records(blocks.area(i), row)]
