@@ -53,7 +53,7 @@ class Stop:
 
 
 class TornLogError(CorruptLogError):
-    """The file ends inside of a batch, or an entry claims to be longer than what is left."""
+    """The file ends inside of a batch, or an entry claims to be longer than what is left, or there are only zeros."""
 
 
 def read_batches(
@@ -142,7 +142,6 @@ def _fault(status: WalkStatus, data: Bytes, path: str, *, at: int, left: int, le
             where=where,
         )
     error = describe(status, data, 0, least_offset=least_offset, file_name=path)
-    if status is WalkStatus.TORN:
-        found = f"{left} bytes up to the end"
-        return TornLogError(error.problem, expected=error.expected, found=found, where=where)
-    return CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where)
+    found = f"{left} bytes up to the end" if status is WalkStatus.TORN else error.found
+    kind = TornLogError if status is WalkStatus.TORN or not data.any() else CorruptLogError
+    return kind(error.problem, expected=error.expected, found=found, where=where)

@@ -67,10 +67,14 @@ class Segments:
     """The segments of one partition directory, by their file names."""
 
     def __init__(self, storage: Storage, directory: str) -> None:
-        """Raises CorruptLogError if there is a log whose name is no offset, or none at all."""
+        """Raises CorruptLogError if there is a log whose name is no offset, one that is no file, or none at all."""
         self._storage = storage
         self.directory = directory
-        self._files = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
+        entries = storage.list_dir(directory)
+        for entry in entries:
+            if entry.name.endswith(LOG) and not entry.is_file:
+                raise CorruptLogError("not a regular file", expected="a file", where=f"{directory}/{entry.name}")
+        self._files = {entry.name: entry for entry in entries if entry.is_file}
         self.bases = sorted(base_offset_of(name) for name in self._files if name.endswith(LOG))
         if not self.bases:
             raise CorruptLogError("no segment", expected="at least one .log file", found="none", where=directory)

@@ -15,17 +15,17 @@ from winnow.engine.kafka_log.stable import read_stable
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.lookup import Segments
-from winnow.logdir.names import LOG_START_CHECKPOINT
+from winnow.logdir.names import LOG, LOG_START_CHECKPOINT, SWAP
 from winnow.logdir.state import TopicPartition
 from winnow.policy.transactions import ABORTED
 from winnow.storage.contract import Storage
-from winnow.wire.batch import FRAME, LAST_OFFSET_DELTA_AT, MAGIC_AT, MAX_MAGIC
+from winnow.wire.batch import FRAME, FRAME_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN, RECORD_OVERHEAD_V0
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 OPEN_BYTES = 4 << 20
 """What a range costs besides its bytes, as in Spark's `spark.sql.files.openCostInBytes`."""
-_HEAD = LAST_OFFSET_DELTA_AT + 4
+_HEAD = FRAME_SIZE + RECORD_OVERHEAD_V0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,9 @@ def _log_starts(storage: Storage, log_dir: str) -> dict[TopicPartition, int] | C
 def _of_partition(
     storage: Storage, home: Home, options: Options, pushed: Pushed, log_start: int
 ) -> Iterator[Range | Unreadable]:
+    for entry in storage.list_dir(home.directory):
+        if entry.name.endswith(LOG + SWAP):
+            yield Unreadable(home.topic_partition, _half_swapped(f"{home.directory}/{entry.name}"))
     segments = Segments(storage, home.directory)
     first, end = _wanted(segments, home.topic_partition, options, log_start)
     aborted = np.empty(0, ABORTED)
@@ -116,6 +119,16 @@ def _of_partition(
                     may_be_torn=following is None and end_byte == segments.log_bytes(number),
                     aborted=mine,
                 )
+
+
+def _half_swapped(path: str) -> CorruptLogError:
+    return CorruptLogError(
+        "a cleaned segment that was not put in its place",
+        expected="none that ends in .swap",
+        found="one, whose records are not shown",
+        where=path,
+        hint="A cleaning was interrupted: a broker finishes it when it starts, and so does winnow's clean.",
+    )
 
 
 def _wanted(segments: Segments, topic_partition: TopicPartition, options: Options, log_start: int) -> tuple[int, int]:
@@ -172,8 +185,10 @@ def _boundary(storage: Storage, segments: Segments, number: int, index: Array, e
     head = storage.read_range(segments.path(number), position, _HEAD)
     if len(head) < _HEAD or head[MAGIC_AT] > MAX_MAGIC:
         return None
-    base = FRAME.unpack_from(head)[0]
-    return (position, least) if base >= least and (head[MAGIC_AT] < MAX_MAGIC or base <= offset) else None
+    base, length = FRAME.unpack_from(head)
+    room = segments.log_bytes(number) - position - FRAME_SIZE
+    most = offset if head[MAGIC_AT] == MAX_MAGIC else segments.bases[number] + MAX_OFFSET_SPAN
+    return (position, least) if least <= base <= most and _HEAD - FRAME_SIZE <= length <= room else None
 
 
 def _packed(items: Sequence[Range | Unreadable], max_bytes: int) -> list[Task]:

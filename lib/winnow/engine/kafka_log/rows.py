@@ -43,7 +43,7 @@ class Records:
 
 
 def record_batch(records: Records, schema: Any) -> Any:  # noqa: ANN401 - Arrow has no types
-    """An Arrow record batch. `schema`: Arrow's, its names are some of those of `schema.DDL`."""
+    """An Arrow record batch. `schema`: Arrow's, its names are some of those of `schema.SCHEMA`."""
     columns = [_COLUMNS[column.name](records, column.type) for column in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

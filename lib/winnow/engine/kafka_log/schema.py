@@ -2,50 +2,63 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from winnow.errors import UsageError
 
-DDL = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "timestampType": "int",
-    "headers": "array<struct<key:string,value:binary>>",
-    "baseOffset": "bigint",
-    "batchLastOffset": "bigint",
-    "batchSize": "int",
-    "magic": "int",
-    "codec": "string",
-    "producerId": "bigint",
-    "producerEpoch": "int",
-    "sequence": "int",
-    "isTransactional": "boolean",
-    "isControl": "boolean",
-    "partitionLeaderEpoch": "int",
-    "deleteHorizon": "timestamp",
-    "segment": "string",
-    "position": "bigint",
-    "crcOk": "boolean",
-    "problem": "string",
-}
-"""Name -> type, in order. What each one says: docs/kafka-log.md."""
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 
-SCHEMA = ", ".join(f"{name} {kind}" for name, kind in DDL.items())
+SCHEMA = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+        StructField("headers", ArrayType(_HEADER)),
+        StructField("baseOffset", LongType()),
+        StructField("batchLastOffset", LongType()),
+        StructField("batchSize", IntegerType()),
+        StructField("magic", IntegerType()),
+        StructField("codec", StringType()),
+        StructField("producerId", LongType()),
+        StructField("producerEpoch", IntegerType()),
+        StructField("sequence", IntegerType()),
+        StructField("isTransactional", BooleanType()),
+        StructField("isControl", BooleanType()),
+        StructField("partitionLeaderEpoch", IntegerType()),
+        StructField("deleteHorizon", TimestampType()),
+        StructField("segment", StringType()),
+        StructField("position", LongType()),
+        StructField("crcOk", BooleanType()),
+        StructField("problem", StringType()),
+    ]
+)
+"""What each one says: docs/kafka-log.md."""
 
 
 def check_schema(schema: StructType) -> StructType:
-    """The schema that a user gave, which chooses columns: names and types must be those of `DDL`.
+    """The schema that a user gave, which chooses columns: names and types must be those of `SCHEMA`.
 
     Raises UsageError.
     """
+    types = {field.name: field.dataType.simpleString() for field in SCHEMA.fields}
     for field in schema.fields:
-        if field.name not in DDL:
-            raise UsageError("no such column", expected=f"some of {', '.join(DDL)}", found=field.name)
+        if field.name not in types:
+            raise UsageError("no such column", expected=f"some of {', '.join(types)}", found=field.name)
         found = field.dataType.simpleString()
-        if found != DDL[field.name]:
-            raise UsageError(f"column {field.name} has another type", expected=DDL[field.name], found=found)
+        if found != types[field.name]:
+            raise UsageError(f"column {field.name} has another type", expected=types[field.name], found=found)
     return schema

@@ -35,7 +35,7 @@ class KafkaLogSource(DataSource):
     def name(cls) -> str:
         return "kafka-log"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         parse_options(self.options)
         return SCHEMA
 

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.wire.legacy_logs import legacy_log, random_legacy_log
+from tests.unit.wire.logs import NOW, log, random_log, record
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import HEADER_V2_SIZE, Codec
+from winnow.wire.buffers import Bytes, Rows, as_bytes
+from winnow.wire.columns import Places, TooManyBytesError, gathered, header_places, record_places, records_plain
+from winnow.wire.inflate import RecordBlocks, inflate
+from winnow.wire.plain import Record, encode_batch
+
+
+def strings(blocks: RecordBlocks, places: Places) -> list[bytes | None]:
+    ends, data = gathered(blocks, places)
+    assert ends[0] == 0
+    assert ends[-1] == len(data)
+    found = [data[begin:end].tobytes() for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+    return [text if size >= 0 else None for text, size in zip(found, places.size.tolist(), strict=True)]
+
+
+def by_kernels(blocks: RecordBlocks, chosen: slice = slice(None)) -> list[Record]:
+    every = record_places(blocks, blocks.rows)
+    places = every[np.arange(len(every))[chosen]]
+    keys, values = strings(blocks, places.key), strings(blocks, places.value)
+    names, contents = (iter(strings(blocks, found)) for found in header_places(blocks, places.headers))
+    headers = [
+        tuple((next(names) or b"", next(contents)) for _ in range(count)) for count in places.headers.size.tolist()
+    ]
+    numbers = zip(places.offset.tolist(), places.timestamp.tolist(), strict=True)
+    return [
+        Record(offset, timestamp, key, value, some)
+        for (offset, timestamp), key, value, some in zip(numbers, keys, values, headers, strict=True)
+    ]
+
+
+def same_by_both(buf: Bytes, rows: Rows) -> list[Record] | None:
+    """The records that kernels and twin agree on; None if both refuse."""
+    try:
+        blocks = inflate(buf, rows)
+    except CorruptLogError:
+        return None
+    try:
+        slow = records_plain(blocks, blocks.rows)
+    except CorruptLogError:
+        with pytest.raises(CorruptLogError, match="batch at byte"):
+            record_places(blocks, blocks.rows)
+        return None
+    assert by_kernels(blocks) == slow
+    assert by_kernels(blocks, slice(None, None, 2)) == slow[::2]
+    return slow
+
+
+def test_records_come_as_they_were_written() -> None:
+    records = [
+        Record(3, NOW, b"key", b"value", ((b"name", b"content"), (b"", None))),
+        Record(7, NOW - 5, None, b""),
+        Record(8, NOW + 2**40, b"", None, ((b"name", b""),)),
+    ]
+    assert same_by_both(*log([encode_batch(records[:1]), encode_batch(records[1:], codec=Codec.ZSTD)])) == records
+
+
+def test_a_broker_may_have_set_the_time() -> None:
+    found = same_by_both(*log([encode_batch([record(0, timestamp=5), record(1, timestamp=6)], log_append_time=NOW)]))
+    assert found is not None
+    assert [one.timestamp for one in found] == [NOW, NOW]
+
+
+@given(st.integers(0, 2**32))
+def test_kernels_and_twin_read_the_same(seed: int) -> None:
+    assert same_by_both(*log(random_log(seed))) is not None
+
+
+@given(st.integers(0, 2**32))
+def test_kernels_and_twin_read_the_same_of_old_formats(seed: int) -> None:
+    assert same_by_both(*legacy_log(random_legacy_log(seed))) is not None
+
+
+@given(st.integers(0, 2**32))
+def test_kernels_and_twin_agree_about_damage(seed: int) -> None:
+    buf, rows = log(random_log(seed, (Codec.NONE, Codec.LZ4)))
+    rng, damaged = random.Random(seed), bytearray(buf)
+    row = rng.choice(rows.tolist())
+    position, size = row[0], row[1]
+    if size > HEADER_V2_SIZE:
+        damaged[position + rng.randrange(HEADER_V2_SIZE, size)] ^= 1 << rng.randrange(8)
+    same_by_both(as_bytes(bytes(damaged)), rows)
+
+
+def test_places_of_other_batches_are_refused() -> None:
+    blocks = inflate(*log([encode_batch([record(0)])]))
+    one = np.zeros(1, np.int32)
+    for at, size in ((-1, 1), (len(blocks.raw), 1), (0, len(blocks.raw) + 1), (2**62, 2)):
+        with pytest.raises(ValueError, match="not in these batches"):
+            gathered(blocks, Places(one, np.array([at]), np.array([size], np.int32)))
+    with pytest.raises(ValueError, match="not those of these batches"):
+        header_places(blocks, Places(one, np.array([len(blocks.raw) - 1]), np.array([9], np.int32)))
+
+
+def test_more_than_an_array_holds() -> None:
+    blocks = inflate(*log([encode_batch([record(0)])]))
+    places = Places(np.zeros(2, np.int32), np.zeros(2, np.int64), np.full(2, 2**30, np.int32))
+    with pytest.raises(TooManyBytesError, match="at most 2147483647, found 2147483648"):
+        gathered(blocks, places)
