@@ -129,6 +129,10 @@ class Broker:
         """Every partition read from beginning to end, by `topic-partition`."""
         return dict(_consumed(line) for line in self._tool("Consume", self.bootstrap, isolation).splitlines())
 
+    def records(self) -> list[str]:
+        """Every record that consumers of both isolation levels get, a line each, see Records.java."""
+        return self._tool("Records", self.bootstrap).splitlines()
+
     def seek(self, questions: Sequence[str]) -> list[str]:
         """A consumer's answers to lines `topic partition offset|timestamp value`, see Consume.java."""
         file = self.home / "questions"

@@ -1,0 +1,132 @@
+"""`spark.read.format("kafka-log")` in a session: the documentation's own examples, SQL, plans, errors."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+
+import winnow
+from tests.fixtures.data import unpacked
+from winnow.engine.kafka_log.options import OPTIONS
+from winnow.engine.kafka_log.schema import SCHEMA
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "kafka-log.md").read_text(encoding="utf-8")
+CLEAN = str(unpacked("before-clean") / "clean")
+DAMAGED = str(unpacked("before-damaged") / "damaged")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered(spark: SparkSession) -> None:
+    winnow.register(spark)
+
+
+def load(spark: SparkSession, path: str = CLEAN, schema: str | None = None, **options: str) -> DataFrame:
+    reader = spark.read.format("kafka-log").options(**options)
+    return (reader.schema(schema) if schema else reader).load(path)
+
+
+def snippets(language: str) -> str:
+    return "".join(re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)).replace(
+        "/var/lib/kafka", CLEAN
+    )
+
+
+def test_the_examples_of_the_documentation_run(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {"spark": spark}
+    exec(snippets("python"), names)  # noqa: S102 - that is the point
+    assert names["latest"].count() > 1
+    offsets = [row.offset for row in names["hour"].select("offset").collect()]
+    assert offsets
+    assert "problem" in capsys.readouterr().out
+
+
+def test_sql(spark: SparkSession) -> None:
+    *statements, query = (part for part in snippets("sql").split(";") if part.strip())
+    for statement in statements:
+        spark.sql(statement)
+    last = {row["key"]: row["last"] for row in spark.sql(query).collect()}
+    expected: dict[str, int] = {}
+    for row in load(spark, f"{CLEAN}/c-tomb-0").collect():
+        if row.value is not None:
+            expected[row.key.decode()] = row.offset
+    assert last == expected != {}
+
+
+def test_the_documentation_has_every_option_and_column() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert named >= {*OPTIONS[2:], *SCHEMA.fieldNames()}
+
+
+def test_a_partition_is_the_same_by_itself_and_in_its_log_directory(spark: SparkSession) -> None:
+    alone = load(spark, f"{CLEAN}/c-multi-0", maxBytesPerPartition="2k")
+    assert alone.rdd.getNumPartitions() > 5
+    within = load(spark).where("topic LIKE 'c-mul%' AND partition = 0")
+    assert_df_equality(alone.orderBy("offset"), within.orderBy("offset"))
+
+
+def test_conditions_are_the_scans_own(spark: SparkSession) -> None:
+    chosen = load(spark).where("topic = 'c-none' AND offset >= 100 AND timestamp < '2100-01-01'")
+    plan = chosen._jdf.queryExecution().executedPlan().toString()
+    assert "Filter (" not in plan
+    assert chosen.count() == 5900
+    assert chosen.rdd.getNumPartitions() == 1 < load(spark).rdd.getNumPartitions()
+    mixed = load(spark).where("topic = 'c-none' AND key IS NOT NULL AND offset IN (5, 50, 5999)")
+    assert "Filter (" in mixed._jdf.queryExecution().executedPlan().toString()
+    assert sorted(row.offset for row in mixed.collect()) == [5, 50, 5999]
+
+
+def test_a_schema_chooses_columns(spark: SparkSession) -> None:
+    chosen = load(spark, f"{CLEAN}/c-tomb-0", "offset bigint, key binary")
+    assert_df_equality(chosen, load(spark, f"{CLEAN}/c-tomb-0").select("offset", "key"))
+    with pytest.raises(Exception, match="no such column"):
+        load(spark, CLEAN, "nothing int").collect()
+
+
+def test_modes(spark: SparkSession) -> None:
+    path = f"{DAMAGED}/x-badcrc-0"
+    bad = load(spark, path).where("NOT crcOk").collect()
+    assert [(row.baseOffset, row.offset) for row in bad] == [(1608, None)]
+    assert load(spark, path).where("offset >= 0").count() == load(spark, path, mode="DROPMALFORMED").count()
+    with pytest.raises(Exception, match="does not match its CRC: base offset 1608"):
+        load(spark, path, mode="FAILFAST").collect()
+
+
+def test_errors_say_what_to_do(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="Did you mean startingOffsets"):
+        load(spark, startingOffset="5")
+    with pytest.raises(Exception, match="not a Kafka log directory, nor a partition's"):
+        load(spark, str(ROOT / "docs")).collect()
+
+
+def test_a_script_can_import_winnow(tmp_path: Path) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import sys\n"
+        "from pyspark.sql import SparkSession\n"
+        "import winnow\n"
+        "spark = SparkSession.builder.getOrCreate()\n"
+        "winnow.register(spark)\n"
+        "print(spark.read.format('kafka-log').load(sys.argv[1]).count())\n"
+    )
+    command = [ROOT / "spark-submit.sh", "--master", "local[1]", script, f"{CLEAN}/c-tomb-0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "1000\n"), done.stderr
+
+
+def test_importing_winnow_loads_nothing() -> None:
+    code = "import sys, winnow; print([m for m in ('pyspark', 'numba', 'numpy', 'pyarrow') if m in sys.modules])"
+    python = ROOT / ".venv" / "bin" / "python"
+    done = subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": "lib"}, cwd=ROOT
+    )
+    assert done.stdout == "[]\n"
