@@ -247,6 +247,7 @@ def test_what_cleaning_left_is_appended(twin: Twin) -> None:
     name = f"{132:020d}.snapshot"
     entries = {entry.producer_id: entry for entry in decode_snapshot(files[name], where=name)}
     assert (entries[4].last_sequence, entries[4].last_offset, entries[4].offset_delta) == (32, 120, 20)
+    assert (entries[6].epoch, entries[6].last_offset, entries[6].timestamp) == (-1, -1, -1), "known, but nothing of it"
 
 
 def marker(offset: int, producer_id: int, *, commit: bool, epoch: int = 0) -> bytes:

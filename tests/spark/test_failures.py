@@ -31,6 +31,7 @@ from winnow.engine import clean as clean_module
 from winnow.engine.compaction import Outcome, run_compaction
 from winnow.engine.job import CompactionJob
 from winnow.engine.progress import Progress
+from winnow.engine.waves import free_bytes
 from winnow.errors import NoSpaceError
 from winnow.storage.local import LocalStorage
 
@@ -116,6 +117,18 @@ def test_a_disk_with_too_little_room_is_noticed_before_anything_is_written(
     assert changes(before, files_of(log_dir / "large-0")) == []
     assert (fine.actions, fine.error) == (("compacted",), None)
     assert stray_files(log_dir) == []
+
+
+def test_room_is_asked_for_when_retention_has_freed_some(spark: SparkSession, small_disk: Path) -> None:
+    log_dir = new_log_dir(small_disk / "d")
+    compacted, expired = add_partition(log_dir, "c-4p-1", "c-4p-1"), add_partition(log_dir, "d-time-0", "d-time-0")
+    needed, frees = (sum(log.stat().st_size for log in path.glob("*.log")) for path in (compacted, expired))
+    assert needed < frees
+    (small_disk / "ballast").write_bytes(bytes(free_bytes(str(small_disk)) - needed // 2))
+    held = by_name(run(clean, spark, log_dir, sets=SETS, topics=["c-4p"]))["c-4p-1"]
+    assert held.error_code == NoSpaceError.exit_code
+    done = by_name(run(clean, spark, log_dir, sets=[*SETS, "d-time:cleanup.policy=delete", "d-time:retention.ms=0"]))
+    assert (done["d-time-0"].actions, done["c-4p-1"].actions) == (("retained",), ("compacted",))
 
 
 def test_a_disk_that_fills_up_during_the_run_leaves_the_log_as_it_was(
