@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Literal
 
 from winnow.engine import report
 from winnow.engine.cancel import cancelling_jobs
-from winnow.engine.clean import carry_out
+from winnow.engine.corrupt import carry_out_with_quarantine, damaged_first
 from winnow.engine.explain.explain import Question, explain_partition
 from winnow.engine.explain.values import Explanation
-from winnow.engine.prepare import LeftAlone, Request, prepare
+from winnow.engine.prepare import LeftAlone, OnCorrupt, Request, prepare
 from winnow.engine.progress import Progress, Silence
 from winnow.engine.result import RunResult
 from winnow.engine.settings import with_metadata
@@ -58,15 +58,16 @@ def plan(
     topics: Sequence[str] = (),
     only: Only | None = None,
     unclean_shutdown: UncleanShutdown = "refuse",
+    on_corrupt: OnCorrupt = "leave",
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunResult:
     """What `clean` would do with these log directories and why. Changes nothing in them.
 
     `now`: the clock of every decision, ms since the epoch. `topics`: globs, all topics if there are none.
-    `unclean_shutdown`: see `UncleanShutdown`. `stop`: lets another thread end the run early.
-    Raises UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one, and
-    StoppedError if the run was stopped before there was a result.
+    `unclean_shutdown`: see `UncleanShutdown`. `on_corrupt`: what `clean` is to do about damage, see `OnCorrupt`.
+    `stop`: lets another thread end the run early. Raises UsageError for what is not a Kafka log directory,
+    LogDirInUseError where a broker runs on one, and StoppedError if the run was stopped before there was a result.
     """
     return _run(
         spark,
@@ -77,6 +78,7 @@ def plan(
         topics=topics,
         only=only,
         unclean_shutdown=unclean_shutdown,
+        on_corrupt=on_corrupt,
         progress=progress,
         stop=stop,
     )
@@ -92,6 +94,7 @@ def clean(
     only: Only | None = None,
     unclean_shutdown: UncleanShutdown = "refuse",
     keep_replaced: bool = False,
+    on_corrupt: OnCorrupt = "leave",
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunResult:
@@ -111,6 +114,7 @@ def clean(
         only=only,
         unclean_shutdown=unclean_shutdown,
         keep_replaced=keep_replaced,
+        on_corrupt=on_corrupt,
         progress=progress,
         stop=stop,
     )
@@ -206,6 +210,7 @@ def _run(
     only: Only | None,
     unclean_shutdown: UncleanShutdown,
     keep_replaced: bool = False,
+    on_corrupt: OnCorrupt = "leave",
     progress: Progress | None,
     stop: Stop | None,
 ) -> RunResult:
@@ -222,12 +227,18 @@ def _run(
             stop=stop or Stop(),
             below_recovery_point=unclean_shutdown == "below-recovery-point",
             keep_replaced=keep_replaced,
+            on_corrupt=on_corrupt,
         )
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         with cancelling_jobs(spark.sparkContext, request.stop):
             prepared = prepare(spark.sparkContext, dirs, request)
-            if verb == "clean":
-                results = carry_out(spark.sparkContext, prepared, request, run_id=run_id, progress=progress)
+            refusal = damaged_first(prepared, request)
+            if refusal is not None:
+                results = refusal
+            elif verb == "clean":
+                results = carry_out_with_quarantine(
+                    spark.sparkContext, dirs, prepared, request, run_id=run_id, progress=progress
+                )
             else:
                 results = [
                     report.left_alone(item) if isinstance(item, LeftAlone) else report.foreseen(item)
@@ -236,7 +247,9 @@ def _run(
         local = (note for d in dirs if (note := why_seen_here_only(d.path)))
         skipped = (f"{d.path}/{s.name} is left alone: {s.why}" for d in dirs for s in d.skipped)
         notes = (*settings.notes(), *found, *local, *skipped)
-    return RunResult(run_id=run_id, verb=verb, now=now, partitions=tuple(results), notes=notes)
+    return RunResult(
+        run_id=run_id, verb=verb, now=now, partitions=tuple(results), notes=notes, refused=refusal is not None
+    )
 
 
 def recover(

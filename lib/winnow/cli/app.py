@@ -10,7 +10,7 @@ import typer
 from winnow.cli.demo import run_demo
 from winnow.cli.explain import Asked, run_explain
 from winnow.cli.inspect import run_inspect
-from winnow.cli.options import Only, Request, UncleanShutdown
+from winnow.cli.options import OnCorrupt, Only, Request, UncleanShutdown
 from winnow.cli.recover import run_recover
 from winnow.cli.run import run_verb
 from winnow.cli.verify import run_verify
@@ -71,6 +71,14 @@ KeepReplaced = Annotated[
 Timeout = Annotated[
     str | None, typer.Option(metavar="DURATION", help="Begin nothing more after this time, for example 90s, 15m, 2h.")
 ]
+Corrupt = Annotated[
+    OnCorrupt,
+    typer.Option(
+        "--on-corrupt",
+        help="Leave damaged partitions as they are; or do nothing at all if there is one; or move damaged batches out "
+        "of the log, into .winnow-quarantine-RUN_ID beside it.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
 Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
@@ -97,6 +105,7 @@ def _verb(name: str) -> Callable[..., int]:
         unclean_shutdown: AfterCrash = "refuse",
         keep_replaced: KeepReplaced = False,
         timeout: Timeout = None,
+        on_corrupt: Corrupt = "leave",
         dry_run: DryRun = False,
         json: Json = False,
     ) -> int:
@@ -112,6 +121,7 @@ def _verb(name: str) -> Callable[..., int]:
             unclean_shutdown=unclean_shutdown,
             keep_replaced=keep_replaced,
             timeout=timeout,
+            on_corrupt=on_corrupt,
             json=json,
         )
         return run_verb("plan" if dry_run else name, request)

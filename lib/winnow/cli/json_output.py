@@ -29,6 +29,7 @@ PARTITION_KEYS = (
     "holders",
     "holders_total",
     "kept_bytes",
+    "quarantined_bytes",
     "error",
 )
 """`holders`: of a partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that is compacted,

@@ -16,6 +16,8 @@ Only = Literal["retention", "compaction"]
 
 UncleanShutdown = Literal["refuse", "below-recovery-point"]
 
+OnCorrupt = Literal["leave", "fail", "quarantine"]
+
 LATEST_MS = 253_402_300_799_999
 """End of the year 9999: a larger --now is microseconds or a slip."""
 
@@ -39,6 +41,7 @@ class Request:
     unclean_shutdown: UncleanShutdown = "refuse"
     keep_replaced: bool = False
     timeout: str | None = None
+    on_corrupt: OnCorrupt = "leave"
     json: bool = False
 
 

@@ -64,6 +64,7 @@ def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> 
                 now=now,
                 only=request.only,
                 unclean_shutdown=request.unclean_shutdown,
+                on_corrupt=request.on_corrupt,
                 **keep,
                 progress=progress,
                 stop=stop,

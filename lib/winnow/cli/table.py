@@ -53,6 +53,10 @@ def show(result: RunResult, console: Console) -> None:
             f"{result.run_id}` frees them.",
             soft_wrap=True,
         )
+    quarantined = [p for p in result.partitions if p.quarantined_bytes]
+    for p in sorted(quarantined, key=_name_key):
+        console.print(f"\nQuarantined: {p.topic}-{p.partition}")
+        console.print(_indented(p.reason, console.width), soft_wrap=True)
     if len(idle) > FEW:
         console.print(f"{len(idle)} partitions need nothing.")
     if troubled:

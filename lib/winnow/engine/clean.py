@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from winnow.engine.rounds import Round, make_round
 from winnow.engine.split import split_first
 from winnow.engine.survey import list_partition
 from winnow.engine.waves import waves
-from winnow.errors import WinnowError
+from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.journal import new_journal
 from winnow.logdir.listing import resolve
 from winnow.logdir.retain import lags_behind
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _log = logging.getLogger(__name__)
+
+NOT_BEGUN = Failure("not begun, for another partition was found damaged", WinnowError.exit_code)
 
 
 def carry_out(
@@ -82,6 +84,9 @@ def carry_out(
         numbers = order[done : done + len(wave)]
         done += len(wave)
         together = [rounds[number] for number in numbers]
+        if _stops(request, results.values()):
+            results |= {number: report.failed(rounds[number].item, NOT_BEGUN) for number in numbers}
+            continue
         results |= dict(zip(numbers, _compact(sc, together, request, secret, progress, run_id=run_id), strict=True))
     # What was there before is told as it was before a split.
     told = [
@@ -94,6 +99,12 @@ def carry_out(
         replace(result, kept_bytes=kept_bytes(request, item.place.directory, run_id=run_id))
         for result, item in zip(told, prepared, strict=True)
     ]
+
+
+def _stops(request: Request, results: Iterable[PartitionResult]) -> bool:
+    """With `fail`: damage was found that no header told of."""
+    codes = (result.error_code for result in results if result.error is not None)
+    return request.on_corrupt == "fail" and CorruptLogError.exit_code in codes
 
 
 def _compact(
@@ -111,13 +122,19 @@ def _compact(
         return
     unmade = [_make_staging(made.job, request) for made in rounds]
     jobs = tuple(made.job for made, why in zip(rounds, unmade, strict=True) if why is None)
-    outcomes = iter(_run(sc, CompactionJob(request.now, secret, jobs), request, progress))
+    by_partition = _run(sc, CompactionJob(request.now, secret, jobs), request, progress)
+    stops = request.on_corrupt == "fail" and any(
+        isinstance(outcome, Failure) and outcome.exit_code == CorruptLogError.exit_code
+        for groups in by_partition
+        for outcome in groups
+    )
+    outcomes = iter(by_partition)
     for made, not_made in zip(rounds, unmade, strict=True):
         if not_made is not None:
             yield report.failed(made.item, not_made)
             continue
         groups = next(outcomes)
-        why = next((outcome for outcome in groups if isinstance(outcome, Failure)), None)
+        why = next((outcome for outcome in groups if isinstance(outcome, Failure)), NOT_BEGUN if stops else None)
         if why is None and request.stop.reason is None:
             yield _commit(
                 made, [group for group in groups if isinstance(group, RewrittenGroup)], request, run_id=run_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.leftovers import what_was_left
@@ -84,6 +84,10 @@ class Undertaking:
 
 Prepared = LeftAlone | Undertaking
 
+OnCorrupt = Literal["leave", "fail", "quarantine"]
+"""Leave a damaged partition as it is and go on; begin nothing if one is known, and stop at the first that is found
+later; or move damaged batches out of the log where that can be done (`winnow.engine.quarantine`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -100,6 +104,8 @@ class Request:
     keep_replaced: bool = False
     """What a run replaces or deletes stays on the disk until it is undone or purged (`winnow.logdir.kept`)."""
     stop: Stop = field(default_factory=Stop)
+    on_corrupt: OnCorrupt = "leave"
+    """What becomes of damaged partitions, and of the others then."""
     storage: Storage = field(default_factory=LocalStorage)
     """Through which the driver changes log directories: all of recovery, retention and commit, and nothing else."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
+from winnow.errors import CorruptLogError, NoSpaceError, VerificationError, WinnowError
 
 COMPACTED = "compacted"
 RETAINED = "retained"
@@ -69,6 +69,8 @@ class PartitionResult:
     """How many names there are; None for other partitions, and where there are too many to count."""
     kept_bytes: int | None = None
     """What the run replaced or deleted and keeps for an undo: not freed before it is purged. None: it keeps nothing."""
+    quarantined_bytes: int | None = None
+    """Damaged bytes that the run moved out of the log, into a directory beside it. None: it moved none."""
     error: str | None = None
     error_code: int = CorruptLogError.exit_code
     """What the command line returns if this is all there is to tell (`WinnowError.exit_code`)."""
@@ -88,6 +90,8 @@ class RunResult:
     partitions: tuple[PartitionResult, ...]
     notes: tuple[str, ...] = field(default=())
     """Said once per run: ignored settings, skipped directories."""
+    refused: bool = False
+    """Nothing was done, because of damage in one of the partitions: that is what was asked for."""
 
     @property
     def status(self) -> str:
@@ -96,7 +100,9 @@ class RunResult:
 
     @property
     def exit_code(self) -> int:
-        """0 or 3; 4 or 6 if that is why nothing at all could be done."""
+        """0 or 3; 1, 4 or 6 if that is why nothing at all was done."""
+        if self.refused:
+            return WinnowError.exit_code
         codes = {partition.error_code for partition in self.partitions if _troubled(partition)}
         idle = all(partition.actions == (NONE,) for partition in self.partitions)
         if idle and codes in ({VerificationError.exit_code}, {NoSpaceError.exit_code}):

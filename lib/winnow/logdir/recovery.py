@@ -24,6 +24,7 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
+from winnow.logdir.set_aside import run_id_of_quarantine, settle_quarantine
 from winnow.logdir.staging import remove_staging
 from winnow.storage.contract import Entry, Storage
 from winnow.wire.batch import (
@@ -114,6 +115,9 @@ def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> Re
         run_id = run_id_of_keeping(name)
         if run_id is not None:
             settle_kept(storage, directory, run_id=run_id)
+        run_id = run_id_of_quarantine(name)
+        if run_id is not None:
+            settle_quarantine(storage, directory, run_id=run_id)
         remove_staging(storage, f"{directory}/{name}")
     return RecoveryReport(
         removed=(

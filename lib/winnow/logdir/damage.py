@@ -1,0 +1,119 @@
+"""Which bytes of a segment are no batches (S2), and where the log is whole again.
+
+Damage begins with the first entry whose header makes no sense, whose offsets do not fit between its neighbours', or
+that does not match its CRC. It ends where the size that this entry tells leads to a whole batch or to the end of the
+segment. Where that can't be believed either, it ends at the next batch that is provably one: its offsets fit, its CRC
+matches, and another batch or the end of the segment follows it. Without the last condition the value of a record that
+holds a batch, in an entry whose size is damaged, would pass for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from winnow.storage.segment_io import map_range
+from winnow.wire.batch import BATCH, FRAME, FRAME_SIZE, RECORD_OVERHEAD_V0
+from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.search import find_batch
+from winnow.wire.walk import WalkStatus, first_bad_crc, walk_batches
+
+_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes [start, end) of a segment's log."""
+
+    start: int
+    end: int
+    least_offset: int
+    """The offset after the last batch before these bytes; the segment's base offset if there is none."""
+    end_offset: int
+    """Base offset of the next batch after them, in this segment or another: what they held lies below."""
+
+
+def find_damage(path: str, log_bytes: int, *, base_offset: int, end_offset: int) -> tuple[Damage, ...]:
+    """All of it in the log of a segment, ascending. `end_offset`: base offset of the next segment.
+
+    Reads every byte. A batch whose CRC matches counts as whole: whether its records can be read is not looked at.
+    """
+    with map_range(path, 0, log_bytes) as buf:
+        return tuple(damage_in(buf, base_offset=base_offset, end_offset=end_offset))
+
+
+def damage_in(buf: Bytes, *, base_offset: int, end_offset: int) -> Iterator[Damage]:
+    position, least = 0, base_offset
+    while True:
+        position, least = _sound(buf, position, least, end_offset)
+        if position == len(buf):
+            return
+        start, position = position, _whole_again(buf, position, least, end_offset)
+        ends_below = end_offset if position == len(buf) else FRAME.unpack_from(buf.data, position)[0]
+        yield Damage(start, position, least, ends_below)
+
+
+def whole_rows(buf: Bytes, start: int, least_offset: int) -> Iterator[Rows]:
+    """BATCH rows from a byte on, some at a time, as far as headers make sense."""
+    rows = np.empty(_ROWS, BATCH)
+    status = WalkStatus.FULL
+    while status is WalkStatus.FULL:
+        count, start, status = walk_batches(buf, start, least_offset, rows)
+        if count:
+            least_offset = int(rows["last_offset"][count - 1]) + 1
+            yield rows[:count]
+
+
+def _sound(buf: Bytes, position: int, least: int, end_offset: int) -> tuple[int, int]:
+    """Where the first damage from a position on begins, the end if nowhere, and the offset after what is before it."""
+    for rows in whole_rows(buf, position, least):
+        wrong = [int(at[0]) for at in np.nonzero(rows["last_offset"] >= end_offset) if len(at)]
+        crc = first_bad_crc(buf, rows)
+        sound = rows[: min([*wrong, *([crc] if crc >= 0 else []), len(rows)])]
+        if len(sound):
+            position, least = _end(sound[-1]), int(sound["last_offset"][-1]) + 1
+        if len(sound) < len(rows):
+            break
+    return position, least
+
+
+def _whole_again(buf: Bytes, start: int, least: int, end_offset: int) -> int:
+    if start + FRAME_SIZE <= len(buf):
+        _, length = FRAME.unpack_from(buf.data, start)
+        told = start + FRAME_SIZE + length
+        if length >= RECORD_OVERHEAD_V0 and (told == len(buf) or _is_whole(buf, told, least, end_offset)):
+            return int(told)
+    position = start
+    while True:
+        # Of what follows only: positions count from there.
+        found = find_batch(buf[position + 1 :], 0, least, end_offset)
+        if found < 0:
+            return len(buf)
+        position += 1 + found
+        if _is_whole(buf, position, least, end_offset) and _is_followed(buf, position, least, end_offset):
+            return position
+
+
+def _is_whole(buf: Bytes, position: int, least: int, end_offset: int) -> bool:
+    rows = _headers(buf, position, least, count=1)
+    return len(rows) == 1 and int(rows["last_offset"][0]) < end_offset and first_bad_crc(buf, rows) < 0
+
+
+def _is_followed(buf: Bytes, position: int, least: int, end_offset: int) -> bool:
+    rows = _headers(buf, position, least, count=2)
+    return _end(rows[0]) == len(buf) or (len(rows) == 2 and int(rows["last_offset"][1]) < end_offset)
+
+
+def _headers(buf: Bytes, position: int, least: int, *, count: int) -> Rows:
+    rows = np.empty(count, BATCH)
+    if position >= len(buf):
+        return rows[:0]
+    found, _, _ = walk_batches(buf, position, least, rows)
+    return rows[:found]
+
+
+def _end(row: Any) -> int:  # noqa: ANN401 - one BATCH row
+    return int(row["position"]) + int(row["size"])

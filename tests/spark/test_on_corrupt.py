@@ -1,0 +1,241 @@
+"""`--on-corrupt`: nothing is begun beside damage, or what is damaged leaves the log and Kafka goes on with the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.fixtures.data import copy_tree
+from tests.kafka.judge import Kafka
+from tests.spark.damage import (
+    LENGTH_AT,
+    Damage,
+    Log,
+    field,
+    flipped_bit,
+    huge_delta,
+    offset_back,
+    torn,
+    zeros_at_the_end,
+)
+from tests.spark.runs import NOW, add_partition, by_name, changes, clean, files_of, new_log_dir, run, settings
+from winnow.engine.prepare import Request
+from winnow.engine.quarantine import Quarantined, quarantine_partition
+from winnow.engine.result import PartitionResult
+from winnow.errors import CorruptLogError
+from winnow.logdir.lock import lock_log_dir
+from winnow.logdir.state import TopicPartition
+from winnow.logdir.survey import survey_log_dirs
+from winnow.storage.local import LocalStorage
+from winnow.wire.batch import CONTROL
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SOURCE = "c-4p-1"
+SETS = ("q-*:cleanup.policy=compact", "q-*:internal.segment.bytes=65536", "q-d-*:cleanup.policy=delete")
+CONFIG = {"cleanup.policy": "compact", "internal.segment.bytes": 65536}
+
+
+def two_places(directory: Path) -> str:
+    """In one segment and in the next."""
+    flipped_bit(directory)
+    return field(1, LENGTH_AT, ">i", 2**30, segment=0)(directory)
+
+
+DAMAGE: Mapping[str, Damage] = {
+    "bit": flipped_bit,
+    "size": field(2, LENGTH_AT, ">i", 77),
+    "offset": offset_back,
+    "delta": huge_delta,
+    "torn": torn(1),
+    "zeros": zeros_at_the_end,
+    "two": two_places,
+}
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """One run over a log directory of damaged partitions, and copies of these as they were."""
+
+    log_dir: Path
+    damaged: Path
+    results: dict[str, PartitionResult]
+
+
+@pytest.fixture(scope="module")
+def quarantine(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Quarantine:
+    home = tmp_path_factory.mktemp("quarantine")
+    log_dir = new_log_dir(home / "log")
+    for name, damage in DAMAGE.items():
+        damage(add_partition(log_dir, f"q-{name}-0", SOURCE))
+    add_partition(log_dir, "q-sound-0", SOURCE)
+    active = Log(add_partition(log_dir, "q-active-0", SOURCE), -1)
+    active.data[active.position(0) + 70] ^= 1
+    active.write()
+    copy_tree(log_dir, home / "damaged")
+    result = run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine")
+    return Quarantine(log_dir, home / "damaged", by_name(result))
+
+
+def moved(log_dir: Path, name: str) -> tuple[Path, dict[str, Any]]:
+    (directory,) = (log_dir / name).glob(".winnow-quarantine-*")
+    return directory, json.loads((directory / "manifest.json").read_text())
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_moved_aside_whole(quarantine: Quarantine, name: str) -> None:
+    result = quarantine.results[f"q-{name}-0"]
+    assert result.error is None
+    assert result.actions == ("compacted",)
+    assert "an older value of a key may be its newest now" in result.reason
+    directory, manifest = moved(quarantine.log_dir, f"q-{name}-0")
+    total = 0
+    for segment in manifest["segments"]:
+        data = (quarantine.damaged / f"q-{name}-0" / f"{segment['base_offset']:020d}.log").read_bytes()
+        assert len(data) == segment["log_bytes"]
+        for damage in segment["damages"]:
+            copy = (directory / damage["file"]).read_bytes()
+            assert copy == data[damage["start"] : damage["end"]]
+            assert hashlib.sha256(copy).hexdigest() == damage["sha256"]
+            total += len(copy)
+    assert result.quarantined_bytes == total > 0
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_no_batch_is_lost_that_was_whole(quarantine: Quarantine, name: str) -> None:
+    sound = Log(quarantine.log_dir.parent / "damaged" / "q-sound-0", 1)
+    spans = [(int(row["position"]), int(row["position"] + row["size"])) for row in sound.rows]
+    _, manifest = moved(quarantine.log_dir, f"q-{name}-0")
+    damages = [d for s in manifest["segments"] if s["base_offset"] == sound.base for d in s["damages"]]
+    assert [(d["start"], d["end"]) for d in damages if (d["start"], d["end"]) not in spans] == (
+        [(damages[0]["start"], damages[0]["end"])] if name in {"torn", "zeros"} else []
+    )
+    assert len(damages) == 1
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_the_rest_is_what_kafka_makes_of_it(quarantine: Quarantine, name: str, kafka: Kafka, tmp_path: Path) -> None:
+    """Kafka gets the damaged segments with the bytes cut out, and builds their indexes itself."""
+    theirs = tmp_path / f"q-{name}-0"
+    copy_tree(quarantine.damaged / theirs.name, theirs)
+    _, manifest = moved(quarantine.log_dir, theirs.name)
+    for segment in manifest["segments"]:
+        log = theirs / f"{segment['base_offset']:020d}.log"
+        data = log.read_bytes()
+        for damage in reversed(segment["damages"]):
+            data = data[: damage["start"]] + data[damage["end"] :]
+        log.write_bytes(data)
+        for suffix in (".index", ".timeindex"):
+            log.with_suffix(suffix).unlink()
+    assert kafka.load(theirs, now=NOW, config=CONFIG).error is None
+    kafka.clean(theirs, now=NOW, config=CONFIG)
+    ours = tmp_path / "ours" / theirs.name
+    ours.parent.mkdir()
+    copy_tree(quarantine.log_dir / theirs.name, ours)
+    mine, wanted = (kafka.load(directory, now=NOW, config=CONFIG) for directory in (ours, theirs))
+    assert mine.error is None
+    assert mine.records == wanted.records
+    assert {key: mine.state[key] for key in ("start_offset", "end_offset")} == {
+        key: wanted.state[key] for key in ("start_offset", "end_offset")
+    }
+
+
+def test_the_active_segment_is_never_rewritten(quarantine: Quarantine) -> None:
+    result = quarantine.results["q-active-0"]
+    assert "the active segment is damaged, and it is never rewritten" in (result.error or "")
+    assert result.quarantined_bytes is None
+    assert changes(files_of(quarantine.damaged / "q-active-0"), files_of(quarantine.log_dir / "q-active-0")) == []
+
+
+def test_what_is_sound_is_cleaned_once(quarantine: Quarantine) -> None:
+    result = quarantine.results["q-sound-0"]
+    assert (result.error, result.quarantined_bytes, result.actions) == (None, None, ("compacted",))
+    assert not list((quarantine.log_dir / "q-sound-0").glob(".winnow*"))
+
+
+def aborted(kafka: Kafka, directory: Path) -> list[Any]:
+    return [line for line in kafka.dump(directory) if line["t"] == "txn"]
+
+
+def test_where_a_marker_may_be_missing_no_verdict_changes(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    """Each batch of a transactional log in turn is damaged: what is left means the same to Kafka, or nothing changes."""
+    log_dir = new_log_dir(tmp_path / "log")
+    sound = add_partition(log_dir, "q-t-0", "t-closed-0")
+    wanted = kafka.dump(sound)
+    verdicts = {"moved": 0, "refused": 0}
+    segments = sorted(sound.glob("*.log"))[:-1]
+    controls = [
+        (number, batch)
+        for number in range(len(segments))
+        for batch, row in enumerate(Log(sound, number).rows)
+        if row["attributes"] & CONTROL
+    ]
+    del wanted
+    assert len(controls) > 20
+    for number, batch in controls[::4]:
+        directory = add_partition(log_dir, f"q-{number}x{batch}-0", "t-closed-0")
+        log = Log(directory, number)
+        log.data[log.position(batch) + 65] ^= 1
+        log.write()
+        before = files_of(directory)
+        verdict = _try(spark, log_dir, directory.name)
+        verdicts["moved" if verdict is None else "refused"] += 1
+        if verdict is not None:
+            assert "transaction" in verdict, verdict
+            assert changes(before, files_of(directory)) == []
+            continue
+        views = []
+        for name in (sound.name, directory.name):
+            copy_tree(log_dir / name, tmp_path / "copy" / name) if (tmp_path / "copy").exists() else None
+            views.append(kafka.load(log_dir / name, unclean=True, now=NOW))
+        assert views[0].state["last_stable_offset"] == views[1].state["last_stable_offset"]
+    assert all(verdicts.values()), verdicts
+
+
+def _try(spark: SparkSession, log_dir: Path, name: str) -> str | None:
+    """Why it was refused; None if it was moved."""
+    request = Request(settings=settings(*SETS), topics=(), now=NOW, only=None, touch=True)
+    topic, _, partition = name.rpartition("-")
+    with lock_log_dir(str(log_dir)):
+        (home,) = survey_log_dirs(LocalStorage(), [str(log_dir)])
+        try:
+            found = quarantine_partition(
+                spark.sparkContext, home, TopicPartition(topic, int(partition)), request, run_id="run"
+            )
+        except CorruptLogError as error:
+            return str(error)
+    assert isinstance(found, Quarantined)
+    return None
+
+
+@pytest.mark.parametrize(("damage", "code"), [(torn(1), 1), (flipped_bit, 3)], ids=["seen at once", "found later"])
+def test_fail_begins_nothing_beside_damage(
+    spark: SparkSession, tmp_path: Path, damage: Callable[[Path], str], code: int
+) -> None:
+    log_dir = new_log_dir(tmp_path / "log")
+    damage(add_partition(log_dir, "q-bad-0", SOURCE))
+    add_partition(log_dir, "q-good-0", SOURCE)
+    add_partition(log_dir, "q-d-0", "d-size-0")
+    before = files_of(log_dir)
+    sets = (*SETS, "q-d:cleanup.policy=delete", "q-d:retention.bytes=200000", "q-d:retention.ms=-1")
+    result = run(clean, spark, log_dir, sets=sets, on_corrupt="fail")
+    assert result.exit_code == code
+    results = by_name(result)
+    assert "damaged" in (results["q-good-0"].error or "")
+    assert results["q-good-0"].actions == ("none",)
+    changed = changes(before, files_of(log_dir))
+    if code == 1:
+        assert changed == []
+        assert "q-bad-0 is damaged" in (results["q-d-0"].error or "")
+    else:
+        assert all(name.startswith("q-d-0") for name in changed), changed
+        assert results["q-d-0"].actions == ("retained",)
