@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ _EFFECTS = (
     "create", "rename", "link", "unlink", "fsync_file", "fsync_dir", "mkdir", "ensure_dir", "rmdir", "copy_attributes",
     "set_mtime_ns",
 )  # fmt: skip
+tried: Counter[str] = Counter()
+"""States that were handed out, by kind: what a test session can say at its end."""
 _TARGET = {"rename": 1, "link": 1, "copy_attributes": 1}
 
 
@@ -126,6 +129,7 @@ def crash_states(
         print_of = fingerprint(root)
         if print_of not in seen:
             seen.add(print_of)
+            tried["in order" if in_order else "with effects lost or reordered"] += 1
             yield CrashPoint(root, label, in_order)
         shutil.rmtree(root)
 
