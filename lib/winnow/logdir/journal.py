@@ -21,6 +21,7 @@ JOURNAL = "round.json"
 VERSION = 1
 
 _MAX_LONG = 2**63 - 1
+_STAMP = "log_stamp"
 _NEEDED = {LOG, INDEX, TIMEINDEX}
 
 
@@ -115,11 +116,16 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
     path, temporary = f"{staging}/{JOURNAL}", f"{staging}/{JOURNAL}.tmp"
     if storage.exists(temporary):
         storage.unlink(temporary)
-    storage.create(temporary, json.dumps({"version": VERSION, **asdict(journal)}).encode())
+    storage.create(temporary, json.dumps({"version": VERSION, **asdict(journal, dict_factory=_without_stamps)}).encode())
     storage.fsync_dir(staging)
     storage.rename(temporary, path)
     storage.fsync_dir(staging)
     storage.fsync_dir(staging.rpartition("/")[0])
+
+
+def _without_stamps(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A copy of a log directory, or a link that is kept of a file, has other stamps and the same bytes."""
+    return {name: value for name, value in items if name != _STAMP}
 
 
 def read_journal(storage: Storage, staging: str) -> Journal | None:
@@ -166,7 +172,7 @@ def _journal_group(value: object) -> JournalGroup:
 
 
 def _segment(value: object) -> Segment:
-    found = _object(value, {field.name for field in fields(Segment)})
+    found = _object(value, {field.name for field in fields(Segment)} - {_STAMP})
     numbers = {
         name: None if number is None and name.endswith("index_bytes") else _number(number, least=-_MAX_LONG)
         for name, number in found.items()

@@ -26,6 +26,8 @@ PARTITION_KEYS = {
     "records_after",
     "holders",
     "holders_total",
+    "kept_bytes",
+    "quarantined_bytes",
     "error",
 }
 
