@@ -116,7 +116,8 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
     path, temporary = f"{staging}/{JOURNAL}", f"{staging}/{JOURNAL}.tmp"
     if storage.exists(temporary):
         storage.unlink(temporary)
-    storage.create(temporary, json.dumps({"version": VERSION, **asdict(journal, dict_factory=_without_stamps)}).encode())
+    told = {"version": VERSION, **asdict(journal, dict_factory=_without_stamps)}
+    storage.create(temporary, json.dumps(told).encode())
     storage.fsync_dir(staging)
     storage.rename(temporary, path)
     storage.fsync_dir(staging)
