@@ -24,10 +24,11 @@ from tests.spark.damage import (
     torn,
     zeros_at_the_end,
 )
-from tests.spark.runs import NOW, add_partition, by_name, changes, clean, files_of, new_log_dir, run, settings
+from tests.spark.runs import NOW, AtStage, add_partition, by_name, changes, clean, files_of, new_log_dir, run, settings
 from winnow.engine.prepare import Request
-from winnow.engine.quarantine import Quarantined, quarantine_partition
-from winnow.engine.result import PartitionResult
+from winnow.engine.quarantine import commit, stage_quarantine
+from winnow.engine.result import PartitionResult, RunResult
+from winnow.engine.stop import Stop
 from winnow.errors import CorruptLogError
 from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.state import TopicPartition
@@ -51,15 +52,44 @@ def two_places(directory: Path) -> str:
     return field(1, LENGTH_AT, ">i", 2**30, segment=0)(directory)
 
 
+def offset_ahead(directory: Path) -> str:
+    """The batches after it seem to be what is wrong."""
+    log = Log(directory, 1)
+    log.put(3, 0, ">q", int(log.rows["base_offset"][5]))
+    log.write()
+    return log.at(4)
+
+
+def zeros_after(segment: int) -> Damage:
+    def damage(directory: Path) -> str:
+        log = Log(directory, segment)
+        end = len(log.data)
+        log.data += bytes(4096)
+        log.write()
+        return rf"at byte {end}\b"
+
+    return damage
+
+
+def active_too(directory: Path) -> str:
+    """A cleaning does not read the active segment, but a quarantine does."""
+    log = Log(directory, -1)
+    log.data[log.position(0) + 70] ^= 1
+    log.write()
+    return flipped_bit(directory)
+
+
 DAMAGE: Mapping[str, Damage] = {
     "bit": flipped_bit,
     "size": field(2, LENGTH_AT, ">i", 77),
     "offset": offset_back,
+    "ahead": offset_ahead,
     "delta": huge_delta,
     "torn": torn(1),
-    "zeros": zeros_at_the_end,
+    "zeros": zeros_after(1),
     "two": two_places,
 }
+ACTIVE: Mapping[str, Damage] = {"active": zeros_at_the_end, "both": active_too}
 
 
 @dataclass(frozen=True)
@@ -68,22 +98,23 @@ class Quarantine:
 
     log_dir: Path
     damaged: Path
-    results: dict[str, PartitionResult]
+    result: RunResult
+
+    @property
+    def results(self) -> dict[str, PartitionResult]:
+        return by_name(self.result)
 
 
 @pytest.fixture(scope="module")
 def quarantine(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Quarantine:
     home = tmp_path_factory.mktemp("quarantine")
     log_dir = new_log_dir(home / "log")
-    for name, damage in DAMAGE.items():
+    for name, damage in {**DAMAGE, **ACTIVE}.items():
         damage(add_partition(log_dir, f"q-{name}-0", SOURCE))
     add_partition(log_dir, "q-sound-0", SOURCE)
-    active = Log(add_partition(log_dir, "q-active-0", SOURCE), -1)
-    active.data[active.position(0) + 70] ^= 1
-    active.write()
+    (next((add_partition(log_dir, "q-index-0", SOURCE)).glob("*.index"))).write_bytes(bytes(77))
     copy_tree(log_dir, home / "damaged")
-    result = run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine")
-    return Quarantine(log_dir, home / "damaged", by_name(result))
+    return Quarantine(log_dir, home / "damaged", run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine"))
 
 
 def moved(log_dir: Path, name: str) -> tuple[Path, dict[str, Any]]:
@@ -149,11 +180,19 @@ def test_the_rest_is_what_kafka_makes_of_it(quarantine: Quarantine, name: str, k
     }
 
 
-def test_the_active_segment_is_never_rewritten(quarantine: Quarantine) -> None:
-    result = quarantine.results["q-active-0"]
+@pytest.mark.parametrize("name", ACTIVE)
+def test_the_active_segment_is_never_rewritten(quarantine: Quarantine, name: str) -> None:
+    result = quarantine.results[f"q-{name}-0"]
     assert "the active segment is damaged, and it is never rewritten" in (result.error or "")
     assert result.quarantined_bytes is None
-    assert changes(files_of(quarantine.damaged / "q-active-0"), files_of(quarantine.log_dir / "q-active-0")) == []
+    assert changes(files_of(quarantine.damaged / f"q-{name}-0"), files_of(quarantine.log_dir / f"q-{name}-0")) == []
+
+
+def test_what_is_no_batch_is_not_quarantined(quarantine: Quarantine) -> None:
+    result = quarantine.results["q-index-0"]
+    assert "nothing was quarantined: " in (result.error or "")
+    assert result.quarantined_bytes is None
+    assert changes(files_of(quarantine.damaged / "q-index-0"), files_of(quarantine.log_dir / "q-index-0")) == []
 
 
 def test_what_is_sound_is_cleaned_once(quarantine: Quarantine) -> None:
@@ -162,15 +201,39 @@ def test_what_is_sound_is_cleaned_once(quarantine: Quarantine) -> None:
     assert not list((quarantine.log_dir / "q-sound-0").glob(".winnow*"))
 
 
-def aborted(kafka: Kafka, directory: Path) -> list[Any]:
-    return [line for line in kafka.dump(directory) if line["t"] == "txn"]
+def test_records_that_are_gone_are_told_by_the_exit_code(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = new_log_dir(tmp_path / "log")
+    size = sum(path.stat().st_size for path in add_partition(log_dir, "q-bad-0", SOURCE).glob("*.log"))
+    flipped_bit(log_dir / "q-bad-0")
+    result = run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine")
+    (partition,) = result.partitions
+    assert (result.exit_code, result.status, partition.error) == (3, "partial", None)
+    assert partition.bytes_before == size
+    assert run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine").exit_code == 0
+
+
+@pytest.mark.parametrize("stage", ["looking for damage in", "quarantined"])
+def test_a_run_that_is_stopped_has_moved_all_or_nothing(spark: SparkSession, tmp_path: Path, stage: str) -> None:
+    log_dir = new_log_dir(tmp_path / "log")
+    flipped_bit(add_partition(log_dir, "q-bad-0", SOURCE))
+    before, stop = files_of(log_dir), Stop()
+    progress = AtStage(stage, lambda: stop.request("by a test"))
+    result = run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine", stop=stop, progress=progress)
+    (partition,) = result.partitions
+    assert result.exit_code == 3
+    assert "stopped, by a test" in (partition.error or "")
+    changed = changes(before, files_of(log_dir))
+    if stage == "quarantined":
+        assert partition.quarantined_bytes
+        assert run(clean, spark, log_dir, sets=SETS).exit_code == 0
+    else:
+        assert (partition.quarantined_bytes, changed) == (None, [])
 
 
 def test_where_a_marker_may_be_missing_no_verdict_changes(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
-    """Each batch of a transactional log in turn is damaged: what is left means the same to Kafka, or nothing changes."""
+    """One marker after the other is damaged: what is left means the same to Kafka, or nothing has changed."""
     log_dir = new_log_dir(tmp_path / "log")
     sound = add_partition(log_dir, "q-t-0", "t-closed-0")
-    wanted = kafka.dump(sound)
     verdicts = {"moved": 0, "refused": 0}
     segments = sorted(sound.glob("*.log"))[:-1]
     controls = [
@@ -179,7 +242,6 @@ def test_where_a_marker_may_be_missing_no_verdict_changes(spark: SparkSession, k
         for batch, row in enumerate(Log(sound, number).rows)
         if row["attributes"] & CONTROL
     ]
-    del wanted
     assert len(controls) > 20
     for number, batch in controls[::4]:
         directory = add_partition(log_dir, f"q-{number}x{batch}-0", "t-closed-0")
@@ -195,8 +257,10 @@ def test_where_a_marker_may_be_missing_no_verdict_changes(spark: SparkSession, k
             continue
         views = []
         for name in (sound.name, directory.name):
-            copy_tree(log_dir / name, tmp_path / "copy" / name) if (tmp_path / "copy").exists() else None
-            views.append(kafka.load(log_dir / name, unclean=True, now=NOW))
+            copy = tmp_path / f"{number}x{batch}" / name
+            copy.parent.mkdir(exist_ok=True)
+            copy_tree(log_dir / name, copy)
+            views.append(kafka.load(copy, unclean=True, now=NOW))
         assert views[0].state["last_stable_offset"] == views[1].state["last_stable_offset"]
     assert all(verdicts.values()), verdicts
 
@@ -208,12 +272,12 @@ def _try(spark: SparkSession, log_dir: Path, name: str) -> str | None:
     with lock_log_dir(str(log_dir)):
         (home,) = survey_log_dirs(LocalStorage(), [str(log_dir)])
         try:
-            found = quarantine_partition(
+            staged = stage_quarantine(
                 spark.sparkContext, home, TopicPartition(topic, int(partition)), request, run_id="run"
             )
         except CorruptLogError as error:
             return str(error)
-    assert isinstance(found, Quarantined)
+        commit(staged, request, run_id="run")
     return None
 
 

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from winnow.engine import report
 from winnow.engine.clean import carry_out
 from winnow.engine.compaction import Failure
 from winnow.engine.prepare import LeftAlone, Prepared, Request, prepare
 from winnow.engine.progress import Progress
-from winnow.engine.quarantine import Quarantined, quarantine_partition
+from winnow.engine.quarantine import Quarantined, commit, stage_quarantine
 from winnow.engine.result import PartitionResult
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.listing import LogDir
@@ -19,6 +22,8 @@ from winnow.logdir.state import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+_CUT_SHORT = "its quarantine was stopped in the middle, and the next run finishes or undoes it"
 
 
 def damaged_first(prepared: Sequence[Prepared], request: Request) -> list[PartitionResult] | None:
@@ -45,27 +50,37 @@ def carry_out_with_quarantine(
         return results
     homes = {log_dir.path: log_dir for log_dir in log_dirs}
     for number, result in enumerate(results):
-        if result.error is None or result.error_code != CorruptLogError.exit_code:
-            continue
-        topic_partition = TopicPartition(result.topic, result.partition)
-        home = replace(homes[result.log_dir], partitions=(topic_partition,))
-        try:
-            moved = quarantine_partition(sc, home, topic_partition, request, run_id=run_id)
-        except (WinnowError, OSError) as error:
-            results[number] = replace(result, error=f"{result.error}; nothing was quarantined: {error}")
-            continue
-        if moved is not None:
-            progress.stage(f"cleaning {topic_partition}, quarantined")
-            again = carry_out(sc, prepare(sc, [home], request), request, run_id=run_id, progress=progress)
-            results[number] = _together(result, moved, again[0])
+        damaged = result.error is not None and result.error_code == CorruptLogError.exit_code
+        if damaged and request.stop.reason is None:
+            results[number] = _quarantine(sc, homes[result.log_dir], result, request, run_id=run_id, progress=progress)
     return results
 
 
-def _together(before: PartitionResult, moved: Quarantined, after: PartitionResult) -> PartitionResult:
-    return replace(
-        after,
-        quarantined_bytes=moved.bytes,
-        reason=f"{moved}; {after.reason}",
-        bytes_before=before.bytes_before,
-        segments_before=before.segments_before,
-    )
+def _quarantine(
+    sc: SparkContext, log_dir: LogDir, result: PartitionResult, request: Request, *, run_id: str, progress: Progress
+) -> PartitionResult:
+    topic_partition = TopicPartition(result.topic, result.partition)
+    home = replace(log_dir, partitions=(topic_partition,))
+    progress.stage(f"looking for damage in {topic_partition}")
+    try:
+        staged = stage_quarantine(sc, home, topic_partition, request, run_id=run_id)
+    except (WinnowError, OSError) as error:
+        return replace(result, error=f"{result.error}; nothing was quarantined: {error}")
+    try:
+        moved = commit(staged, request, run_id=run_id)
+    except (WinnowError, OSError) as error:
+        return replace(result, error=f"{result.error}; {_CUT_SHORT}: {error}", segments_after=None, bytes_after=None)
+    progress.stage(f"cleaning {topic_partition}, quarantined")
+    try:
+        (after,) = carry_out(sc, prepare(sc, [home], request), request, run_id=run_id, progress=progress)
+    except (WinnowError, OSError, Py4JError, PySparkException) as error:
+        what = str(error).strip().partition("\n")[0]
+        error_text = f"not cleaned afterwards: {what}"
+        after = replace(result, error=error_text, bytes_before=None, segments_after=None, bytes_after=None)
+    return _together(moved, after)
+
+
+def _together(moved: Quarantined, after: PartitionResult) -> PartitionResult:
+    """With the sizes from before the quarantine, which took nothing but the damage."""
+    before = None if after.bytes_before is None else after.bytes_before + moved.bytes
+    return replace(after, quarantined_bytes=moved.bytes, reason=f"{moved}; {after.reason}", bytes_before=before)

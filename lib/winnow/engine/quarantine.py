@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.keep import kept_by
 from winnow.engine.prepare import Request
@@ -18,7 +21,7 @@ from winnow.engine.waves import free_bytes
 from winnow.errors import CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.damage import Damage, find_damage
 from winnow.logdir.listing import LogDir, SegmentListing, list_segments, resolve
-from winnow.logdir.names import LOG, TXNINDEX, segment_file
+from winnow.logdir.names import LOG, QUARANTINE_PREFIX, TXNINDEX, segment_file
 from winnow.logdir.quarantine import StagedQuarantine, commit_quarantine, stage_segment
 from winnow.logdir.set_aside import staging_path
 from winnow.logdir.staging import remove_staging
@@ -52,19 +55,32 @@ class Quarantined:
         return f"{self.bytes} damaged bytes between the offsets {ranges} were moved to {self.path}; {WHAT_IT_MEANS}"
 
 
-def quarantine_partition(
-    sc: SparkContext, log_dir: LogDir, topic_partition: TopicPartition, request: Request, *, run_id: str
-) -> Quarantined | None:
-    """Moves the damage of one partition aside; None if there is none in its batches.
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A partition whose damaged segments are all written anew, without the damage, and verified."""
 
-    Raises CorruptLogError where that can't be done: then nothing has changed. NoSpaceError, VerificationError likewise.
+    state: PartitionState
+    """Before the first change."""
+    segments: tuple[StagedQuarantine, ...]
+    """Ascending."""
+
+
+def stage_quarantine(
+    sc: SparkContext, log_dir: LogDir, topic_partition: TopicPartition, request: Request, *, run_id: str
+) -> Staged:
+    """Looks for the damage of one partition and stages its segments without it; the log is not touched yet.
+
+    Raises CorruptLogError where nothing can be moved aside, NoSpaceError, VerificationError, StoppedError.
     """
     config = request.settings.resolve(topic_partition.topic, node_id=log_dir.meta.node_id)
-    if isinstance(config, Unknown) or log_dir.error is not None or not log_dir.clean_shutdown:
-        return None
     listing = list_segments(request.storage, f"{log_dir.path}/{topic_partition}")
-    if listing.problems or listing.leftovers or not listing.segments:
-        return None
+    sound = not (log_dir.error or listing.problems or listing.leftovers) and listing.segments
+    if isinstance(config, Unknown) or not log_dir.clean_shutdown or not sound:
+        raise CorruptLogError(
+            "more is wrong than damaged batches",
+            expected="a log directory that was shut down cleanly, known settings, and all files of each segment",
+            where=listing.directory,
+        )
     state = resolve(
         listing,
         log_dir=log_dir.path,
@@ -72,23 +88,32 @@ def quarantine_partition(
         checkpoints=log_dir.checkpoints,
         log_end_offset=_log_end(listing),
     )
-    found = _find(sc, state)
+    found = _find(sc, state, request)
     if not found:
-        return None
+        raise CorruptLogError("every batch matches its checksum", where=state.directory)
     if found[-1][0] == state.active:
         raise _active(listing)
     staging = staging_path(state.directory, run_id)
     request.storage.ensure_dir(staging)
     try:
-        staged = [_stage(state, segment, damages, config, request, staging) for segment, damages in found]
-        _check_transactions(sc, state, staged, staging)
-        with kept_by(request, state, run_id=run_id):
-            moved = commit_quarantine(request.storage, state, staged, run_id=run_id, now=request.now)
+        staged = tuple(_stage(state, segment, damages, config, request, staging) for segment, damages in found)
+        _check_transactions(sc, state, staged, staging, request)
+        request.stop.check()
     except (WinnowError, OSError):
         _discard(request, staging)
         raise
-    all_damages = tuple(damage for item in staged for damage in item.damages)
-    return Quarantined(moved, all_damages, f".winnow-quarantine-{run_id}")
+    return Staged(state, staged)
+
+
+def commit(staged: Staged, request: Request, *, run_id: str) -> Quarantined:
+    """Moves the damage aside and the segments into their places. Hold the lock.
+
+    What is left of one that fails the next recovery finishes or undoes.
+    """
+    with kept_by(request, staged.state, run_id=run_id):
+        moved = commit_quarantine(request.storage, staged.state, staged.segments, run_id=run_id, now=request.now)
+    damages = tuple(damage for item in staged.segments for damage in item.damages)
+    return Quarantined(moved, damages, f"{QUARANTINE_PREFIX}{run_id}")
 
 
 def _log_end(listing: SegmentListing) -> int:
@@ -107,7 +132,7 @@ def _active(listing: SegmentListing) -> CorruptLogError:
     )
 
 
-def _find(sc: SparkContext, state: PartitionState) -> list[tuple[Segment, tuple[Damage, ...]]]:
+def _find(sc: SparkContext, state: PartitionState, request: Request) -> list[tuple[Segment, tuple[Damage, ...]]]:
     """Segments with damage, ascending."""
     directory = state.directory
     ends = [segment.base_offset for segment in state.segments[1:]] + [state.log_end_offset]
@@ -116,12 +141,15 @@ def _find(sc: SparkContext, state: PartitionState) -> list[tuple[Segment, tuple[
         path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
         return find_damage(path, segment.log_bytes, base_offset=segment.base_offset, end_offset=end_offset)
 
-    found = _each(sc, find, list(zip(state.segments, ends, strict=True)))
+    found = _each(sc, find, list(zip(state.segments, ends, strict=True)), request)
     return [(segment, damages) for segment, damages in zip(state.segments, found, strict=True) if damages]
 
 
-def _each(sc: SparkContext, function: Callable[..., _T], items: Sequence[tuple[Any, ...]]) -> list[_T]:
+def _each(
+    sc: SparkContext, function: Callable[..., _T], items: Sequence[tuple[Any, ...]], request: Request
+) -> list[_T]:
     """What the function makes of each item, in tasks; raises CorruptLogError for the first it fails on."""
+    request.stop.check()
 
     def guarded(item: tuple[Any, ...]) -> _T | Failure:
         try:
@@ -129,8 +157,13 @@ def _each(sc: SparkContext, function: Callable[..., _T], items: Sequence[tuple[A
         except (WinnowError, OSError) as error:
             return failure(error)
 
+    try:
+        collected = sc.parallelize(list(items), len(items)).map(guarded).collect()
+    except (Py4JError, PySparkException) as error:
+        request.stop.check()
+        raise WinnowError("the Spark job failed", found=str(error).strip().partition("\n")[0]) from error
     outcomes: list[_T] = []
-    for outcome in sc.parallelize(list(items), len(items)).map(guarded).collect():
+    for outcome in collected:
         if isinstance(outcome, Failure):
             raise CorruptLogError(outcome.message)
         outcomes.append(outcome)
@@ -165,7 +198,7 @@ def _stage(
 
 
 def _check_transactions(
-    sc: SparkContext, state: PartitionState, staged: Sequence[StagedQuarantine], staging: str
+    sc: SparkContext, state: PartitionState, staged: Sequence[StagedQuarantine], staging: str, request: Request
 ) -> None:
     """Raises CorruptLogError if a marker may be missing whose transaction ends differently without it (S4.1).
 
@@ -193,7 +226,7 @@ def _check_transactions(
         (f"{directory}/{segment_file(base, TXNINDEX)}", f"{directory}/{segment_file(base, LOG)}")
         for base in (segment.base_offset for segment in state.segments)
     ]
-    folded = fold(_each(sc, runs, items), high_watermark=_NEVER, where=where)
+    folded = fold(_each(sc, runs, items, request), high_watermark=_NEVER, where=where)
     last = max(damage.end_offset for item in staged for damage in item.damages)
     if folded.undecided is not None and folded.undecided.first_offset < last:
         raise CorruptLogError(

@@ -95,7 +95,7 @@ class RunResult:
 
     @property
     def status(self) -> str:
-        """`done` or `partial`: some partitions were left alone or failed. A run that raises is `failed`."""
+        """`done` or `partial`: some were left alone, failed, or lost damaged batches. A run that raises is `failed`."""
         return "partial" if any(_troubled(partition) for partition in self.partitions) else "done"
 
     @property
@@ -111,4 +111,4 @@ class RunResult:
 
 
 def _troubled(partition: PartitionResult) -> bool:
-    return partition.left_alone or partition.error is not None
+    return partition.left_alone or partition.error is not None or partition.quarantined_bytes is not None

@@ -5,6 +5,9 @@ that does not match its CRC. It ends where the size that this entry tells leads 
 segment. Where that can't be believed either, it ends at the next batch that is provably one: its offsets fit, its CRC
 matches, and another batch or the end of the segment follows it. Without the last condition the value of a record that
 holds a batch, in an entry whose size is damaged, would pass for one.
+
+No CRC covers a base offset. Where two batches in turn lie below the end of the one before them, that one is the damage
+and not they.
 """
 
 from __future__ import annotations
@@ -46,14 +49,27 @@ def find_damage(path: str, log_bytes: int, *, base_offset: int, end_offset: int)
 
 
 def damage_in(buf: Bytes, *, base_offset: int, end_offset: int) -> Iterator[Damage]:
-    position, least = 0, base_offset
+    end = _End(0, base_offset)
     while True:
-        position, least = _sound(buf, position, least, end_offset)
-        if position == len(buf):
+        last, end = _sound(buf, end, end_offset)
+        if end.position == len(buf):
             return
-        start, position = position, _whole_again(buf, position, least, end_offset)
+        if last is not None and _reaches_too_far(buf, last, end, end_offset):
+            start, least, position = last.position, last.least_offset, end.position
+        else:
+            start, least = end.position, end.least_offset
+            position = _whole_again(buf, start, least, end_offset)
         ends_below = end_offset if position == len(buf) else FRAME.unpack_from(buf.data, position)[0]
         yield Damage(start, position, least, ends_below)
+        end = _End(position, least)
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Where a batch ends and the next entry begins, and the offset after it."""
+
+    position: int
+    least_offset: int
 
 
 def whole_rows(buf: Bytes, start: int, least_offset: int) -> Iterator[Rows]:
@@ -67,17 +83,30 @@ def whole_rows(buf: Bytes, start: int, least_offset: int) -> Iterator[Rows]:
             yield rows[:count]
 
 
-def _sound(buf: Bytes, position: int, least: int, end_offset: int) -> tuple[int, int]:
-    """Where the first damage from a position on begins, the end if nowhere, and the offset after what is before it."""
-    for rows in whole_rows(buf, position, least):
-        wrong = [int(at[0]) for at in np.nonzero(rows["last_offset"] >= end_offset) if len(at)]
+def _sound(buf: Bytes, begin: _End, end_offset: int) -> tuple[_End | None, _End]:
+    """Where the last batch before the first damage begins, None if there is none, and where it ends."""
+    last, end = None, begin
+    for rows in whole_rows(buf, begin.position, begin.least_offset):
+        beyond = np.flatnonzero(rows["last_offset"] >= end_offset)[:1].tolist()
         crc = first_bad_crc(buf, rows)
-        sound = rows[: min([*wrong, *([crc] if crc >= 0 else []), len(rows)])]
+        sound = rows[: min([len(rows), *beyond, *([crc] if crc >= 0 else [])])]
         if len(sound):
-            position, least = _end(sound[-1]), int(sound["last_offset"][-1]) + 1
+            last = _after(sound[-2]) if len(sound) > 1 else end
+            end = _after(sound[-1])
         if len(sound) < len(rows):
             break
-    return position, least
+    return last, end
+
+
+def _reaches_too_far(buf: Bytes, last: _End, end: _End, end_offset: int) -> bool:
+    """Whether the batch between these two is one that keeps the next two, which are whole, from being in order."""
+    rows = _headers(buf, end.position, last.least_offset, count=2)
+    return (
+        len(rows) == 2
+        and bool((rows["base_offset"] < end.least_offset).all())
+        and int(rows["last_offset"][1]) < end_offset
+        and first_bad_crc(buf, rows) < 0
+    )
 
 
 def _whole_again(buf: Bytes, start: int, least: int, end_offset: int) -> int:
@@ -104,7 +133,7 @@ def _is_whole(buf: Bytes, position: int, least: int, end_offset: int) -> bool:
 
 def _is_followed(buf: Bytes, position: int, least: int, end_offset: int) -> bool:
     rows = _headers(buf, position, least, count=2)
-    return _end(rows[0]) == len(buf) or (len(rows) == 2 and int(rows["last_offset"][1]) < end_offset)
+    return _after(rows[0]).position == len(buf) or (len(rows) == 2 and int(rows["last_offset"][1]) < end_offset)
 
 
 def _headers(buf: Bytes, position: int, least: int, *, count: int) -> Rows:
@@ -115,5 +144,5 @@ def _headers(buf: Bytes, position: int, least: int, *, count: int) -> Rows:
     return rows[:found]
 
 
-def _end(row: Any) -> int:  # noqa: ANN401 - one BATCH row
-    return int(row["position"]) + int(row["size"])
+def _after(row: Any) -> _End:  # noqa: ANN401 - one BATCH row
+    return _End(int(row["position"]) + int(row["size"]), int(row["last_offset"]) + 1)

@@ -41,17 +41,6 @@ def run_id_of_quarantine(name: str) -> str | None:
     return None
 
 
-def quarantined_bytes(storage: Storage, directory: str) -> int:
-    """All that runs have moved out of the log of a partition."""
-    return sum(
-        entry.size
-        for found in storage.list_dir(directory)
-        if found.is_dir and found.name.startswith(QUARANTINE_PREFIX)
-        for entry in storage.list_dir(f"{directory}/{found.name}")
-        if entry.name != MANIFEST
-    )
-
-
 def set_aside(
     storage: Storage,
     state: PartitionState,
