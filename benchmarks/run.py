@@ -1,6 +1,6 @@
 """Winnow beside Kafka's own cleaner on the same data and machine, in turns; writes RESULTS.md.
 
-    .venv/bin/python benchmarks/run.py [--gib 1] [--repeat 5] [--cases one-100B lz4-100B] [--only kafka warm]
+    .venv/bin/python benchmarks/run.py [--mib 1024] [--repeat 5] [--cases one-100B lz4-100B] [--only kafka warm]
 
 Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Data and Kafka's jars are made
 or fetched on first use. Every run cleans a fresh copy with a warm page cache; the runs alternate, so that a busy moment
@@ -22,11 +22,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "lib")]
+os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba"))  # as everything else that runs here
 
-from benchmarks.contestants import Measure, WarmKafka, WarmWinnow, copy, kafka, winnow_cold  # noqa: E402 - needs the path above
-from benchmarks.data import CASES, DATA, KEY_BYTES, DataSet, data_set, fresh_copy, warm_page_cache  # noqa: E402
+from benchmarks.cases import CASES  # noqa: E402 - needs the path above
+from benchmarks.contestants import Measure, WarmKafka, WarmWinnow, copy, kafka, winnow_cold  # noqa: E402
+from benchmarks.data import DATA, DataSet, data_set, fresh_copy, warm_page_cache  # noqa: E402
+from benchmarks.shapes import COMMITTED, GROUPS, KEY_BYTES  # noqa: E402
 from tests.kafka.jars import KAFKA_VERSION  # noqa: E402
+from winnow.wire.batch import Codec  # noqa: E402
 
 CONTESTANTS = ("kafka", "kafka-1GiB", "kafka-warm", "warm", "cold", "copy")
 KAFKAS = ("kafka", "kafka-1GiB", "kafka-warm")
@@ -53,18 +57,18 @@ def main() -> None:
             if case.name not in options.cases:
                 continue
             say(f"{case.name}: making the data, unless it is there")
-            data = data_set(case, int(options.gib * (1 << 30)))
+            data = data_set(case, options.mib * MIB)
             results.append(
                 (data, measure(data, contestants(data, warm, warm_kafka, cores), options.only, options.repeat))
             )
-    options.output.write_text(report(results, options.gib, options.repeat, cores), encoding="utf-8")
+    options.output.write_text(report(results, options.mib, options.repeat, cores), encoding="utf-8")
     say(f"written: {options.output}")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [case.name for case in CASES]
-    parser.add_argument("--gib", type=float, default=1.0, help="raw size of each case, GiB")
+    parser.add_argument("--mib", type=int, default=1024, help="raw size of each case")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--cases", nargs="+", choices=names, default=names)
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
@@ -128,18 +132,18 @@ def check_same_result(data: DataSet, measures: Runs) -> None:
     """A faster cleaner that leaves something else has not won. Codecs may come out a little differently in size."""
     left = {name: {run.bytes_after for run in taken} for name, taken in measures.items() if name != "copy"}
     sizes = sorted(size for found in left.values() for size in found)
-    tolerance = 0 if data.case.codec == "none" else 0.05
+    tolerance = 0 if data.case.codec is Codec.NONE else 0.05
     if sizes and sizes[-1] - sizes[0] > tolerance * sizes[0]:
         message = f"{data.case.name}: the contestants left different amounts of data: {left}"
         raise SystemExit(message)
 
 
-def report(results: Sequence[tuple[DataSet, Runs]], gib: float, repeat: int, cores: int) -> str:
+def report(results: Sequence[tuple[DataSet, Runs]], mib: int, repeat: int, cores: int) -> str:
     today = dt.datetime.now(tz=dt.UTC).date()
     head = f"""\
 # Winnow beside Kafka's own cleaner
 
-Made by `benchmarks/run.py --gib {gib:g} --repeat {repeat}` on {today}; figures are medians of {repeat} runs, in turns.
+Made by `benchmarks/run.py --mib {mib} --repeat {repeat}` on {today}; figures are medians of {repeat} runs, in turns.
 
 * Machine: {processor()}, {cores} cores, {memory_gib():.0f} GiB; {platform.system()} {platform.release()},
   Python {platform.python_version()}. Load at the end: {os.getloadavg()[0]:.1f}.
@@ -147,8 +151,9 @@ Made by `benchmarks/run.py --gib {gib:g} --repeat {repeat}` on {today}; figures 
   nothing is dirty; from opening the log to the last fsync. In a fresh JVM unless it says warm.
 * Warm: the same process has cleaned a copy of the same data before. The process column tells the time from process
   start to its end.
-* Page cache warm, all written back before each run. 256 MiB segments, 16 KiB batches, {KEY_BYTES} B keys; half of the
-  records superseded and spread evenly, so that nearly every batch has to be rebuilt.
+* Page cache warm, all written back before each run. 256 MiB segments, 16 KiB batches, {KEY_BYTES} B keys. Half
+  superseded: spread evenly, so that nearly every batch has to be rebuilt. 5 % dirty: the rest was compacted before.
+  Commits: {GROUPS} groups that commit {COMMITTED} partitions each, one batch a commit, as in `__consumer_offsets`.
 """
     lines = [*head.splitlines(), ""]
     for data, measures in results:
@@ -160,7 +165,7 @@ def table(data: DataSet, measures: Runs) -> list[str]:
     case = data.case
     kafkas = [statistics.median(run.seconds for run in measures[name]) for name in KAFKAS if name in measures]
     lines = [
-        f"## {case.name}: {case.partitions} x {case.codec}, values of {case.value_bytes} B",
+        f"## {case.name}: {case.words}",
         "",
         f"{data.log_bytes / MIB:,.0f} MiB on disk, {data.records:,} records.",
         "",

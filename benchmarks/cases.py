@@ -1,0 +1,47 @@
+"""What is measured: log directories of one shape each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from winnow.wire.batch import Codec
+
+
+class Shape(StrEnum):
+    HALF = "half superseded"
+    """Spread evenly, so that nearly every batch must be rebuilt: the worst case."""
+    CLEAN = "5 % dirty"
+    """Compacted before, and with some new records since."""
+    OFFSETS = "commits"
+    """`__consumer_offsets`: commits of few groups, of which next to nothing stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    value_bytes: int = 100
+    codec: Codec = Codec.NONE
+    partitions: int = 1
+    shape: Shape = Shape.HALF
+
+    @property
+    def topic(self) -> str:
+        return "__consumer_offsets" if self.shape is Shape.OFFSETS else "bulk"
+
+    @property
+    def words(self) -> str:
+        return f"{self.partitions} x {self.codec.name.lower()}, values of {self.value_bytes} B, {self.shape}"
+
+
+CASES = (
+    Case("one-100B"),
+    Case("one-1KB", value_bytes=1024),
+    Case("four-100B", partitions=4),
+    Case("lz4-100B", codec=Codec.LZ4),
+    Case("snappy-100B", codec=Codec.SNAPPY),
+    Case("gzip-1KB", codec=Codec.GZIP, value_bytes=1024),
+    Case("zstd-1KB", codec=Codec.ZSTD, value_bytes=1024),
+    Case("offsets", value_bytes=24, shape=Shape.OFFSETS),
+    Case("clean-100B", shape=Shape.CLEAN),
+)
