@@ -5,18 +5,17 @@ from __future__ import annotations
 import random
 import struct
 import zlib
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-import numpy as np
-
-from fuzz.targets.base import LIMIT, Target, require, same_outcome
+from fuzz.targets.base import LIMIT, Target, require
+from fuzz.targets.properties import check_batches, walked
 from tests.unit.wire.legacy_logs import entry, random_legacy_log
 from tests.unit.wire.logs import NOW, random_batch, random_log
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
-    BATCH,
     CODEC_MASK,
-    CONTROL,
     CRC_AT,
     FRAME,
     FRAME_SIZE,
@@ -26,62 +25,42 @@ from winnow.wire.batch import (
     RECORD_OVERHEAD_V0,
     Codec,
 )
-from winnow.wire.buffers import Bytes, Rows, as_bytes
+from winnow.wire.buffers import as_bytes
 from winnow.wire.codecs import compress
-from winnow.wire.control_records import decode_control, decode_control_plain
 from winnow.wire.crc import crc32c
-from winnow.wire.filtering import Filtered, filter_batches
-from winnow.wire.filtering_plain import filter_batches_plain
-from winnow.wire.inflate import RecordBlocks, inflate
-from winnow.wire.legacy_plain import legacy_records
-from winnow.wire.plain import decode_batch, read_records
-from winnow.wire.records import scan_records, scan_records_plain
-from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches, walk_batches_plain
+from winnow.wire.plain import Record, decode_batch, encode_batch
+from winnow.wire.search import find_batch, find_batch_plain
+from winnow.wire.walk import first_bad_crc
 
-SECRET = (0x0706050403020100, 0x0F0E0D0C0B0A0908)
-_ROWS = 64
-_COLUMNS = ("hash", "offset", "null_key", "null_value", "batch")
-_COUNTS = ("data", "records_in", "records_out", "tombstones_out", "copied", "rewritten", "emptied", "dropped")
+_FEW = 2000
+"""Bytes in which `find_batch` can't run out of its budget: no frame in them covers more, and few begin in them."""
 
 
-def walked(buf: Bytes, start: int = 0, least_offset: int = 0) -> Rows:
-    """All batches, as the kernel and its twin have them. Raises CorruptLogError unless they fill the bytes."""
-    out, twin = np.zeros(_ROWS, BATCH), np.zeros(_ROWS, BATCH)
-    found = walk_batches(buf, start, least_offset, out)
-    require(found == walk_batches_plain(buf, start, least_offset, twin), f"walks differ: {found}")
-    count, position, status = found
-    require(bool((out[:count] == twin[:count]).all()), "rows of the walks differ")
-    require(0 <= position <= len(buf) or start > len(buf), "the walk left the bytes")
-    if status not in (WalkStatus.FULL, WalkStatus.END):
-        raise describe(status, buf, position, least_offset=least_offset, file_name="fuzz")
-    return out[:count]
-
-
-def check_log(data: bytes) -> None:
+def check_log(data: bytes, *, twins: bool = True) -> None:
     """Byte 0: whether CRCs are made right first; the rest is a log of any formats."""
     buf = as_bytes(sealed(data[1:]) if data[:1] >= b"\x80" else data[1:])
-    rows = walked(buf)
+    rows = walked(buf, twins=twins)
     bad = first_bad_crc(buf, rows)
     if bad >= 0:
         raise CorruptLogError("wrong CRC", found=str(bad))
-    check_batches(buf, rows, random.Random(zlib.crc32(data)))
+    check_batches(buf, rows, random.Random(zlib.crc32(data)), twins=twins)
 
 
-def check_walk(data: bytes) -> None:
+def check_walk(data: bytes, *, twins: bool = True) -> None:
     """Bytes 0-7: the least offset; then a log."""
     least = int.from_bytes(data[:8], "big", signed=True) if data[0:1] < b"\x40" else 0
-    walked(as_bytes(data[8:]), least_offset=least)
+    walked(as_bytes(data[8:]), least_offset=least, twins=twins)
 
 
-def check_records(data: bytes) -> None:
+def check_records(data: bytes, *, twins: bool = True) -> None:
     """Byte 0: a codec; 52 bytes: the header without length, magic and CRC; then records."""
     buf = as_bytes(v2_batch(data))
-    rows = walked(buf)
+    rows = walked(buf, twins=twins)
     require(first_bad_crc(buf, rows) < 0, "a batch with its own CRC is refused")
-    check_batches(buf, rows, random.Random(zlib.crc32(data)))
+    check_batches(buf, rows, random.Random(zlib.crc32(data)), twins=twins)
 
 
-def check_wrapper(data: bytes) -> None:
+def check_wrapper(data: bytes, *, twins: bool = True) -> None:
     """Byte 0: codec and magic; 8 bytes: its offset; byte 9: whether the entries' CRCs are made right; then entries."""
     head = data[:1] or b"\x00"
     magic, codec, bits = head[0] >> 7, Codec(1 + (head[0] & 0x7F) % 3), (head[0] >> 2) & 0x08
@@ -91,98 +70,22 @@ def check_wrapper(data: bytes) -> None:
     if magic == 0 and codec == Codec.LZ4:
         payload = payload[:6] + bytes([payload[6] ^ 0xFF]) + payload[7:]
     buf = as_bytes(entry(offset, magic, None, payload, attributes=bits | codec))
-    check_batches(buf, walked(buf), random.Random(zlib.crc32(data)))
+    check_batches(buf, walked(buf, twins=twins), random.Random(zlib.crc32(data)), twins=twins)
 
 
-def check_batches(buf: Bytes, rows: Rows, rng: random.Random) -> None:
-    """Whole batches with CRCs that are right: twins agree on each record, and what is to stay does stay."""
-    legacy = rows["magic"] < MAX_MAGIC
-    blocks = _inflated(buf, rows, legacy=bool(legacy.any()))
-    rows = blocks.rows
-    both = same_outcome(
-        lambda: scan_records(blocks, rows, SECRET, check_crc=True),
-        lambda: scan_records_plain(blocks, rows, SECRET, check_crc=True),
-        "scan",
-    )
-    if both is None:
-        raise CorruptLogError("records can't be read")
-    for name in _COLUMNS:
-        require(bool((getattr(both[0], name) == getattr(both[1], name)).all()), f"scans differ in {name}")
-    columns = both[0]
-    if not legacy.any():
-        _check_control(blocks, rows)
-    keep = np.array([rng.random() < 0.6 for _ in range(len(columns))], np.bool_)
-    keep |= np.repeat((rows["attributes"] & CONTROL) != 0, rows["record_count"])
-    retention = np.array([rng.randrange(3) for _ in range(len(rows))], np.int8)
-    cause = np.array([rng.random() < 0.2 for _ in range(len(rows))], np.bool_)
-    deletes = rng.random() < 0.5
-    for kept, which in ((keep, retention), (np.ones_like(keep), np.ones_like(retention))):
-        settings = {"now": NOW, "delete_retention_ms": 1000, "horizon_cause": cause, "retain_legacy_deletes": deletes}
-        filtered = same_outcome(
-            lambda kept=kept, which=which, s=settings: filter_batches(blocks, rows, kept, which, **s),
-            lambda kept=kept, which=which, s=settings: filter_batches_plain(blocks, rows, kept, which, **s),
-            "filter",
-        )
-        if filtered is not None:
-            _check_filtered(*filtered)
-
-
-def _inflated(buf: Bytes, rows: Rows, *, legacy: bool) -> RecordBlocks:
-    if not legacy:
-        return inflate(buf, rows, limit=LIMIT)
-    # The twin of the conversion takes one batch at a time: whatever it refuses, and each record, must be the same.
-    single = []
-    for i in range(len(rows)):
-        if rows["magic"][i] < MAX_MAGIC:
-            single.append(
-                same_outcome(
-                    lambda i=i: inflate(buf, rows[i : i + 1], limit=LIMIT),
-                    lambda i=i: legacy_records(buf, rows[i], limit=LIMIT),
-                    "conversion",
-                )
-            )
-            if single[-1] is None:
-                raise CorruptLogError("v0 or v1 can't be read")
-            blocks, records = single[-1]
-            mine = read_records(blocks.area(0), blocks.rows[0])
-            require(mine == records, "conversion differs from its twin")
-    return inflate(buf, rows, limit=LIMIT)
-
-
-def _check_control(blocks: RecordBlocks, rows: Rows) -> None:
-    """What its twin can read of control batches, the kernel reads alike; the twin is the stricter one."""
-    chosen = np.flatnonzero((rows["attributes"] & CONTROL) != 0)
-    for i in chosen.tolist():
-        one = RecordBlocks(
-            rows=rows[i : i + 1],
-            raw=blocks.raw,
-            inflated=blocks.inflated,
-            compressed=blocks.compressed[i : i + 1],
-            begin=blocks.begin[i : i + 1],
-            end=blocks.end[i : i + 1],
-        )
-        both = same_outcome(
-            lambda one=one: decode_control(one, one.rows),
-            lambda one=one: decode_control_plain(one, one.rows),
-            "control",
-        )
-        if both is not None:
-            for name in ("type", "coordinator_epoch", "timestamp"):
-                require(bool((getattr(both[0], name) == getattr(both[1], name)).all()), f"control differs in {name}")
-
-
-def _check_filtered(mine: Filtered, twin: Filtered) -> None:
-    for name in _COUNTS:
-        found, wanted = getattr(mine, name), getattr(twin, name)
-        same = bytes(found) == bytes(wanted) if name == "data" else found == wanted
-        require(same, f"filters differ in {name}: {found} and {wanted}")
-    rows = np.zeros(_ROWS, BATCH)
-    count, position, status = walk_batches(mine.data, 0, 0, rows)
-    require((position, status) == (len(mine.data), WalkStatus.END), f"what was filtered can't be walked: {status.name}")
-    require(bool((rows[:count] == mine.batches).all()), "rows of what was filtered are not those of its bytes")
-    require(first_bad_crc(mine.data, rows[:count]) < 0, "what was filtered has a wrong CRC")
-    again = inflate(mine.data, rows[:count], limit=4 * LIMIT)
-    require(len(scan_records(again, again.rows, SECRET)) == mine.records_out, "records of what was filtered were lost")
+def check_find(data: bytes, *, twins: bool = True) -> None:
+    """As `check_log`: where the next batch begins. The kernel gives up where prepared bytes ask for too many sums."""
+    buf = as_bytes(sealed(data[1:]) if data[:1] >= b"\x80" else data[1:])
+    for start, least, end in ((0, 0, 2**62), (1, 5, 10**12 + 5000)):
+        found = find_batch(buf, start, least, end)
+        if found >= 0:
+            after = found + FRAME_SIZE + FRAME.unpack_from(buf, found)[1]
+            require(len(walked(buf[:after], found, least, twins=twins)) == 1, "no batch was found")
+        if not twins:
+            continue
+        plain = find_batch_plain(buf, start, least, end)
+        require(found in {plain, -1}, f"the next batch is at {found} and {plain}")
+        require(found == plain or len(buf) > _FEW, f"the batch at {plain} was not found")
 
 
 def check_decode(data: bytes) -> None:
@@ -233,6 +136,9 @@ def records_seeds() -> list[bytes]:
     """Few records: the twins take their time for each."""
     rng = random.Random(1)
     batches = [random_batch(rng, rng.choice((0, 10**12)), Codec.NONE) for _ in range(200)]
+    for size in (1, 3, 20):
+        keys = [bytes([0, n % 4, 0, size]) + b"g" * size for n in range(4)]
+        batches.append(encode_batch([Record(n, NOW, key, b"v") for n, key in enumerate(keys)]))
     return [
         bytes([n % 5]) + b[:8] + b[FRAME_SIZE:MAGIC_AT] + b[ATTRIBUTES_AT:]
         for n, b in enumerate(batches)
@@ -254,10 +160,23 @@ def wrapper_seeds() -> list[bytes]:
     return seeds
 
 
+class _Check(Protocol):
+    def __call__(self, data: bytes, *, twins: bool = True) -> None: ...
+
+
+def _target(check: _Check, seeds: Callable[[], Sequence[bytes]]) -> Target:
+    return Target(check=check, quick=lambda data: check(data, twins=False), seeds=seeds)
+
+
+def _find_seeds() -> list[bytes]:
+    return [b"junk" + seed for seed in log_seeds() if len(seed) < 300] + log_seeds()[:20]
+
+
 TARGETS = {
-    "log": Target(check=check_log, seeds=log_seeds),
-    "walk": Target(check=check_walk, seeds=walk_seeds),
-    "records": Target(check=check_records, seeds=records_seeds),
-    "wrapper": Target(check=check_wrapper, seeds=wrapper_seeds),
+    "log": _target(check_log, log_seeds),
+    "find-batch": _target(check_find, _find_seeds),
+    "walk": _target(check_walk, walk_seeds),
+    "records": _target(check_records, records_seeds),
+    "wrapper": _target(check_wrapper, wrapper_seeds),
     "decode-batch": Target(check=check_decode, seeds=log_seeds),
 }

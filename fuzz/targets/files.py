@@ -8,7 +8,8 @@ from dataclasses import astuple
 
 from fuzz.scratch import directory, storage, written
 from fuzz.targets.base import Target, require
-from fuzz.targets.batches import log_seeds, sealed, walked
+from fuzz.targets.batches import log_seeds, sealed
+from fuzz.targets.properties import walked
 from tests.fixtures.data import unpacked
 from winnow.errors import UsageError
 from winnow.logdir.checkpoints import (

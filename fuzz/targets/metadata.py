@@ -125,7 +125,7 @@ def _internals() -> list[bytes]:
 
 TARGETS = {
     "metadata-record": Target(check=_record, seeds=lambda: list(_VALUES)),
-    "metadata-log": Target(check=_log, seeds=_logs),
-    "metadata-snapshot": Target(check=_snapshot, seeds=_snapshots),
+    "metadata-log": Target(check=_log, seeds=_logs, weight=1),
+    "metadata-snapshot": Target(check=_snapshot, seeds=_snapshots, weight=1),
     "internal-topics": Target(check=_internal, seeds=_internals),
 }

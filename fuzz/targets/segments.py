@@ -164,8 +164,8 @@ def _indexes(log: bytes) -> dict[str, bytes]:
 
 
 TARGETS = {
-    "segment": Target(check=_walk, seeds=_seeds),
-    "sweep": Target(check=_sweep, seeds=_seeds),
-    "inspect": Target(check=_inspect, seeds=_seeds),
-    "recovery": Target(check=_recover, seeds=_seeds),
+    "segment": Target(check=_walk, seeds=_seeds, weight=1),
+    "sweep": Target(check=_sweep, seeds=_seeds, weight=1),
+    "inspect": Target(check=_inspect, seeds=_seeds, weight=1),
+    "recovery": Target(check=_recover, seeds=_seeds, weight=1),
 }

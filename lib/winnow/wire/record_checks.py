@@ -105,7 +105,7 @@ def first_fault_plain(blocks: RecordBlocks, i: int) -> str | None:
         records = read_records(blocks.area(i), row)
     except CorruptLogError as error:
         return error.what
-    if row["magic"] < MAX_MAGIC or not records:
+    if row["magic"] < MAX_MAGIC or row["attributes"] & LOG_APPEND_TIME or not records:
         return None
     largest = max(NO_TIMESTAMP, *(record.timestamp for record in records))
     return None if largest == row["max_timestamp"] else f"largest timestamp {largest}, not {row['max_timestamp']}"

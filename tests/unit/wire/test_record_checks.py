@@ -51,6 +51,7 @@ def test_kernel_and_twin_agree_on_damage_of_any_batch(seed: int) -> None:
         (encode_batch([record(1)], max_timestamp=NOW + 1), Fault.MAX_TIMESTAMP),
         (encode_batch([record(1, timestamp=-1)]), Fault.NONE),
         (encode_batch([record(1)], log_append_time=NOW + 5), Fault.NONE),
+        (encode_batch([record(1)], log_append_time=-5), Fault.NONE),
         (encode_batch([record(1)], delete_horizon=NOW + 5), Fault.NONE),
         (encode_batch([], base_offset=1, last_offset=4, max_timestamp=NOW), Fault.NONE),
         (encode_batch([record(1), record(5)], last_offset=4), Fault.ORDER),

@@ -1,0 +1,162 @@
+"""What must hold for batches of any formats: of the kernels alone, and between them and their plain twins."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+from fuzz.targets.base import LIMIT, require, same_outcome
+from tests.unit.wire.logs import NOW
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC
+from winnow.wire.buffers import Bytes, Rows
+from winnow.wire.control_records import decode_control, decode_control_plain
+from winnow.wire.filtering import Filtered, filter_batches
+from winnow.wire.filtering_plain import filter_batches_plain
+from winnow.wire.inflate import RecordBlocks, inflate
+from winnow.wire.internal_topics import CONSUMER_OFFSETS
+from winnow.wire.legacy_plain import legacy_records
+from winnow.wire.names import count_names, count_names_plain
+from winnow.wire.plain import read_records
+from winnow.wire.record_checks import check_records, first_fault_plain
+from winnow.wire.record_faults import Fault
+from winnow.wire.records import RecordColumns, scan_records, scan_records_plain
+from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches, walk_batches_plain
+
+SECRET = (0x0706050403020100, 0x0F0E0D0C0B0A0908)
+_ROWS = 64
+_COLUMNS = ("hash", "offset", "null_key", "null_value", "batch")
+_COUNTS = ("records_in", "records_out", "tombstones_out", "copied", "rewritten", "emptied", "dropped")
+_UNSCANNED = {Fault.NONE, Fault.MAX_TIMESTAMP}
+"""What verifying may find in batches that scanning accepts."""
+
+
+def walked(buf: Bytes, start: int = 0, least_offset: int = 0, *, twins: bool = True) -> Rows:
+    """All batches, as the kernel and its twin have them. Raises CorruptLogError unless they fill the bytes."""
+    out = np.zeros(_ROWS, BATCH)
+    found = walk_batches(buf, start, least_offset, out)
+    count, position, status = found
+    if twins:
+        twin = np.zeros(_ROWS, BATCH)
+        require(found == walk_batches_plain(buf, start, least_offset, twin), f"walks differ: {found}")
+        require(bool((out[:count] == twin[:count]).all()), "rows of the walks differ")
+    require(0 <= position <= len(buf) or start > len(buf), "the walk left the bytes")
+    if status not in (WalkStatus.FULL, WalkStatus.END):
+        raise describe(status, buf, position, least_offset=least_offset, file_name="fuzz")
+    return out[:count]
+
+
+def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) -> None:
+    """Whole batches with CRCs that are right: what can be read can be filtered, and what is to stay does stay."""
+    blocks = _inflated(buf, rows) if twins else inflate(buf, rows, limit=LIMIT)
+    rows = blocks.rows
+    columns = _scanned(blocks) if twins else scan_records(blocks, rows, SECRET, check_crc=True)
+    _check_sums(blocks, twins=twins)
+    keep = np.array([rng.random() < 0.6 for _ in range(len(columns))], np.bool_)
+    keep |= np.repeat((rows["attributes"] & CONTROL) != 0, rows["record_count"])
+    retention = np.array([rng.randrange(3) for _ in range(len(rows))], np.int8)
+    cause = np.array([rng.random() < 0.2 for _ in range(len(rows))], np.bool_)
+    settings = {
+        "now": NOW,
+        "delete_retention_ms": 1000,
+        "horizon_cause": cause,
+        "retain_legacy_deletes": rng.random() < 0.5,
+    }
+    if not twins:
+        _check_sound(filter_batches(blocks, rows, keep, retention, **settings))
+        return
+    for kept, which in ((keep, retention), (np.ones_like(keep), np.ones_like(retention))):
+        filtered = same_outcome(
+            lambda kept=kept, which=which: filter_batches(blocks, rows, kept, which, **settings),
+            lambda kept=kept, which=which: filter_batches_plain(blocks, rows, kept, which, **settings),
+            "filter",
+        )
+        if filtered is not None:
+            _check_same(*filtered)
+            _check_sound(filtered[0])
+
+
+def _inflated(buf: Bytes, rows: Rows) -> RecordBlocks:
+    """The twin of the conversion takes one batch at a time: whatever it refuses, and each record, must be the same."""
+    for i in np.flatnonzero(rows["magic"] < MAX_MAGIC).tolist():
+        both = same_outcome(
+            lambda i=i: inflate(buf, rows[i : i + 1], limit=LIMIT),
+            lambda i=i: legacy_records(buf, rows[i], limit=LIMIT),
+            "conversion",
+        )
+        if both is None:
+            raise CorruptLogError("v0 or v1 can't be read")
+        blocks, records = both
+        require(read_records(blocks.area(0), blocks.rows[0]) == records, "conversion differs from its twin")
+    return inflate(buf, rows, limit=LIMIT)
+
+
+def _scanned(blocks: RecordBlocks) -> RecordColumns:
+    both: tuple[RecordColumns, RecordColumns] | None = same_outcome(
+        lambda: scan_records(blocks, blocks.rows, SECRET, check_crc=True),
+        lambda: scan_records_plain(blocks, blocks.rows, SECRET, check_crc=True),
+        "scan",
+    )
+    if both is None:
+        raise CorruptLogError("records can't be read")
+    for name in _COLUMNS:
+        require(bool((getattr(both[0], name) == getattr(both[1], name)).all()), f"scans differ in {name}")
+    if (blocks.rows["magic"] == MAX_MAGIC).all():
+        _check_control(blocks, blocks.rows)
+    return both[0]
+
+
+def _check_control(blocks: RecordBlocks, rows: Rows) -> None:
+    """What its twin can read of control batches, the kernel reads alike; the twin is the stricter one."""
+    chosen = np.flatnonzero((rows["attributes"] & CONTROL) != 0)
+    for i in chosen.tolist():
+        one = RecordBlocks(
+            rows=rows[i : i + 1],
+            raw=blocks.raw,
+            inflated=blocks.inflated,
+            compressed=blocks.compressed[i : i + 1],
+            begin=blocks.begin[i : i + 1],
+            end=blocks.end[i : i + 1],
+        )
+        both = same_outcome(
+            lambda one=one: decode_control(one, one.rows),
+            lambda one=one: decode_control_plain(one, one.rows),
+            "control",
+        )
+        if both is not None:
+            for name in ("type", "coordinator_epoch", "timestamp"):
+                require(bool((getattr(both[0], name) == getattr(both[1], name)).all()), f"control differs in {name}")
+
+
+def _check_sums(blocks: RecordBlocks, *, twins: bool) -> None:
+    """What verifying and reporting make of records that can be read."""
+    faults = check_records(blocks).fault.tolist()
+    require(_UNSCANNED.issuperset(faults), f"records that were scanned are judged {faults}")
+    counts, _ = count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1 << 20)
+    if not twins:
+        return
+    for i, fault in enumerate(faults):
+        require((fault == 0) == (first_fault_plain(blocks, i) is None), f"records of batch {i} are judged differently")
+    figures = zip(counts.records.tolist(), counts.bytes.tolist(), strict=True)
+    found = dict(zip(counts.names, figures, strict=True))
+    require(found == count_names_plain(blocks, blocks.rows, CONSUMER_OFFSETS), "names are counted differently")
+
+
+def _check_same(mine: Filtered, twin: Filtered) -> None:
+    require(bytes(mine.data) == bytes(twin.data), "filters differ in their bytes")
+    found, wanted = ([getattr(one, name) for name in _COUNTS] for one in (mine, twin))
+    require(found == wanted, f"filters differ: {found} and {wanted}")
+
+
+def _check_sound(filtered: Filtered) -> None:
+    """What was filtered can be read again, and has as many records as it says."""
+    rows = np.zeros(_ROWS, BATCH)
+    count, position, status = walk_batches(filtered.data, 0, 0, rows)
+    whole = (position, status) == (len(filtered.data), WalkStatus.END)
+    require(whole, f"what was filtered can't be walked: {status.name}")
+    require(bool((rows[:count] == filtered.batches).all()), "rows of what was filtered are not those of its bytes")
+    require(first_bad_crc(filtered.data, rows[:count]) < 0, "what was filtered has a wrong CRC")
+    again = inflate(filtered.data, rows[:count], limit=4 * LIMIT)
+    records = len(scan_records(again, again.rows, SECRET))
+    require(records == filtered.records_out, "records of what was filtered were lost")
