@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Literal
 from winnow.engine import report
 from winnow.engine.cancel import cancelling_jobs
 from winnow.engine.corrupt import carry_out_with_quarantine, damaged_first
+from winnow.engine.doctor.diagnose import diagnose
+from winnow.engine.doctor.values import Diagnosis
 from winnow.engine.explain.explain import Question, explain_partition
 from winnow.engine.explain.values import Explanation
 from winnow.engine.prepare import LeftAlone, OnCorrupt, Request, prepare
@@ -158,6 +160,31 @@ def explain(
         progress.stage(f"looking at {partition}")
         answer = explain_partition(spark.sparkContext, home, request, Question(offset, key), progress)
     return replace(answer, notes=(*settings.notes(), *found))
+
+
+def doctor(
+    spark: SparkSession,
+    log_dirs: Sequence[str],
+    *,
+    settings: Settings,
+    now: int,
+    topics: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Diagnosis:
+    """What ails these log directories, what would free space in them, and which command comes next.
+
+    Changes nothing. After an unclean shutdown it looks at what lies below the recovery point. Arguments and errors
+    are as for `plan`.
+    """
+    progress = progress or Silence()
+    with _locked(log_dirs) as dirs:
+        settings, found = with_metadata(settings, LocalStorage(), dirs)
+        request = Request(
+            settings=settings, topics=tuple(topics), now=now, only=None, touch=False, below_recovery_point=True
+        )
+        progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
+        diagnosis = diagnose(spark.sparkContext, dirs, request, progress)
+    return replace(diagnosis, notes=(*settings.notes(), *found))
 
 
 def verify(

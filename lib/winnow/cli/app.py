@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from winnow.cli.demo import run_demo
+from winnow.cli.doctor import run_doctor
 from winnow.cli.explain import Asked, run_explain
 from winnow.cli.inspect import run_inspect
 from winnow.cli.options import OnCorrupt, Only, Request, UncleanShutdown
@@ -173,6 +174,32 @@ def explain_one(
 def verify_log_dirs(log_dirs: LogDirs, *, topics: Topics = None, json: Json = False) -> int:
     """Read everything in log directories and name all that is wrong. Changes nothing."""
     return run_verify(log_dirs, topics=topics or (), json=json)
+
+
+@app.command("doctor", no_args_is_help=True)
+def examine(
+    log_dirs: LogDirs,
+    *,
+    topics: Topics = None,
+    topic_configs: TopicConfigs = None,
+    server_properties: ServerProperties = None,
+    sets: Sets = None,
+    topic_sets: TopicSets = None,
+    now: Now = None,
+    json: Json = False,
+) -> int:
+    """One page: free space, what can be freed and how, what is overdue or held back, and what to run next."""
+    request = Request(
+        log_dirs=log_dirs,
+        topics=topics or (),
+        topic_configs=topic_configs,
+        server_properties=server_properties,
+        sets=sets or (),
+        topic_sets=topic_sets or (),
+        now=now,
+        json=json,
+    )
+    return run_doctor(request)
 
 
 @app.command()

@@ -1,0 +1,168 @@
+"""The verb `doctor`: one page on what ails log directories and which command helps."""
+
+from __future__ import annotations
+
+import json as json_format
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
+from winnow.cli.progress import Progress
+from winnow.cli.run import clock, complain, guarded, tell
+from winnow.cli.session import spark_session
+from winnow.cli.table import console_for_stdout
+from winnow.cli.words import counted, instant, moment, printable, size
+from winnow.policy.words import duration
+
+if TYPE_CHECKING:
+    from winnow.engine.doctor.values import Advice, Diagnosis, Gain, Overdue
+
+MOST = 10
+"""Lines of each list on the page; --json has all."""
+
+
+def run_doctor(request: Request) -> int:
+    """The exit code: 0, or 3 if there is a partition that nothing can be done for as it is."""
+    now = None
+
+    def work() -> int:
+        nonlocal now
+        now = clock() if request.now is None else parse_now(request.now)
+        settings = parse_settings(request)
+        check_log_dirs(request.log_dirs)
+        with spark_session() as spark:
+            from winnow import api  # noqa: PLC0415 - it loads numba
+
+            with Progress(sys.stderr) as progress:
+                found = api.doctor(
+                    spark,
+                    list(request.log_dirs),
+                    settings=settings,
+                    topics=tuple(request.topics),
+                    now=now,
+                    progress=progress,
+                )
+            for note in found.notes:
+                complain(f"note: {note}")
+            if request.json:
+                tell(lambda: sys.stdout.write(to_json(found, request) + "\n"))
+            else:
+                tell(lambda: show(found, request, console_for_stdout()))
+        return found.exit_code
+
+    return guarded(work, json=request.json, now=lambda: now)
+
+
+def to_json(found: Diagnosis, request: Request) -> str:
+    """Others script against its keys: drop none, rename none."""
+    advice = [{"command": command(item, request), "why": item.why} for item in found.advice]
+    return json_format.dumps({**asdict(found), "advice": advice}, indent=2)
+
+
+def command(advice: Advice, request: Request) -> list[str]:
+    """What to type, word by word: with the log directories and settings that this run was given."""
+    verb, *options = advice.arguments
+    given = [
+        *(("--topic-configs", request.topic_configs) if request.topic_configs else ()),
+        *(("--server-properties", request.server_properties) if request.server_properties else ()),
+        *(word for value in request.sets for word in ("--set", value)),
+        *(word for value in request.topic_sets for word in ("--topic-set", value)),
+    ]
+    if verb == "verify":
+        given = []
+    elif "--topics" not in options and verb in ("plan", "clean"):
+        given += [word for value in request.topics for word in ("--topics", value)]
+    return ["./spark-submit.sh", verb, *request.log_dirs, *options, *given]
+
+
+def show(found: Diagnosis, request: Request, console: Console) -> None:
+    for line in _page(found, request):
+        console.print(line, soft_wrap=True)
+
+
+def _page(found: Diagnosis, request: Request) -> Iterator[Text]:
+    for disk in found.disks:
+        share = f"{100 * disk.free_bytes / disk.total_bytes:.0f} %" if disk.total_bytes else "?"
+        state = "shut down cleanly" if disk.clean_shutdown else "NOT shut down cleanly"
+        yield _bold(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {size(disk.free_bytes)} free ({share})")
+        yield _plain(f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}")
+    yield _plain("")
+    yield _bold("What can be freed")
+    yield from (_plain(f"  {_gain(gain)}") for gain in found.gains)
+    if not found.gains:
+        yield _plain(f"  nothing, by these topics' own rules, at {moment(found.now)}")
+    yield from _list("Overdue for compaction", [_overdue_line(found.now, o) for o in found.overdue])
+    if found.dead_cleaner:
+        yield _plain(f"  Is the cleaner dead? {found.dead_cleaner}", style="yellow")
+    yield from _list(
+        "Held back by open transactions",
+        [
+            f"{h.topic}-{h.partition}  {size(h.held_bytes)}: {h.words}, last seen {_when(h.last_seen)}"
+            for h in found.held_back
+        ],
+    )
+    yield from _list("Can't be cleaned as they are", _trouble_lines(found))
+    yield from _list(
+        "Topics by bytes",
+        [
+            f"{t.topic}  {size(t.log_bytes)} in {counted(t.partitions, 'partition')}, {t.policy or 'policy not known'}"
+            for t in found.topics
+        ],
+    )
+    if found.advice:
+        yield _plain("")
+        yield _bold("What to run next")
+    for advice in found.advice:
+        yield _plain(f"  {shlex.join(command(advice, request))}")
+        yield _plain(f"      {advice.why}", style="dim")
+
+
+def _list(title: str, lines: Sequence[str]) -> Iterator[Text]:
+    if not lines:
+        return
+    yield _plain("")
+    yield _bold(title)
+    yield from (_plain(f"  {line}") for line in lines[:MOST])
+    if len(lines) > MOST:
+        yield _plain(f"  and {len(lines) - MOST} more: --json has all", style="dim")
+
+
+def _overdue_line(now: int, overdue: Overdue) -> str:
+    since = "" if overdue.dirty_since is None else f", dirty for {duration(max(now - overdue.dirty_since, 0))}"
+    return f"{overdue.topic}-{overdue.partition}  {size(overdue.dirty_bytes)} dirty ({overdue.dirty_ratio:.0%}){since}"
+
+
+def _trouble_lines(found: Diagnosis) -> list[str]:
+    """Partitions by what is wrong: one cause that hits a whole directory is told once."""
+    by_cause: dict[str, list[str]] = {}
+    for t in found.troubles:
+        by_cause.setdefault(t.error or t.reason, []).append(f"{t.topic}-{t.partition}")
+    lines = []
+    for cause, names in sorted(by_cause.items(), key=lambda item: (-len(item[1]), item[0])):
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        lines.append(f"{shown}: {cause}")
+    return lines
+
+
+def _gain(gain: Gain) -> str:
+    most = "at most " if gain.at_most else ""
+    took = "seconds" if gain.seconds < 10 else f"about {duration(round(gain.seconds) * 1000)}"
+    return f"{gain.what}  {most}{size(gain.freed_bytes)} of {counted(gain.partitions, 'partition')}, in {took}"
+
+
+def _when(ms: int | None) -> str:
+    return "never" if ms is None else instant(ms)
+
+
+def _bold(text: str) -> Text:
+    return _plain(text, style="bold")
+
+
+def _plain(text: str, *, style: str = "") -> Text:
+    return Text(printable(text), style=style)

@@ -1,0 +1,117 @@
+"""What the doctor found, as values. Sizes in bytes, times in ms since the epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """A log directory and the file system that it lies on."""
+
+    log_dir: str
+    log_bytes: int
+    """Of the partitions that could be listed."""
+    free_bytes: int
+    total_bytes: int
+    clean_shutdown: bool
+    cleaner_checkpoint_ms: int | None
+    """When a broker's cleaner, or Winnow, last finished a partition here. None: there is no such file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    topic: str
+    policy: str | None
+    partitions: int
+    segments: int
+    log_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overdue:
+    """A partition that a broker's cleaner would clean now if there was one at work."""
+
+    topic: str
+    partition: int
+    log_dir: str
+    rule: str
+    reason: str
+    dirty_ratio: float
+    dirty_bytes: int
+    dirty_since: int | None
+    """Timestamp of the oldest dirty batch that a segment begins with; None if there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldBack:
+    """What an open transaction keeps from being cleaned."""
+
+    topic: str
+    partition: int
+    log_dir: str
+    producer_id: int
+    first_offset: int
+    last_seen: int | None
+    """Timestamp of the producer's last batch."""
+    held_bytes: int
+    """Of the segments before the active one, from that of the first offset on."""
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """A partition that nothing can be done for as it is."""
+
+    topic: str
+    partition: int
+    log_dir: str
+    rule: str
+    reason: str
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """What a verb would free."""
+
+    what: str
+    """`retention` or `compaction`."""
+    partitions: int
+    freed_bytes: int
+    at_most: bool
+    """Only a run can tell how much a compaction leaves."""
+    read_bytes: int
+    seconds: float
+    """At the rate at which this machine read a part of these very logs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A command to run next. `arguments` follow `./spark-submit.sh`."""
+
+    arguments: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    now: int
+    disks: tuple[Disk, ...]
+    topics: tuple[Topic, ...]
+    """Most bytes first."""
+    gains: tuple[Gain, ...]
+    overdue: tuple[Overdue, ...]
+    """Most dirty bytes first."""
+    held_back: tuple[HeldBack, ...]
+    """Most bytes first."""
+    troubles: tuple[Trouble, ...]
+    dead_cleaner: str | None
+    """In words, why the broker's cleaner seems not to have been at work; None if nothing says so."""
+    advice: tuple[Advice, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0; 3 if there is a partition that nothing can be done for."""
+        return 3 if self.troubles else 0

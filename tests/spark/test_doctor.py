@@ -1,0 +1,120 @@
+"""One page for who has to act: every figure is that of the plan, and every command on it runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
+from tests.spark.runs import NOW, by_name, changes, files_of, run, settings
+from winnow.api import doctor, plan
+from winnow.cli.main import run as run_command
+from winnow.engine.result import COMPACTED, RETAINED
+from winnow.policy.sources import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+DAY_MS = 86_400_000
+GIVEN = ["--topic-configs", str(TOPIC_CONFIGS), "--now", str(NOW)]
+Command = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def command(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    for verb in ("run", "doctor", "explain", "verify"):
+        monkeypatch.setattr(f"winnow.cli.{verb}.spark_session", lambda: nullcontext(spark))
+
+    def call(*words: str) -> tuple[int, str]:
+        capsys.readouterr()
+        code = run_command(list(words))
+        return code, capsys.readouterr().out
+
+    return call
+
+
+def test_figures_are_the_plans_and_nothing_changes(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir")
+    before = files_of(log_dir)
+    found = doctor(spark, [str(log_dir)], settings=settings(), now=NOW)
+    assert changes(before, files_of(log_dir)) == []
+    foreseen = by_name(run(plan, spark, log_dir))
+    due = {name for name, p in foreseen.items() if COMPACTED in p.actions}
+    assert {f"{o.topic}-{o.partition}" for o in found.overdue} == due != set()
+    retained = [p for p in foreseen.values() if p.actions == (RETAINED,)]
+    gains = {gain.what: gain for gain in found.gains}
+    assert gains["retention"].freed_bytes == sum((p.bytes_before or 0) - (p.bytes_after or 0) for p in retained)
+    assert gains["compaction"].partitions == len(due)
+    assert gains["compaction"].freed_bytes >= sum(o.dirty_bytes for o in found.overdue)
+    assert gains["compaction"].seconds > 0
+    assert sum(topic.log_bytes for topic in found.topics) == sum(p.bytes_before or 0 for p in foreseen.values())
+    (held,) = [h for h in found.held_back if h.topic == "t-open"]
+    assert f"producer {held.producer_id} has a transaction open since offset {held.first_offset}" in held.words
+    assert held.held_bytes > 0
+    assert held.last_seen is not None
+    (disk,) = found.disks
+    assert 0 < disk.free_bytes < disk.total_bytes
+
+
+def test_a_cleaner_that_has_not_been_seen_for_a_day(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0"])
+    checkpoint = log_dir / "cleaner-offset-checkpoint"
+    last = int(checkpoint.stat().st_mtime * 1000)
+
+    def dead(now: int) -> str | None:
+        return doctor(spark, [str(log_dir)], settings=settings(), now=now).dead_cleaner
+
+    assert dead(last + DAY_MS // 2) is None
+    assert "no cleaner has finished one there for 3 d" in (dead(last + 3 * DAY_MS) or "")
+    checkpoint.unlink()
+    assert "no cleaner has ever finished one there" in (dead(last) or "")
+
+
+def test_every_command_on_the_page_runs_and_frees_what_it_says(tmp_path: Path, command: Command) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0", "d-size-0", "t-open-0"])
+    code, out = command("doctor", str(log_dir), *GIVEN, "--json")
+    assert code == 0
+    told = json.loads(out)
+    commands = [item["command"] for item in told["advice"]]
+    assert [words[1] for words in commands] == ["clean", "clean", "explain"]
+    results: list[dict[str, Any]] = []
+    for script, *words in commands:
+        assert script == "./spark-submit.sh"
+        assert str(TOPIC_CONFIGS) in words
+        code, out = command(*words, "--now", str(NOW), "--json")
+        assert code == 0
+        results.append(json.loads(out))
+    freed = sum(p["bytes_before"] - p["bytes_after"] for p in results[0]["partitions"])
+    assert freed == next(gain["freed_bytes"] for gain in told["gains"] if gain["what"] == "retention")
+    _, out = command("doctor", str(log_dir), *GIVEN)
+    assert "nothing, by these topics' own rules" in out
+
+
+def test_after_a_crash_the_commands_say_how_far_they_go(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0", "d-size-0"])
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    found = doctor(spark, [str(log_dir)], settings=settings(), now=NOW)
+    assert not found.disks[0].clean_shutdown
+    assert found.advice
+    assert all("--unclean-shutdown=below-recovery-point" in advice.arguments for advice in found.advice)
+
+
+def test_damage_and_unknown_topics_lead_to_the_verb_that_helps(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-torn-0"])
+    found = doctor(spark, [str(log_dir)], settings=settings("x-*:cleanup.policy=compact"), now=NOW)
+    (trouble,) = found.troubles
+    assert trouble.error is not None
+    assert found.exit_code == 3
+    assert [advice.arguments for advice in found.advice] == [("verify", "--topics", "x-torn")]
+    unknown = copy_log_dir("clean", tmp_path / "unknown", only=["c-none-0"])
+    found = doctor(spark, [str(unknown)], settings=Settings(), now=NOW)
+    assert [advice.arguments[:2] for advice in found.advice] == [("plan", "--server-properties")]
