@@ -6,8 +6,7 @@ segment. Where that can't be believed either, it ends at the next batch that is 
 matches, and another batch or the end of the segment follows it. Without the last condition the value of a record that
 holds a batch, in an entry whose size is damaged, would pass for one.
 
-No CRC covers a base offset. Where two batches in turn lie below the end of the one before them, that one is the damage
-and not they.
+No CRC covers a base offset. Where one is too high, what comes after it seems to be out of order and is not the damage.
 """
 
 from __future__ import annotations
@@ -99,14 +98,16 @@ def _sound(buf: Bytes, begin: _End, end_offset: int) -> tuple[_End | None, _End]
 
 
 def _reaches_too_far(buf: Bytes, last: _End, end: _End, end_offset: int) -> bool:
-    """Whether the batch between these two is one that keeps the next two, which are whole, from being in order."""
+    """Whether it is the batch between these two whose offsets are wrong, and not the next one's.
+
+    It is if the next one would be in order without it, and ends right where its own successor begins, or if both of
+    these lie below the end of the batch.
+    """
     rows = _headers(buf, end.position, last.least_offset, count=2)
-    return (
-        len(rows) == 2
-        and bool((rows["base_offset"] < end.least_offset).all())
-        and int(rows["last_offset"][1]) < end_offset
-        and first_bad_crc(buf, rows) < 0
-    )
+    if not len(rows) or first_bad_crc(buf, rows) >= 0 or int(rows["last_offset"][-1]) >= end_offset:
+        return False
+    following = int(rows["base_offset"][1]) if len(rows) > 1 else end_offset
+    return following < end.least_offset or following == int(rows["last_offset"][0]) + 1
 
 
 def _whole_again(buf: Bytes, start: int, least: int, end_offset: int) -> int:

@@ -1,0 +1,158 @@
+"""Which bytes of a log are damage, and that nothing else is taken for it."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from winnow.logdir.damage import Damage, damage_in, find_damage, whole_rows
+from winnow.wire.batch import CRC_AT, FRAME_SIZE
+from winnow.wire.buffers import as_bytes
+from winnow.wire.plain import Record, encode_batch
+
+BASE = 100
+LENGTH_AT = 8
+LEADER_EPOCH_AT = range(FRAME_SIZE, FRAME_SIZE + 4)
+
+
+def batch(offset: int, *, records: int = 1, value: bytes = b"value") -> bytes:
+    return encode_batch([Record(at, 1_000 + at, b"k", value) for at in range(offset, offset + records)])
+
+
+def log(counts: list[int], *, value: bytes = b"value") -> tuple[list[bytes], int]:
+    """Batches of so many records, without a gap, and the offset after them."""
+    bases = [*accumulate(counts, initial=BASE)]
+    return [batch(base, records=count, value=value) for base, count in zip(bases, counts, strict=False)], bases[-1]
+
+
+def damages(data: bytes, end_offset: int) -> list[tuple[int, int]]:
+    found = damage_in(as_bytes(data), base_offset=BASE, end_offset=end_offset)
+    return [(damage.start, damage.end) for damage in found]
+
+
+def span(batches: list[bytes], first: int, last: int | None = None) -> tuple[int, int]:
+    edges = [*accumulate(map(len, batches), initial=0)]
+    return edges[first], edges[(first if last is None else last) + 1]
+
+
+def test_a_sound_log_has_none(tmp_path: Path) -> None:
+    batches, end = log([1, 3, 2])
+    assert damages(b"".join(batches), end) == []
+    assert damages(b"", BASE) == []
+    (tmp_path / "log").write_bytes(b"".join(batches))
+    size = (tmp_path / "log").stat().st_size
+    assert find_damage(str(tmp_path / "log"), size, base_offset=BASE, end_offset=end) == ()
+
+
+@given(
+    counts=st.lists(st.integers(1, 3), min_size=1, max_size=7),
+    gap=st.integers(0, 2),
+    value=st.binary(max_size=40),
+    data=st.data(),
+)
+def test_one_flipped_bit_costs_one_batch(counts: list[int], gap: int, value: bytes, data: st.DataObject) -> None:
+    """Or none, in the leader epoch, which no CRC covers and nothing contradicts."""
+    batches, end = log(counts, value=value)
+    at = data.draw(st.integers(0, len(batches) - 1))
+    byte = data.draw(st.integers(0, len(batches[at]) - 1))
+    # An offset that nothing follows at once may be taken for one of a batch that was there.
+    end += gap if byte >= LENGTH_AT else 0
+    flipped = bytearray(batches[at])
+    flipped[byte] ^= 1 << data.draw(st.integers(0, 7))
+    told = FRAME_SIZE + int.from_bytes(flipped[LENGTH_AT:FRAME_SIZE], signed=True)
+    start, stop = span(batches, at)
+    whole = b"".join(batches)
+    assume(at + 1 == len(batches) or start + told != len(whole))  # a size that leads to the end is believed
+    found = damages(whole[:start] + bytes(flipped) + whole[stop:], end)
+    assert found == ([] if byte in LEADER_EPOCH_AT else [(start, stop)])
+
+
+@given(
+    counts=st.lists(st.integers(1, 3), min_size=1, max_size=6),
+    garbage=st.binary(min_size=1, max_size=200),
+    data=st.data(),
+)
+def test_what_is_left_is_a_log(counts: list[int], garbage: bytes, data: st.DataObject) -> None:
+    """Whatever was written over it, and wherever."""
+    batches, end = log(counts)
+    whole = b"".join(batches)
+    start = data.draw(st.integers(0, len(whole) - 1))
+    damaged = (whole[:start] + garbage + whole[start + len(garbage) :])[: len(whole)]
+    left, position = b"", 0
+    for begin, stop in damages(damaged, end):
+        assert position <= begin < stop <= len(damaged)
+        left, position = left + damaged[position:begin], stop
+    left += damaged[position:]
+    assert damages(left, end) == []
+    rows = [row for rows in whole_rows(as_bytes(left), 0, BASE) for row in rows]
+    assert sum(int(row["size"]) for row in rows) == len(left)
+    untouched = [one for one, edge in zip(batches, pairwise(accumulate(map(len, batches), initial=0)), strict=True)
+                 if edge[1] <= start or edge[0] >= start + len(garbage)]  # fmt: skip
+    assert all(one in left for one in untouched)
+
+
+def test_neighbours_are_one_damage_and_others_are_not() -> None:
+    batches, end = log([2, 1, 1, 3, 1, 1])
+    data = bytearray(b"".join(batches))
+    for at in (1, 2, 4):
+        data[span(batches, at)[0] + CRC_AT] ^= 1
+    assert damages(bytes(data), end) == [span(batches, 1, 2), span(batches, 4)]
+
+
+def test_the_offsets_around_it_are_told() -> None:
+    batches, end = log([2, 3, 1])
+    data = bytearray(b"".join(batches))
+    start, stop = span(batches, 1)
+    data[start + CRC_AT] ^= 1
+    found = damage_in(as_bytes(bytes(data)), base_offset=BASE, end_offset=end)
+    assert list(found) == [Damage(start, stop, least_offset=BASE + 2, end_offset=BASE + 5)]
+
+
+@pytest.mark.parametrize("size", [1, FRAME_SIZE, 4096])
+def test_zeros_after_the_last_batch(size: int) -> None:
+    batches, end = log([2, 2])
+    whole = b"".join(batches)
+    assert damages(whole + bytes(size), end) == [(len(whole), len(whole) + size)]
+
+
+def test_nothing_of_it_is_a_batch() -> None:
+    assert damages(bytes(500), BASE + 10) == [(0, 500)]
+
+
+def test_a_batch_inside_of_a_value_is_no_batch() -> None:
+    """Even where the size of the batch around it is what is damaged."""
+    inner = batch(BASE + 2)
+    batches = [batch(BASE), batch(BASE + 1, value=inner), batch(BASE + 3), batch(BASE + 4)]
+    start, stop = span(batches, 1)
+    data = bytearray(b"".join(batches))
+    data[start + LENGTH_AT : start + FRAME_SIZE] = b"\x7f" * 4
+    assert inner in data
+    assert damages(bytes(data), BASE + 5) == [(start, stop)]
+
+
+def test_offsets_of_the_next_segment_are_damage() -> None:
+    batches, end = log([1, 1, 1])
+    assert damages(b"".join(batches), end - 1) == [span(batches, 2)]
+
+
+def test_a_batch_that_claims_the_offsets_of_two_others() -> None:
+    """Its CRC covers that claim, and it is still the one that is wrong."""
+    long = batch(BASE + 1, records=3)
+    batches = [batch(BASE), long, batch(BASE + 2), batch(BASE + 3), batch(BASE + 5)]
+    assert damages(b"".join(batches), BASE + 9) == [span(batches, 1)]
+
+
+def test_more_batches_than_are_looked_at_at_once() -> None:
+    one = np.frombuffer(batch(0), np.uint8)
+    count = 70_000
+    data = np.tile(one, (count, 1))
+    data[:, :8] = (BASE + np.arange(count, dtype=">i8")).view(np.uint8).reshape(count, 8)
+    data[65_536, CRC_AT] ^= 1
+    found = damage_in(data.reshape(-1), base_offset=BASE, end_offset=BASE + count)
+    begin = 65_536 * len(one)
+    assert list(found) == [Damage(begin, begin + len(one), BASE + 65_536, BASE + 65_537)]
