@@ -112,6 +112,8 @@ def add(total: Total, name: str, *, seed: int, executions: int) -> None:
                 total.seconds += children_seconds() - begin
                 raise
             done, accepted, size = STATE.unpack_from(state)
+            if not done:
+                sys.exit(f"{name}: the process ended with {process.returncode} before its first input, see above")
             said = process.stdout.read() if process.stdout else b""
             if why is not None or process.returncode:
                 data = state[STATE.size : STATE.size + size]
@@ -121,7 +123,7 @@ def add(total: Total, name: str, *, seed: int, executions: int) -> None:
                 last = json.loads(said)
                 total.findings += last["findings"]
                 total.peak_mib = max(total.peak_mib, last["peak_mib"])
-    total.executions += max(done, 1)
+    total.executions += done
     total.accepted += accepted
     total.seconds += children_seconds() - begin
 
