@@ -41,6 +41,7 @@ _LZ4_INDEPENDENT, _LZ4_BLOCK_SUM, _LZ4_SIZE, _LZ4_SUM, _LZ4_RESERVED = 0x20, 0x1
 _LZ4_SMALLEST_BLOCK_ID = 4
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_BLOCK = 128 * 1024
+_ZSTD_NO_ROOM = "did not decompress full frame"
 _ZSTD_RAW, _ZSTD_RLE, _ZSTD_RESERVED = 0, 1, 3
 
 _LIBRARY_ERRORS = (cramjam.DecompressionError, zlib.error, zstandard.ZstdError, OSError, ValueError)
@@ -237,7 +238,13 @@ def _zstd(sink: Sink, data: memoryview) -> None:
         if declared > sink.room:
             raise sink.overflow()
         # One byte above the limit is enough to know that it is passed.
-        raw = _local.decompressor.decompress(data[at:end], max_output_size=max(1, min(most, sink.room + 1)))
+        room = max(1, min(most, sink.room + 1))
+        try:
+            raw = _local.decompressor.decompress(data[at:end], max_output_size=room)
+        except zstandard.ZstdError as error:
+            if room < most and str(error).endswith(_ZSTD_NO_ROOM):
+                raise sink.overflow() from None
+            raise
         sink.write(raw)
         at = end
         if at == len(data):

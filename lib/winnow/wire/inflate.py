@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 MAX_DECOMPRESSED_BYTES = 2**31 - 9
 """Kafka's default of `max.decompressed.message.bytes`, per batch."""
 ENOUGH_BYTES = 64 * 2**20
-"""So many decompressed bytes are worked on at once, besides those of one batch."""
+"""So many decompressed bytes are worked on at once, besides those of one batch.
+
+A task needs at most four times both together, beside 25 bytes per record: a block that grows is there twice, and what
+is kept of it is there as well.
+"""
 _USUAL_RATIO = 4
 _ALL = 2**62
 

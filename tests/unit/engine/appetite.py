@@ -1,0 +1,56 @@
+"""How much memory partitions take to be scanned and rewritten: a process of its own, that prints what became of each.
+
+python -m tests.unit.engine.appetite MAX_DECOMPRESSED_BYTES:PARTITION_DIRECTORY...
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from pathlib import Path
+
+from tests.unit.engine.partitions import NOW, SECRET, job_of
+from winnow.engine.resolve import resolve_bucket
+from winnow.engine.rewrite import rewrite_group
+from winnow.engine.scan import scan_split
+from winnow.errors import CorruptLogError
+from winnow.warm_up import warm_up
+
+
+def main(*partitions: str) -> None:
+    warm_up()
+    split = [partition.split(":", 1) for partition in partitions]
+    sys.stdout.write(json.dumps([appetite(Path(directory), int(limit)) for limit, directory in split]))
+
+
+def appetite(directory: Path, limit: int) -> tuple[int, str]:
+    """MiB beyond what the process had before, and why the partition was refused, if it was."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak is the present again
+    before = peak_mib()
+    told = ""
+    try:
+        clean(directory, limit)
+    except CorruptLogError as error:
+        told = str(error)
+    return peak_mib() - before, told
+
+
+def clean(directory: Path, limit: int) -> None:
+    """One group of all segments, as a task does it."""
+    job = job_of(directory, max_decompressed_bytes=limit, end_offset=2**62)
+    blobs = [blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)]
+    os.makedirs(job.staging, exist_ok=True)
+    rewrite_group(job, job.groups[0], resolve_bucket(blobs), now=NOW)
+
+
+def peak_mib() -> int:
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) // 1024
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
