@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
 # All tests: `./run-tests.sh`; arguments go to pytest: `./run-tests.sh tests/unit -x`.
+# With --boundscheck before them, kernels check the bounds of every array; they then take several times as long.
 # Sets up like spark-submit.sh, plus what requirements-dev.txt says. Kafka's jars are fetched by the tests that need them.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+if [[ ${1:-} == --boundscheck ]]; then
+    shift
+    export NUMBA_BOUNDSCHECK=1
+fi
 # shellcheck source=lib/set-up.sh
 source "$root/lib/set-up.sh"
 

@@ -96,7 +96,7 @@ compose_command() {
         --conf spark.python.daemon.module=winnow.engine.daemon)
     if [[ $deploy_mode == client ]]; then
         # Executors on this machine, or on one that shares its files, find the library and the compiled kernels here.
-        command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib" --conf "spark.executorEnv.NUMBA_CACHE_DIR=$cache/numba")
+        command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib" --conf "spark.executorEnv.NUMBA_CACHE_DIR=$kernels")
     fi
     command+=(${spark[@]+"${spark[@]}"} "$application" ${job[@]+"${job[@]}"})
 }

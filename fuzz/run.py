@@ -98,7 +98,8 @@ def add(total: Total, name: str, *, seed: int, executions: int) -> None:
         file.truncate(STATE_SIZE)
         command = [sys.executable, "-m", "fuzz.worker", name, str(seed), str(executions), file.name, str(FOUND)]
         environment = os.environ | {"PYTHONPATH": f"{ROOT / 'lib'}:{ROOT}"}
-        environment.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba"))
+        kernels = "numba-boundscheck" if checks_bounds() else "numba"  # as lib/set-up.sh has it
+        environment.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / kernels))
         with mmap.mmap(file.fileno(), STATE_SIZE) as state:
             process = subprocess.Popen(
                 command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, start_new_session=True
@@ -151,10 +152,14 @@ def watch(process: subprocess.Popen[bytes], state: mmap.mmap) -> str | None:
             return None
 
 
+def checks_bounds() -> bool:
+    return os.environ.get("NUMBA_BOUNDSCHECK") == "1"
+
+
 def results(totals: dict[str, Total], options: argparse.Namespace) -> str:
     executions = sum(total.executions for total in totals.values())
     findings = sum(total.findings for total in totals.values())
-    checks = ", bounds checks on" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else ""
+    checks = ", bounds checks on" if checks_bounds() else ""
     where = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, one process{checks}"
     what = (
         "A finding is any exception but the documented refusals, a property that does not hold, a dead process, more "

@@ -1,7 +1,7 @@
 # Sourced by spark-submit.sh and run-tests.sh: finds Python and Java and sets up, once, what is missing beside them.
 #
 #   .venv                  the virtual environment, with exactly what requirements*.txt say
-#   .cache/numba           compiled kernels
+#   .cache/numba           compiled kernels (.cache/numba-boundscheck: under NUMBA_BOUNDSCHECK=1)
 #   .cache/jvm             an archive of the Java classes that every start loads (half of a start's time)
 #
 # Nothing outside of the project is written. A start with everything in place runs three small processes and no Python.
@@ -10,6 +10,9 @@
 
 venv=$root/.venv
 cache=$root/.cache
+kernels=$cache/numba
+# numba does not tell kernels with checks of bounds from those without.
+if [[ ${NUMBA_BOUNDSCHECK:-} == 1 ]]; then kernels+=-boundscheck; fi
 python_in_venv=$venv/bin/python
 
 say() { printf 'winnow: %s\n' "$*" >&2; }
@@ -102,7 +105,7 @@ venv_is_there() {
 is_installed() { venv_is_there && same_text "$root/$1" "$venv/installed-$1"; }
 
 kernels_are_warm() {
-    [[ -e $cache/numba/warm ]] && [[ -z $(find "$root/lib/winnow" -name '*.py' -newer "$cache/numba/warm") ]]
+    [[ -e $kernels/warm ]] && [[ -z $(find "$root/lib/winnow" -name '*.py' -newer "$kernels/warm") ]]
 }
 
 # Files in requirements*.txt, as arguments. The archive may be empty: then this Java can't make one.
@@ -148,10 +151,10 @@ install() { # FILE: the note of what was installed comes last, so that a start c
 warm_kernels() {
     kernels_are_warm && return
     say "compiling the kernels"
-    rm -rf "$cache/numba" # numba looks at a kernel's own file only, not at those that it calls
-    mkdir -p "$cache/numba" && touch "$cache/numba/warming"
+    rm -rf "$kernels" # numba looks at a kernel's own file only, not at those that it calls
+    mkdir -p "$kernels" && touch "$kernels/warming"
     "$python_in_venv" -m winnow.warm_up >&2 || fail "the kernels could not be compiled (Python's own words are above)."
-    mv "$cache/numba/warming" "$cache/numba/warm" # as old as the start of the compilation
+    mv "$kernels/warming" "$kernels/warm" # as old as the start of the compilation
 }
 
 archive_classes() {
@@ -173,7 +176,7 @@ export_environment() {
     for home in "$venv"/lib/python*/site-packages/pyspark; do export SPARK_HOME=$home; done
     export PYTHONPATH=$root/lib${PYTHONPATH:+:$PYTHONPATH}
     export PYSPARK_PYTHON=$python_in_venv PYSPARK_DRIVER_PYTHON=$python_in_venv
-    export NUMBA_CACHE_DIR=$cache/numba
+    export NUMBA_CACHE_DIR=$kernels
     # The little JVM that puts spark-submit's command together.
     export SPARK_LAUNCHER_OPTS=${SPARK_LAUNCHER_OPTS:--XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC}
 }
