@@ -17,6 +17,9 @@ from tests.oracle.runs import run_winnow
 from tests.oracle.txn_scripts import NOW, Script, topic_configs, write_log_dir, write_more
 from winnow.engine.result import PartitionResult
 from winnow.logdir.dir_writer import LogDirWriter
+from winnow.logdir.leader_batches import Producer
+from winnow.logdir.snapshots import decode_snapshot
+from winnow.wire.plain import Record, encode_batch
 
 pytestmark = pytest.mark.spark
 
@@ -211,6 +214,41 @@ def test_case_41_nothing_is_cleaned_past_what_was_decided_above_the_high_waterma
     assert "the transaction of producer 1 from offset 2 on ends at 5, not below" in results["t-0"].reason
     _remove_snapshots(tmp_path / "theirs" / "t-0", above=high_watermark)  # Kafka wrote them anew
     assert_same_partition(tmp_path / "ours" / "t-0", tmp_path / "theirs" / "t-0")
+
+
+def test_the_rest_of_a_marker_makes_its_producer_known_but_protects_nothing(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    """Of a producer without anything else Kafka's entry has no epoch (S8.4), which is that of no batch (S5.4)."""
+    rest = {"leader_epoch": 0, "transactional": True, "control": True, "max_timestamp": NOW}
+    with LogDirWriter(tmp_path / "ours", clock=lambda: NOW) as log_dir:
+        log = log_dir.partition("t", 0)
+        log.append_records([Record(0, NOW, b"a", b"1")])
+        log.roll()
+        log.append(encode_batch([], base_offset=1, last_offset=1, producer_id=6, producer_epoch=0, **rest))
+        log.append_records([Record(0, NOW, b"a", b"2")], producer=Producer(7, 0), base_sequence=0)
+        log.append_records([Record(0, NOW, b"a", b"3")])
+        log.roll()
+    ours, theirs = tmp_path / "ours" / "t-0", tmp_path / "theirs" / "t-0"
+    _remove_snapshots(ours, above=1)  # the batches behind it are replayed
+    copy_tree(tmp_path / "ours", tmp_path / "theirs")
+    results = run_winnow(
+        spark,
+        tmp_path / "ours",
+        now=NOW,
+        topic_configs="t cleanup.policy=compact",
+        topic_sets=["*:min.cleanable.dirty.ratio=0"],
+    )
+    assert results["t-0"].actions == ("compacted",)
+    kafka.clean(theirs, now=NOW, policy="compact", first_dirty=0)
+    newest = theirs / f"{4:020d}.snapshot"
+    entries = decode_snapshot(newest.read_bytes(), where=newest.name)
+    assert {entry.producer_id: entry.epoch for entry in entries} == {6: -1, 7: 0}
+    for directory in (ours, theirs):
+        _remove_snapshots(directory, above=-1)  # Kafka wrote the newest anew and has no use for the other
+    assert_same_partition(ours, theirs)
+    left = [line for line in kafka.dump(ours) if line["t"] == "batch"]
+    assert [(batch["base"], batch["pid"], batch["count"]) for batch in left] == [(2, 7, 0), (3, -1, 1)]
 
 
 def _remove_snapshots(directory: Path, *, above: int) -> None:
