@@ -17,14 +17,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from winnow.engine import report
 from winnow.engine.cancel import cancelling_jobs
+from winnow.engine.clean import CarriedOut
 from winnow.engine.corrupt import carry_out_with_quarantine, damaged_first
 from winnow.engine.doctor.diagnose import diagnose
 from winnow.engine.doctor.values import Diagnosis
 from winnow.engine.explain.explain import Question, explain_partition
 from winnow.engine.explain.values import Explanation
-from winnow.engine.prepare import LeftAlone, OnCorrupt, Request, prepare
+from winnow.engine.foresee import foresee
+from winnow.engine.free import delete_first, freed_bytes, only_what_is_needed, what_is_short
+from winnow.engine.prepare import OnCorrupt, Request, prepare
 from winnow.engine.progress import Progress, Silence
 from winnow.engine.result import RunResult
 from winnow.engine.settings import with_metadata
@@ -61,6 +63,8 @@ def plan(
     only: Only | None = None,
     unclean_shutdown: UncleanShutdown = "refuse",
     on_corrupt: OnCorrupt = "leave",
+    max_extra_space: int | None = None,
+    free_at_least: int | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunResult:
@@ -68,6 +72,8 @@ def plan(
 
     `now`: the clock of every decision, ms since the epoch. `topics`: globs, all topics if there are none.
     `unclean_shutdown`: see `UncleanShutdown`. `on_corrupt`: what `clean` is to do about damage, see `OnCorrupt`.
+    `max_extra_space`: bytes that may be written before as many are removed, in all; None: what the disks have free.
+    `free_at_least`: of what retention lets go delete the oldest segments that have so many bytes, and do nothing else.
     `stop`: lets another thread end the run early. Raises UsageError for what is not a Kafka log directory,
     LogDirInUseError where a broker runs on one, and StoppedError if the run was stopped before there was a result.
     """
@@ -81,6 +87,8 @@ def plan(
         only=only,
         unclean_shutdown=unclean_shutdown,
         on_corrupt=on_corrupt,
+        max_extra_space=max_extra_space,
+        free_at_least=free_at_least,
         progress=progress,
         stop=stop,
     )
@@ -97,6 +105,8 @@ def clean(
     unclean_shutdown: UncleanShutdown = "refuse",
     keep_replaced: bool = False,
     on_corrupt: OnCorrupt = "leave",
+    max_extra_space: int | None = None,
+    free_at_least: int | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunResult:
@@ -117,6 +127,8 @@ def clean(
         unclean_shutdown=unclean_shutdown,
         keep_replaced=keep_replaced,
         on_corrupt=on_corrupt,
+        max_extra_space=max_extra_space,
+        free_at_least=free_at_least,
         progress=progress,
         stop=stop,
     )
@@ -238,9 +250,13 @@ def _run(
     unclean_shutdown: UncleanShutdown,
     keep_replaced: bool = False,
     on_corrupt: OnCorrupt = "leave",
+    max_extra_space: int | None = None,
+    free_at_least: int | None = None,
     progress: Progress | None,
     stop: Stop | None,
 ) -> RunResult:
+    if free_at_least is not None and (only == "compaction" or keep_replaced):
+        raise UsageError("freeing space goes neither with compaction only nor with keeping what is replaced")
     progress = progress or Silence()
     run_id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
     with _locked(log_dirs) as dirs:
@@ -249,33 +265,44 @@ def _run(
             settings=settings,
             topics=tuple(topics),
             now=now,
-            only=only,
+            only=only if free_at_least is None else "retention",
             touch=verb == "clean",
             stop=stop or Stop(),
             below_recovery_point=unclean_shutdown == "below-recovery-point",
             keep_replaced=keep_replaced,
             on_corrupt=on_corrupt,
+            max_extra_space=max_extra_space,
         )
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         with cancelling_jobs(spark.sparkContext, request.stop):
             prepared = prepare(spark.sparkContext, dirs, request)
             refusal = damaged_first(prepared, request)
+            if free_at_least is not None:
+                prepared = only_what_is_needed(prepared, wanted=free_at_least)
             if refusal is not None:
-                results = refusal
+                done = CarriedOut(refusal, 0)
+            elif verb == "clean" and free_at_least is not None:
+                done = delete_first(prepared, request, run_id=run_id)
             elif verb == "clean":
-                results = carry_out_with_quarantine(
+                done = carry_out_with_quarantine(
                     spark.sparkContext, dirs, prepared, request, run_id=run_id, progress=progress
                 )
             else:
-                results = [
-                    report.left_alone(item) if isinstance(item, LeftAlone) else report.foreseen(item)
-                    for item in prepared
-                ]
+                done = foresee(prepared, request)
         local = (note for d in dirs if (note := why_seen_here_only(d.path)))
         skipped = (f"{d.path}/{s.name} is left alone: {s.why}" for d in dirs for s in d.skipped)
-        notes = (*settings.notes(), *found, *local, *skipped)
+        short = None if free_at_least is None else max(0, free_at_least - freed_bytes(prepared, done.partitions))
+        lacking = [what_is_short(prepared, short=short)] if short else []
+        notes = (*settings.notes(), *found, *local, *skipped, *lacking)
     return RunResult(
-        run_id=run_id, verb=verb, now=now, partitions=tuple(results), notes=notes, refused=refusal is not None
+        run_id=run_id,
+        verb=verb,
+        now=now,
+        partitions=tuple(done.partitions),
+        notes=notes,
+        refused=refusal is not None,
+        short_bytes=short,
+        peak_extra_bytes=done.peak_extra_bytes,
     )
 
 

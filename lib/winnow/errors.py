@@ -7,6 +7,11 @@ the others.
 
 from __future__ import annotations
 
+import errno
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Numbers of the OSErrors that say so: the disk is full, or what this user may have of it."""
+
 
 class WinnowError(Exception):
     """Base of all errors raised on purpose. `exit_code` is what the command line returns for it."""

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.crash.replay import CrashPoint, Effect, RecordingStorage, crash_states, replay
-from tests.fixtures.data import copy_tree
+from tests.fixtures.data import copy_file, copy_tree
+from tests.oracle.runs import CHECKPOINTS, write_checkpoint
 from winnow.engine.clean import carry_out
 from winnow.engine.prepare import Request, prepare
 from winnow.engine.progress import Silence
 from winnow.engine.result import PartitionResult
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.lock import lock_log_dir
-from winnow.logdir.names import CLEANER_CHECKPOINT, STAGING_PREFIX, TXNINDEX
+from winnow.logdir.names import CLEANER_CHECKPOINT, SNAPSHOT, STAGING_PREFIX, TXNINDEX
 from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import survey_log_dirs
 from winnow.logdir.txnindex import read_txn_index
@@ -39,6 +40,7 @@ class Case:
     now: int
     config: Mapping[str, str | int]
     keep: bool = False
+    max_extra_space: int | None = None
 
     @property
     def topic(self) -> str:
@@ -114,11 +116,40 @@ def run_winnow(
         only=None,
         touch=True,
         keep_replaced=case.keep,
+        max_extra_space=case.max_extra_space,
         storage=storage or LocalStorage(),
     )
     with lock_log_dir(str(log_dir)):
         prepared = prepare(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request)
-        return carry_out(spark.sparkContext, prepared, request, run_id="run", progress=Silence())
+        return carry_out(spark.sparkContext, prepared, request, run_id="run", progress=Silence()).partitions
+
+
+def gather(case: Case, before: Path, points: Iterable[CrashPoint], log_dir: Path) -> dict[str, str]:
+    """Makes a log directory of states after a crash, each a partition of it; the label of each by its name."""
+    log_dir.mkdir()
+    for name in ("meta.properties", ".kafka_cleanshutdown"):
+        copy_file(before / name, log_dir / name)
+    labels: dict[str, str] = {}
+    entries: dict[str, dict[str, int]] = {name: {} for name in CHECKPOINTS}
+    for number, point in enumerate(points):
+        partition = f"{case.topic}-{number}"
+        labels[partition] = point.label
+        copy_tree(point.root / case.partition, log_dir / partition)
+        for name, offsets in entries.items():
+            offset = checkpoint_entry(point.root, name, case.partition)
+            if offset is not None:
+                offsets[partition] = offset
+    for name, offsets in entries.items():
+        write_checkpoint(log_dir / name, offsets)
+    return labels
+
+
+def content_of(directory: Path, *, snapshots: bool = True) -> dict[str, bytes]:
+    """All that is in a partition directory, where nothing but files may be."""
+    assert not [path for path in directory.iterdir() if path.is_dir()]
+    return {
+        path.name: path.read_bytes() for path in sorted(directory.iterdir()) if snapshots or path.suffix != SNAPSHOT
+    }
 
 
 def record_run(spark: SparkSession, before: Path, case: Case, scratch: Path) -> CrashRun:

@@ -174,7 +174,7 @@ def test_a_name_in_a_journal_can_not_lead_out_of_its_directory(
     first = next(point for point in run.crashes(tmp_path, out_of_order=False) if has_journal(point.root))
     (journal,) = (first.root / str(T)).glob(f"{STAGING_PREFIX}*/{JOURNAL}")
     value = json.loads(journal.read_text())
-    value["groups"][0]["files"][".log"]["name"] = name
+    value["groups"][0]["output"]["files"][".log"]["name"] = name
     journal.write_text(json.dumps(value))
     done = roll(first.root)
     assert (done.finished, done.given_up) == (None, None), "as if there had been no journal"
@@ -184,7 +184,7 @@ def test_a_name_in_a_journal_can_not_lead_out_of_its_directory(
 def _last_group_is_staged(point: CrashPoint) -> bool:
     directory = point.root / str(T)
     for journal in directory.glob(f"{STAGING_PREFIX}*/{JOURNAL}"):
-        last = json.loads(journal.read_text())["groups"][-1]
+        last = json.loads(journal.read_text())["groups"][-1]["output"]
         return all((journal.parent / file["name"]).exists() for file in last["files"].values())
     return False
 

@@ -12,11 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.compare import assert_same_dump
-from tests.crash.runs import CrashRun, checkpoint_entry, must_hold, run_winnow
-from tests.fixtures.data import copy_file, copy_tree
+from tests.crash.runs import CrashRun, checkpoint_entry, content_of, gather, must_hold, run_winnow
+from tests.fixtures.data import copy_tree
 from tests.kafka.judge import Kafka
-from tests.oracle.runs import CHECKPOINTS, as_loaded, write_checkpoint
-from winnow.logdir.names import CLEANER_CHECKPOINT, SNAPSHOT
+from tests.oracle.runs import as_loaded, write_checkpoint
+from winnow.logdir.names import CLEANER_CHECKPOINT
 
 pytestmark = pytest.mark.spark
 
@@ -47,11 +47,11 @@ def test_the_next_run_ends_where_the_first_would_have(
     assert out_of_order or left == {}
     assert len(left) < len(labels) / 10, left
 
-    wanted = _content(run.after / run.case.partition, snapshots=not out_of_order)
+    wanted = content_of(run.after / run.case.partition, snapshots=not out_of_order)
     checkpoint = checkpoint_entry(run.after, CLEANER_CHECKPOINT, run.case.partition)
     for partition, label in labels.items():
         if partition not in left:
-            assert _content(crashed / partition, snapshots=not out_of_order) == wanted, label
+            assert content_of(crashed / partition, snapshots=not out_of_order) == wanted, label
             assert checkpoint_entry(crashed, CLEANER_CHECKPOINT, partition) == checkpoint, label
 
 
@@ -98,30 +98,5 @@ def test_a_broker_in_between_changes_what_is_left_to_do_and_loses_nothing(
 def _gather(
     run: CrashRun, log_dir: Path, scratch: Path, *, out_of_order: bool = False, every: int = 1
 ) -> dict[str, str]:
-    """Makes the log directory; what happened to each of its partitions."""
-    log_dir.mkdir()
-    for name in ("meta.properties", ".kafka_cleanshutdown"):
-        copy_file(run.before / name, log_dir / name)
-    labels: dict[str, str] = {}
-    entries: dict[str, dict[str, int]] = {name: {} for name in CHECKPOINTS}
-    for number, point in enumerate(run.crashes(scratch, out_of_order=out_of_order, every=every)):
-        if point.in_order is out_of_order:
-            continue
-        partition = f"{run.case.topic}-{number}"
-        labels[partition] = point.label
-        copy_tree(point.root / run.case.partition, log_dir / partition)
-        for name, offsets in entries.items():
-            offset = checkpoint_entry(point.root, name, run.case.partition)
-            if offset is not None:
-                offsets[partition] = offset
-    for name, offsets in entries.items():
-        write_checkpoint(log_dir / name, offsets)
-    return labels
-
-
-def _content(directory: Path, *, snapshots: bool) -> dict[str, bytes]:
-    """All that is in a partition directory."""
-    assert not [path for path in directory.iterdir() if path.is_dir()]
-    return {
-        path.name: path.read_bytes() for path in sorted(directory.iterdir()) if snapshots or path.suffix != SNAPSHOT
-    }
+    points = run.crashes(scratch, out_of_order=out_of_order, every=every)
+    return gather(run.case, run.before, (p for p in points if p.in_order is not out_of_order), log_dir)

@@ -27,11 +27,11 @@ from tests.spark.runs import (
     run,
     stray_files,
 )
-from winnow.engine import clean as clean_module
+from winnow.engine import compact as compact_module
 from winnow.engine.compaction import Outcome, run_compaction
 from winnow.engine.job import CompactionJob
 from winnow.engine.progress import Progress
-from winnow.engine.waves import free_bytes
+from winnow.engine.space import free_bytes
 from winnow.errors import NoSpaceError
 from winnow.storage.local import LocalStorage
 
@@ -180,7 +180,7 @@ def test_a_spark_job_that_fails_commits_nothing_and_its_partitions_are_reported(
 
     log_dir = two_partitions(tmp_path / "d")
     add_partition(log_dir, "d-time-0", "d-time-0")
-    monkeypatch.setattr(clean_module, "run_compaction", losing_splits)
+    monkeypatch.setattr(compact_module, "run_compaction", losing_splits)
     before = files_of(log_dir)
     result = run(clean, spark, log_dir, sets=[*SETS, "d-time:cleanup.policy=delete"])
     named = by_name(result)

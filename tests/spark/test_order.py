@@ -34,7 +34,7 @@ def test_retention_then_the_dirtiest_log(spark: SparkSession, tmp_path: Path) ->
     sets = ["?:cleanup.policy=compact", "?:min.cleanable.dirty.ratio=0", "d:cleanup.policy=delete", "d:retention.ms=0"]
     request = Request(settings=settings(*sets), topics=(), now=NOW, only=None, touch=True, storage=storage)
     prepared = prepare(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request)
-    results = carry_out(spark.sparkContext, prepared, request, run_id="run", progress=Silence())
+    results = carry_out(spark.sparkContext, prepared, request, run_id="run", progress=Silence()).partitions
     assert [result.actions for result in results] == [*[("compacted",)] * 3, ("retained",)]
     touched = [path.split("/")[0] for effect in storage.effects for path in effect.paths if path[1:3] == "-0"]
     assert list(dict.fromkeys(touched)) == ["d-0", "c-0", "b-0", "a-0"]

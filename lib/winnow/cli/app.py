@@ -80,6 +80,20 @@ Corrupt = Annotated[
         "of the log, into .winnow-quarantine-RUN_ID beside it.",
     ),
 ]
+MaxExtraSpace = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Never write more than this, for example 10GiB, before as much is removed; default: what is free.",
+    ),
+]
+FreeAtLeast = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Only delete, of what retention lets go, the oldest segments until so much is freed; needs no free space.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
 Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
@@ -107,6 +121,8 @@ def _verb(name: str) -> Callable[..., int]:
         keep_replaced: KeepReplaced = False,
         timeout: Timeout = None,
         on_corrupt: Corrupt = "leave",
+        max_extra_space: MaxExtraSpace = None,
+        free_at_least: FreeAtLeast = None,
         dry_run: DryRun = False,
         json: Json = False,
     ) -> int:
@@ -123,6 +139,8 @@ def _verb(name: str) -> Callable[..., int]:
             keep_replaced=keep_replaced,
             timeout=timeout,
             on_corrupt=on_corrupt,
+            max_extra_space=max_extra_space,
+            free_at_least=free_at_least,
             json=json,
         )
         return run_verb("plan" if dry_run else name, request)

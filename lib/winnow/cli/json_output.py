@@ -35,23 +35,23 @@ PARTITION_KEYS = (
 """`holders`: of a partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that is compacted,
 the five names with the most bytes (HOLDER_KEYS; `_after` is null in a plan), else an empty list. `holders_total`: how
 many names there are, null where that is not known."""
+RUN_KEYS = ("run_id", "status", "now", "peak_extra_bytes", "short_bytes", "partitions")
+"""`peak_extra_bytes`: the most that lay beside the logs at once, written and not yet in the place of anything; of a
+plan: at most. `short_bytes`: how much less than --free-at-least the rules let go, null without that option."""
 HOLDER_KEYS = ("name", "records_before", "bytes_before", "records_after", "bytes_after")
 
 
 def to_json(result: RunResult) -> str:
     return _dump(
-        {
-            "run_id": result.run_id,
-            "status": result.status,
-            "now": result.now,
-            "partitions": [_partition(partition) for partition in result.partitions],
-        }
+        {key: getattr(result, key) for key in RUN_KEYS}
+        | {"partitions": [_partition(partition) for partition in result.partitions]}
     )
 
 
 def failure_to_json(error: str, *, now: int | None) -> str:
     """The object of a run that ended before there was a result."""
-    return _dump({"run_id": None, "status": "failed", "now": now, "partitions": [], "error": error})
+    told = {"run_id": None, "status": "failed", "now": now, "peak_extra_bytes": None, "short_bytes": None}
+    return _dump({**told, "partitions": [], "error": error})
 
 
 def _partition(partition: PartitionResult) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +24,9 @@ LATEST_MS = 253_402_300_799_999
 
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+_SIZE = re.compile(r"(?P<number>[0-9]+(_[0-9]+)*|[0-9]+\.[0-9]+(?=.))((?P<unit>[KMGT])iB)?", re.ASCII)
+_UNIT_BYTES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_MOST_DIGITS = 24
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -42,6 +46,8 @@ class Request:
     keep_replaced: bool = False
     timeout: str | None = None
     on_corrupt: OnCorrupt = "leave"
+    max_extra_space: str | None = None
+    free_at_least: str | None = None
     json: bool = False
 
 
@@ -75,6 +81,16 @@ def parse_duration(text: str, *, option: str) -> float:
             f"{option} can't be understood", expected="a duration such as 90s, 15m or 2h", found=repr(text)
         )
     return float(number) * _UNIT_SECONDS[unit]
+
+
+def parse_size(text: str, *, option: str) -> int:
+    """Bytes of `512MiB`, `10GiB`, `1.5TiB` or `1_000_000`. UsageError for anything else."""
+    found = _SIZE.fullmatch(text)
+    if found is None or len(text) > _MOST_DIGITS:
+        raise UsageError(
+            f"{option} can't be understood", expected="a size such as 512MiB, 10GiB or 1_000_000", found=repr(text)
+        )
+    return int(Decimal(found["number"]) * (_UNIT_BYTES[found["unit"]] if found["unit"] else 1))
 
 
 def read_text(file: str, *, option: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from winnow.cli.json_output import failure_to_json, to_json
-from winnow.cli.options import Request, check_log_dirs, parse_duration, parse_now, parse_settings
+from winnow.cli.options import Request, check_log_dirs, parse_duration, parse_now, parse_settings, parse_size
 from winnow.cli.progress import Progress
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
@@ -18,7 +18,7 @@ from winnow.cli.table import console_for_stdout, show
 from winnow.cli.words import printable
 from winnow.engine.result import RunResult
 from winnow.engine.stop import Stop
-from winnow.errors import WinnowError
+from winnow.errors import UsageError, WinnowError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +49,12 @@ def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> 
     """What is left to do once Spark is there. UsageError for whatever can be found wrong without it."""
     settings = parse_settings(request)
     check_log_dirs(request.log_dirs)
+    sizes = {"max_extra_space": request.max_extra_space, "free_at_least": request.free_at_least}
+    asked = {
+        name: parse_size(text, option=f"--{name.replace('_', '-')}") for name, text in sizes.items() if text is not None
+    }
+    if request.free_at_least is not None and (request.only == "compaction" or request.keep_replaced):
+        raise UsageError("--free-at-least goes neither with --only compaction nor with --keep-replaced")
 
     def call(spark: SparkSession) -> RunResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
@@ -65,6 +71,7 @@ def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> 
                 only=request.only,
                 unclean_shutdown=request.unclean_shutdown,
                 on_corrupt=request.on_corrupt,
+                **asked,
                 **keep,
                 progress=progress,
                 stop=stop,

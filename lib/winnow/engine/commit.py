@@ -6,6 +6,7 @@ It does not know how survivors were found: it is given verified staged segments,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.journal import Journal, write_journal
@@ -18,12 +19,16 @@ from winnow.policy.plan import RetentionPlan
 from winnow.storage.contract import Storage
 
 
-def begin_round(storage: Storage, directory: str, staging: str, journal: Journal) -> None:
-    """From here on the next run finishes the round if this one can't (`winnow.logdir.roll_forward`).
+def begin_round(
+    storage: Storage, directory: str, staging: str, journal: Journal, groups: Sequence[StagedGroup]
+) -> None:
+    """`groups` are about to be put in their places: from here on the next run does it if this one can't.
 
-    Raises CorruptLogError for a partition that somebody else has touched: all sources are looked at first.
+    See `winnow.logdir.roll_forward`. Raises CorruptLogError for a partition that somebody else has touched: these
+    groups' sources and those of the groups to come are looked at first.
     """
-    check_unchanged(storage, directory, [source for group in journal.groups for source in group.sources])
+    sources = [group.sources for group in groups] + [group.sources for group in journal.waiting]
+    check_unchanged(storage, directory, list(chain.from_iterable(sources)))
     write_journal(storage, staging, journal)
 
 

@@ -21,7 +21,7 @@ from winnow.engine.resolve import Survivors, resolve_bucket
 from winnow.engine.rewrite import RewrittenGroup, rewrite_group
 from winnow.engine.scan import KeyBlob, scan_split
 from winnow.engine.walk import SPLIT_BYTES
-from winnow.errors import WinnowError
+from winnow.errors import NO_SPACE, CorruptLogError, NoSpaceError, WinnowError
 
 if TYPE_CHECKING:
     from pyspark import Broadcast, SparkContext
@@ -110,8 +110,11 @@ def _resolve(
     groups: dict[int, dict[int, int]] = {}
     while blobs:
         (partition, _), together = blobs.popitem()
-        group_of = groups.setdefault(partition, job.partitions[partition].groups_of_splits())
+        work = job.partitions[partition]
+        group_of = groups.setdefault(partition, work.groups_of_splits())
         for kept in resolve_bucket(together):
+            if kept.split >= len(work.splits) - work.following:
+                continue
             group = group_of[kept.split]
             yield assignment.group_task[partition, group], (partition, group, kept)
 
@@ -141,7 +144,12 @@ def _rewrite(
 
 
 def failure(error: Exception) -> Failure:
-    return Failure(str(error), error.exit_code if isinstance(error, WinnowError) else 3)
+    """Of a WinnowError or an OSError."""
+    if isinstance(error, WinnowError):
+        return Failure(str(error), error.exit_code)
+    if isinstance(error, OSError) and error.errno in NO_SPACE:
+        return Failure(f"not enough space: {error}", NoSpaceError.exit_code)
+    return Failure(str(error), CorruptLogError.exit_code)
 
 
 def _assign(job: CompactionJob, parallelism: int) -> _Assignment:

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from winnow.engine import report
-from winnow.engine.clean import carry_out
+from winnow.engine.clean import CarriedOut, carry_out
 from winnow.engine.compaction import Failure
 from winnow.engine.prepare import LeftAlone, Prepared, Request, prepare
 from winnow.engine.progress import Progress
@@ -43,41 +43,46 @@ def carry_out_with_quarantine(
     *,
     run_id: str,
     progress: Progress,
-) -> list[PartitionResult]:
+) -> CarriedOut:
     """As `carry_out`. With `quarantine` what is found damaged loses its damage and is cleaned afterwards."""
-    results = carry_out(sc, prepared, request, run_id=run_id, progress=progress)
+    done = carry_out(sc, prepared, request, run_id=run_id, progress=progress)
     if request.on_corrupt != "quarantine":
-        return results
+        return done
+    results, peak = list(done.partitions), done.peak_extra_bytes
     homes = {log_dir.path: log_dir for log_dir in log_dirs}
     for number, result in enumerate(results):
         damaged = result.error is not None and result.error_code == CorruptLogError.exit_code
         if damaged and request.stop.reason is None:
-            results[number] = _quarantine(sc, homes[result.log_dir], result, request, run_id=run_id, progress=progress)
-    return results
+            again = _quarantine(sc, homes[result.log_dir], result, request, run_id=run_id, progress=progress)
+            (results[number],), peak = again.partitions, max(peak, again.peak_extra_bytes)
+    return CarriedOut(results, peak)
 
 
 def _quarantine(
     sc: SparkContext, log_dir: LogDir, result: PartitionResult, request: Request, *, run_id: str, progress: Progress
-) -> PartitionResult:
+) -> CarriedOut:
+    """Of this one partition."""
     topic_partition = TopicPartition(result.topic, result.partition)
     home = replace(log_dir, partitions=(topic_partition,))
     progress.stage(f"looking for damage in {topic_partition}")
     try:
         staged = stage_quarantine(sc, home, topic_partition, request, run_id=run_id)
     except (WinnowError, OSError) as error:
-        return replace(result, error=f"{result.error}; nothing was quarantined: {error}")
+        return CarriedOut([replace(result, error=f"{result.error}; nothing was quarantined: {error}")], 0)
     try:
         moved = commit(staged, request, run_id=run_id)
     except (WinnowError, OSError) as error:
-        return replace(result, error=f"{result.error}; {_CUT_SHORT}: {error}", segments_after=None, bytes_after=None)
+        what = f"{result.error}; {_CUT_SHORT}: {error}"
+        return CarriedOut([replace(result, error=what, segments_after=None, bytes_after=None)], 0)
     progress.stage(f"cleaning {topic_partition}, quarantined")
     try:
-        (after,) = carry_out(sc, prepare(sc, [home], request), request, run_id=run_id, progress=progress)
+        again = carry_out(sc, prepare(sc, [home], request), request, run_id=run_id, progress=progress)
     except (WinnowError, OSError, Py4JError, PySparkException) as error:
         what = str(error).strip().partition("\n")[0]
         error_text = f"not cleaned afterwards: {what}"
         after = replace(result, error=error_text, bytes_before=None, segments_after=None, bytes_after=None)
-    return _together(moved, after)
+        again = CarriedOut([after], 0)
+    return CarriedOut([_together(moved, after) for after in again.partitions], again.peak_extra_bytes)
 
 
 def _together(moved: Quarantined, after: PartitionResult) -> PartitionResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,20 @@ class GroupJob:
     """Numbers of its splits, ascending, in `PartitionJob.splits`."""
     open_producers: frozenset[int] = frozenset()
     """Those with transactional data before the group after their last marker (S4.1)."""
+    most_log_bytes: int = 0
+    """Of the output, as far as can be told: a codec can do worse on what is left of a batch."""
+    most_index_bytes: int = 0
+    log_limit: int | None = None
+    """Bytes that the log may have, come what may."""
 
     @property
     def base_offset(self) -> int:
         return self.segments[0].base_offset
+
+    @property
+    def most_bytes(self) -> int:
+        """That its output takes on the disk."""
+        return self.most_log_bytes + self.most_index_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,19 +62,43 @@ class PartitionJob:
     last_records: dict[int, tuple[int | None, int]]
     """Producer id to (last data offset, epoch) of the producers that are still known (S5.4)."""
     splits: tuple[Split, ...]
+    """Ascending: those of the groups, then `following` more."""
     groups: tuple[GroupJob, ...]
+    following: int = 0
+    """Splits that are not rewritten here, and whose keys have a say in what stays of the groups."""
     aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False)
     """The transaction indexes of the log, dtype ABORTED."""
-    most_bytes: int
-    """Log bytes that are written at most."""
+
+    @property
+    def most_bytes(self) -> int:
+        """That all outputs take on the disk."""
+        return sum(group.most_bytes for group in self.groups)
 
     @property
     def log_bytes(self) -> int:
+        """That are read."""
         return sum(split.end - split.start for split in self.splits)
 
     @property
     def buckets(self) -> int:
         return 1 + min(sum(split.records for split in self.splits) // BUCKET_RECORDS, _MOST_BUCKETS)
+
+    def part(self, first: int, count: int) -> PartitionJob:
+        """The same round for `count` groups from number `first` on, when all groups before are in place.
+
+        What stays of a record is decided by what follows it, and of the dirty range by what follows a clean one
+        (S4, S5.5). So the groups before have no say in it, and what was cleaned away of them none either.
+        """
+        chosen, later = self.groups[first : first + count], self.groups[first + count :]
+        own = [number for group in chosen for number in group.splits]
+        others = [number for group in later for number in group.splits]
+        number_of = {number: new for new, number in enumerate(own)}
+        return replace(
+            self,
+            splits=tuple(self.splits[number] for number in (*own, *others)),
+            groups=tuple(replace(group, splits=tuple(number_of[n] for n in group.splits)) for group in chosen),
+            following=len(others),
+        )
 
     def groups_of_splits(self) -> dict[int, int]:
         """Number of the group that each split belongs to."""

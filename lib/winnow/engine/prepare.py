@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
 from winnow.engine.compaction import Failure, failure
-from winnow.engine.leftovers import what_was_left
+from winnow.engine.leftovers import rest_of_round, what_was_left
 from winnow.engine.producers import Snapshot, newest_snapshot
 from winnow.engine.stop import Stop
 from winnow.engine.survey import Listed, Place, list_partitions, walk_partitions
@@ -17,7 +17,7 @@ from winnow.engine.walk import SegmentWalk
 from winnow.errors import CorruptLogError
 from winnow.logdir.listing import LogDir, resolve
 from winnow.logdir.partition_metadata import read_topic_id
-from winnow.logdir.roll_forward import Finished, put_right
+from winnow.logdir.roll_forward import Finished, OpenRound, put_right
 from winnow.logdir.split import is_overflowed
 from winnow.logdir.state import PartitionState, TopicPartition
 from winnow.policy.config import TopicConfig
@@ -80,6 +80,8 @@ class Undertaking:
     """Base offsets of segments that span too many offsets for an index, and that are split before the round (S6.5)."""
     finished: Finished | None = None
     """The round of an earlier run that was finished before this plan was made."""
+    goes_on: OpenRound | None = None
+    """The round of an earlier run at the same clock that is what the plan compacts."""
 
 
 Prepared = LeftAlone | Undertaking
@@ -106,6 +108,8 @@ class Request:
     stop: Stop = field(default_factory=Stop)
     on_corrupt: OnCorrupt = "leave"
     """What becomes of damaged partitions, and of the others then."""
+    max_extra_space: int | None = None
+    """Bytes that may lie beside the logs at once, written and not yet in the place of anything; None: what is free."""
     storage: Storage = field(default_factory=LocalStorage)
     """Through which the driver changes log directories: all of recovery, retention and commit, and nothing else."""
 
@@ -129,7 +133,7 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
 
 def look_again(sc: SparkContext, items: Sequence[Undertaking], request: Request) -> list[Prepared]:
     """What is to become of partitions whose files this run has changed; settings and checkpoints are as before."""
-    known = [_Known(item.place, item.log_dir, item.config, item.finished) for item in items]
+    known = [_Known(item.place, item.log_dir, item.config, item.finished, item.goes_on) for item in items]
     return _walk(sc, [_decide(*found, request) for found in _list(sc, known, request)], request)
 
 
@@ -149,6 +153,7 @@ class _Known:
     log_dir: LogDir
     config: TopicConfig
     finished: Finished | None = None
+    goes_on: OpenRound | None = None
 
 
 def _settings_of(place: Place, log_dir: LogDir, request: Request) -> LeftAlone | _Known:
@@ -207,8 +212,16 @@ def _put_right(item: _Known, request: Request) -> _Known:
     place, config, log_dir = item.place, item.config, item.log_dir
     finish = config.cleanup_compact and config.log_cleaner_enable and request.only != "retention"
     done = put_right(
-        request.storage, place.log_dir, place.topic_partition, finish=finish, trusted_end=place.trusted_end
+        request.storage,
+        place.log_dir,
+        place.topic_partition,
+        finish=finish,
+        now=None if request.keep_replaced else request.now,
+        trusted_end=place.trusted_end,
     )
+    if done.goes_on is not None:
+        place = replace(place, goes_on=done.goes_on.journal.run_id)
+        return replace(item, place=place, goes_on=done.goes_on)
     if done.finished is None:
         return item
     cleaner = {**log_dir.checkpoints.cleaner, place.topic_partition: done.finished.end_offset}
@@ -235,6 +248,8 @@ def _decide(known: _Known, listed: Listed | Failure, request: Request) -> Prepar
     except CorruptLogError as error:
         return LeftAlone(place, config.policy, UNREADABLE, error=str(error))
     plan = _with_limit(decide(state, config, now=request.now, only=request.only))
+    if known.goes_on is not None:
+        plan = rest_of_round(plan, known.goes_on.journal)
     if is_tiered(place.topic_partition.topic, config):
         return LeftAlone(place, config.policy, Reason(plan.rule, plan.reason), state=state)
     snapshot = Snapshot(state.log_end_offset, ())
@@ -243,7 +258,7 @@ def _decide(known: _Known, listed: Listed | Failure, request: Request) -> Prepar
             snapshot = newest_snapshot(request.storage, state)
         except OSError as error:
             return LeftAlone(place, config.policy, UNREADABLE, error=str(error), state=state)
-    return Undertaking(place, log_dir, config, state, plan, snapshot, finished=known.finished)
+    return Undertaking(place, log_dir, config, state, plan, snapshot, finished=known.finished, goes_on=known.goes_on)
 
 
 def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
@@ -290,6 +305,8 @@ def _with_walks(item: Undertaking, walks: tuple[SegmentWalk, ...], request: Requ
     if state.trusted_end is not None:
         state = replace(state, high_watermark=transactions.last_stable_offset)
         item = replace(item, state=state)
+    if item.goes_on is not None:
+        return item
     plan = decide(
         state,
         config,

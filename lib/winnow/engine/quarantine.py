@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.keep import kept_by
 from winnow.engine.prepare import Request
+from winnow.engine.space import free_bytes
 from winnow.engine.walk import TransactionsWanted, walk_segment
-from winnow.engine.waves import free_bytes
 from winnow.errors import CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.damage import Damage, find_damage
 from winnow.logdir.listing import LogDir, SegmentListing, list_segments, resolve

@@ -73,6 +73,17 @@ def stopped(item: Undertaking, why: str) -> PartitionResult:
     return replace(_as_it_is(item, "S8.8", f"left as it was: the run was stopped, {why}"), left_alone=True)
 
 
+def partly(item: Undertaking, why: str, *, after: PartitionState, done: int, groups: int) -> PartitionResult:
+    """A round that ended between two of its waves."""
+    return replace(
+        _as_it_is(item, "S6.2", f"{done} of {groups} groups of segments are cleaned, the others as they were: {why}"),
+        actions=(COMPACTED,),
+        segments_after=len(after.segments),
+        bytes_after=after.log_bytes,
+        left_alone=True,
+    )
+
+
 def interrupted(item: Undertaking, why: Failure) -> PartitionResult:
     """The commit failed: each group is old or new and nothing is lost (S6.2), but how far it went is not known."""
     return replace(
@@ -128,7 +139,8 @@ def _as_it_is(item: Undertaking, rule: str, reason: str) -> PartitionResult:
         log_start_offset_after=state.log_start_offset,
         segments_before=len(state.segments) + sum(len(group.sources) - 1 for group in replaced),
         segments_after=len(state.segments),
-        bytes_before=state.log_bytes + sum(group.log_bytes_before - group.log_bytes_after for group in replaced),
+        bytes_before=state.log_bytes
+        + sum(group.log_bytes - group.output.log_bytes for group in replaced if group.output),
         bytes_after=state.log_bytes,
         holders=holders,
         holders_total=holders_total,

@@ -92,17 +92,24 @@ class RunResult:
     """Said once per run: ignored settings, skipped directories."""
     refused: bool = False
     """Nothing was done, because of damage in one of the partitions: that is what was asked for."""
+    peak_extra_bytes: int | None = None
+    """That lay beside the logs at once, written and not yet in the place of anything; of a plan: at most."""
+
+    short_bytes: int | None = None
+    """Of what was to be freed at least: that the rules don't let go. None if nothing was asked for."""
 
     @property
     def status(self) -> str:
-        """`done` or `partial`: some were left alone, failed, or lost damaged batches. A run that raises is `failed`."""
-        return "partial" if any(_troubled(partition) for partition in self.partitions) else "done"
+        """`partial`: some failed, were left alone or lost damaged batches, or too little was freed. Else `done`."""
+        return "partial" if self.short_bytes or any(map(_troubled, self.partitions)) else "done"
 
     @property
     def exit_code(self) -> int:
-        """0 or 3; 1, 4 or 6 if that is why nothing at all was done."""
+        """0 or 3; 1, 4 or 6 if that is why nothing at all was done, 6 if too little was freed."""
         if self.refused:
             return WinnowError.exit_code
+        if self.short_bytes:
+            return NoSpaceError.exit_code
         codes = {partition.error_code for partition in self.partitions if _troubled(partition)}
         idle = all(partition.actions == (NONE,) for partition in self.partitions)
         if idle and codes in ({VerificationError.exit_code}, {NoSpaceError.exit_code}):

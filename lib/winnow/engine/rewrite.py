@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -41,6 +42,8 @@ class RewrittenGroup:
     records_before: int
     records_after: int
     bytes_after: int
+    bytes_staged: int
+    """With its index files."""
     holdings: Holdings | None = None
     """See `holdings_of`."""
 
@@ -49,16 +52,29 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
     """Writes the output segment of one group into the staging directory and verifies it.
 
     The file names carry a fresh id: a task that Spark runs twice, or late, writes beside the other, never over it. The
-    driver has made the directory and takes it away: a task that comes after that fails.
+    driver has made the directory and takes it away: a task that comes after that fails. One that fails leaves none of
+    its files: others may need the room. NoSpaceError beyond `group.log_limit`.
     """
-    keep = _by_number(survivors)
-    log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
-    storage = LocalStorage()
     attempt = uuid.uuid4().hex
     paths = {
         suffix: f"{job.staging}/{segment_file(group.base_offset, suffix)}.{attempt}"
         for suffix in (LOG, INDEX, TIMEINDEX)
     }
+    try:
+        return _write(job, group, _by_number(survivors), paths, attempt=attempt, now=now)
+    except BaseException:
+        for path in paths.values():
+            with suppress(OSError):
+                os.unlink(path)
+        raise
+
+
+def _write(
+    job: PartitionJob, group: GroupJob, keep: dict[int, _Bits], paths: dict[str, str], *, attempt: str, now: int
+) -> RewrittenGroup:
+    """`keep`: see `_by_number`. `paths`: by suffix; that of a transaction index is added if it is needed."""
+    log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
+    storage = LocalStorage()
     index = IndexBuilder(
         base_offset=group.base_offset,
         index_interval_bytes=job.index_interval_bytes,
@@ -66,7 +82,7 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
     )
     records_in = records_out = 0
     fates = BatchFates(job.aborted, group.open_producers, now=now)
-    with SegmentWriter(paths[LOG]) as log:
+    with SegmentWriter(paths[LOG], limit=group.log_limit) as log:
         for number in group.splits:
             split = job.splits[number]
             source = f"{job.directory}/{segment_file(split.base_offset, LOG)}"
@@ -134,6 +150,7 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
         records_before=records_in,
         records_after=records_out,
         bytes_after=log_bytes,
+        bytes_staged=sum(storage.entry(path).size for path in paths.values()),
         holdings=_holdings(paths[LOG], log_bytes, group.base_offset, job.topic),
     )
 

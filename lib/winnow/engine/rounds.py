@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from winnow.engine.compaction import Failure
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.prepare import Undertaking
-from winnow.engine.waves import free_bytes
+from winnow.engine.space import most_index_bytes, most_log_bytes
+from winnow.engine.transactions import Transactions
 from winnow.errors import NoSpaceError
+from winnow.logdir.journal import Journal, JournalGroup, Rest
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.logdir.state import PartitionState
 from winnow.policy.cleanable import segments_between
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.producers import last_records
-
-_GROWTH = 3
-"""A segment of v0 or v1 becomes so much larger at most: the least record, of 26 bytes, is a batch of 77 with a horizon.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,56 +26,99 @@ class Round:
 
     item: Undertaking
     job: PartitionJob
-    run_id: str
+    journal: Journal
+    """Its groups are those of the job, after those that are in place already."""
+    begun: bool
+    """The journal is on the disk, in its staging directory."""
 
 
-def make_round(item: Undertaking, plan: CompactionPlan, *, run_id: str) -> Round | Failure:
-    """The job for an undertaking whose every batch header was walked; a Failure if it can't be done here and now."""
-    state, config = item.state, item.config
-    transactions = item.transactions
+def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str) -> Round:
+    """The job for an undertaking whose every batch header was walked."""
+    state, config, transactions = item.state, item.config, item.transactions
     if transactions is None:
         message = "a plan was made without a walk"
         raise ValueError(message)
-    room = free_bytes(state.directory)
-    legacy = {walk.base_offset for walk in item.walks or () if walk.legacy}
-    needed = sum(segment.log_bytes * (_GROWTH if segment.base_offset in legacy else 1) for segment in plan.segments)
-    if needed > room:
-        return Failure(
-            f"not enough space: up to {needed} bytes are written before as many are removed, and {max(room, 0)} are "
-            "free. Free some first, for example with `clean --only retention`",
-            NoSpaceError.exit_code,
-        )
+    staging = item.goes_on.staging if item.goes_on else f"{state.directory}/{STAGING_PREFIX}{run_id}"
+    journal = item.goes_on.journal if item.goes_on else _new_journal(item, plan, transactions, now=now, run_id=run_id)
     splits = tuple(split for walk in item.walks or () if walk.base_offset < plan.end_offset for split in walk.splits)
     numbers: dict[int, list[int]] = {}
     for number, split in enumerate(splits):
         numbers.setdefault(split.base_offset, []).append(number)
-    open_producers = dict(zip((s.base_offset for s in state.segments), transactions.open_producers, strict=True))
-    groups = tuple(
-        GroupJob(
-            group,
-            tuple(number for segment in group for number in numbers.get(segment.base_offset, ())),
-            open_producers[group[0].base_offset],
+    legacy = {walk.base_offset for walk in item.walks or () if walk.legacy}
+    open_producers = {group.base_offset: frozenset(group.open_producers) for group in journal.groups}
+    groups = []
+    for group in plan.groups:
+        log_bytes = most_log_bytes(group, legacy)
+        groups.append(
+            GroupJob(
+                group,
+                tuple(number for segment in group for number in numbers.get(segment.base_offset, ())),
+                open_producers[group[0].base_offset],
+                most_log_bytes=log_bytes,
+                most_index_bytes=most_index_bytes(group, log_bytes, config),
+            )
         )
-        for group in plan.groups
-    )
+    rest = journal.rest
+    if rest is None:
+        message = "a journal does not tell what groups are rewritten with"
+        raise ValueError(message)
     job = PartitionJob(
         topic=state.topic_partition.topic,
         directory=state.directory,
-        staging=f"{state.directory}/{STAGING_PREFIX}{run_id}",
+        staging=staging,
         first_dirty_offset=plan.first_dirty_offset,
         end_offset=plan.end_offset,
         delete_retention_ms=config.delete_retention_ms,
-        legacy_delete_horizon_ms=_legacy_delete_horizon_ms(state, plan, config),
+        legacy_delete_horizon_ms=rest.legacy_delete_horizon_ms,
         index_interval_bytes=config.index_interval_bytes,
         segment_index_bytes=config.segment_index_bytes,
         max_decompressed_bytes=config.max_decompressed_message_bytes,
-        last_records=last_records(transactions.producers),
+        last_records={producer: (offset, epoch) for producer, offset, epoch in rest.last_records},
         splits=splits,
-        groups=groups,
+        groups=tuple(groups),
         aborted=transactions.aborted,
-        most_bytes=needed,
     )
-    return Round(item, job, run_id)
+    return Round(item, job.part(0, len(job.groups)), journal, begun=item.goes_on is not None)
+
+
+def why_no_room(job: PartitionJob, room: int, *, at_once: bool) -> Failure | None:
+    """`room`: bytes that may be written. Unless they are to be written `at_once`, the largest group has to fit."""
+    needed = job.most_bytes if at_once else max(group.most_bytes for group in job.groups)
+    if needed <= room:
+        return None
+    return Failure(
+        f"not enough space: up to {needed} bytes are written before as many are removed, and {max(room, 0)} are free "
+        "for it. Free some first, for example with `clean --free-at-least SIZE` or `clean --only retention`",
+        NoSpaceError.exit_code,
+    )
+
+
+def _new_journal(
+    item: Undertaking, plan: CompactionPlan, transactions: Transactions, *, now: int, run_id: str
+) -> Journal:
+    open_producers = dict(zip((s.base_offset for s in item.state.segments), transactions.open_producers, strict=True))
+    return Journal(
+        run_id=run_id,
+        now=now,
+        end_offset=plan.end_offset,
+        checkpoint_before=item.state.cleaner_checkpoint,
+        groups=tuple(
+            JournalGroup(sources=group, open_producers=tuple(sorted(open_producers[group[0].base_offset])))
+            for group in plan.groups
+        ),
+        rest=Rest(
+            first_dirty_offset=plan.first_dirty_offset,
+            legacy_delete_horizon_ms=_legacy_delete_horizon_ms(item.state, plan, item.config),
+            last_records=tuple(
+                (producer, offset, epoch) for producer, (offset, epoch) in last_records(transactions.producers).items()
+            ),
+        ),
+    )
+
+
+def dirtiest_first(rounds: Mapping[int, Round]) -> list[int]:
+    """The keys, in the order in which a broker picks the partitions (S3.4)."""
+    return sorted(rounds, key=lambda number: -(rounds[number].item.plan.dirty_ratio or 0.0))
 
 
 def _legacy_delete_horizon_ms(state: PartitionState, plan: CompactionPlan, config: TopicConfig) -> int:

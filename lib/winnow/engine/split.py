@@ -19,7 +19,7 @@ from winnow.engine.compaction import Failure, failure
 from winnow.engine.keep import kept_by
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking, look_again
 from winnow.engine.result import PartitionResult
-from winnow.engine.waves import free_bytes
+from winnow.engine.space import Room
 from winnow.errors import NoSpaceError, WinnowError
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.logdir.split import StagedSplit, stage_split, swap_split
@@ -35,7 +35,6 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    number: int
     directory: str
     staging: str
     segment: Segment
@@ -53,23 +52,10 @@ def split_first(
     chosen = {number: item for number, item in enumerate(prepared) if isinstance(item, Undertaking) and item.overflowed}
     if not chosen or request.stop.reason is not None:
         return {}
-    staged: dict[int, list[StagedSplit | Failure]] = {number: [] for number in chosen}
-    works: list[_Work] = []
-    for number, undertaking in chosen.items():
-        try:
-            request.storage.mkdir(_staging(undertaking, run_id))
-            works += _works(number, undertaking, run_id)
-        except OSError as error:
-            staged[number].append(failure(error))
-    try:
-        for number, outcome in sc.parallelize(works, len(works) or 1).map(_stage).collect():
-            staged[number].append(outcome)
-    except (Py4JError, PySparkException) as error:  # the job itself: nothing of it is part of a log
-        _log.exception("the Spark job failed")
-        what = str(error).strip().partition("\n")[0]
-        staged = {number: [Failure(f"the Spark job failed: {what}", WinnowError.exit_code)] for number in chosen}
+    # One partition after the other, which leaves room for the next: this is rare.
     results: dict[int, Prepared | PartitionResult] = {
-        number: _commit(item, staged[number], request, run_id=run_id) for number, item in chosen.items()
+        number: _commit(item, _stage_all(sc, item, request, run_id), request, run_id=run_id)
+        for number, item in chosen.items()
     }
     done = [number for number, item in results.items() if isinstance(item, Undertaking)]
     again = look_again(sc, [chosen[number] for number in done], request)
@@ -78,10 +64,38 @@ def split_first(
     return results
 
 
-def _works(number: int, item: Undertaking, run_id: str) -> list[_Work]:
+def split_bytes(prepared: Sequence[Prepared]) -> int:
+    """That are written, at most at once, before as many are removed."""
+    return max((_bytes(item) for item in prepared if isinstance(item, Undertaking)), default=0)
+
+
+def _bytes(item: Undertaking) -> int:
+    return sum(segment.log_bytes for segment in item.state.segments if segment.base_offset in item.overflowed)
+
+
+def _stage_all(sc: SparkContext, item: Undertaking, request: Request, run_id: str) -> list[StagedSplit | Failure]:
+    needed, room = _bytes(item), Room(request.max_extra_space).at(item.state.directory)
+    if needed > room:
+        message = (
+            f"not enough space: {needed} bytes are written before as many are removed, and {max(room, 0)} are free "
+            "for it"
+        )
+        return [Failure(message, NoSpaceError.exit_code)]
+    works = _works(item, run_id)
+    try:
+        request.storage.mkdir(_staging(item, run_id))
+        return sc.parallelize(works, len(works)).map(_stage).collect()
+    except OSError as error:
+        return [failure(error)]
+    except (Py4JError, PySparkException) as error:  # the job itself: nothing of it is part of a log
+        _log.exception("the Spark job failed")
+        what = str(error).strip().partition("\n")[0]
+        return [Failure(f"the Spark job failed: {what}", WinnowError.exit_code)]
+
+
+def _works(item: Undertaking, run_id: str) -> list[_Work]:
     return [
         _Work(
-            number=number,
             directory=item.state.directory,
             staging=_staging(item, run_id),
             segment=segment,
@@ -97,16 +111,9 @@ def _staging(item: Undertaking, run_id: str) -> str:
     return f"{item.state.directory}/{STAGING_PREFIX}{run_id}-split"
 
 
-def _stage(work: _Work) -> tuple[int, StagedSplit | Failure]:
-    room = free_bytes(work.directory)
-    if work.segment.log_bytes > room:
-        message = (
-            f"not enough space: {work.segment.log_bytes} bytes are written before as many are removed, and "
-            f"{max(room, 0)} are free"
-        )
-        return work.number, Failure(message, NoSpaceError.exit_code)
+def _stage(work: _Work) -> StagedSplit | Failure:
     try:
-        return work.number, stage_split(
+        return stage_split(
             LocalStorage(),
             work.directory,
             work.segment,
@@ -115,7 +122,7 @@ def _stage(work: _Work) -> tuple[int, StagedSplit | Failure]:
             segment_index_bytes=work.segment_index_bytes,
         )
     except (WinnowError, OSError) as error:
-        return work.number, failure(error)
+        return failure(error)
 
 
 def _commit(

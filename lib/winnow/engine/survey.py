@@ -16,7 +16,7 @@ from winnow.engine.packing import pack, task_count
 from winnow.engine.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.listing import SegmentListing, list_segments
-from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
 from winnow.logdir.state import PartitionState, Segment, TopicPartition
 from winnow.storage.local import LocalStorage
 from winnow.storage.segment_io import map_range
@@ -39,6 +39,8 @@ class Place:
     topic_partition: TopicPartition
     trusted_end: int | None = None
     """See `PartitionState.trusted_end`."""
+    goes_on: str | None = None
+    """The run whose round goes on: its directories in the partition directory are in nobody's way."""
 
     @property
     def directory(self) -> str:
@@ -74,7 +76,8 @@ def _list_one(place: Place) -> Listed | Failure:
 def list_partition(place: Place) -> Listed:
     """As `list_partitions`, for one, here. Raises CorruptLogError or OSError."""
     listing = list_segments(LocalStorage(), place.directory, trusted_end=place.trusted_end)
-    if listing.leftovers:
+    ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}
+    if not ours.issuperset(listing.leftovers):
         return Listed(listing, None)
     if listing.problems:
         raise listing.problems[0]

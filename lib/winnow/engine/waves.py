@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from winnow.engine.job import PartitionJob
+from winnow.engine.space import Room
 
 WAVE_BYTES = 32 * 2**30
 """Log bytes that one job reads at most, unless one partition alone has more."""
 
-_SPARE_BYTES = 64 * 2**20
-"""Left free on every disk, for checkpoints and for whoever else writes there."""
 
+def waves(jobs: Iterable[PartitionJob], new_room: Callable[[], Room]) -> Iterator[list[PartitionJob]]:
+    """Cuts the partitions, in the order given, into jobs. `new_room` is asked anew before each one.
 
-def waves(jobs: Iterable[PartitionJob]) -> Iterator[list[PartitionJob]]:
-    """Cuts the partitions, in the order given, into jobs. Free space is asked for anew before each one.
-
-    A rewritten partition lies beside its sources until it is committed.
+    A rewritten partition lies beside its sources until it is committed. One that has no room even alone is alone.
     """
     wave: list[PartitionJob] = []
-    left = WAVE_BYTES
-    room: dict[int, int] = {}
+    left, room = WAVE_BYTES, new_room()
     for job in jobs:
-        device = os.stat(job.directory).st_dev
-        if wave and (job.log_bytes > left or job.most_bytes > room.get(device, free_bytes(job.directory))):
+        if wave and (job.log_bytes > left or job.most_bytes > room.at(job.directory)):
             yield wave
-            wave, left, room = [], WAVE_BYTES, {}
+            wave, left, room = [], WAVE_BYTES, new_room()
         wave.append(job)
         left -= job.log_bytes
-        room[device] = room.get(device, free_bytes(job.directory)) - job.most_bytes
+        room.take(job.directory, job.most_bytes)
     if wave:
         yield wave
-
-
-def free_bytes(directory: str) -> int:
-    """What this process may still write to the file system of a directory, less a little to spare."""
-    status = os.statvfs(directory)
-    return status.f_bavail * status.f_frsize - _SPARE_BYTES

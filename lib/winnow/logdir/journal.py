@@ -8,8 +8,8 @@ or is given up, and what the crash left is for `winnow.logdir.recovery` alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
@@ -34,15 +34,28 @@ class StagedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A staged segment; it keeps sizes and times when it is renamed."""
+
+    files: Mapping[str, StagedFile]
+    """By suffix."""
+    log_mtime_ms: int
+
+    @property
+    def log_bytes(self) -> int:
+        return self.files[LOG].size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JournalGroup:
-    """One output segment: its base offset is that of the first source."""
+    """What becomes one segment: its base offset is that of the first source."""
 
     sources: tuple[Segment, ...]
-    """As they were when they were read."""
-    files: Mapping[str, StagedFile]
-    """By suffix. They keep their sizes when they are renamed."""
-    log_mtime_ms: int
-    """Of the staged log."""
+    """As they were when they were looked at."""
+    open_producers: tuple[int, ...] = ()
+    """Those with transactional data before the group after their last marker (S4.1)."""
+    output: Output | None = None
+    """None: its turn has not come yet."""
 
     @property
     def base_offset(self) -> int:
@@ -53,20 +66,19 @@ class JournalGroup:
         return tuple(source.base_offset for source in self.sources)
 
     @property
-    def log_bytes_before(self) -> int:
+    def log_bytes(self) -> int:
         return sum(source.log_bytes for source in self.sources)
 
-    @property
-    def log_bytes_after(self) -> int:
-        return self.files[LOG].size
 
-    def staged(self, staging: str) -> StagedGroup:
-        paths = {suffix: f"{staging}/{file.name}" for suffix, file in self.files.items()}
-        return StagedGroup(base_offset=self.base_offset, sources=self.sources, paths=paths)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """What the groups that have no output yet are to be rewritten with: the log no longer tells it when some have."""
 
-    def named(self, suffix: str, marker: str = "") -> str:
-        """The name of an output file in the partition directory; `marker`: SWAP, CLEANED or nothing."""
-        return segment_file(self.base_offset, suffix) + marker
+    first_dirty_offset: int
+    legacy_delete_horizon_ms: int
+    """Tombstones of v0 and v1 stay in segments whose `.log` is younger (S5.1)."""
+    last_records: tuple[tuple[int, int | None, int], ...]
+    """Producer id, offset of its last data batch, epoch (S5.4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,35 +90,31 @@ class Journal:
     """The cleaner checkpoint when all groups are in place."""
     checkpoint_before: int | None
     groups: tuple[JournalGroup, ...]
-    """Ascending."""
+    """Ascending; those without an output come last."""
+    rest: Rest | None = None
+    """None: all groups have their output."""
+
+    @property
+    def waiting(self) -> tuple[JournalGroup, ...]:
+        """The groups without an output."""
+        return tuple(group for group in self.groups if group.output is None)
 
 
-def new_journal(
-    storage: Storage,
-    *,
-    run_id: str,
-    now: int,
-    end_offset: int,
-    checkpoint_before: int | None,
-    groups: Sequence[StagedGroup],
-) -> Journal:
-    """The journal of a round whose groups are all staged, ascending; looks at the sizes of the staged files."""
-    return Journal(
-        run_id=run_id,
-        now=now,
-        end_offset=end_offset,
-        checkpoint_before=checkpoint_before,
-        groups=tuple(_group(storage, group) for group in groups),
+def with_staged(storage: Storage, journal: Journal, staged: Iterable[StagedGroup]) -> Journal:
+    """The journal of a round of which these groups have been staged as well; looks at the sizes of their files."""
+    outputs = {group.base_offset: _output(storage, group) for group in staged}
+    groups = tuple(
+        replace(group, output=outputs[group.base_offset]) if group.base_offset in outputs else group
+        for group in journal.groups
     )
+    complete = all(group.output is not None for group in groups)
+    return replace(journal, groups=groups, rest=None if complete else journal.rest)
 
 
-def _group(storage: Storage, group: StagedGroup) -> JournalGroup:
+def _output(storage: Storage, group: StagedGroup) -> Output:
     entries: dict[str, Entry] = {suffix: storage.entry(path) for suffix, path in group.paths.items()}
-    return JournalGroup(
-        sources=group.sources,
-        files={suffix: StagedFile(entry.name, entry.size) for suffix, entry in entries.items()},
-        log_mtime_ms=entries[LOG].mtime_ms,
-    )
+    files = {suffix: StagedFile(entry.name, entry.size) for suffix, entry in entries.items()}
+    return Output(files=files, log_mtime_ms=entries[LOG].mtime_ms)
 
 
 def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
@@ -129,6 +137,13 @@ def _without_stamps(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in items if name != _STAMP}
 
 
+def leave_journal(storage: Storage, staging: str) -> None:
+    """Removes everything else: files of tasks that ran twice, groups that are staged anew."""
+    for entry in storage.list_dir(staging):
+        if entry.name != JOURNAL:
+            storage.unlink(f"{staging}/{entry.name}")
+
+
 def read_journal(storage: Storage, staging: str) -> Journal | None:
     """None if there is none, or one that no such run wrote: a round can always be given up."""
     path = f"{staging}/{JOURNAL}"
@@ -145,29 +160,55 @@ def _journal(value: object) -> Journal:
     found = _object(value, {"version", *(field.name for field in fields(Journal))})
     if found["version"] != VERSION:
         raise _malformed("version", found["version"])
-    before = found["checkpoint_before"]
-    groups = tuple(_journal_group(group) for group in _list(found["groups"]))
+    groups = tuple(_group(group) for group in _list(found["groups"]))
     bases = [base for group in groups for base in group.source_bases]
     if not groups or bases != sorted(set(bases)):
         raise _malformed("base offsets", bases)
-    return Journal(
+    journal = Journal(
         run_id=_text(found["run_id"]),
         now=_number(found["now"]),
         end_offset=_number(found["end_offset"], least=bases[-1] + 1),
-        checkpoint_before=None if before is None else _number(before),
+        checkpoint_before=_or_none(found["checkpoint_before"]),
         groups=groups,
+        rest=None if found["rest"] is None else _rest(found["rest"]),
+    )
+    waiting = journal.waiting
+    if waiting != groups[len(groups) - len(waiting) :] or (journal.rest is None) is bool(waiting):
+        raise _malformed("groups without an output", len(waiting))
+    return journal
+
+
+def _rest(value: object) -> Rest:
+    found = _object(value, {field.name for field in fields(Rest)})
+    return Rest(
+        first_dirty_offset=_number(found["first_dirty_offset"]),
+        legacy_delete_horizon_ms=_number(found["legacy_delete_horizon_ms"], least=-_MAX_LONG),
+        last_records=tuple(_last_record(record) for record in _list(found["last_records"])),
     )
 
 
-def _journal_group(value: object) -> JournalGroup:
+def _last_record(value: object) -> tuple[int, int | None, int]:
+    producer, offset, epoch = _list(value, length=3)
+    return _number(producer), _or_none(offset), _number(epoch, least=-1)
+
+
+def _group(value: object) -> JournalGroup:
     found = _object(value, {field.name for field in fields(JournalGroup)})
     sources = tuple(_segment(source) for source in _list(found["sources"]))
     if not sources:
         raise _malformed("sources", value)
-    files = _object(found["files"], _NEEDED, SEGMENT_SUFFIXES)
     return JournalGroup(
         sources=sources,
-        files={suffix: _file(file, segment_file(sources[0].base_offset, suffix)) for suffix, file in files.items()},
+        open_producers=tuple(_number(producer) for producer in _list(found["open_producers"])),
+        output=None if found["output"] is None else _read_output(found["output"], sources[0].base_offset),
+    )
+
+
+def _read_output(value: object, base_offset: int) -> Output:
+    found = _object(value, {field.name for field in fields(Output)})
+    files = _object(found["files"], _NEEDED, SEGMENT_SUFFIXES)
+    return Output(
+        files={suffix: _file(file, segment_file(base_offset, suffix)) for suffix, file in files.items()},
         log_mtime_ms=_number(found["log_mtime_ms"]),
     )
 
@@ -199,8 +240,8 @@ def _object(value: object, needed: set[str], allowed: Sequence[str] = ()) -> dic
     return value
 
 
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list):
+def _list(value: object, *, length: int | None = None) -> list[Any]:
+    if not isinstance(value, list) or length not in {None, len(value)}:
         raise _malformed("a list", value)
     return value
 
@@ -209,6 +250,10 @@ def _number(value: object, *, least: int = 0) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MAX_LONG:
         raise _malformed("a number", value)
     return value
+
+
+def _or_none(value: object) -> int | None:
+    return None if value is None else _number(value)
 
 
 def _text(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from winnow.errors import CorruptLogError
+from winnow.errors import NO_SPACE, CorruptLogError
 from winnow.logdir.checkpoints import (
     fold_leader_epochs,
     read_leader_epochs,
@@ -121,12 +121,25 @@ def delete_segments(storage: Storage, directory: str, segments: Sequence[Segment
     keep(storage, directory, gone, next_base=present[len(bases)])
     for names in doomed:
         for name in names:
-            storage.rename(f"{directory}/{name}", f"{directory}/{name}{DELETED}")
+            _take_out(storage, f"{directory}/{name}")
         # Before the next one: a log whose second segment is gone and whose first is back would have a hole.
         storage.fsync_dir(directory)
     for name in gone:
-        storage.unlink(f"{directory}/{name}{DELETED}")
+        if storage.exists(f"{directory}/{name}{DELETED}"):
+            storage.unlink(f"{directory}/{name}{DELETED}")
     storage.fsync_dir(directory)
+
+
+def _take_out(storage: Storage, path: str) -> None:
+    """Renames it, as Kafka does. Where the directory has no room for a longer name it is removed at once: to a loader a
+    `.log` that is gone is one that was renamed (S6.6).
+    """
+    try:
+        storage.rename(path, path + DELETED)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        storage.unlink(path)
 
 
 def _doomed(files: dict[str, Entry], base: int) -> list[str]:

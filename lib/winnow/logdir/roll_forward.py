@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_checkpoint
-from winnow.logdir.journal import Journal, JournalGroup, read_journal
+from winnow.logdir.journal import Journal, JournalGroup, Output, leave_journal, read_journal
 from winnow.logdir.keeping import keeping_path, settle_kept
 from winnow.logdir.names import CLEANED, CLEANER_CHECKPOINT, LOG, SEGMENT_SUFFIXES, STAGING_PREFIX, SWAP, segment_file
 from winnow.logdir.recovery import RecoveryReport, recover, staging_names
 from winnow.logdir.state import Segment, TopicPartition
-from winnow.logdir.swap import complete, swap_group
+from winnow.logdir.swap import StagedGroup, complete, swap_group
 from winnow.logdir.unchanged import difference, log_bases, removable_snapshots
 from winnow.storage.contract import Entry, Storage
 
@@ -38,36 +38,54 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenRound:
+    """A round of which some groups have not been rewritten yet."""
+
+    staging: str
+    """Its staging directory, a path."""
+    journal: Journal
+
+
+@dataclass(frozen=True, slots=True)
 class PutRight:
     """What was done to one partition directory."""
 
     recovery: RecoveryReport
     finished: Finished | None = None
+    goes_on: OpenRound | None = None
+    """Its staging directory is still there, with nothing in it but the journal."""
     given_up: str | None = None
     """The run whose round was given up: each of its groups is old or new, and the checkpoint has not moved."""
 
 
-def open_round(storage: Storage, directory: str, entries: Sequence[Entry]) -> tuple[str, Journal] | None:
-    """Staging directory (its path) and journal of the round that was interrupted in a partition directory, if any."""
+def open_round(storage: Storage, directory: str, entries: Sequence[Entry]) -> OpenRound | None:
+    """The round that was interrupted in a partition directory, if any."""
     found = [(f"{directory}/{name}", read_journal(storage, f"{directory}/{name}")) for name in staging_names(entries)]
-    known = [(staging, journal) for staging, journal in found if journal is not None]
+    known = [OpenRound(staging, journal) for staging, journal in found if journal is not None]
     # One run finishes or gives up the round of the one before: of several at most one is what it seems.
     return known[0] if len(known) == 1 else None
 
 
 def put_right(
-    storage: Storage, log_dir: str, topic_partition: TopicPartition, *, finish: bool, trusted_end: int | None = None
+    storage: Storage,
+    log_dir: str,
+    topic_partition: TopicPartition,
+    *,
+    finish: bool,
+    now: int | None = None,
+    trusted_end: int | None = None,
 ) -> PutRight:
     """Recovers a partition directory and, with `finish`, carries the interrupted round to its end. Hold the lock.
 
-    `trusted_end`: after an unclean shutdown, a round that reaches beyond it is given up (S8.2).
+    `now`: of a run that can go on with a round of the same clock whose last groups have not been rewritten; otherwise
+    such a round is given up. `trusted_end`: after an unclean shutdown, so is one that reaches beyond it (S8.2).
     May be interrupted at any point and run again. Raises as `recover` and `swap_group` do.
     """
     directory = f"{log_dir}/{topic_partition}"
     found = open_round(storage, directory, storage.list_dir(directory))
     if found is None:
         return PutRight(recover(storage, directory))
-    staging, journal = found
+    staging, journal = found.staging, found.journal
     if not finish or (trusted_end is not None and journal.end_offset > trusted_end):
         return PutRight(recover(storage, directory), given_up=journal.run_id)
     for group in journal.groups:
@@ -78,18 +96,44 @@ def put_right(
     if storage.exists(keeping):
         # What was kept of a group that is staged again will be kept again when it is swapped.
         settle_kept(storage, directory, run_id=run_id)
-    groups = _pending(storage, log_dir, topic_partition, staging, journal)
-    if groups is not None:
-        for group in journal.groups:
-            if group in groups:
-                swap_group(storage, directory, group.staged(staging))
-            else:
-                _tidy(storage, directory, group)
-        update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", {topic_partition: journal.end_offset})
-    recover(storage, directory)
-    if groups is None:
+    agrees = _swap_pending(storage, log_dir, topic_partition, found)
+    if agrees is None:
+        recover(storage, directory)
         return PutRight(recovery, given_up=journal.run_id)
-    return PutRight(recovery, Finished(run_id=journal.run_id, end_offset=journal.end_offset, groups=tuple(groups)))
+    if journal.rest is None:
+        update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", {topic_partition: journal.end_offset})
+        recover(storage, directory)
+        return PutRight(recovery, Finished(run_id=journal.run_id, end_offset=journal.end_offset, groups=agrees))
+    if journal.now != now:
+        recover(storage, directory)
+        return PutRight(recovery, given_up=journal.run_id)
+    leave_journal(storage, staging)
+    return PutRight(recovery, goes_on=found)
+
+
+def _swap_pending(
+    storage: Storage, log_dir: str, topic_partition: TopicPartition, found: OpenRound
+) -> tuple[JournalGroup, ...] | None:
+    """Puts all staged groups in their places; those that were not yet. None if the partition is not as it was."""
+    directory, staging, journal = f"{log_dir}/{topic_partition}", found.staging, found.journal
+    checkpoint = read_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}").get(topic_partition)
+    if checkpoint not in {journal.checkpoint_before, journal.end_offset}:
+        return None
+    pending = _pending(storage, directory, staging, journal)
+    if pending is None:
+        return None
+    for group in journal.groups:
+        if group in pending:
+            swap_group(storage, directory, _staged(group, staging))
+        elif group.output is not None:
+            _tidy(storage, directory, group, group.output)
+    return tuple(pending)
+
+
+def _staged(group: JournalGroup, staging: str) -> StagedGroup:
+    files = group.output.files if group.output else {}
+    paths = {suffix: f"{staging}/{file.name}" for suffix, file in files.items()}
+    return StagedGroup(base_offset=group.base_offset, sources=group.sources, paths=paths)
 
 
 def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup) -> None:
@@ -97,39 +141,36 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
 
     Unlike a loader it keeps the staged files, the producer snapshot at the output's base, and no source.
     """
-    files = _files(storage, directory)
-    cleaned = [suffix for suffix in group.files if group.named(suffix, CLEANED) in files]
-    swaps = [suffix for suffix in group.files if group.named(suffix, SWAP) in files]
+    if group.output is None:
+        return
+    files, base, staged = _files(storage, directory), group.base_offset, group.output.files
+    cleaned = [suffix for suffix in staged if segment_file(base, suffix) + CLEANED in files]
+    swaps = [suffix for suffix in staged if segment_file(base, suffix) + SWAP in files]
     if cleaned:
         # .swap first: without the .cleaned beside it a half-renamed output would pass for a complete one.
         for marker, suffixes in ((SWAP, swaps), (CLEANED, cleaned)):
             for suffix in suffixes:
-                back = f"{staging}/{group.files[suffix].name}"
+                back = f"{staging}/{staged[suffix].name}"
                 if not storage.exists(back):
-                    storage.rename(f"{directory}/{group.named(suffix, marker)}", back)
+                    storage.rename(f"{directory}/{segment_file(base, suffix)}{marker}", back)
             storage.fsync_dir(staging)
             storage.fsync_dir(directory)
-    elif swaps and _is_output(files, group, swaps) and _no_other(files, group.sources[LOG not in swaps :]):
-        complete(storage, directory, files, sources=group.source_bases, outputs={group.base_offset: group.files})
+    elif swaps and _is_output(files, base, group.output, swaps) and _no_other(files, group.sources[LOG not in swaps :]):
+        complete(storage, directory, files, sources=group.source_bases, outputs={base: staged})
 
 
-def _tidy(storage: Storage, directory: str, group: JournalGroup) -> None:
+def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output) -> None:
     """What a swap does last: sources that lie beyond the end of their output go (S6.2), and their snapshots."""
     files = _files(storage, directory)
     others = group.source_bases[1:]
     left = [segment_file(base, suffix) for base in others for suffix in SEGMENT_SUFFIXES]
     if removable_snapshots(files, others) or not files.keys().isdisjoint(left):
-        complete(storage, directory, files, sources=group.source_bases, outputs={group.base_offset: group.files})
+        complete(storage, directory, files, sources=group.source_bases, outputs={group.base_offset: output.files})
 
 
-def _pending(
-    storage: Storage, log_dir: str, topic_partition: TopicPartition, staging: str, journal: Journal
-) -> list[JournalGroup] | None:
-    """The groups that are to be swapped yet, or None if the partition is not as the round left it."""
-    checkpoint = read_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}").get(topic_partition)
-    if checkpoint not in {journal.checkpoint_before, journal.end_offset}:
-        return None
-    files, staged = _files(storage, f"{log_dir}/{topic_partition}"), _files(storage, staging)
+def _pending(storage: Storage, directory: str, staging: str, journal: Journal) -> list[JournalGroup] | None:
+    """The groups that are staged and not in place, or None if the partition is not as the round left it."""
+    files, staged = _files(storage, directory), _files(storage, staging)
     bases = log_bases(files)
     if not bases or bases[-1] < journal.end_offset:
         return None
@@ -137,33 +178,37 @@ def _pending(
     for group, following in zip_longest(journal.groups, journal.groups[1:]):
         end = journal.end_offset if following is None else following.base_offset
         inside = [base for base in bases if group.base_offset <= base < end]
-        if _is_staged(staged, group) and inside == [*group.source_bases]:
+        if inside == [*group.source_bases] and (group.output is None or _is_staged(staged, group.output)):
             if any(difference(files, source) for source in group.sources):
                 return None
-            pending.append(group)
-        elif pending or not _is_in_place(files, staged, group) or not {*inside} <= {*group.source_bases}:
+            pending += [group] if group.output else []
+        elif pending or not {*inside} <= {*group.source_bases} or not _is_in_place(files, staged, group):
             return None
     return pending
 
 
-def _is_staged(staged: Files, group: JournalGroup) -> bool:
-    return all(file.name in staged and staged[file.name].size == file.size for file in group.files.values())
+def _is_staged(staged: Files, output: Output) -> bool:
+    return all(file.name in staged and staged[file.name].size == file.size for file in output.files.values())
 
 
 def _is_in_place(files: Files, staged: Files, group: JournalGroup) -> bool:
     """Whether the output is part of the log; sources beyond its end may be there, too (S6.2)."""
-    moved = all(file.name not in staged for file in group.files.values())
-    return moved and _is_output(files, group, ()) and _no_other(files, group.sources[1:])
+    return (
+        group.output is not None
+        and all(file.name not in staged for file in group.output.files.values())
+        and _is_output(files, group.base_offset, group.output, ())
+        and _no_other(files, group.sources[1:])
+    )
 
 
-def _is_output(files: Files, group: JournalGroup, swaps: Sequence[str]) -> bool:
+def _is_output(files: Files, base_offset: int, output: Output, swaps: Sequence[str]) -> bool:
     """Whether all files of an output are there, `swaps` of them still with that suffix."""
-    names = {suffix: group.named(suffix, SWAP if suffix in swaps else "") for suffix in group.files}
+    names = {suffix: segment_file(base_offset, suffix) + (SWAP if suffix in swaps else "") for suffix in output.files}
     log = files.get(names[LOG])
     return (
         log is not None
-        and log.mtime_ms == group.log_mtime_ms
-        and all(name in files and files[name].size == group.files[suffix].size for suffix, name in names.items())
+        and log.mtime_ms == output.log_mtime_ms
+        and all(name in files and files[name].size == output.files[suffix].size for suffix, name in names.items())
     )
 
 

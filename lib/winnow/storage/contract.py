@@ -59,7 +59,7 @@ class Storage(Protocol):
         ...
 
     def create(self, path: str, data: bytes) -> None:
-        """A new file with this content, on stable storage. FileExistsError if there is one already."""
+        """A new file with this content, on stable storage; no file if it fails. FileExistsError if there is one."""
         ...
 
     def rename(self, source: str, target: str) -> None:

@@ -57,6 +57,10 @@ class LocalStorage:
             while view.nbytes:
                 view = view[os.write(fd, view) :]
             os.fsync(fd)
+        except OSError as error:  # half of it is of no use, and in the way of a second attempt
+            os.unlink(path)
+            error.filename = path
+            raise
         finally:
             os.close(fd)
 

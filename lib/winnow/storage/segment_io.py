@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
+from winnow.errors import CorruptLogError, NoSpaceError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -55,17 +55,33 @@ _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
 
 
 class SegmentWriter:
-    """A new file, written from its start, on stable storage when closed without an error."""
+    """A new file, written from its start, on stable storage when closed without an error.
 
-    def __init__(self, path: str) -> None:
+    `limit`: bytes it may have; NoSpaceError rather than more of them.
+    """
+
+    def __init__(self, path: str, *, limit: int | None = None) -> None:
         self.path = path
         self.size = 0
+        self._limit = limit
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
     def write(self, data: Bytes | bytes) -> None:
         view = memoryview(data.data if isinstance(data, np.ndarray) else data)
+        if self._limit is not None and self.size + view.nbytes > self._limit:
+            raise NoSpaceError(
+                "not enough space: a file becomes larger than what it is made from",
+                expected=f"at most {self._limit} bytes",
+                found=f"{self.size + view.nbytes}",
+                where=self.path,
+                hint="Free some, or allow for more with --max-extra-space.",
+            )
         while view.nbytes:
-            written = os.write(self._fd, view)
+            try:
+                written = os.write(self._fd, view)
+            except OSError as error:
+                error.filename = self.path
+                raise
             self.size += written
             view = view[written:]
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from winnow.cli.options import Request, check_log_dirs, parse_duration, parse_now, parse_settings
+from winnow.cli.options import Request, check_log_dirs, parse_duration, parse_now, parse_settings, parse_size
 from winnow.errors import UsageError
 from winnow.policy.config import TopicConfig
 
@@ -86,3 +86,27 @@ def test_a_duration_in_seconds_minutes_or_hours(text: str, seconds: float) -> No
 def test_a_duration_that_makes_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match=r"--timeout.*90s, 15m or 2h"):
         parse_duration(text, option="--timeout")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1_000_000", 1_000_000),
+        ("1KiB", 1024),
+        ("512MiB", 512 * 2**20),
+        ("10GiB", 10 * 2**30),
+        ("1.5TiB", 3 * 2**39),
+        ("0.1KiB", 102),
+    ],
+)
+def test_a_size(text: str, size: int) -> None:
+    assert parse_size(text, option="--max-extra-space") == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "MiB", "1.5", "-1", "1 GiB", "1GB", "1gib", "_1", "1__0", "1e9", "\u0661", "1.5_0MiB", "9" * 25]
+)
+def test_a_size_that_makes_no_sense(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--free-at-least.*512MiB, 10GiB or 1_000_000"):
+        parse_size(text, option="--free-at-least")

@@ -86,8 +86,13 @@ def job_of(directory: Path, **changes: object) -> PartitionJob:
         max_decompressed_bytes=2**20,
         last_records={},
         splits=splits,
-        groups=(GroupJob(segments, tuple(range(len(splits)))),),
-        most_bytes=sum(segment.log_bytes for segment in segments),
+        groups=(
+            GroupJob(
+                segments,
+                tuple(range(len(splits))),
+                most_log_bytes=sum(segment.log_bytes for segment in segments),
+            ),
+        ),
     )
     return replace(job, **changes)  # type: ignore[arg-type]
 

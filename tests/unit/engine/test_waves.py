@@ -9,7 +9,8 @@ import pytest
 from tests.unit.engine.partitions import batch, job_of, make_partition, record
 from winnow.engine import waves as waves_module
 from winnow.engine.job import PartitionJob
-from winnow.engine.waves import free_bytes, waves
+from winnow.engine.space import Room, free_bytes
+from winnow.engine.waves import waves
 
 SPARE = 64 * 2**20
 SIZE = len(batch(record(0)))
@@ -27,7 +28,7 @@ def disk_with(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
 
 
 def cut(jobs: list[PartitionJob]) -> list[int]:
-    found = list(waves(jobs))
+    found = list(waves(jobs, lambda: Room(None)))
     assert [job for wave in found for job in wave] == jobs
     return [len(wave) for wave in found]
 
@@ -37,7 +38,7 @@ def test_all_go_together_where_there_is_room(jobs: list[PartitionJob]) -> None:
 
 
 def test_no_wave_without_partitions() -> None:
-    assert list(waves([])) == []
+    assert list(waves([], lambda: Room(None))) == []
 
 
 @pytest.mark.parametrize(("limit", "sizes"), [(SIZE * 2, [2, 2, 1]), (SIZE * 3 - 1, [2, 2, 1]), (1, [1] * 5)])
@@ -59,7 +60,7 @@ def test_a_wave_ends_where_the_disk_would_be_full(
 
 def test_space_is_asked_for_anew_before_each_wave(jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch) -> None:
     disk_with(monkeypatch, SIZE)
-    cutting = waves(jobs)
+    cutting = waves(jobs, lambda: Room(None))
     assert len(next(cutting)) == 1
     disk_with(monkeypatch, SIZE * 10)
     assert [len(wave) for wave in cutting] == [4]

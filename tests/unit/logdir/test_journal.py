@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winnow.logdir.journal import JOURNAL, Journal, JournalGroup, StagedFile, new_journal, read_journal, write_journal
+from winnow.logdir.journal import (
+    JOURNAL,
+    Journal,
+    JournalGroup,
+    Rest,
+    StagedFile,
+    leave_journal,
+    read_journal,
+    with_staged,
+    write_journal,
+)
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.state import Segment
 from winnow.logdir.swap import StagedGroup
@@ -17,6 +28,7 @@ from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()
 BASES = ((0, 5), (9,))
+REST = Rest(first_dirty_offset=5, legacy_delete_horizon_ms=-86_400_000, last_records=((7, 11, 3), (8, None, -1)))
 
 
 def segment(base: int) -> Segment:
@@ -45,16 +57,72 @@ def journal(staging: Path) -> Journal:
                 paths={suffix: str(path) for suffix, path in paths.items()},
             )
         )
-    return new_journal(STORAGE, run_id="run", now=7, end_offset=20, checkpoint_before=None, groups=groups)
+    return with_staged(STORAGE, waiting_for([group.sources for group in groups]), groups)
+
+
+def waiting_for(sources: Sequence[tuple[Segment, ...]]) -> Journal:
+    """The journal of a round of which nothing has been staged."""
+    return Journal(
+        run_id="run",
+        now=7,
+        end_offset=20,
+        checkpoint_before=None,
+        groups=tuple(JournalGroup(sources=group, open_producers=(3, 2**62)) for group in sources),
+        rest=REST,
+    )
 
 
 def test_what_is_written_is_read(staging: Path, journal: Journal) -> None:
     write_journal(STORAGE, str(staging), journal)
     write_journal(STORAGE, str(staging), journal)
     assert read_journal(STORAGE, str(staging)) == journal
-    assert journal.groups[1].files[TXNINDEX] == StagedFile(f"{segment_file(9, TXNINDEX)}.0a1b", 3)
+    assert journal.groups[1].output is not None
+    assert journal.groups[1].output.files[TXNINDEX] == StagedFile(f"{segment_file(9, TXNINDEX)}.0a1b", 3)
     assert [group.source_bases for group in journal.groups] == [*BASES]
     assert [path.name for path in staging.glob("*.json*")] == [JOURNAL]
+
+
+def test_groups_that_wait_for_their_turn_are_read_with_what_they_need(staging: Path, journal: Journal) -> None:
+    waiting = waiting_for([group.sources for group in journal.groups])
+    first = replace(waiting, groups=(journal.groups[0], waiting.groups[1]))
+    for one in (waiting, first):
+        write_journal(STORAGE, str(staging), one)
+        assert read_journal(STORAGE, str(staging)) == one
+    assert [group.base_offset for group in first.waiting] == [9]
+    assert (journal.rest, journal.waiting) == (None, ())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda value: value["groups"].reverse(),
+        lambda value: value.update(rest=None),
+        lambda value: value["rest"].pop("first_dirty_offset"),
+        lambda value: value["rest"].update(last_records=[[1, 2]]),
+        lambda value: value["rest"].update(last_records=[[-1, 2, 3]]),
+        lambda value: value["groups"][1].update(open_producers=[-1]),
+        lambda value: value["groups"][0].update(output=None),
+    ],
+)
+def test_a_rest_that_no_run_wrote_is_none(
+    staging: Path, journal: Journal, change: Callable[[dict[str, Any]], None]
+) -> None:
+    waiting = waiting_for([group.sources for group in journal.groups])
+    value = asdict(replace(waiting, groups=(journal.groups[0], waiting.groups[1]))) | {"version": 1}
+    (staging / JOURNAL).write_text(json.dumps(value))
+    assert read_journal(STORAGE, str(staging)) is not None
+    change(value)
+    if value["groups"][0]["output"] is None:
+        value["groups"][1]["output"] = asdict(journal)["groups"][1]["output"]
+    (staging / JOURNAL).write_text(json.dumps(value))
+    assert read_journal(STORAGE, str(staging)) is None
+
+
+def test_all_but_the_journal_can_be_cleared(staging: Path, journal: Journal) -> None:
+    write_journal(STORAGE, str(staging), journal)
+    assert len(list(staging.iterdir())) > 1
+    leave_journal(STORAGE, str(staging))
+    assert [path.name for path in staging.iterdir()] == [JOURNAL]
 
 
 def test_no_journal_is_none(staging: Path) -> None:
@@ -90,13 +158,13 @@ def _set(*keys: Any, to: Any) -> Callable[[dict[str, Any]], None]:
         _set("groups", 0, "sources", 0, "log_bytes", to=None),
         _set("groups", 0, "sources", 0, "log_bytes", to=2**63),
         _set("groups", 0, "sources", 0, "log_bytes", to=1.5),
-        _set("groups", 0, "files", ".log", "name", to="../../0.log"),
-        _set("groups", 0, "files", ".log", "name", to=f"{segment_file(0, LOG)}."),
-        _set("groups", 0, "files", ".log", "name", to=f"{segment_file(0, LOG)}.a/b"),
-        _set("groups", 0, "files", ".log", "name", to=f"{segment_file(5, LOG)}.a"),
-        _set("groups", 0, "files", ".snapshot", to={"name": "x", "size": 0}),
-        _set("groups", 0, "files", to={}),
-        _set("groups", 0, "log_mtime_ms", to=True),
+        _set("groups", 0, "output", "files", ".log", "name", to="../../0.log"),
+        _set("groups", 0, "output", "files", ".log", "name", to=f"{segment_file(0, LOG)}."),
+        _set("groups", 0, "output", "files", ".log", "name", to=f"{segment_file(0, LOG)}.a/b"),
+        _set("groups", 0, "output", "files", ".log", "name", to=f"{segment_file(5, LOG)}.a"),
+        _set("groups", 0, "output", "files", ".snapshot", to={"name": "x", "size": 0}),
+        _set("groups", 0, "output", "files", to={}),
+        _set("groups", 0, "output", "log_mtime_ms", to=True),
         _set("end_offset", to=9),
         _set("checkpoint_before", to=-1),
         _set("run_id", to=None),
@@ -117,9 +185,3 @@ def test_other_bytes_are_none(tmp_path_factory: pytest.TempPathFactory, data: by
     staging = tmp_path_factory.mktemp("staging")
     (staging / JOURNAL).write_bytes(data)
     assert read_journal(STORAGE, str(staging)) is None
-
-
-def test_names_in_the_partition_directory(journal: Journal) -> None:
-    group: JournalGroup = journal.groups[1]
-    assert group.named(LOG, ".swap") == f"{9:020d}.log.swap"
-    assert group.staged("/p/.winnow-run").paths[INDEX] == f"/p/.winnow-run/{9:020d}.index.0a1b"

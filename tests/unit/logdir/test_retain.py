@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,34 @@ def test_case_92_snapshots_go_with_their_segments(tmp_path: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in Path(state.directory).iterdir()}
     retain(STORAGE, after, deleted=[], roll=False, log_start_offset=6)
     assert {path.name: path.stat().st_mtime_ns for path in Path(state.directory).iterdir()} == before
+
+
+class NoRoomForNames(LocalStorage):
+    """A directory with no room for another name, as ext4 has it when a block of it is full."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def rename(self, source: str, target: str) -> None:
+        if target.endswith(".deleted"):
+            raise OSError(self.number, "no room", target)
+        super().rename(source, target)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_where_there_is_no_room_for_a_name_files_go_at_once(tmp_path: Path, number: int) -> None:
+    root, usual = _log(tmp_path), _log(tmp_path / "usual")
+    delete_segments(NoRoomForNames(number), f"{root}/t-0", logs.state_of(root).segments[:2])
+    delete_segments(STORAGE, f"{usual}/t-0", logs.state_of(usual).segments[:2])
+    left = [sorted(path.name for path in (one / "t-0").iterdir()) for one in (root, usual)]
+    assert left[0] == left[1]
+
+
+def test_another_error_stops_it(tmp_path: Path) -> None:
+    root = _log(tmp_path)
+    with pytest.raises(OSError, match="no room"):
+        delete_segments(NoRoomForNames(errno.EIO), f"{root}/t-0", logs.state_of(root).segments[:2])
+    assert [s.base_offset for s in logs.state_of(root).segments] == [0, 3, 6, 9]
 
 
 def test_the_newest_snapshot_is_never_removed(tmp_path: Path) -> None:

@@ -86,9 +86,7 @@ def survey_ground(
 
     `foresee`: do the whole round, into a scratch directory, where retention depends on what it leaves (S3.5).
     """
-    made = _round(item)
-    if isinstance(made, Failure):
-        return made
+    made = _round(item, request.now)
     ground, search = _ground(item, made, request)
     plan = item.plan.compaction
     if made is None or plan is None or ground.gone is not None or not foresee or item.overflowed:
@@ -149,10 +147,10 @@ def latest_of(found: Iterable[Found]) -> int | None:
     return max((f.latest for f in found if f.latest is not None), default=None)
 
 
-def _round(item: Undertaking) -> Round | Failure | None:
+def _round(item: Undertaking, now: int) -> Round | None:
     if item.plan.compaction is None:
         return None
-    return make_round(item, item.plan.compaction, run_id="explain")
+    return make_round(item, item.plan.compaction, now=now, run_id="explain")
 
 
 def _gone_after(item: Undertaking, request: Request) -> dict[int, Fate] | None:

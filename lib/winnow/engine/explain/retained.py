@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from winnow.engine.compaction import Failure, run_compaction
 from winnow.engine.job import CompactionJob
 from winnow.engine.progress import Progress
-from winnow.engine.waves import free_bytes
+from winnow.engine.space import free_bytes
 from winnow.logdir.index import read_time_index
 from winnow.logdir.names import TIMEINDEX
 from winnow.logdir.state import PartitionState, Segment

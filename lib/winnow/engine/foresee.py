@@ -1,0 +1,79 @@
+"""What a run would need of the disks, told before it begins."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from winnow.engine import report
+from winnow.engine.clean import CarriedOut
+from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking
+from winnow.engine.result import PartitionResult
+from winnow.engine.rounds import Round, dirtiest_first, make_round, why_no_room
+from winnow.engine.space import Room, free_bytes
+from winnow.engine.split import split_bytes
+from winnow.engine.waves import waves
+
+
+def foresee(prepared: Sequence[Prepared], request: Request) -> CarriedOut:
+    """What `clean` would do, as far as it can be told without reading the records."""
+    freed = _freed_first(prepared)
+
+    def free(directory: str) -> int:
+        return free_bytes(directory) + freed[os.stat(directory).st_dev]
+
+    results: list[PartitionResult] = []
+    rounds: dict[int, Round] = {}
+    for number, item in enumerate(prepared):
+        if isinstance(item, LeftAlone):
+            results.append(report.left_alone(item))
+            continue
+        results.append(report.foreseen(item))
+        if item.plan.compaction is not None:
+            made = make_round(item, item.plan.compaction, now=request.now, run_id="plan")
+            why = why_no_room(
+                made.job,
+                Room(request.max_extra_space, free=free).at(made.job.directory),
+                at_once=request.keep_replaced,
+            )
+            if why is None:
+                rounds[number] = made
+            else:
+                results[number] = report.failed(item, why)
+    room = Room(request.max_extra_space, free=free)
+    together = waves([rounds[number].job for number in dirtiest_first(rounds)], lambda: Room(None, free=_boundless))
+    peak = 0
+    for wave in together:
+        needed: Counter[str] = Counter()
+        for job in wave:
+            needed[job.directory] += job.most_bytes
+        peak = max(peak, _within(needed, room))
+    return CarriedOut(results, max(peak, split_bytes(prepared)))
+
+
+def _boundless(_directory: str) -> int:
+    return sys.maxsize
+
+
+def _within(needed: Counter[str], room: Room) -> int:
+    """What does not fit into `room` comes later, when something else has gone."""
+    devices: Counter[int] = Counter()
+    free: dict[int, int] = {}
+    for directory, count in needed.items():
+        device = os.stat(directory).st_dev
+        devices[device] += count
+        free[device] = room.at(directory)
+    total = sum(min(count, free[device]) for device, count in devices.items())
+    return total if room.limit is None else min(total, room.limit)
+
+
+def _freed_first(prepared: Sequence[Prepared]) -> Counter[int]:
+    """By file system, what retention takes before anything is compacted."""
+    freed: Counter[int] = Counter()
+    for item in prepared:
+        if isinstance(item, Undertaking) and item.plan.compaction is None and item.plan.retention is not None:
+            gone = sum(segment.log_bytes for segment in item.plan.retention.deleted)
+            freed[os.stat(item.state.directory).st_dev] += gone
+    return freed

@@ -1,0 +1,60 @@
+"""Which segments go first when only so much room is needed: of what retention lets go, the oldest (S7.2, S7.3)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import replace
+
+from winnow.logdir.state import PartitionState, Segment
+from winnow.policy.plan import RetentionPlan
+from winnow.policy.words import number
+
+
+def file_bytes(segment: Segment) -> int:
+    """Of all files of a segment."""
+    indexes = (segment.index_bytes, segment.timeindex_bytes, segment.txnindex_bytes)
+    return segment.log_bytes + sum(size or 0 for size in indexes)
+
+
+def oldest_first(
+    plans: Sequence[tuple[PartitionState, RetentionPlan | None]], *, wanted: int
+) -> list[RetentionPlan | None]:
+    """What goes of each partition, in the order given: no more than its plan, and no active segment.
+
+    Of all partitions' lowest segments that may go the one with the oldest newest record goes, until the files that go
+    have `wanted` bytes, or nothing more may go. An active segment would need a new one, which would have to be written.
+    """
+    may_go = [_without_active(state, plan) for state, plan in plans]
+    taken = [0] * len(plans)
+    heap = [(segments[0].largest_timestamp, which) for which, segments in enumerate(may_go) if segments]
+    heapq.heapify(heap)
+    freed = 0
+    while heap and freed < wanted:
+        _, which = heapq.heappop(heap)
+        freed += file_bytes(may_go[which][taken[which]])
+        taken[which] += 1
+        if taken[which] < len(may_go[which]):
+            heapq.heappush(heap, (may_go[which][taken[which]].largest_timestamp, which))
+    return [_first(state, plan, count) for (state, plan), count in zip(plans, taken, strict=True)]
+
+
+def _without_active(state: PartitionState, plan: RetentionPlan | None) -> tuple[Segment, ...]:
+    if plan is None:
+        return ()
+    return plan.deleted[:-1] if len(plan.deleted) == len(state.segments) else plan.deleted
+
+
+def _first(state: PartitionState, plan: RetentionPlan | None, count: int) -> RetentionPlan | None:
+    """The plan for its lowest `count` segments only."""
+    if plan is None or count == 0:
+        return None
+    if count == len(plan.deleted):
+        return plan
+    return replace(
+        plan,
+        deleted=plan.deleted[:count],
+        roll=False,
+        log_start_offset=max(state.log_start_offset, state.segments[count].base_offset),
+        words=f"{plan.words}; of these the oldest {number(count, 'segment')}, which is enough",
+    )

@@ -1,0 +1,117 @@
+"""A run that rewrites a partition in several waves is stopped at any instant; the next one ends where it would have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.crash.replay import CrashPoint, RecordingStorage, fingerprint
+from tests.crash.runs import CrashRun, checkpoint_entry, content_of, gather, must_hold, read_log, run_winnow
+from tests.fixtures.data import copy_tree
+from winnow.logdir.names import CLEANER_CHECKPOINT
+from winnow.logdir.roll_forward import put_right
+from winnow.logdir.state import TopicPartition
+from winnow.storage.local import LocalStorage
+
+pytestmark = pytest.mark.spark
+
+ONE_GROUP = 2000
+"""Bytes: room for one group of the small log and its indexes."""
+
+
+class Snapshots(RecordingStorage):
+    """A copy of the log directory as it is before each effect: what a kill at that instant leaves. Tasks write, too."""
+
+    def __init__(self, root: Path, scratch: Path) -> None:
+        super().__init__(root)
+        self._root_path, self._scratch = root, scratch
+        self.points: list[CrashPoint] = []
+        self._seen: set[str] = set()
+
+    def take(self, label: str) -> None:
+        found = fingerprint(self._root_path)
+        if found not in self._seen:
+            self._seen.add(found)
+            copy = self._scratch / f"{len(self.points):04d}"
+            copy_tree(self._root_path, copy)
+            self.points.append(CrashPoint(copy, label, in_order=True))
+
+
+def _before(method: str) -> Callable[..., None]:
+    def effect(self: Snapshots, *arguments: object) -> None:
+        self.take(f"before {method} {arguments[0]}")
+        getattr(RecordingStorage, method)(self, *arguments)
+
+    return effect
+
+
+for _method in ("create", "rename", "unlink", "mkdir", "rmdir"):
+    setattr(Snapshots, _method, _before(_method))
+
+
+@pytest.fixture(scope="module", params=["compact", "compact,delete", "transactions"])
+def waves(
+    request: pytest.FixtureRequest,
+    crash_run: Callable[[str], CrashRun],
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[CrashRun, Sequence[CrashPoint]]:
+    """The same run in one wave, and every state that one in several went through."""
+    run, scratch = crash_run(request.param), tmp_path_factory.mktemp("waves")
+    ours = scratch / "ours"
+    copy_tree(run.before, ours)
+    storage = Snapshots(ours, scratch)
+    (result,) = run_winnow(spark, ours, replace(run.case, max_extra_space=ONE_GROUP), storage=storage)
+    assert result.error is None, result.error
+    assert content_of(ours / run.case.partition) == content_of(run.after / run.case.partition)
+    journals = [effect for effect in storage.effects if effect.paths[-1].endswith("/round.json")]
+    assert len(journals) > 1, "there was one wave only"
+    return run, storage.points
+
+
+def test_the_next_run_goes_on_with_the_same_groups(
+    waves: tuple[CrashRun, Sequence[CrashPoint]], spark: SparkSession, tmp_path: Path
+) -> None:
+    run, points = waves
+    assert len(points) > 60
+    crashed = tmp_path / "crashed"
+    labels = gather(run.case, run.before, points, crashed)
+    results = {f"{r.topic}-{r.partition}": r for r in run_winnow(spark, crashed, run.case)}
+    assert {n: r.error or r.reason for n, r in results.items() if r.error or r.left_alone} == {}
+    wanted = content_of(run.after / run.case.partition)
+    checkpoint = checkpoint_entry(run.after, CLEANER_CHECKPOINT, run.case.partition)
+    for partition, label in labels.items():
+        assert content_of(crashed / partition) == wanted, label
+        assert checkpoint_entry(crashed, CLEANER_CHECKPOINT, partition) == checkpoint, label
+
+
+def test_every_state_in_between_is_a_sound_log(waves: tuple[CrashRun, Sequence[CrashPoint]], tmp_path: Path) -> None:
+    run, points = waves
+    holds = must_hold(run, tmp_path)
+    for point in points[::3]:
+        root = tmp_path / point.root.name
+        copy_tree(point.root, root)
+        put_right(LocalStorage(), str(root), TopicPartition("t", 0), finish=False)
+        holds.check(root, point.label)
+
+
+def test_a_run_at_another_time_gives_the_rest_up_and_cleans_anew(
+    waves: tuple[CrashRun, Sequence[CrashPoint]], spark: SparkSession, tmp_path: Path
+) -> None:
+    run, points = waves
+    crashed = tmp_path / "crashed"
+    labels = gather(run.case, run.before, points[::5], crashed)
+    later = replace(run.case, now=run.case.now + 1)
+    results = run_winnow(spark, crashed, later)
+    assert {r.partition: r.error or r.reason for r in results if r.error or r.left_alone} == {}
+    wanted = read_log(run.after / run.case.partition)
+    for partition, label in labels.items():
+        found = read_log(crashed / partition)
+        assert found.end == wanted.end, label
+        # Other groups have other ages and sizes, and so retention may take more or less of them.
+        assert run.case.deletes or found.state == wanted.state, label
+        assert not [path for path in (crashed / partition).iterdir() if path.is_dir()], label

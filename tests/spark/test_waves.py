@@ -1,0 +1,150 @@
+"""A partition is rewritten some groups at a time where there is no room for all, with the same outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.compare import assert_same_dump
+from tests.fixtures.data import TOPIC_CONFIGS, copy_tree
+from tests.kafka.judge import Kafka
+from tests.spark.runs import (
+    NOW,
+    AtStage,
+    add_partition,
+    by_name,
+    changes,
+    checkpoint,
+    clean,
+    files_of,
+    new_log_dir,
+    plan,
+    run,
+    set_checkpoint,
+    stray_files,
+)
+from winnow.engine.stop import Stop
+from winnow.errors import NoSpaceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+# Transactions, markers and aborted data, empty batches that are kept, tombstones, headers of a segment that was
+# cleaned before; a policy that deletes as well.
+NAMES = ("b-txn-0", "b-cleaned-0", "t-closed-0", "t-long-0", "c-tomb-0", "c-multi-0", "cd-mixed-0")
+SETS = ("*:min.cleanable.dirty.ratio=0",)
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    log_dir = new_log_dir(tmp_path_factory.mktemp("waves") / "before")
+    for name in NAMES:
+        add_partition(log_dir, name, name)
+    # Its first segments are clean already.
+    bases = sorted(int(path.stem) for path in (log_dir / "c-tomb-0").glob("*.log"))
+    set_checkpoint(log_dir / "cleaner-offset-checkpoint", "c-tomb-0", bases[3])
+    return log_dir
+
+
+@pytest.fixture(scope="module")
+def at_once(before: Path, spark: SparkSession) -> Path:
+    """What a run with all the room in the world leaves."""
+    after = before.with_name("at-once")
+    copy_tree(before, after)
+    result = run(clean, spark, after, sets=SETS)
+    assert all(p.error is None and "compacted" in p.actions for p in result.partitions), result.partitions
+    assert result.peak_extra_bytes > 500_000
+    return after
+
+
+class Jobs:
+    """Progress that counts the Spark jobs that compact."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def stage(self, name: str, *, total_tasks: int | None = None) -> None:
+        del total_tasks
+        self.count += name.startswith("compacting")
+
+    def advance(self, amount: int) -> None:
+        del amount
+
+
+def test_waves_leave_what_one_job_leaves(
+    before: Path, at_once: Path, spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    ours, limit = tmp_path / "ours", 80_000
+    copy_tree(before, ours)
+    foreseen = run(plan, spark, ours, sets=SETS, max_extra_space=limit)
+    assert changes(files_of(before), files_of(ours)) == []
+    jobs = Jobs()
+    result = run(clean, spark, ours, sets=SETS, max_extra_space=limit, progress=jobs)
+    assert [p.error for p in result.partitions] == [None] * len(NAMES)
+    assert jobs.count > len(NAMES) + 10
+    assert 0 < result.peak_extra_bytes <= foreseen.peak_extra_bytes <= limit
+    assert changes(files_of(at_once), files_of(ours)) == []
+    assert stray_files(ours) == []
+
+    theirs = tmp_path / "theirs"
+    copy_tree(before, theirs)
+    for name in ("b-txn-0", "t-long-0", "c-tomb-0"):
+        first_dirty = checkpoint(before / "cleaner-offset-checkpoint").get(name, 0)
+        kafka.clean(theirs / name, now=NOW, topic_configs=TOPIC_CONFIGS, first_dirty=first_dirty)
+        assert_same_dump(kafka.dump(ours / name), kafka.dump(theirs / name), name=name)
+
+
+def test_if_not_even_one_group_fits_nothing_is_begun(before: Path, spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = tmp_path / "d"
+    copy_tree(before, log_dir)
+    for verb in (plan, clean):
+        result = run(verb, spark, log_dir, sets=SETS, max_extra_space=1000)
+        assert result.exit_code == NoSpaceError.exit_code
+        for p in result.partitions:
+            assert p.error is not None
+            assert "bytes are written before as many are removed, and 1000 are free" in p.error
+    assert changes(files_of(before), files_of(log_dir)) == []
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Path]:
+    log_dir = new_log_dir(tmp_path / "one")
+    add_partition(log_dir, "b-txn-0", "b-txn-0")
+    return log_dir
+
+
+def test_a_stop_between_two_waves_leaves_the_rest_for_the_next_run(
+    one: Path, at_once: Path, spark: SparkSession
+) -> None:
+    stop, jobs = Stop(), Jobs()
+
+    def at_the_third() -> None:
+        jobs.stage("compacting")
+        if jobs.count == 3:
+            stop.request("enough")
+
+    told = run(
+        clean, spark, one, sets=SETS, max_extra_space=30_000, stop=stop, progress=AtStage("compacting", at_the_third)
+    )
+    (p,) = told.partitions
+    assert (p.actions, p.error, p.left_alone) == (("compacted",), None, True)
+    assert "2 of " in p.reason
+    assert "the run was stopped, enough" in p.reason
+    assert p.bytes_after == sum(path.stat().st_size for path in (one / "b-txn-0").glob("*.log"))
+    assert stray_files(one) == []
+    assert "b-txn-0" not in checkpoint(one / "cleaner-offset-checkpoint")
+    again = run(clean, spark, one, sets=SETS)
+    assert by_name(again)["b-txn-0"].actions == ("compacted",)
+    name = "cleaner-offset-checkpoint"
+    assert checkpoint(one / name)["b-txn-0"] == checkpoint(at_once / name)["b-txn-0"]
+
+
+def test_what_is_kept_frees_nothing_for_a_second_wave(one: Path, spark: SparkSession) -> None:
+    result = run(clean, spark, one, sets=SETS, max_extra_space=30_000, keep_replaced=True)
+    assert result.exit_code == NoSpaceError.exit_code
+    assert stray_files(one) == []
