@@ -33,6 +33,7 @@ from winnow.engine.settings import with_metadata
 from winnow.engine.stop import Stop
 from winnow.engine.sweep.log_dirs import find_log_dirs
 from winnow.engine.sweep.sweep import SweepResult, sweep
+from winnow.engine.throttle import limiting_io
 from winnow.errors import UsageError
 from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
@@ -65,6 +66,7 @@ def plan(
     on_corrupt: OnCorrupt = "leave",
     max_extra_space: int | None = None,
     free_at_least: int | None = None,
+    throttle: float | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunResult:
@@ -74,8 +76,10 @@ def plan(
     `unclean_shutdown`: see `UncleanShutdown`. `on_corrupt`: what `clean` is to do about damage, see `OnCorrupt`.
     `max_extra_space`: bytes that may be written before as many are removed, in all; None: what the disks have free.
     `free_at_least`: of what retention lets go delete the oldest segments that have so many bytes, and do nothing else.
-    `stop`: lets another thread end the run early. Raises UsageError for what is not a Kafka log directory,
-    LogDirInUseError where a broker runs on one, and StoppedError if the run was stopped before there was a result.
+    `throttle`: bytes of segments that all tasks read and write per second at most; None: what
+    `log.cleaner.io.max.bytes.per.second` says. `stop`: lets another thread end the run early.
+    Raises UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one, and
+    StoppedError if the run was stopped before there was a result.
     """
     return _run(
         spark,
@@ -89,6 +93,7 @@ def plan(
         on_corrupt=on_corrupt,
         max_extra_space=max_extra_space,
         free_at_least=free_at_least,
+        throttle=throttle,
         progress=progress,
         stop=stop,
     )
@@ -107,6 +112,7 @@ def clean(
     on_corrupt: OnCorrupt = "leave",
     max_extra_space: int | None = None,
     free_at_least: int | None = None,
+    throttle: float | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunResult:
@@ -129,6 +135,7 @@ def clean(
         on_corrupt=on_corrupt,
         max_extra_space=max_extra_space,
         free_at_least=free_at_least,
+        throttle=throttle,
         progress=progress,
         stop=stop,
     )
@@ -252,6 +259,7 @@ def _run(
     on_corrupt: OnCorrupt = "leave",
     max_extra_space: int | None = None,
     free_at_least: int | None = None,
+    throttle: float | None,
     progress: Progress | None,
     stop: Stop | None,
 ) -> RunResult:
@@ -273,8 +281,10 @@ def _run(
             on_corrupt=on_corrupt,
             max_extra_space=max_extra_space,
         )
+        if throttle is None:
+            throttle = settings.io_rate(node_id=dirs[0].meta.node_id if dirs else None)
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
-        with cancelling_jobs(spark.sparkContext, request.stop):
+        with cancelling_jobs(spark.sparkContext, request.stop), limiting_io(spark.sparkContext, throttle):
             prepared = prepare(spark.sparkContext, dirs, request)
             refusal = damaged_first(prepared, request)
             if free_at_least is not None:

@@ -243,7 +243,7 @@ def test_where_a_marker_may_be_missing_no_verdict_changes(spark: SparkSession, k
         if row["attributes"] & CONTROL
     ]
     assert len(controls) > 20
-    for number, batch in controls[::4]:
+    for number, batch in controls[::7]:
         directory = add_partition(log_dir, f"q-{number}x{batch}-0", "t-closed-0")
         log = Log(directory, number)
         log.data[log.position(batch) + 65] ^= 1

@@ -94,6 +94,14 @@ FreeAtLeast = Annotated[
         help="Only delete, of what retention lets go, the oldest segments until so much is freed; needs no free space.",
     ),
 ]
+Throttle = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RATE",
+        help="Read and write no more than this per second, all tasks together, for example 50MiB; default: what "
+        "log.cleaner.io.max.bytes.per.second says.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
 Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
@@ -123,6 +131,7 @@ def _verb(name: str) -> Callable[..., int]:
         on_corrupt: Corrupt = "leave",
         max_extra_space: MaxExtraSpace = None,
         free_at_least: FreeAtLeast = None,
+        throttle: Throttle = None,
         dry_run: DryRun = False,
         json: Json = False,
     ) -> int:
@@ -141,6 +150,7 @@ def _verb(name: str) -> Callable[..., int]:
             on_corrupt=on_corrupt,
             max_extra_space=max_extra_space,
             free_at_least=free_at_least,
+            throttle=throttle,
             json=json,
         )
         return run_verb("plan" if dry_run else name, request)

@@ -48,6 +48,7 @@ class Request:
     on_corrupt: OnCorrupt = "leave"
     max_extra_space: str | None = None
     free_at_least: str | None = None
+    throttle: str | None = None
     json: bool = False
 
 
@@ -91,6 +92,14 @@ def parse_size(text: str, *, option: str) -> int:
             f"{option} can't be understood", expected="a size such as 512MiB, 10GiB or 1_000_000", found=repr(text)
         )
     return int(Decimal(found["number"]) * (_UNIT_BYTES[found["unit"]] if found["unit"] else 1))
+
+
+def parse_rate(text: str, *, option: str) -> int:
+    """Bytes per second of `50MiB` or `50MiB/s`. UsageError for anything else, and for none at all."""
+    rate = parse_size(text.removesuffix("/s"), option=option)
+    if not rate:
+        raise UsageError(f"{option} would never end", expected="at least 1 byte per second", found=repr(text))
+    return rate
 
 
 def read_text(file: str, *, option: str) -> str:

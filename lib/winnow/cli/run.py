@@ -10,7 +10,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from winnow.cli.json_output import failure_to_json, to_json
-from winnow.cli.options import Request, check_log_dirs, parse_duration, parse_now, parse_settings, parse_size
+from winnow.cli.options import (
+    Request,
+    check_log_dirs,
+    parse_duration,
+    parse_now,
+    parse_rate,
+    parse_settings,
+    parse_size,
+)
 from winnow.cli.progress import Progress
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
@@ -55,6 +63,7 @@ def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> 
     }
     if request.free_at_least is not None and (request.only == "compaction" or request.keep_replaced):
         raise UsageError("--free-at-least goes neither with --only compaction nor with --keep-replaced")
+    throttle = None if request.throttle is None else parse_rate(request.throttle, option="--throttle")
 
     def call(spark: SparkSession) -> RunResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
@@ -72,6 +81,7 @@ def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> 
                 unclean_shutdown=request.unclean_shutdown,
                 on_corrupt=request.on_corrupt,
                 **asked,
+                throttle=throttle,
                 **keep,
                 progress=progress,
                 stop=stop,

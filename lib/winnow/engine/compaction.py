@@ -20,6 +20,7 @@ from winnow.engine.progress import Progress, watched
 from winnow.engine.resolve import Survivors, resolve_bucket
 from winnow.engine.rewrite import RewrittenGroup, rewrite_group
 from winnow.engine.scan import KeyBlob, scan_split
+from winnow.engine.throttle import in_task
 from winnow.engine.walk import SPLIT_BYTES
 from winnow.errors import NO_SPACE, CorruptLogError, NoSpaceError, WinnowError
 
@@ -66,11 +67,11 @@ def run_compaction(sc: SparkContext, job: CompactionJob, progress: Progress) -> 
     splits = _by_task(assignment.split_task, assignment.scan_tasks)
     stages = (
         sc.parallelize(splits, assignment.scan_tasks)
-        .mapPartitions(partial(_scan, shared))
+        .mapPartitions(in_task(partial(_scan, shared)))
         .partitionBy(assignment.resolve_tasks, int)
         .mapPartitions(partial(_resolve, shared))
         .partitionBy(assignment.rewrite_tasks, int)
-        .mapPartitionsWithIndex(partial(_rewrite, shared))
+        .mapPartitionsWithIndex(partial(_rewrite_in_task, shared))
     )
     tasks = assignment.scan_tasks + assignment.resolve_tasks + assignment.rewrite_tasks
     try:
@@ -117,6 +118,12 @@ def _resolve(
                 continue
             group = group_of[kept.split]
             yield assignment.group_task[partition, group], (partition, group, kept)
+
+
+def _rewrite_in_task(
+    shared: _Shared, task: int, items: Iterable[tuple[int, tuple[int, int, _Kept]]]
+) -> Iterator[tuple[_At, Outcome]]:
+    return in_task(partial(_rewrite, shared, task))(items)
 
 
 def _rewrite(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JError
@@ -17,6 +18,7 @@ from winnow.engine.compaction import Failure, failure
 from winnow.engine.keep import kept_by
 from winnow.engine.prepare import Request
 from winnow.engine.space import free_bytes
+from winnow.engine.throttle import in_task
 from winnow.engine.walk import TransactionsWanted, walk_segment
 from winnow.errors import CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.damage import Damage, find_damage
@@ -158,7 +160,7 @@ def _each(
             return failure(error)
 
     try:
-        collected = sc.parallelize(list(items), len(items)).map(guarded).collect()
+        collected = sc.parallelize(list(items), len(items)).mapPartitions(in_task(partial(map, guarded))).collect()
     except (Py4JError, PySparkException) as error:
         request.stop.check()
         raise WinnowError("the Spark job failed", found=str(error).strip().partition("\n")[0]) from error

@@ -84,7 +84,7 @@ def _stage_all(sc: SparkContext, item: Undertaking, request: Request, run_id: st
     works = _works(item, run_id)
     try:
         request.storage.mkdir(_staging(item, run_id))
-        return sc.parallelize(works, len(works)).map(_stage).collect()
+        return sc.parallelize(works, len(works)).mapPartitions(in_task(partial(map, _stage))).collect()
     except OSError as error:
         return [failure(error)]
     except (Py4JError, PySparkException) as error:  # the job itself: nothing of it is part of a log

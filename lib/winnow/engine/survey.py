@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from winnow.engine.chunks import next_offset
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.packing import pack, task_count
+from winnow.engine.throttle import in_task
 from winnow.engine.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.listing import SegmentListing, list_segments
@@ -63,7 +65,7 @@ def list_partitions(sc: SparkContext, places: Sequence[Place]) -> list[Listed | 
     if not places:
         return []
     tasks = task_count(len(places), per_task=_LIST_PER_TASK, items=len(places), parallelism=sc.defaultParallelism)
-    return sc.parallelize(list(places), tasks).map(_list_one).collect()
+    return sc.parallelize(list(places), tasks).mapPartitions(in_task(partial(map, _list_one))).collect()
 
 
 def _list_one(place: Place) -> Listed | Failure:
@@ -129,7 +131,7 @@ def walk_partitions(
                 except (WinnowError, OSError) as error:
                     yield (number, at), failure(error)
 
-    walked = dict(sc.parallelize(lists, tasks).mapPartitions(walk).collect())
+    walked = dict(sc.parallelize(lists, tasks).mapPartitions(in_task(walk)).collect())
     shared.unpersist()
     return [
         _together([walked[number, at] for at in range(len(state.segments))], state)

@@ -50,6 +50,7 @@ class TopicConfig:
     file_delete_delay_ms: int
     max_decompressed_message_bytes: int
     log_cleaner_enable: bool
+    log_cleaner_io_max_bytes_per_second: float | None
     remote_log_storage_system_enable: bool | None
     """None: nobody said. A tiered topic is then taken for one, since only a broker that tiers can have made it."""
     producer_id_expiration_ms: int

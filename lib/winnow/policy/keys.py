@@ -99,6 +99,7 @@ def _retention(name: str, kind: Kind, unit: int) -> Synonym:
     return Synonym(name=name, kind=kind, allowed=UNLIMITED_OR_POSITIVE, unit=unit, negative_is_unlimited=True)
 
 
+IO_RATE = "log.cleaner.io.max.bytes.per.second"
 INT, LONG, DOUBLE, BOOLEAN, POLICY = Kind.INT, Kind.LONG, Kind.DOUBLE, Kind.BOOLEAN, Kind.POLICY
 
 KEYS: tuple[Key, ...] = (
@@ -170,6 +171,10 @@ KEYS: tuple[Key, ...] = (
         "max.decompressed.message.bytes",
     ),
     _broker_key("log.cleaner.enable", BOOLEAN, True, ANY, "false: compacted topics are not touched at all"),
+    _broker_key(
+        IO_RATE, DOUBLE, None, Allowed(lambda value: value > 0, "above 0"),
+        "bytes that all tasks of a run read and write per second",
+    ),
     _broker_key("remote.log.storage.system.enable", BOOLEAN, None, ANY, "the broker tiers topics that ask for it"),
     _broker_key(
         "producer.id.expiration.ms", INT, 86_400_000, at_least(1), "how long an idle producer is remembered"

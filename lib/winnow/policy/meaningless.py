@@ -38,7 +38,6 @@ CLEANER_TUNING = frozenset(
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.io.buffer.load.factor",
         "log.cleaner.io.buffer.size",
-        "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
     }
 )

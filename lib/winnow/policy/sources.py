@@ -33,6 +33,7 @@ from winnow.policy.describe import DescribedConfigs, Entry, parse_topic_configs
 from winnow.policy.keys import (
     BY_BROKER_NAME,
     BY_TOPIC_NAME,
+    IO_RATE,
     KEYS,
     Ignored,
     Key,
@@ -190,6 +191,11 @@ class Settings:
                     f"or --set {guess}=..."
                 )
         return self._config(values)
+
+    def io_rate(self, *, node_id: int | None) -> float | None:
+        """`log.cleaner.io.max.bytes.per.second` of the broker; None if nobody set it."""
+        entry = _first(BY_BROKER_NAME[IO_RATE][0], (), list(self._broker_levels("", node_id)))
+        return entry.value if entry is not None and isinstance(entry.value, float) else None
 
     def _config(self, values: Mapping[str, tuple[Value, str]]) -> TopicConfig | Unknown:
         confirmed = self.metadata is None or self.server_properties is not None

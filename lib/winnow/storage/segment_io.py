@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from winnow.errors import CorruptLogError, NoSpaceError
+from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -23,7 +24,7 @@ def map_range(path: str, start: int, end: int) -> Iterator[Bytes]:
     """Bytes [start, end) of a file as a read-only uint8 array, mapped.
 
     Populating the map at once is cheaper than a page fault per 4 KiB. Every array made from it must be gone when the
-    block ends; the kernels copy what they keep.
+    block ends; the kernels copy what they keep. With a throttle (`winnow.storage.throttle`) it is read piece by piece.
 
     Raises CorruptLogError if the file is shorter than `end`: touching a page beyond it would kill the process.
     """
@@ -42,13 +43,23 @@ def map_range(path: str, start: int, end: int) -> Iterator[Bytes]:
                 where=path,
                 hint="Something else is writing to this directory. Stop it and run again.",
             )
-        mapped = mmap.mmap(
-            fd, end - first_page, flags=mmap.MAP_SHARED | _POPULATE, prot=mmap.PROT_READ, offset=first_page
-        )
+        throttle = current_throttle()
+        flags = mmap.MAP_SHARED | (_POPULATE if throttle is None else 0)
+        mapped = mmap.mmap(fd, end - first_page, flags=flags, prot=mmap.PROT_READ, offset=first_page)
     finally:
         os.close(fd)
+    if throttle is not None:
+        _read_slowly(np.frombuffer(mapped, np.uint8), throttle)
     # No mapped.close(): it would raise while an array still refers to the map. The last reference unmaps it.
     yield np.frombuffer(mapped, np.uint8)[start - first_page :]
+
+
+def _read_slowly(data: Bytes, throttle: Throttle) -> None:
+    """Touches every page, so that whoever gets the map finds it in memory."""
+    for at in range(0, len(data), PIECE_BYTES):
+        piece = data[at : at + PIECE_BYTES]
+        throttle.take(len(piece))
+        piece[:: mmap.PAGESIZE].max()
 
 
 _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
@@ -64,6 +75,7 @@ class SegmentWriter:
         self.path = path
         self.size = 0
         self._limit = limit
+        self._throttle = current_throttle()
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
     def write(self, data: Bytes | bytes) -> None:
@@ -77,8 +89,12 @@ class SegmentWriter:
                 hint="Free some, or allow for more with --max-extra-space.",
             )
         while view.nbytes:
+            piece = view
+            if self._throttle is not None:
+                piece = view[:PIECE_BYTES]
+                self._throttle.take(piece.nbytes)
             try:
-                written = os.write(self._fd, view)
+                written = os.write(self._fd, piece)
             except OSError as error:
                 error.filename = self.path
                 raise

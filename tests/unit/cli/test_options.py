@@ -2,7 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from winnow.cli.options import Request, check_log_dirs, parse_duration, parse_now, parse_settings, parse_size
+from winnow.cli.options import (
+    Request,
+    check_log_dirs,
+    parse_duration,
+    parse_now,
+    parse_rate,
+    parse_settings,
+    parse_size,
+)
 from winnow.errors import UsageError
 from winnow.policy.config import TopicConfig
 
@@ -110,3 +118,23 @@ def test_a_size(text: str, size: int) -> None:
 def test_a_size_that_makes_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match=r"--free-at-least.*512MiB, 10GiB or 1_000_000"):
         parse_size(text, option="--free-at-least")
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"), [("50MiB", 50 * 2**20), ("1.5GiB/s", 3 * 2**29), ("1_000", 1000), ("1", 1), ("8KiB/s", 8192)]
+)
+def test_a_rate(text: str, rate: int) -> None:
+    assert parse_rate(text, option="--throttle") == rate
+    assert parse_size(text.removesuffix("/s"), option="--size") == rate
+
+
+@pytest.mark.parametrize("text", ["", "/s", "MiB", "50MB", "-1MiB", "1.5", "1__0", "50MiB/m", "nan", "\u0661MiB"])
+def test_a_rate_that_makes_no_sense(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--throttle.*512MiB, 10GiB"):
+        parse_rate(text, option="--throttle")
+
+
+@pytest.mark.parametrize("text", ["0", "0MiB/s"])
+def test_a_rate_of_nothing(text: str) -> None:
+    with pytest.raises(UsageError, match="--throttle would never end"):
+        parse_rate(text, option="--throttle")

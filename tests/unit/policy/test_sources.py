@@ -189,6 +189,17 @@ def test_ignored_settings_are_said_once() -> None:
     assert "log.retention.hours" in notes[5]
 
 
+def test_the_rate_of_the_brokers_cleaner() -> None:
+    properties = parse_server_properties("log.cleaner.io.max.bytes.per.second=5e6")
+    assert Settings().io_rate(node_id=1) is None
+    assert Settings(server_properties=properties).io_rate(node_id=1) == 5_000_000
+    stronger = parse_set("log.cleaner.io.max.bytes.per.second=1000")
+    assert Settings(sets=[stronger], server_properties=properties).io_rate(node_id=None) == 1000
+    for text in ("0", "-1", "nan", "fast"):
+        with pytest.raises(UsageError, match="io.max.bytes.per.second".replace(".", r"\.")):
+            parse_set(f"log.cleaner.io.max.bytes.per.second={text}")
+
+
 @pytest.mark.parametrize("text", ["a=b\nlog.retention.ms=x", "a=b\nlog.segment.bytes=5"])
 def test_a_wrong_server_property_names_the_line(text: str) -> None:
     with pytest.raises(UsageError, match="--server-properties line 2"):
