@@ -7,6 +7,7 @@ import random
 import numpy as np
 
 from fuzz.targets.base import LIMIT, require, same_outcome
+from fuzz.targets.columns import check_columns
 from tests.unit.wire.logs import NOW
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC
@@ -53,6 +54,7 @@ def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) ->
     rows = blocks.rows
     columns = _scanned(blocks) if twins else scan_records(blocks, rows, SECRET, check_crc=True)
     _check_sums(blocks, twins=twins)
+    check_columns(blocks, twins=twins)
     keep = np.array([rng.random() < 0.6 for _ in range(len(columns))], np.bool_)
     keep |= np.repeat((rows["attributes"] & CONTROL) != 0, rows["record_count"])
     retention = np.array([rng.randrange(3) for _ in range(len(rows))], np.int8)
