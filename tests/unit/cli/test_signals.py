@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import signal
 from typing import Any
 
@@ -23,8 +22,8 @@ def test_a_signal_asks_the_run_to_stop_and_is_its_exit_code(number: signal.Signa
     signals, stop = Signals(), Stop()
     before = signal.getsignal(number)
     with signals.ask(stop, NO_SPARK):
-        os.kill(os.getpid(), number)
-        os.kill(os.getpid(), signal.SIGTERM)  # too late to change anything
+        signal.raise_signal(number)
+        signal.raise_signal(signal.SIGTERM)  # too late to change anything
     assert stop.reason == f"it got {number.name}"
     assert signals.exit_code(3) == 128 + number
     assert signals.exit_code(0) == 0, "all was done before it could stop"
@@ -42,7 +41,7 @@ def test_nohup_is_respected() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with Signals().ask(stop := Stop(), NO_SPARK):
-            os.kill(os.getpid(), signal.SIGHUP)
+            signal.raise_signal(signal.SIGHUP)
         assert stop.reason is None
     finally:
         signal.signal(signal.SIGHUP, before)

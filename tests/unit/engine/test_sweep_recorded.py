@@ -15,8 +15,6 @@ from winnow.engine.sweep.findings import Checked, Finding
 from winnow.engine.sweep.kinds import Kind
 
 KIND_OF_DAMAGE = {
-    "bomb-gzip": Kind.OVERSIZED,
-    "bomb-lz4": Kind.OVERSIZED,
     "count-few-sealed": Kind.RECORDS,
     "count-huge": Kind.CRC,
     "count-huge-sealed": Kind.RECORDS,
@@ -37,7 +35,8 @@ KIND_OF_DAMAGE = {
     "timeindex-missing": Kind.MISSING,
     **dict.fromkeys(("index-garbage", "index-torn"), Kind.OFFSET_INDEX),
     **dict.fromkeys(("timeindex-garbage", "timeindex-torn"), Kind.TIME_INDEX),
-    **dict.fromkeys(("bomb-zstd", "codec-7", "codec-wrong", "key-length", "large-zstd", "record-length"), Kind.RECORDS),
+    **dict.fromkeys(("bomb-gzip", "bomb-lz4", "bomb-zstd", "large-zstd"), Kind.OVERSIZED),
+    **dict.fromkeys(("codec-7", "codec-wrong", "key-length", "record-length"), Kind.RECORDS),
     **{f"{how}-{codec}": Kind.RECORDS for how in ("half", "garbage") for codec in ("gzip", "snappy", "lz4", "zstd")},
 }
 """All others are of kind `batch`."""
