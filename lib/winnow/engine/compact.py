@@ -67,7 +67,7 @@ def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
         return [_in_waves(run, rounds[0])]
     return [
         _not_staged(run, made, [], staged) if isinstance(staged, Failure) else _commit(run, made, [], staged)
-        for made, staged in zip(rounds, _stage(run, [made.job for made in rounds]), strict=True)
+        for made, staged in zip(rounds, _stage(run, rounds), strict=True)
     ]
 
 
@@ -76,7 +76,7 @@ def _in_waves(run: Run, made: Round) -> PartitionResult:
     job, done, storage = made.job, list[RewrittenGroup](), run.request.storage
     while True:
         part = _next_part(run, job, len(done))
-        wave = part if isinstance(part, Failure) else _stage(run, [part], begun=made.begun)[0]
+        wave = part if isinstance(part, Failure) else _stage(run, [replace(made, job=part)])[0]
         if isinstance(wave, Failure):
             return _not_staged(run, made, done, wave)
         if len(done) + len(wave) == len(job.groups):
@@ -106,12 +106,12 @@ def _next_part(run: Run, job: PartitionJob, first: int) -> PartitionJob | Failur
     )
 
 
-def _stage(run: Run, jobs: Sequence[PartitionJob], *, begun: bool = False) -> list[list[RewrittenGroup] | Failure]:
-    """The groups of each job, ascending, or why they can't be had. `begun`: the staging directories are there."""
+def _stage(run: Run, rounds: Sequence[Round]) -> list[list[RewrittenGroup] | Failure]:
+    """The groups of each round's job, ascending, or why they can't be had."""
     request = run.request
-    unmade = [None if begun else _make_staging(job, request) for job in jobs]
-    made = [job for job, why in zip(jobs, unmade, strict=True) if why is None]
-    outcomes = iter(_outcomes(run, within(made, run.room())))
+    unmade = [None if made.begun else _make_staging(made.job, request) for made in rounds]
+    jobs = [made.job for made, why in zip(rounds, unmade, strict=True) if why is None]
+    outcomes = iter(_outcomes(run, within(jobs, run.room())))
     staged = [why or _whole(next(outcomes)) for why in unmade]
     damaged = any(isinstance(groups, Failure) and groups.exit_code == CorruptLogError.exit_code for groups in staged)
     if request.on_corrupt == "fail" and damaged:

@@ -1,0 +1,184 @@
+"""Disks that are full, or get full: real file systems of a few MiB, mounted for the test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.compare import assert_same_dump
+from tests.fixtures.data import copy_tree
+from tests.kafka.judge import Kafka
+from tests.oracle.runs import as_loaded
+from tests.spark.runs import (
+    NOW,
+    add_partition,
+    by_name,
+    changes,
+    checkpoint,
+    clean,
+    files_of,
+    new_log_dir,
+    plan,
+    run,
+    set_checkpoint,
+    stray_files,
+)
+from winnow.engine import space
+from winnow.errors import NoSpaceError, UsageError
+from winnow.storage.local import LocalStorage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COMPACTED = ("*:cleanup.policy=compact", "*:internal.segment.bytes=65536")
+RETENTION_MS = 4_440_000_000
+"""All segments of these logs are older, but for the active ones."""
+EXPIRED = ("d-*:cleanup.policy=delete", f"d-*:retention.ms={RETENTION_MS}", "d-*:retention.bytes=-1")
+NAMES = ("d-time-0", "d-size-0", "c-tomb-0")
+
+
+@pytest.fixture(params=["tmpfs", "ext4"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, of 16 MiB. On ext4 a directory takes blocks, too."""
+    path, image = tmp_path / "disk", tmp_path / "image"
+    path.mkdir()
+    if request.param == "ext4":
+        with image.open("wb") as file:
+            file.truncate(16 * 2**20)
+        _try("mkfs.ext4", "-q", "-m", "0", "-N", "512", str(image))
+        _try("mount", "-o", "loop", str(image), str(path))
+    else:
+        _try("mount", "-t", "tmpfs", "-o", "size=16m", "winnow-test", str(path))
+    yield path
+    subprocess.run(["umount", str(path)], check=True)
+
+
+def _try(*command: str) -> None:
+    try:
+        done = subprocess.run(command, check=False, capture_output=True)
+    except FileNotFoundError:
+        pytest.skip(f"there is no {command[0]} here")
+    if done.returncode:
+        pytest.skip(f"{command[0]} is not allowed here: {done.stderr.decode().strip()}")
+
+
+def fill(disk: Path) -> None:
+    """To the last byte."""
+    with (disk / "ballast").open("wb", buffering=0) as file:
+        for size in (2**16, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
+    assert os.statvfs(disk).f_bavail == 0
+
+
+def free_bytes(disk: Path) -> int:
+    status = os.statvfs(disk)
+    return status.f_bfree * status.f_frsize
+
+
+def test_a_disk_that_is_full_when_the_driver_writes_leaves_the_log_as_it_was(
+    disk: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever filled it took what is spared as well."""
+    monkeypatch.setattr(space, "SPARE_BYTES", 0)
+    log_dir, other = new_log_dir(disk / "d"), new_log_dir(tmp_path / "other")
+    add_partition(log_dir, "fails-0", "c-4p-1")
+    add_partition(other, "fine-0", "c-tomb-0")
+    before = files_of(log_dir)
+    create = LocalStorage.create
+
+    def full(self: LocalStorage, path: str, data: bytes) -> None:
+        if path.startswith(str(disk)) and path.endswith("/round.json.tmp"):
+            fill(disk)
+        create(self, path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "create", full)
+        result = run(clean, spark, log_dir, other, sets=COMPACTED)
+    named = by_name(result)
+    assert (named["fails-0"].error_code, named["fails-0"].left_alone) == (NoSpaceError.exit_code, True)
+    assert "not enough space" in (named["fails-0"].error or "")
+    assert named["fine-0"].actions == ("compacted",)
+    assert changes(before, files_of(log_dir)) == []
+    assert stray_files(log_dir) == []
+    (disk / "ballast").unlink()
+    assert run(clean, spark, log_dir, sets=COMPACTED).exit_code == 0
+
+
+@pytest.fixture
+def expired(disk: Path) -> Path:
+    """Two logs of which retention takes all but the active segments, and one that is only compacted; no room at all."""
+    log_dir = new_log_dir(disk / "d")
+    for name in NAMES:
+        add_partition(log_dir, name, name)
+    bases = sorted(int(path.stem) for path in (log_dir / "d-size-0").glob("*.log"))
+    set_checkpoint(log_dir / "log-start-offset-checkpoint", "d-size-0", bases[1] + 1)
+    fill(disk)
+    return log_dir
+
+
+def test_room_is_made_on_a_disk_with_none(expired: Path, disk: Path, spark: SparkSession) -> None:
+    before = files_of(expired)
+    foreseen = run(plan, spark, expired, sets=EXPIRED, free_at_least=200_000)
+    assert changes(before, files_of(expired)) == []
+    assert free_bytes(disk) == 0
+    result = run(clean, spark, expired, sets=EXPIRED, free_at_least=200_000)
+    assert (result.exit_code, result.short_bytes, result.peak_extra_bytes) == (0, 0, 0)
+    assert [p.error for p in result.partitions] == [None] * len(NAMES)
+    assert free_bytes(disk) >= 200_000
+    after = by_name(result)
+    told = [(p.segments_after, p.bytes_after, p.log_start_offset_after) for p in foreseen.partitions]
+    assert told == [(p.segments_after, p.bytes_after, p.log_start_offset_after) for p in result.partitions]
+    assert after["c-tomb-0"].actions == ("none",)
+    assert [name for name in changes(before, files_of(expired)) if "c-tomb-0" in name] == []
+    # Little was needed: no more than a segment too many went.
+    assert sum(p.bytes_before - p.bytes_after for p in result.partitions if p.bytes_before) < 200_000 + 66_000
+    assert stray_files(expired) == []
+
+
+def test_all_that_may_go_is_what_kafka_deletes_and_what_is_short_is_told(
+    expired: Path, disk: Path, spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    theirs = tmp_path / "theirs"
+    copy_tree(expired, theirs)
+    result = run(clean, spark, expired, sets=EXPIRED, free_at_least=10**9)
+    assert result.exit_code == NoSpaceError.exit_code
+    gone = sum(p.bytes_before - p.bytes_after for p in result.partitions if p.bytes_before)
+    assert free_bytes(disk) >= gone > 900_000
+    assert result.short_bytes is not None
+    assert 10**9 - gone - 50_000 < result.short_bytes <= 10**9 - gone
+    (note,) = [note for note in result.notes if "short" in note]
+    assert "Most is held by d-" in note
+    assert "--topic-set" in note
+    assert stray_files(expired) == []
+    for name in ("d-time-0", "d-size-0"):
+        start = by_name(result)[name].log_start_offset_after or 0
+        kafka.retain(theirs / name, now=NOW, config={"cleanup.policy": "delete", "retention.ms": RETENTION_MS})
+        assert_same_dump(as_loaded(kafka.dump(expired / name), start), as_loaded(kafka.dump(theirs / name), start))
+        assert checkpoint(expired / "log-start-offset-checkpoint") == {}
+
+
+def test_an_active_segment_stays_even_if_retention_would_roll_it(disk: Path, spark: SparkSession) -> None:
+    log_dir = new_log_dir(disk / "d")
+    add_partition(log_dir, "d-time-0", "d-time-0")
+    last = max((log_dir / "d-time-0").glob("*.log"))
+    fill(disk)
+    result = run(clean, spark, log_dir, sets=[*EXPIRED, "d-*:retention.ms=0"], free_at_least=10**9)
+    assert result.exit_code == NoSpaceError.exit_code
+    assert [*(log_dir / "d-time-0").glob("*.log")] == [last]
+
+
+@pytest.mark.parametrize("more", [{"only": "compaction"}, {"keep_replaced": True}])
+def test_what_makes_no_sense_together_is_refused(more: dict[str, object], spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="freeing space"):
+        run(clean, spark, new_log_dir(tmp_path / "d"), free_at_least=1, **more)
