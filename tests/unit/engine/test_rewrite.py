@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +21,11 @@ from tests.unit.engine.partitions import (
     records_in,
 )
 from winnow.engine import rewrite as rewrite_module
+from winnow.engine.compaction import failure
 from winnow.engine.job import PartitionJob
 from winnow.engine.resolve import Survivors
 from winnow.engine.rewrite import RewrittenGroup, rewrite_group
-from winnow.errors import CorruptLogError, VerificationError
+from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.storage.segment_io import SegmentWriter
 from winnow.wire.batch import Codec
@@ -163,6 +166,41 @@ def test_a_task_that_comes_when_its_staging_directory_is_gone_writes_nothing(dir
     with pytest.raises(OSError, match=r"\.winnow-run"):
         rewritten(job, s0=[0])
     assert sorted(directory.iterdir()) == before
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(errno.ENOSPC, 6), (errno.EDQUOT, 6), (errno.EIO, 3)])
+@pytest.mark.parametrize("suffix", [LOG, INDEX, TIMEINDEX])
+def test_a_disk_that_fails_or_is_full_is_named_and_none_of_the_files_is_left(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, number: int, exit_code: int, suffix: str
+) -> None:
+    write = os.write
+
+    def failing(fd: int, data: bytes) -> int:
+        if f"{suffix}." in os.readlink(f"/proc/self/fd/{fd}"):
+            raise OSError(number, os.strerror(number))
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", failing)
+    with pytest.raises(OSError, match=os.strerror(number)) as failed:
+        rewritten(job_of(directory), s0=[1, 5], s1=[0, 2])
+    told = failure(failed.value)
+    assert told.exit_code == exit_code
+    assert f"{segment_file(0, suffix)}." in told.message
+    assert list((directory / ".winnow-run").iterdir()) == []
+
+
+def test_an_output_that_outgrows_its_room_ends_there(directory: Path) -> None:
+    """A codec may do worse on what is left of a batch than it did on the whole."""
+    job = job_of(directory)
+    needed = rewritten(job, s0=[1, 5], s1=[0, 2])
+    enough, short = (
+        replace(job, groups=(replace(job.groups[0], log_limit=needed.bytes_after - less),)) for less in (0, 1)
+    )
+    assert rewritten(enough, s0=[1, 5], s1=[0, 2]).bytes_after == needed.bytes_after
+    left = {path.name for path in (directory / ".winnow-run").iterdir()}
+    with pytest.raises(NoSpaceError, match="--max-extra-space"):
+        rewritten(short, s0=[1, 5], s1=[0, 2])
+    assert {path.name for path in (directory / ".winnow-run").iterdir()} == left
 
 
 def test_an_index_larger_than_it_may_be_is_refused_as_by_kafka(directory: Path) -> None:
