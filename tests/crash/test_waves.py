@@ -53,7 +53,7 @@ for _method in ("create", "rename", "unlink", "mkdir", "rmdir"):
     setattr(Snapshots, _method, _before(_method))
 
 
-@pytest.fixture(scope="module", params=["compact", "compact,delete", "transactions"])
+@pytest.fixture(scope="module", params=["compact,delete", "transactions"])
 def waves(
     request: pytest.FixtureRequest,
     crash_run: Callable[[str], CrashRun],

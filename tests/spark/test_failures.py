@@ -120,11 +120,12 @@ def test_a_disk_with_too_little_room_is_noticed_before_anything_is_written(
 
 
 def test_room_is_asked_for_when_retention_has_freed_some(spark: SparkSession, small_disk: Path) -> None:
+    """Before that not even one group of segments fits."""
     log_dir = new_log_dir(small_disk / "d")
     compacted, expired = add_partition(log_dir, "c-4p-1", "c-4p-1"), add_partition(log_dir, "d-time-0", "d-time-0")
     needed, frees = (sum(log.stat().st_size for log in path.glob("*.log")) for path in (compacted, expired))
     assert needed < frees
-    (small_disk / "ballast").write_bytes(bytes(free_bytes(str(small_disk)) - needed // 2))
+    (small_disk / "ballast").write_bytes(bytes(free_bytes(str(small_disk)) - needed // 8))
     held = by_name(run(clean, spark, log_dir, sets=SETS, topics=["c-4p"]))["c-4p-1"]
     assert held.error_code == NoSpaceError.exit_code
     done = by_name(run(clean, spark, log_dir, sets=[*SETS, "d-time:cleanup.policy=delete", "d-time:retention.ms=0"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from tests.spark.runs import (
 )
 from winnow.engine.stop import Stop
 from winnow.errors import NoSpaceError
+from winnow.logdir.names import TXNINDEX
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +90,7 @@ def test_waves_leave_what_one_job_leaves(
     assert [p.error for p in result.partitions] == [None] * len(NAMES)
     assert jobs.count > len(NAMES) + 10
     assert 0 < result.peak_extra_bytes <= foreseen.peak_extra_bytes <= limit
-    assert changes(files_of(at_once), files_of(ours)) == []
+    assert _differing(at_once, ours) == []
     assert stray_files(ours) == []
 
     theirs = tmp_path / "theirs"
@@ -97,6 +99,14 @@ def test_waves_leave_what_one_job_leaves(
         first_dirty = checkpoint(before / "cleaner-offset-checkpoint").get(name, 0)
         kafka.clean(theirs / name, now=NOW, topic_configs=TOPIC_CONFIGS, first_dirty=first_dirty)
         assert_same_dump(kafka.dump(ours / name), kafka.dump(theirs / name), name=name)
+
+
+def _differing(one: Path, other: Path) -> list[str]:
+    """Transaction indexes have the time of their making, as with Kafka (S5.9)."""
+    names = changes(files_of(one), files_of(other))
+    indexes = [name for name in names if name.endswith(TXNINDEX)]
+    assert [(one / name).read_bytes() for name in indexes] == [(other / name).read_bytes() for name in indexes]
+    return [name for name in names if name not in indexes]
 
 
 def test_if_not_even_one_group_fits_nothing_is_begun(before: Path, spark: SparkSession, tmp_path: Path) -> None:
@@ -133,8 +143,7 @@ def test_a_stop_between_two_waves_leaves_the_rest_for_the_next_run(
     )
     (p,) = told.partitions
     assert (p.actions, p.error, p.left_alone) == (("compacted",), None, True)
-    assert "2 of " in p.reason
-    assert "the run was stopped, enough" in p.reason
+    assert re.match("[1-7] of 8 groups of segments are cleaned, .* the run was stopped, enough", p.reason)
     assert p.bytes_after == sum(path.stat().st_size for path in (one / "b-txn-0").glob("*.log"))
     assert stray_files(one) == []
     assert "b-txn-0" not in checkpoint(one / "cleaner-offset-checkpoint")

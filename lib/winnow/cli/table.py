@@ -46,9 +46,8 @@ def show(result: RunResult, console: Console) -> None:
         console.print(line, soft_wrap=True)
     for line in _settings([*active, *(idle if len(idle) <= FEW else ())]):
         console.print(line, soft_wrap=True)
-    if active and result.peak_extra_bytes is not None:
-        needs = "needs up to" if result.verb == "plan" else "needed"
-        console.print(f"\nIt {needs} {size(result.peak_extra_bytes)} beside the logs.", soft_wrap=True)
+    if active and result.verb == "plan" and result.peak_extra_bytes is not None:
+        console.print(f"\nIt takes up to {size(result.peak_extra_bytes)} beside the logs.", soft_wrap=True)
     kept = sum(p.kept_bytes or 0 for p in result.partitions)
     if kept:
         console.print(

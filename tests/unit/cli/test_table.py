@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -129,3 +130,9 @@ def test_a_plan_tells_each_setting_that_somebody_gave_and_where() -> None:
         "      Kafka's default, server.properties not given",
     ]
     assert "Settings" not in shown(run_of(partition("t"), verb="plan"))
+
+
+def test_a_plan_tells_how_much_room_it_takes() -> None:
+    result = run_of(partition("t"), verb="plan")
+    assert "It takes up to 3.0 MiB beside the logs." in shown(replace(result, peak_extra_bytes=3 * 2**20))
+    assert "beside the logs" not in shown(replace(result, partitions=(idle("t"),), peak_extra_bytes=0))

@@ -42,3 +42,9 @@ def test_the_exit_code_says_why_if_one_thing_alone_kept_everything_from_being_do
 ) -> None:
     result = RunResult(run_id="r", verb="clean", now=0, partitions=partitions)
     assert (result.status, result.exit_code) == (status, exit_code)
+
+
+@pytest.mark.parametrize(("short", "exit_code"), [(None, 0), (0, 0), (1, 6)])
+def test_less_freed_than_asked_for_is_not_done(short: int | None, exit_code: int) -> None:
+    result = RunResult(run_id="r", verb="clean", now=0, partitions=(FINE, IDLE), short_bytes=short)
+    assert (result.status, result.exit_code) == ("partial" if exit_code else "done", exit_code)
