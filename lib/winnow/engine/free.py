@@ -13,7 +13,7 @@ from winnow.engine.clean import CarriedOut
 from winnow.engine.commit import commit_log_start
 from winnow.engine.compaction import failure
 from winnow.engine.prepare import Prepared, Request, Undertaking
-from winnow.engine.result import PartitionResult
+from winnow.engine.result import RETAINED, PartitionResult
 from winnow.engine.retention import retain_only, state_now
 from winnow.errors import WinnowError
 from winnow.logdir.retain import delete_segments
@@ -35,11 +35,11 @@ def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Pr
 
 
 def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]) -> int:
-    """By what the plans delete, but for partitions where that failed; all files of the segments counted."""
+    """By what the plans delete, where that is or will be done; all files of the segments counted."""
     return sum(
         file_bytes(segment)
         for item, result in zip(prepared, results, strict=True)
-        if isinstance(item, Undertaking) and item.plan.retention is not None and result.error is None
+        if isinstance(item, Undertaking) and item.plan.retention is not None and RETAINED in result.actions
         for segment in item.plan.retention.deleted
     )
 
