@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
@@ -20,6 +21,7 @@ from winnow.engine.keep import kept_by
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking, look_again
 from winnow.engine.result import PartitionResult
 from winnow.engine.space import Room
+from winnow.engine.throttle import in_task
 from winnow.errors import NoSpaceError, WinnowError
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.logdir.split import StagedSplit, stage_split, swap_split
