@@ -173,10 +173,14 @@ def test_an_active_segment_stays_even_if_retention_would_roll_it(disk: Path, spa
     log_dir = new_log_dir(disk / "d")
     add_partition(log_dir, "d-time-0", "d-time-0")
     last = max((log_dir / "d-time-0").glob("*.log"))
+    crashed = log_dir / "d-time-0" / ".winnow-20260101T000000Z-00000000"
+    crashed.mkdir()
+    (crashed / "half").write_bytes(bytes(10_000))
     fill(disk)
     result = run(clean, spark, log_dir, sets=[*EXPIRED, "d-*:retention.ms=0"], free_at_least=10**9)
     assert result.exit_code == NoSpaceError.exit_code
     assert [*(log_dir / "d-time-0").glob("*.log")] == [last]
+    assert stray_files(log_dir) == []
 
 
 @pytest.mark.parametrize("more", [{"only": "compaction"}, {"keep_replaced": True}])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 
+from winnow.errors import NO_SPACE
 from winnow.storage.contract import Storage
 
 _GONE = ".gone"
@@ -30,7 +31,12 @@ def remove_staging(storage: Storage, path: str) -> None:
     elif found.is_dir:
         gone = path if path.endswith(_GONE) else path + _GONE
         if gone != path:
-            storage.rename(path, gone)
+            try:
+                storage.rename(path, gone)
+            except OSError as error:
+                if error.errno not in NO_SPACE:
+                    raise
+                gone = path  # on a full disk a longer name may have no room, and what is in there takes some
         _remove_tree(storage, gone)
 
 
