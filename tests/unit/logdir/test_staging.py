@@ -14,7 +14,7 @@ class NoRoomForNames(LocalStorage):
         self.number = number
 
     def rename(self, source: str, target: str) -> None:
-        raise OSError(self.number, "no room", target)
+        raise OSError(self.number, "no room", source, None, target)
 
 
 @pytest.fixture
