@@ -38,7 +38,7 @@ def assert_same_partition(found: Path, kafkas: Path, *, but: Collection[str] = (
         raise AssertionError(message)
     for name in sorted(names):
         if not name.endswith(tuple(but)) or not but:
-            _assert_same_bytes(found / name, kafkas / name)
+            assert_same_bytes(found / name, kafkas / name)
         if name.endswith(".log") and (found / name).stat().st_size:
             ours, theirs = (directory.joinpath(name).stat().st_mtime_ns // 10**6 for directory in (found, kafkas))
             if ours != theirs:
@@ -84,7 +84,7 @@ def _names(directory: Path) -> set[str]:
     return {entry.name + "/" * entry.is_dir() for entry in directory.iterdir()}
 
 
-def _assert_same_bytes(found: Path, kafkas: Path) -> None:
+def assert_same_bytes(found: Path, kafkas: Path) -> None:
     ours, theirs = found.read_bytes(), kafkas.read_bytes()
     if ours == theirs:
         return

@@ -78,6 +78,14 @@ class Kafka:
         """Open and close, fsync included; `unclean=True` recovers as after a crash."""
         return self._answer("open", directories, options)
 
+    def live(self, directories: Iterable[Path], *, now: int, steps: Path, **options: Option) -> dict[Path, Line]:
+        """Appends to each what the file of its name in `steps` says (Append.java), or nothing. One may have "error"."""
+        return self._of_each("append", directories, {"now": now, "steps": steps, "write_checkpoint": True} | options)
+
+    def attend(self, directories: Iterable[Path], *, now: int, **options: Option) -> dict[Path, Line]:
+        """All that a broker's cleaner and retention do to the partitions of one log directory (Pass.java)."""
+        return self._of_each("pass", directories, {"dedupe_buffer": DEDUPE_BYTES, "now": now} | options)
+
     def load(self, directory: Path, **options: Option) -> Loaded:
         """What a starting broker makes of one directory; fast. `unclean=True`: without a clean-shutdown marker."""
         head, *lines = self.ask("load", "--dir", str(directory), *_arguments(options))
@@ -139,6 +147,11 @@ class Kafka:
     def _answer(self, command: str, directories: Path | Iterable[Path], options: Mapping[str, Option]) -> list[Line]:
         answers = self._checked(self.ask(command, *_dirs(directories), *_arguments(options)))
         return [answer for answer in answers if answer["cmd"] != "total"]
+
+    def _of_each(self, command: str, directories: Iterable[Path], options: Mapping[str, Option]) -> dict[Path, Line]:
+        answers = self.ask(command, *_dirs(directories), *_arguments(options))
+        self._checked([answer for answer in answers if "cmd" not in answer])
+        return {Path(answer["dir"]): answer for answer in answers if answer["cmd"] != "total"}
 
     def _exchange(self, line: str) -> list[Line]:
         stdin, stdout = self._process.stdin, self._process.stdout

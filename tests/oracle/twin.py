@@ -57,12 +57,12 @@ class Twin:
 
     def lead(self, records: list[Record], **options: Any) -> int:
         base = self.log.append_records(records, **options)
-        self._step(LEADER, self.log.leader_epoch, _unstamped(self.log.appended))
+        self._step(LEADER, self.log.leader_epoch, unstamped(self.log.appended))
         return base
 
     def mark(self, producer: Producer, *, commit: bool, **options: Any) -> int:
         offset = self.log.append_marker(producer, commit=commit, **options)
-        self._step(MARKER, self.log.leader_epoch, _unstamped(self.log.appended))
+        self._step(MARKER, self.log.leader_epoch, unstamped(self.log.appended))
         return offset
 
     def become_leader(self, epoch: int) -> None:
@@ -174,6 +174,6 @@ def wrapper(magic: int, offsets: list[int], *, timestamp: int = -1) -> bytes:
     return legacy(magic, offsets[-1], timestamp=timestamp, key=None, value=gzip.compress(inner, mtime=0), codec=1)
 
 
-def _unstamped(batch: bytes) -> bytes:
+def unstamped(batch: bytes) -> bytes:
     """As a client sends it: offset and leader epoch are the leader's to fill in, and outside of the CRC."""
     return FRAME.pack(0, len(batch) - FRAME.size) + (-1).to_bytes(4, "big", signed=True) + batch[MAGIC_AT:]

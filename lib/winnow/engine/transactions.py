@@ -30,7 +30,8 @@ class Transactions:
     open_producers: tuple[frozenset[int], ...]
     """Per segment: the producers with transactional data before it after their last marker."""
     aborted: Array = field(repr=False)
-    """All transaction indexes, dtype ABORTED."""
+    """Entries of all transaction indexes, dtype ABORTED, but for those that Kafka's cleaner does not ask for: their
+    markers lie below the log start offset (S4.1)."""
 
 
 def settle(
@@ -57,10 +58,11 @@ def settle(
     producers = known_producers(snapshot, walks, now=now, expiration_ms=expiration_ms)
     found = undecided(producers, state.high_watermark) + ([folded.undecided] if folded.undecided else [])
     stable = last_stable_offset(found, state.high_watermark)
+    aborted = np.concatenate([walk.aborted for walk in walks])
     return Transactions(
         producers=producers,
         last_stable_offset=stable,
         undecided=next((t for t in found if t.first_offset == stable < state.high_watermark), None),
         open_producers=folded.open_producers,
-        aborted=np.concatenate([walk.aborted for walk in walks]),
+        aborted=aborted[aborted["last_offset"] >= state.log_start_offset],
     )

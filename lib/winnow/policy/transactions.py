@@ -142,8 +142,8 @@ def judge(
 ) -> Judged:
     """Of `batches` (dtype BATCH, ascending) whose control batches have these `types`, one item each, in order.
 
-    `aborted`: dtype ABORTED, at least those that touch these batches. `open_producers`: see `Judged`, of the batch
-    before the first.
+    `aborted`: dtype ABORTED, at least those that touch these batches, but for those that end below the log start
+    offset: of their ABORT markers nothing is known. `open_producers`: see `Judged`, of the batch before the first.
     """
     discardable = aborted_batches(batches, aborted)
     kinds = batch_kinds(batches, types)
@@ -151,7 +151,8 @@ def judge(
     discardable |= kinds == EMPTY_CONTROL
     seen = sequence(kinds, batches["producer_id"], batches["base_offset"])
     carried = (seen.previous < 0) & np.isin(seen.producer_id, np.array(sorted(open_producers), np.int64))
-    has_data = (seen.first >= 0) | carried
+    known = (kinds[seen.rows] != _ABORT) | np.isin(seen.offset, aborted["last_offset"])
+    has_data = ((seen.first >= 0) | carried) & known
     discardable[seen.rows[seen.end & ~has_data]] = True
     kept = seen.rows[seen.end & has_data]
     indexed = np.sort(batches["base_offset"][kept[kinds[kept] == _ABORT]])

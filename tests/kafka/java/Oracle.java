@@ -31,7 +31,9 @@ import java.util.function.Supplier;
  *   Oracle open   --dir D/topic-0 [--dir ...] [options]     only open and close (recovery with --unclean)
  *   Oracle load   --dir D/topic-0 [--dir ...] [options]     open and close without flushing, then `dump --aux` of what lies there:
  *                                                           what a starting broker makes of the directory
- *   Oracle append --dir D/topic-0 --steps FILE [options]    append, roll and so on, see Append; needs --now
+ *   Oracle append --dir D/topic-0 --steps FILE [options]    append, roll and so on, see Append; needs --now. Of several
+ *                                                           directories each has its own FILE/topic-0, or nothing to append
+ *   Oracle pass   --dir D/topic-0 [--dir ...] [options]     all that a broker's cleaner and retention do, see Pass
  *   Oracle dump   ...                                       see Dump
  *   Oracle dumplog|checkpoint ...                           see DumpLog
  *   Oracle serve                                            answers commands from stdin, one per line, arguments separated by
@@ -51,6 +53,8 @@ import java.util.function.Supplier;
  *   dirty; default 1), --roll (roll the active segment first, so that all can be cleaned), --dedupe-buffer BYTES
  *   (per thread; default 128 MiB), --io-buffer BYTES (read buffer, default 262144 = 512 KiB / 1 thread / 2),
  *   --load-factor F (0.9), --write-checkpoint (update cleaner-offset-checkpoint beside the dir).
+ * append: --write-checkpoint (update log-start-offset-checkpoint beside the dir), --timestamps A,B,... (what a consumer that
+ *   looks for these times is told before anything is appended: "found": [[offset, timestamp] or null, ...]).
  * Short forms of --config: --delete-retention-ms, --min-compaction-lag-ms, --segment-bytes (internal.segment.bytes),
  *   --retention-ms, --retention-bytes, --index-interval, --max-index, --max-message-bytes, --policy.
  */
@@ -63,7 +67,7 @@ public class Oracle {
             "policy", TopicConfig.CLEANUP_POLICY_CONFIG);
     private static final Set<String> FLAGS = Set.of("unclean", "roll", "write-checkpoint", "hw-checkpoint");
     private static final Set<String> VALUED = Set.of("now", "topic-configs", "start-offset", "producer-expiration-ms", "hw", "threads", "first-dirty",
-            "first-uncleanable", "steps", "rounds", "dedupe-buffer", "io-buffer", "load-factor");
+            "first-uncleanable", "steps", "timestamps", "rounds", "dedupe-buffer", "io-buffer", "load-factor");
 
     /** A clock that stands still, unless set, for milliseconds() (retention, tombstones) and runs for nanoseconds() (throttler). */
     static class FixedTime implements Time {
@@ -131,7 +135,7 @@ public class Oracle {
         if (args[0].equals("dumplog")) { DumpLog.run(Arrays.copyOfRange(args, 1, args.length), out); return; }
         if (args[0].equals("checkpoint")) { DumpLog.checkpoints(Arrays.copyOfRange(args, 1, args.length), out); return; }
         if (args[0].equals("dump")) { Dump.run(Arrays.copyOfRange(args, 1, args.length), out); return; }
-        if (!Set.of("clean", "retain", "open", "load", "append").contains(args[0])) throw new IllegalArgumentException("unknown command " + args[0]);
+        if (!Set.of("clean", "retain", "open", "load", "append", "pass").contains(args[0])) throw new IllegalArgumentException("unknown command " + args[0]);
         Oracle o = new Oracle();
         o.out = out;
         for (int i = 1; i < args.length; i++) {
@@ -151,7 +155,8 @@ public class Oracle {
                 if (t.length == 3) o.perTopic.computeIfAbsent(t[0], x -> new HashMap<>()).put(t[1], t[2]);
             }
         o.time = o.opt.containsKey("now") ? new FixedTime(o.num("now", 0)) : Time.SYSTEM;
-        o.runAll(args[0]);
+        if (args[0].equals("pass")) Pass.run(o);
+        else o.runAll(args[0]);
     }
 
     long num(String k, long dflt) { return opt.containsKey(k) ? Long.parseLong(opt.get(k)) : dflt; }
@@ -234,11 +239,38 @@ public class Oracle {
             r.put("before", state(log));
             if (cmd.equals("clean")) clean(log, cleaner, r);
             else if (cmd.equals("retain")) r.put("segments_deleted", log.deleteOldSegments());
-            else if (cmd.equals("append")) Append.run(log, (FixedTime) time, Path.of(opt.get("steps")));
+            else if (cmd.equals("append")) append(log, r);
             r.put("after", state(log));
         } finally {
             if (!cmd.equals("load")) log.flush(true);                    // fsync would be most of a load's time
             log.close();
+        }
+    }
+
+    void append(UnifiedLog log, Map<String, Object> r) throws Exception {
+        if (opt.containsKey("timestamps")) {
+            List<Object> found = new ArrayList<>();
+            for (String timestamp : opt.get("timestamps").split(","))
+                found.add(log.fetchOffsetByTimestamp(Long.parseLong(timestamp), Optional.empty()).timestampAndOffsetOpt()
+                        .map(f -> List.of(f.offset, f.timestamp)).orElse(null));
+            r.put("found", found);
+        }
+        Path steps = Path.of(opt.get("steps"));
+        if (Files.isDirectory(steps)) steps = steps.resolve(log.dir().getName());
+        FixedTime clock = (FixedTime) time;
+        long began = clock.now;
+        if (Files.exists(steps)) Append.run(log, clock, steps);
+        clock.now = began;                                               // for the next directory
+        if (opt.containsKey("write-checkpoint")) checkpointLogStart(log);
+    }
+
+    /** As LogManager.checkpointLogStartOffsetsInDir: only where the segments don't tell. */
+    static void checkpointLogStart(UnifiedLog log) throws Exception {
+        synchronized (Oracle.class) {
+            var all = checkpoint(log.dir(), "log-start-offset-checkpoint");
+            Long before = log.logStartOffset() > log.logSegments().get(0).baseOffset()
+                    ? all.put(log.topicPartition(), log.logStartOffset()) : all.remove(log.topicPartition());
+            if (!Objects.equals(before, all.get(log.topicPartition()))) checkpointFile(log.dir(), "log-start-offset-checkpoint").write(all);
         }
     }
 

@@ -1,0 +1,296 @@
+"""Many lives at once, each a partition of two log directories: one that Winnow cleans, one that Kafka cleans.
+
+Both are written to by Kafka's own log, which opens what Winnow left like a broker that starts. After every step all
+files must be the same; a partition in which they are not drops out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tests.differential.alike import (
+    Log,
+    assert_indexes_as_rebuilt,
+    assert_same_answer,
+    assert_same_but_compressed,
+    assert_same_times_found,
+    differing,
+    times_found,
+)
+from tests.differential.life import BEGINNING, HOUR_MS, PASSES, PRODUCER_EXPIRATION_MS, Life
+from tests.differential.telling import Told, tell
+from tests.fixtures.data import copy_tree
+from tests.kafka.judge import Kafka, Line
+from tests.oracle.runs import read_checkpoint, write_checkpoint
+from winnow.api import clean
+from winnow.engine.result import COMPACTED, RETAINED, PartitionResult
+from winnow.logdir.names import (
+    CLEAN_SHUTDOWN,
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    INDEX,
+    LOG,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    SNAPSHOT,
+)
+from winnow.policy.sources import Settings, parse_server_properties, parse_topic_configs
+
+TIMESTAMPS = tuple(
+    sorted({0, 1, *(now + by for now in (BEGINNING, *PASSES) for by in (-HOUR_MS // 2, -1, 0, 1)), 2**40 + PASSES[-1]})
+)
+"""What a consumer looks for before each span."""
+BROKER = f"producer.id.expiration.ms={PRODUCER_EXPIRATION_MS}\n"
+THROWS: Mapping[str, str] = {
+    # S5.6: nothing is left of a batch that has to be kept, and of v0 or v1 there is no empty header. Winnow writes one
+    # of v2; a broker never cleans such a partition again.
+    "Empty batches are only supported for magic v2": "no empty batch of v0 or v1",
+}
+"""What Kafka's cleaner throws where Winnow has an answer: part of it, and what the results call it."""
+_MADE_NOW_MS = PASSES[-1] + 10_000 * HOUR_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    name: str
+    life: Life
+    when: str
+    what: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was compared, and what was not the same. A pass is one of one partition; bytes are those written."""
+
+    lives: int = 0
+    passes: int = 0
+    compacted: int = 0
+    retained: int = 0
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    ended: dict[str, int] = field(default_factory=dict)
+    """How many lives ended early, by values of THROWS."""
+    differences: list[Difference] = field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        for name in ("lives", "passes", "compacted", "retained", "batches", "records", "bytes"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for why, count in other.ended.items():
+            self.ended[why] = self.ended.get(why, 0) + count
+        self.differences += other.differences
+
+
+def run(spark: SparkSession, kafka: Kafka, root: Path, lives: Mapping[str, Life]) -> Outcome:
+    """All `lives` (by topic) from beginning to end in `root`, which is made and removed.
+
+    It is better in memory: both sync each file.
+    """
+    try:
+        return _Run(spark, kafka, root, lives).all()
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+class _Run:
+    def __init__(self, spark: SparkSession, kafka: Kafka, root: Path, lives: Mapping[str, Life]) -> None:
+        self._spark, self._kafka, self._root = spark, kafka, root
+        self._ours, self._theirs = root / "winnow", root / "kafka"
+        self._lives = {f"{topic}-0": life for topic, life in lives.items()}
+        self._told: dict[str, list[Told]] = {name: tell(life) for name, life in self._lives.items()}
+        self._outcome = Outcome(lives=len(lives))
+        for log_dir in (self._ours, self._theirs):
+            log_dir.mkdir(parents=True)
+            (log_dir / META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=V2lubm93T3JhY2xlMDAwMQ\n")
+            (log_dir / CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":-1}')
+            for name in self._lives:
+                (log_dir / name).mkdir()
+
+    def all(self) -> Outcome:
+        self._write(0, BEGINNING)
+        for number, now in enumerate(PASSES):
+            self._commit(number)
+            self._clean(number, now)
+            self._write(number + 1, now)  # after the last pass nothing; but Kafka opens what it left
+        return self._outcome
+
+    def _write(self, number: int, now: int) -> None:
+        """What is told of a span, by Kafka, to both."""
+        when = f"written to before pass {number}"
+        steps = self._steps(number)
+        found = {name: self._times_found(name) for name in self._lives} if number else {}
+        answers = self._kafka.live(
+            [log_dir / name for log_dir in (self._ours, self._theirs) for name in self._lives],
+            now=now,
+            steps=steps,
+            topic_configs=self._configs(number),
+            producer_expiration_ms=PRODUCER_EXPIRATION_MS,
+            timestamps=",".join(map(str, TIMESTAMPS)),
+        )
+        starts = [read_checkpoint(log_dir / LOG_START_CHECKPOINT) for log_dir in (self._ours, self._theirs)]
+        for name in list(self._lives):
+            ours, theirs = self._ours / name, self._theirs / name
+            until = self._told[name][number].clock if number < len(PASSES) else now
+            for directory in (ours, theirs):
+                _date(directory, now, until)
+            with self._judging(name, when):
+                assert "error" not in answers[theirs], f"no life that can be lived: {answers[theirs]}"
+                assert_same_answer(answers[ours], answers[theirs])
+                state = answers[theirs]["after"]
+                end = self._told[name][min(number, len(PASSES) - 1)].log_end_offset
+                assert state["end_offset"] == end, f"told wrong: the log ends at {end}, {state}"
+                if number:
+                    assert_same_times_found(found[name], answers[theirs]["found"], TIMESTAMPS)
+                assert starts[0].get(name) == starts[1].get(name), f"{LOG_START_CHECKPOINT}: {starts}"
+                different = differing(ours, theirs, Log(state["start_offset"], end, end))
+                assert not different, f"after Kafka opened both, these differ: {different}"
+
+    def _steps(self, number: int) -> Path:
+        steps = self._root / f"steps-{number}"
+        steps.mkdir()
+        for name, told in self._told.items():
+            if number < len(told) and name in self._lives:
+                (steps / name).write_bytes(told[number].steps)
+                self._outcome.batches += told[number].batches
+                self._outcome.records += told[number].records
+                self._outcome.bytes += len(told[number].steps)
+        return steps
+
+    def _commit(self, number: int) -> None:
+        """The high watermarks. Where one is below the log end, snapshots above it go: they know nothing of transactions
+        that ended before them, and a broker that loads one cleans what one that went on running would not (S8.4).
+        """
+        committed = {name: self._high_watermark(name, number) for name in self._lives}
+        for log_dir in (self._ours, self._theirs):
+            write_checkpoint(log_dir / HIGH_WATERMARK_CHECKPOINT, committed)
+            self._forget_above(log_dir, committed)
+
+    def _high_watermark(self, name: str, number: int) -> int:
+        return max(0, self._told[name][number].log_end_offset - self._lives[name].span(number).uncommitted)
+
+    def _forget_above(self, log_dir: Path, committed: Mapping[str, int]) -> None:
+        for name, offset in committed.items():
+            for snapshot in (log_dir / name).glob(f"*{SNAPSHOT}"):
+                if int(snapshot.stem) > offset:
+                    snapshot.unlink()
+
+    def _clean(self, number: int, now: int) -> None:
+        when = f"pass {number}"
+        configs = self._configs(number)
+        result = clean(
+            self._spark,
+            [str(self._ours)],
+            settings=Settings(
+                topic_configs=parse_topic_configs(configs.read_text()), server_properties=parse_server_properties(BROKER)
+            ),
+            now=now,
+        )
+        results = {f"{p.topic}-{p.partition}": p for p in result.partitions}
+        answers = self._kafka.attend(
+            [self._theirs / name for name in self._lives],
+            now=now,
+            topic_configs=configs,
+            producer_expiration_ms=PRODUCER_EXPIRATION_MS,
+            hw_checkpoint=True,
+        )
+        committed = {name: self._high_watermark(name, number) for name in self._lives}
+        self._forget_above(self._theirs, committed)
+        recompressed: dict[str, list[str]] = {}
+        for name in list(self._lives):
+            for log_dir in (self._ours, self._theirs):
+                _date(log_dir / name, now, now)
+            with self._judging(name, when):
+                different = self._compare(name, results[name], answers[self._theirs / name], committed[name])
+                if different:
+                    recompressed[name] = different
+        self._go_on_with_ours(recompressed, when)
+
+    def _compare(self, name: str, result: PartitionResult, answer: Line, high_watermark: int) -> list[str]:
+        """The files that differ, but in nothing but how well records were compressed."""
+        ours, theirs = self._ours / name, self._theirs / name
+        assert (result.error, result.left_alone) == (None, False), f"{result.error or result.reason}; Kafka: {answer}"
+        thrown = answer.get("uncleanable")
+        if thrown is not None:
+            known = [words for part, words in THROWS.items() if part in thrown]
+            assert known, f"Kafka's cleaner gave up: {thrown}"
+            self._outcome.ended[known[0]] = self._outcome.ended.get(known[0], 0) + 1
+            self._drop(name)
+            return []
+        self._outcome.passes += 1
+        self._outcome.compacted += COMPACTED in result.actions
+        self._outcome.retained += RETAINED in result.actions
+        state = answer["after"]
+        start = state["start_offset"]
+        told = (result.log_start_offset_after, result.segments_after, COMPACTED in result.actions)
+        assert told == (start, state["segments"], answer["rounds"] > 0), f"our result is {result}, Kafka's {answer}"
+        for file in (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT):
+            found, expected = (read_checkpoint(root / file).get(name) for root in (self._ours, self._theirs))
+            if found is not None and expected is not None and file == CLEANER_CHECKPOINT:
+                found, expected = max(found, start), max(expected, start)  # a broker raises it when it looks next
+            assert found == expected, f"{file}: {found}, Kafka has {expected}"
+        different = differing(ours, theirs, Log(start, state["end_offset"], high_watermark))
+        if different:
+            assert_same_but_compressed(self._kafka, ours, theirs, different)
+        return different
+
+    def _go_on_with_ours(self, recompressed: Mapping[str, Sequence[str]], when: str) -> None:
+        """What was compressed again has other sizes, on which later passes depend: Kafka goes on with what we have."""
+        rebuilt = self._root / "rebuilt"
+        rebuilt.mkdir()
+        for name in recompressed:
+            shutil.rmtree(self._theirs / name)
+            copy_tree(self._ours / name, self._theirs / name)
+            copy_tree(self._ours / name, rebuilt / name)
+            for index in (rebuilt / name).glob(f"*{INDEX}"):
+                index.unlink()
+        if recompressed:
+            self._kafka.open([rebuilt / name for name in recompressed], topic_configs=self._root / "topic-configs.txt")
+        for name, files in recompressed.items():
+            with self._judging(name, when):
+                assert_indexes_as_rebuilt(rebuilt / name, self._ours / name, files)
+        shutil.rmtree(rebuilt)
+
+    def _times_found(self, name: str) -> object:
+        start = read_checkpoint(self._ours / LOG_START_CHECKPOINT).get(name, 0)
+        return times_found(self._ours / name, TIMESTAMPS, log_start_offset=start)
+
+    def _configs(self, number: int) -> Path:
+        file = self._root / "topic-configs.txt"
+        lines = [
+            line for name, life in self._lives.items() for line in life.span(number).config.lines(name.rpartition("-")[0])
+        ]
+        file.write_text("\n".join(lines))
+        return file
+
+    @contextmanager
+    def _judging(self, name: str, when: str) -> Iterator[None]:
+        """A partition that fails is told of, and dropped."""
+        if name not in self._lives:
+            yield
+            return
+        try:
+            yield
+        except (AssertionError, OSError) as difference:
+            self._outcome.differences.append(
+                Difference(name.rpartition("-")[0], self._lives[name], when, str(difference))
+            )
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        del self._lives[name]
+        for log_dir in (self._ours, self._theirs):
+            shutil.rmtree(log_dir / name)
+
+
+def _date(directory: Path, since: int, until: int) -> None:
+    """Gives logs that were touched now, not in the past where all else takes place, times from `since` to `until`."""
+    touched = sorted(log for log in directory.glob(f"*{LOG}") if log.stat().st_mtime_ns // 10**6 > _MADE_NOW_MS)
+    for number, log in enumerate(touched, start=1):
+        os.utime(log, ns=((since + (until - since) * number // len(touched)) * 10**6,) * 2)
