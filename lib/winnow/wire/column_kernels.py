@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from winnow.wire.batch import LOG_APPEND_TIME
+from winnow.wire.batch import LOG_APPEND_TIME, MAX_MAGIC
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.memory import copy_bytes
 from winnow.wire.record_faults import Fault
@@ -41,7 +41,7 @@ def locate(
         count = int(batches[i].record_count)
         base = batches[i].base_offset
         last_delta = batches[i].last_offset - base
-        appended = batches[i].attributes & LOG_APPEND_TIME != 0
+        appended = batches[i].attributes & LOG_APPEND_TIME != 0 and batches[i].magic == MAX_MAGIC
         base_timestamp = batches[i].max_timestamp if appended else batches[i].base_timestamp
         pos, stop = begin[i], end[i]
         fault = check_area(area, pos, stop, count)

@@ -88,7 +88,8 @@ def _retain(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     0 - and largest timestamp).
     """
     bits = int(row.attributes)
-    log_append = (bits & LOG_APPEND_TIME) != 0
+    # Records that were converted from v0 and v1 have their own timestamps, and those of v0 none.
+    log_append = (bits & LOG_APPEND_TIME) != 0 and row.magic == MAX_MAGIC
     expired = expires(row, now)
     old_base = row.base_timestamp
     last_delta = row.last_offset - row.base_offset
@@ -451,7 +452,8 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
                 if horizon[i] >= 0:
                     bits |= DELETE_HORIZON
                 target.base_timestamp = _base_timestamp(horizon[i], first_timestamp[i])
-                target.max_timestamp = max_timestamp[i]
+                if int(row.attributes) & LOG_APPEND_TIME == 0:
+                    target.max_timestamp = max_timestamp[i]
                 target.record_count = retained[i]
             if at - start > MAX_BATCH_SIZE:
                 return _SIZE, i, begin[i], count, at

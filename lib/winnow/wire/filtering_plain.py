@@ -110,6 +110,8 @@ def _rewritten(retained: list[Record], row: np.void, horizon: int | None) -> byt
     identity = _identity(row)
     if row["magic"] < MAX_MAGIC:
         identity |= {"base_offset": retained[0].offset, "last_offset": retained[-1].offset}
+        if identity["log_append_time"] is not None:  # not that of records of v0 in a wrapper of v1
+            identity |= {"log_append_time": retained[0].timestamp, "max_timestamp": int(row["max_timestamp"])}
     return encode_batch(retained, codec=codec, delete_horizon=horizon, **identity)
 
 

@@ -157,11 +157,9 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             if offset <= previous or offset > MAX_BASE_OFFSET:
                 return _ORDER, i, pos
             previous = offset
-            timestamp = np.int64(NO_TIMESTAMP)
-            if log_append:
-                timestamp = row.max_timestamp
-            elif magic == 1:
-                timestamp = np.int64(load_be64(area, pos + TIMESTAMP_V1_AT))
+            timestamp = np.int64(NO_TIMESTAMP)  # of v0 in a wrapper of v1, too, whatever that says
+            if magic == 1:
+                timestamp = row.max_timestamp if log_append else np.int64(load_be64(area, pos + TIMESTAMP_V1_AT))
             if n == 0:
                 first = offset
                 first_timestamp = timestamp

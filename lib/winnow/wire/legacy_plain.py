@@ -70,7 +70,10 @@ def _unwrapped(wrapper: _Entry, data: Bytes) -> list[Record]:
     last = max(offsets[-1], wrapper.offset)
     if offsets[-1] > MAX_BASE_OFFSET or last - offsets[0] > MAX_OFFSET_SPAN:
         raise _wrong("offsets that lie together", last)
-    return [Record(e.offset, wrapper.timestamp if log_append else e.timestamp, e.key, e.value) for e in absolute]
+    # A record of v0 has no timestamp, whatever its wrapper says.
+    return [
+        Record(e.offset, wrapper.timestamp if log_append and e.magic else e.timestamp, e.key, e.value) for e in absolute
+    ]
 
 
 def _entry(data: Bytes, pos: int) -> tuple[_Entry, int]:

@@ -108,7 +108,7 @@ def _read_record(body: Bytes, row: np.void) -> tuple[Record, int]:
     if pos != len(body):
         raise _wrong("the end of the record after its headers", len(body) - pos)
     timestamp = int(row["max_timestamp"])
-    if not int(row["attributes"]) & LOG_APPEND_TIME:
+    if not int(row["attributes"]) & LOG_APPEND_TIME or row["magic"] < MAX_MAGIC:
         timestamp = _wrapped(int(row["base_timestamp"]) + timestamp_delta)
     return Record(int(row["base_offset"]) + offset_delta, timestamp, key, value, tuple(headers)), offset_delta
 

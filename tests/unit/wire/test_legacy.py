@@ -75,6 +75,10 @@ def test_log_append_time_is_the_wrappers_in_v1_and_nothing_in_v0(codec: Codec) -
     assert blocks.rows["attributes"].tolist() == [0, LOG_APPEND_TIME]
     assert not (blocks.rows["attributes"] & (CONTROL | TRANSACTIONAL)).any()
     assert [r.timestamp for r in records] == [-1, NOW]
+    if codec != Codec.NONE:
+        inside = [entry(0, 0), entry(1, 0)]
+        _, records = read(wrapper(8, 1, inside, codec, timestamp=NOW + 99, attributes=LOG_APPEND_TIME))
+        assert [r.timestamp for r in records] == [-1, -1]
 
 
 @pytest.mark.parametrize("codec", WRAPPED)

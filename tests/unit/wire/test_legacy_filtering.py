@@ -100,6 +100,15 @@ def test_log_append_time_stays() -> None:
     assert (header["base_timestamp"], header["max_timestamp"], out[0].timestamp) == (NOW + 77,) * 3
 
 
+@pytest.mark.parametrize("null", [False, True])
+def test_records_of_v0_in_a_stamped_wrapper_have_no_timestamp_of_their_own(*, null: bool) -> None:
+    entries = [entry(n, 0, b"k", None if null else b"v") for n in range(3)]
+    batch = wrapper(7, 1, entries, Codec.GZIP, timestamp=NOW + 77, attributes=LOG_APPEND_TIME)
+    header, out = only(filtered([batch], [False, True, True]))
+    assert (header["base_timestamp"], header["max_timestamp"]) == (NOW + DAY if null else -1, NOW + 77)
+    assert [(r.offset, r.timestamp) for r in out] == [(6, NOW + 77), (7, NOW + 77)]
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_tombstone_that_stays_gets_a_horizon(magic: int, codec: Codec) -> None:
