@@ -208,11 +208,13 @@ class IndexBuilder:
             times["timestamp"],
             times["relative_offset"],
         )
-        if self._count + count > self._room or self._time_count + time_count > self._time_room:
+        # Kafka asks whether the time index is full before it looks whether there is anything to add.
+        asked = self._time_count + time_count + (self._state[self._kernels.WITHOUT_TIME] > 0)
+        if self._count + count > self._room or asked > self._time_room:
             raise CorruptLogError(
                 "the index of the cleaned segment would be larger than it may be",
                 expected=f"at most {self._room} entries, {self._time_room} of the time index",
-                found=f"{self._count + count} and {self._time_count + time_count}",
+                found=f"{self._count + count} and {asked}",
                 hint="Raise segment.index.bytes of the topic; Kafka's own cleaner gives up here, too.",
             )
         self._count += count

@@ -18,8 +18,10 @@ MAX_TIMESTAMP = 1
 OFFSET_OF_MAX = 2
 LAST_TIME_ENTRY = 3
 """Timestamp of the last time-index entry; an empty time index counts as -1, so that -1 never gets one."""
+WITHOUT_TIME = 4
+"""Entries of the offset index since the last one of the time index."""
 
-INITIAL_STATE = np.array([0, -1, -1, -1], np.int64)
+INITIAL_STATE = np.array([0, -1, -1, -1, 0], np.int64)
 
 
 @njit(cache=True, nogil=True)
@@ -46,6 +48,7 @@ def index_chunk(
     max_timestamp = state[MAX_TIMESTAMP]
     offset_of_max = state[OFFSET_OF_MAX]
     last_time_entry = state[LAST_TIME_ENTRY]
+    without_time = state[WITHOUT_TIME]
     for row in range(positions.shape[0]):
         if max_timestamps[row] > max_timestamp:
             max_timestamp = max_timestamps[row]
@@ -54,17 +57,20 @@ def index_chunk(
             entry_offsets[count] = last_offsets[row] - base_offset
             entry_positions[count] = positions[row]
             count += 1
+            without_time += 1
             if max_timestamp > last_time_entry:
                 time_timestamps[time_count] = max_timestamp
                 time_offsets[time_count] = offset_of_max - base_offset
                 time_count += 1
                 last_time_entry = max_timestamp
+                without_time = 0
             since = 0
         since += sizes[row]
     state[BYTES_SINCE_ENTRY] = since
     state[MAX_TIMESTAMP] = max_timestamp
     state[OFFSET_OF_MAX] = offset_of_max
     state[LAST_TIME_ENTRY] = last_time_entry
+    state[WITHOUT_TIME] = without_time
     return count, time_count
 
 

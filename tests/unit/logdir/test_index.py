@@ -109,6 +109,19 @@ def test_a_full_index_is_an_error_as_for_kafka() -> None:
         tight.append(rows)
 
 
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_a_full_time_index_is_an_error_for_kafka_even_if_there_is_nothing_to_add(cut: int) -> None:
+    rows = _batches([100] * 4, [1, 2, 2, 2])
+    room = IndexBuilder(base_offset=BASE, index_interval_bytes=0, max_index_bytes=36)
+    for chunk in np.split(rows, [cut]):
+        room.append(chunk)
+    assert len(room.finish()[1]) == 12
+    tight = IndexBuilder(base_offset=BASE, index_interval_bytes=0, max_index_bytes=24)
+    with pytest.raises(CorruptLogError, match="larger than it may be"):
+        for chunk in np.split(rows, [cut]):
+            tight.append(chunk)
+
+
 def test_a_log_of_more_bytes_than_an_entry_can_count_is_refused() -> None:
     """Kafka refuses the append: small records of v0 and v1 grow when they become v2 (S5.7)."""
     _build(_batches([2**30, 2**30 - 1], [1, 2]), 0)
