@@ -6,8 +6,8 @@ Every function raises AssertionError with the first difference.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tests.compare import assert_same_bytes, assert_same_dump
@@ -25,7 +25,8 @@ _TIMES = ("wall_s", "dir")
 def assert_same_answer(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
     """Kafka says the same of both, before and after it appended."""
     mine, judged = ({k: v for k, v in answer.items() if k not in _TIMES} for answer in (ours, theirs))
-    assert mine == judged, f"Kafka opened ours and says {mine}, of its own {judged}"
+    differing = {k: (mine.get(k), judged.get(k)) for k in sorted({*mine, *judged}) if mine.get(k) != judged.get(k)}
+    assert not differing, f"Kafka opened both and says (of ours, of its own): {differing}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,10 @@ def _names(directory: Path, log: Log) -> set[str]:
     return {
         name
         for name in names
-        if not (name.endswith(SNAPSHOT) and not (int(name[:20]) in kept and log.start < int(name[:20]) <= log.high_watermark))
+        if not (
+            name.endswith(SNAPSHOT)
+            and not (int(name[:20]) in kept and log.start < int(name[:20]) <= log.high_watermark)
+        )
         and not (name.endswith(INDEXES) and _is_empty(directory, name))
     }
 
@@ -80,15 +84,15 @@ def _epochs(directory: Path, log: Log) -> list[tuple[int, int]]:
     epochs = [(int(epoch), int(offset)) for epoch, offset in map(str.split, lines)]
     written = [(epoch, offset) for epoch, offset in epochs if offset < log.end]
     begun = [(epoch, log.start) for epoch, offset in written if offset <= log.start]
-    return [(epoch, offset) for epoch, offset in begun[-1:] + [e for e in written if e[1] > log.start] if offset < log.end]
+    return [
+        (epoch, offset) for epoch, offset in begun[-1:] + [e for e in written if e[1] > log.start] if offset < log.end
+    ]
 
 
 def assert_same_but_compressed(kafka: Kafka, ours: Path, theirs: Path, names: Iterable[str]) -> None:
     """These files differ in nothing but in how well records are compressed."""
     dumps = [[l for l in kafka.dump(d) if l["t"] not in {"epochs", "snapshot"}] for d in (ours, theirs)]
-    recompressed = {
-        line["base"] for line in _in_segments(dumps[1]) if line["t"] == "batch" and line["codec"] != "none"
-    }
+    recompressed = {line["base"] for line in _in_segments(dumps[1]) if line["t"] == "batch" and line["codec"] != "none"}
     for name in names:
         if not name.endswith((LOG, *INDEXES)) or int(name[:20]) not in recompressed:
             assert_same_bytes(ours / name, theirs / name)

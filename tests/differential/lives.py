@@ -39,7 +39,14 @@ ANY_CODEC = (0, 1, 2, 3, 4)
 MAGICS = ((2,), (2,), (2,), (2,), (0,), (1,), (0, 1), (1, 2), (0, 1, 2))
 CODECS = ((0,), (0,), (0,), (1,), (2,), (3,), (4,), (0, 3), ANY_CODEC)
 KEYS: tuple[tuple[int | None, ...], ...] = ((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3, 4), (0, 1, None), (0, 5, 6, 7, None))
-SIZES: tuple[tuple[int | None, ...], ...] = ((3,), (3, None), (3, None, None), (0, 3, None), (3, 60, 400, None), (1000,))
+SIZES: tuple[tuple[int | None, ...], ...] = (
+    (3,),
+    (3, None),
+    (3, None, None),
+    (0, 3, None),
+    (3, 60, 400, None),
+    (1000,),
+)
 AGES: tuple[tuple[int | None, ...], ...] = (
     (0,),
     (0, None),
@@ -102,7 +109,10 @@ def _steps(draw: st.DrawFn) -> st.SearchStrategy[Step]:
     kinds: list[st.SearchStrategy[Any]] = [_appends(some, producers)] * 8
     transactional = [p for p in producers if p >= FIRST_TRANSACTIONAL]
     if transactional:
-        bumps, emptied = some(((False,), (True,), (False, True))), some(((False,), (False,), (False, False, False, True)))
+        bumps, emptied = (
+            some(((False,), (True,), (False, True))),
+            some(((False,), (False,), (False, False, False, True))),
+        )
         kinds += [_one_of(End, transactional, (False, True), bumps, emptied)] * 5
     if any(producers):
         kinds.append(_one_of(Fence, [p for p in producers if p]))
@@ -113,7 +123,9 @@ def _steps(draw: st.DrawFn) -> st.SearchStrategy[Step]:
     return st.sampled_from(kinds).flatmap(lambda kind: kind)
 
 
-def _appends(some: Callable[[Sequence[Sequence[Any]]], Sequence[Any]], producers: Sequence[int]) -> st.SearchStrategy[Append]:
+def _appends(
+    some: Callable[[Sequence[Sequence[Any]]], Sequence[Any]], producers: Sequence[int]
+) -> st.SearchStrategy[Append]:
     rare_skip, rare_more = ((0,),) * 3, (0, 0, 0, 1, 20)
     records = _one_of(
         Rec, some(KEYS), some(SIZES), some(AGES), some((*rare_skip, (0, 0, 0, 1, 130))), some((*rare_skip, (0, 1, 3)))
@@ -153,5 +165,5 @@ def _one_of(made: Callable[..., T], *choices: Sequence[Any]) -> st.SearchStrateg
 def draw_lives(count: int, number: int) -> list[Life]:
     """`count` different lives, always the same for a number."""
     drawn: dict[Life, None] = {}
-    rolled(lives(), count + count // 10 + 1, number, lambda life: drawn.setdefault(life))
+    rolled(lives(), count + count // 10 + 1, number, drawn.setdefault)
     return list(drawn)[:count]

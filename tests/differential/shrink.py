@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, fields, replace
 from typing import Any
 
-from tests.differential.life import Config, Life, Span, Step
-from tests.differential.machine import Difference, Outcome
+from tests.differential.life import Config, Life, Span
+from tests.differential.machine import Difference, Run
 
 TOGETHER = 60
-Run = Callable[[Mapping[str, Life]], Outcome]
 
 
 def shrunk(run: Run, found: Difference, *, say: Callable[[str], None]) -> Difference:
     """The smallest that was found by making it smaller step by step."""
-    kind, best = _kind(found), found
+    best = found
     while True:
         smaller = sorted(set(_smaller(best.life)) - {best.life}, key=_size)
         following = None
         for begin in range(0, len(smaller), TOGETHER):
             together = {f"l{n}": life for n, life in enumerate(smaller[begin : begin + TOGETHER])}
-            alike = [d for d in run(together).differences if _kind(d) == kind]
+            alike = [d for d in run(together).differences if d.kind == found.kind]
             following = min(alike, key=lambda d: _size(d.life), default=None)
             if following is not None:
                 break
@@ -30,10 +28,6 @@ def shrunk(run: Run, found: Difference, *, say: Callable[[str], None]) -> Differ
             return best
         best = replace(following, name=found.name)
         say(f"{found.name}: {_size(best.life)} characters")
-
-
-def _kind(difference: Difference) -> str:
-    return re.sub(r"\d+", "N", difference.what.partition("\n")[0])[:50]
 
 
 def _size(life: Life) -> int:
@@ -51,7 +45,10 @@ def _smaller(life: Life) -> Iterator[Life]:
     yield _with(life, [replace(span, config=life.spans[-1].config) for span in life.spans])
     for at, span in enumerate(life.spans):
         others = life.spans[:at], life.spans[at + 1 :]
-        for smaller in (*map(lambda steps: replace(span, steps=steps), _fewer(span.steps)), replace(span, uncommitted=0)):
+        for smaller in (
+            *(replace(span, steps=steps) for steps in _fewer(span.steps)),
+            replace(span, uncommitted=0),
+        ):
             yield _with(life, [*others[0], smaller, *others[1]])
         if others[1]:
             # What happens in two spans may as well happen in one.
@@ -67,7 +64,8 @@ def _with(life: Life, spans: Sequence[Span]) -> Life:
     return replace(life, spans=tuple(spans))
 
 
-def _simpler(step: Step) -> Iterator[Step]:
+def _simpler(step: Any) -> Iterator[Any]:
+    """A step or a record with one field that is as by default."""
     for attribute in fields(step):
         value = getattr(step, attribute.name)
         if isinstance(value, tuple):

@@ -80,7 +80,8 @@ class Kafka:
 
     def live(self, directories: Iterable[Path], *, now: int, steps: Path, **options: Option) -> dict[Path, Line]:
         """Appends to each what the file of its name in `steps` says (Append.java), or nothing. One may have "error"."""
-        return self._of_each("append", directories, {"now": now, "steps": steps, "write_checkpoint": True} | options)
+        fixed: dict[str, Option] = {"now": now, "steps": steps, "write_checkpoint": True}
+        return self._of_each("append", directories, fixed | options)
 
     def attend(self, directories: Iterable[Path], *, now: int, **options: Option) -> dict[Path, Line]:
         """All that a broker's cleaner and retention do to the partitions of one log directory (Pass.java)."""
