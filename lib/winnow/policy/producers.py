@@ -141,9 +141,10 @@ def replay(
 def traces(batches: NDArray[np.void], ends: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Rows of the batches (dtype BATCH, ascending, each with a producer) whose replay alone leaves the same state.
 
-    `ends`: bool per batch, it ends a transaction. Of each producer these are its last end with the last data before
-    it, and after it the first transactional and the last data. Transactions that begin and end before are not
-    completed by such a replay; whoever wants them must not ask for less than all.
+    `ends`: bool per batch, it ends a transaction. Of each producer these are its first end, which is that of a
+    transaction open before, its last end with the last data before it, and after it the first transactional and the
+    last data. Transactions that begin and end before are not completed by such a replay, or with a later first offset;
+    whoever wants them must not ask for less than all.
     """
     if not len(batches):
         return np.empty(0, np.int64)
@@ -153,14 +154,16 @@ def traces(batches: NDArray[np.void], ends: NDArray[np.bool_]) -> NDArray[np.int
     last[:-1] = np.diff(batches["producer_id"][order]) != 0
     producer = np.concatenate([[0], np.cumsum(last)[:-1]])
     begin = np.concatenate([[0], numbers[last][:-1] + 1])[producer]
-    end = np.maximum.accumulate(np.where(ends[order], numbers, -1))[last][producer]
+    ended = np.maximum.accumulate(np.where(ends[order], numbers, -1))
+    end = ended[last][producer]
     end = np.where(end >= begin, end, begin - 1)  # of its producer's rows the last end, or what comes before them all
+    first_end = ends[order] & (np.concatenate([[-1], ended[:-1]]) < begin)
     data = ~ends[order]
     transactional = data & ((batches["attributes"][order] & TRANSACTIONAL) != 0)
     following = np.minimum.accumulate(np.where(data, numbers, len(order))[::-1])[::-1]
     following = np.concatenate([following[1:], [len(order)]])
     preceding = np.concatenate([[-1], np.maximum.accumulate(np.where(transactional, numbers, -1))[:-1]])
-    chosen = last | (numbers == end)
+    chosen = last | (numbers == end) | first_end
     chosen |= data & (numbers < end) & (following > end)
     chosen |= transactional & (numbers > end) & (preceding <= end)
     return np.sort(order[chosen])

@@ -194,4 +194,11 @@ def test_what_leaves_a_trace_leaves_the_same_state(rows: list[tuple[int, int, in
     rest = np.concatenate([head, np.arange(len(batches))[cut:]])
     kept = rest[traces(batches[rest], ends[rest])]
     assert replay(EMPTY, batches[kept], markers=markers).producers == replay(EMPTY, batches, markers=markers).producers
-    assert len(kept) <= 4 * len(set(batches["producer_id"].tolist()))
+    assert len(kept) <= 5 * len(set(batches["producer_id"].tolist()))
+    pids = set(batches["producer_id"].tolist())
+    opened = ProducerState({pid: Producer(epoch=0, current_txn_first_offset=-2) for pid in pids})
+    of_all, of_kept = (
+        [t for t in replay(opened, some, markers=markers).completed if t.first_offset == -2]
+        for some in (batches, batches[kept])
+    )
+    assert of_kept == of_all
