@@ -213,11 +213,12 @@ def _check_transactions(
         (segment, following, rewritten.get(segment.base_offset))
         for segment, following in zip(state.segments, [*state.segments[1:], None], strict=True)
     ]
-    directory = state.directory
+    directory, start = state.directory, state.log_start_offset
 
     def runs(segment: Segment, following: Segment | None, item: StagedQuarantine | None) -> SegmentRuns:
         wanted = TransactionsWanted(
             high_watermark=_NEVER,
+            log_start_offset=start,
             end_offset=None if following is None else following.base_offset,
             txn_index=segment.txnindex_bytes is not None,
         )
@@ -228,7 +229,7 @@ def _check_transactions(
         (f"{directory}/{segment_file(base, TXNINDEX)}", f"{directory}/{segment_file(base, LOG)}")
         for base in (segment.base_offset for segment in state.segments)
     ]
-    folded = fold(_each(sc, runs, items, request), high_watermark=_NEVER, where=where)
+    folded = fold(_each(sc, runs, items, request), high_watermark=_NEVER, log_start_offset=start, where=where)
     last = max(damage.end_offset for item in staged for damage in item.damages)
     if folded.undecided is not None and folded.undecided.first_offset < last:
         raise CorruptLogError(

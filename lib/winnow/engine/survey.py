@@ -152,7 +152,10 @@ def _walk_one(state: PartitionState, at: int, producers_from: int) -> SegmentWal
         producers=end > producers_from,
         check_index=segment.index_bytes is not None,
         transactions=TransactionsWanted(
-            high_watermark=state.high_watermark, end_offset=following, txn_index=segment.txnindex_bytes is not None
+            high_watermark=state.high_watermark,
+            log_start_offset=state.log_start_offset,
+            end_offset=following,
+            txn_index=segment.txnindex_bytes is not None,
         ),
         topic=state.topic_partition.topic,
     )

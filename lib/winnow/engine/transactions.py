@@ -47,6 +47,7 @@ def settle(
     folded = fold(
         [walk.runs for walk in walks],
         high_watermark=state.high_watermark,
+        log_start_offset=state.log_start_offset,
         where=[
             (
                 f"{state.directory}/{segment_file(walk.base_offset, TXNINDEX)}",

@@ -88,6 +88,7 @@ class TransactionsWanted:
     """Asks a walk for `SegmentWalk.runs` and `aborted`."""
 
     high_watermark: int
+    log_start_offset: int
     end_offset: int | None
     """Base offset of the next segment, if there is one."""
     txn_index: bool
@@ -150,7 +151,13 @@ def _with_runs(walk: SegmentWalk, directory: str, gatherer: Gatherer, wanted: Tr
         if wanted.txn_index
         else ()
     )
-    runs = summarise(gatherer.events(), aborted, high_watermark=wanted.high_watermark, where=(index, log))
+    runs = summarise(
+        gatherer.events(),
+        aborted,
+        high_watermark=wanted.high_watermark,
+        log_start_offset=wanted.log_start_offset,
+        where=(index, log),
+    )
     return replace(walk, runs=runs, aborted=aborted)
 
 

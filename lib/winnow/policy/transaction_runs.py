@@ -61,11 +61,18 @@ def reduced(events: NDArray[np.void]) -> NDArray[np.void]:
 
 
 def summarise(
-    events: NDArray[np.void], aborted: NDArray[np.void], *, high_watermark: int, where: tuple[str, str]
+    events: NDArray[np.void],
+    aborted: NDArray[np.void],
+    *,
+    high_watermark: int,
+    log_start_offset: int = 0,
+    where: tuple[str, str],
 ) -> SegmentRuns:
     """Of one segment whose `events` (dtype EVENT) are in log order. `aborted`: its index, dtype ABORTED.
 
-    `where`: paths of the index and of the log. Raises CorruptLogError where they disagree inside the segment.
+    `where`: paths of the index and of the log. Below the log start offset an ABORT marker may have no entry: Kafka's
+    cleaner doesn't ask for those that end there, and drops them. Raises CorruptLogError where index and log disagree
+    inside the segment.
     """
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
     aborting = seen.end & (events["kind"][seen.rows] == _ABORT)
@@ -75,6 +82,7 @@ def summarise(
     has_entry = entry >= 0
     entry_first[has_entry] = aborted["first_offset"][entry[has_entry]]
     wrong = aborting & (seen.first >= 0) & ((entry < 0) | (seen.first < entry_first))
+    wrong &= seen.offset >= log_start_offset
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise _without_entry(int(seen.producer_id[at]), int(seen.first[at]), int(seen.offset[at]), where)
@@ -141,7 +149,13 @@ class Fold:
     """The earliest transaction that is open at the log's end, or ends at or above the high watermark."""
 
 
-def fold(segments: Iterable[SegmentRuns], *, high_watermark: int, where: Sequence[tuple[str, str]]) -> Fold:
+def fold(
+    segments: Iterable[SegmentRuns],
+    *,
+    high_watermark: int,
+    log_start_offset: int = 0,
+    where: Sequence[tuple[str, str]],
+) -> Fold:
     """Of all segments in order. `where`: the paths of each one's index and log, for errors.
 
     Raises CorruptLogError where the index of a segment disagrees with the log of earlier ones.
@@ -160,7 +174,7 @@ def fold(segments: Iterable[SegmentRuns], *, high_watermark: int, where: Sequenc
             if marker < 0:
                 continue
             first = opened.pop(producer, None)
-            if aborted and first is not None and not 0 <= entry <= first:
+            if aborted and first is not None and marker >= log_start_offset and not 0 <= entry <= first:
                 raise _without_entry(producer, first, marker, files)
             if 0 <= entry <= ended.get(producer, -1):
                 raise _across_marker(producer, entry, marker, ended[producer], files)

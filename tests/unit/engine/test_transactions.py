@@ -63,6 +63,7 @@ def walked(directory: Path, *, high_watermark: int = 7) -> list[SegmentWalk]:
             producers=True,
             transactions=TransactionsWanted(
                 high_watermark=high_watermark,
+                log_start_offset=0,
                 end_offset=following,
                 txn_index=segment.txnindex_bytes is not None,
             ),

@@ -13,9 +13,14 @@ from winnow.policy.transaction_runs import Fold, fold
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 
 
-def folded(log: Log, *, high_watermark: int = FAR) -> Fold:
-    runs = runs_of(log, high_watermark=high_watermark)
-    return fold(runs, high_watermark=high_watermark, where=[(f"{n}.txnindex", f"{n}.log") for n in range(len(runs))])
+def folded(log: Log, *, high_watermark: int = FAR, log_start_offset: int = 0) -> Fold:
+    runs = runs_of(log, high_watermark=high_watermark, log_start_offset=log_start_offset)
+    return fold(
+        runs,
+        high_watermark=high_watermark,
+        log_start_offset=log_start_offset,
+        where=[(f"{n}.txnindex", f"{n}.log") for n in range(len(runs))],
+    )
 
 
 def one_by_one(log: Log, high_watermark: int) -> tuple[list[set[int]], int | None]:
@@ -86,6 +91,19 @@ def test_case_42_an_abort_marker_with_data_and_without_an_entry(*, roll: bool) -
     log.marker(7, ABORT)
     with pytest.raises(CorruptLogError, match=r"producer 7 from offset 0 to its ABORT marker at 1.*index.* and .*"):
         folded(log)
+
+
+@pytest.mark.parametrize("roll", [False, True])
+def test_below_the_log_start_an_abort_marker_may_have_lost_its_entry(*, roll: bool) -> None:
+    """Kafka's cleaner asks for no aborted transaction that ends there, and writes none of them (S5.8)."""
+    log = Log()
+    log.data(7)
+    if roll:
+        log.roll()
+    log.marker(7, ABORT)
+    assert folded(log, log_start_offset=2).undecided is None
+    with pytest.raises(CorruptLogError, match="disagree"):
+        folded(log, log_start_offset=1)
 
 
 def test_case_42_an_entry_without_its_marker() -> None:

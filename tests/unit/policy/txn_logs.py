@@ -121,7 +121,7 @@ def sound_logs(draw: st.DrawFn) -> Log:  # noqa: PLR0912 - one branch for each t
     return log
 
 
-def runs_of(log: Log, *, high_watermark: int = FAR) -> list[SegmentRuns]:
+def runs_of(log: Log, *, high_watermark: int = FAR, log_start_offset: int = 0) -> list[SegmentRuns]:
     rows, kinds = log.rows, batch_kinds(log.rows, log.all_types)
     found = []
     for start, end in log.segments():
@@ -130,5 +130,7 @@ def runs_of(log: Log, *, high_watermark: int = FAR) -> list[SegmentRuns]:
         events["producer_id"], events["offset"] = rows["producer_id"][mine], rows["base_offset"][mine]
         events["kind"] = kinds[mine]
         index = log.index[(log.index["last_offset"] >= start) & (log.index["last_offset"] < end)]
-        found.append(summarise(events, index, high_watermark=high_watermark, where=("I", "L")))
+        found.append(
+            summarise(events, index, high_watermark=high_watermark, log_start_offset=log_start_offset, where=("I", "L"))
+        )
     return found
