@@ -111,15 +111,15 @@ def test_a_full_index_is_an_error_as_for_kafka() -> None:
 
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_a_full_time_index_is_an_error_for_kafka_even_if_there_is_nothing_to_add(cut: int) -> None:
-    rows = _batches([100] * 4, [1, 2, 2, 2])
-    room = IndexBuilder(base_offset=BASE, index_interval_bytes=0, max_index_bytes=36)
-    for chunk in np.split(rows, [cut]):
-        room.append(chunk)
-    assert len(room.finish()[1]) == 12
-    tight = IndexBuilder(base_offset=BASE, index_interval_bytes=0, max_index_bytes=24)
+    def built(max_index_bytes: int) -> tuple[bytes, bytes]:
+        builder = IndexBuilder(base_offset=BASE, index_interval_bytes=0, max_index_bytes=max_index_bytes)
+        for chunk in np.split(_batches([100] * 4, [1, 2, 2, 2]), [cut]):
+            builder.append(chunk)
+        return builder.finish()
+
+    assert [len(part) for part in built(36)] == [24, 12]
     with pytest.raises(CorruptLogError, match="larger than it may be"):
-        for chunk in np.split(rows, [cut]):
-            tight.append(chunk)
+        built(24)
 
 
 def test_a_log_of_more_bytes_than_an_entry_can_count_is_refused() -> None:
