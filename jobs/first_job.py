@@ -1,6 +1,13 @@
 """A Spark job with nothing to do, run once at set-up: the JVM archives the classes that every start needs."""
 
+import tempfile
+
 from pyspark.sql import SparkSession
+
+from winnow.engine.result import RunResult
+from winnow.ledger.append import append
+from winnow.ledger.history import read_history
+from winnow.ledger.rows import entry_of
 
 
 def main() -> None:
@@ -8,6 +15,12 @@ def main() -> None:
     numbers = spark.sparkContext.parallelize([(bucket, b"") for bucket in range(4)], 2)
     if sorted(numbers.partitionBy(2).keys().collect()) != [0, 1, 2, 3]:
         raise SystemExit(1)
+    with tempfile.TemporaryDirectory() as ledger:
+        for run_id in ("first", "second"):  # one that makes the table, one that adds to it
+            nothing = RunResult(run_id=run_id, verb="clean", now=0, partitions=())
+            append(spark.sparkContext, ledger, entry_of(nothing, log_dirs=(), started=0, ended=0))
+        if len(read_history(spark, ledger, since=None, topics=()).runs) != 2:
+            raise SystemExit(1)
     spark.stop()
 
 

@@ -2,6 +2,7 @@
 #
 #   .venv                  the virtual environment, with exactly what requirements*.txt say
 #   .cache/numba           compiled kernels (.cache/numba-boundscheck: under NUMBA_BOUNDSCHECK=1)
+#   .cache/jars            Delta Lake for the ledger, as jars.txt says
 #   .cache/jvm             an archive of the Java classes that every start loads (half of a start's time)
 #
 # Nothing outside of the project is written. A start with everything in place runs three small processes and no Python.
@@ -112,7 +113,7 @@ kernels_are_warm() {
 is_set_up() {
     local file
     for file in "$@"; do is_installed "$file" || return; done
-    [[ -e $class_archive ]] && kernels_are_warm
+    same_text "$root/jars.txt" "$cache/jars/fetched" && [[ -e $class_archive ]] && kernels_are_warm
 }
 
 # --- Setting up ------------------------------------------------------------------------------------------------------
@@ -148,6 +149,15 @@ install() { # FILE: the note of what was installed comes last, so that a start c
     cp "$root/$1" "$venv/installed-$1.new" && mv "$venv/installed-$1.new" "$venv/installed-$1"
 }
 
+fetch_jars() { # likewise
+    same_text "$root/jars.txt" "$cache/jars/fetched" && return
+    say "fetching the jars of Delta Lake (13 MB)"
+    rm -f "$cache/jars/fetched" "$cache"/jvm/*.jsa
+    "$python_in_venv" "$root/lib/fetch_jars.py" "$root/jars.txt" "$cache/jars" >&2 ||
+        fail "Delta Lake, which the ledger is kept in, could not be fetched (see above)."
+    cp "$root/jars.txt" "$cache/jars/fetched.new" && mv "$cache/jars/fetched.new" "$cache/jars/fetched"
+}
+
 warm_kernels() {
     kernels_are_warm && return
     say "compiling the kernels"
@@ -177,6 +187,8 @@ export_environment() {
     export PYTHONPATH=$root/lib${PYTHONPATH:+:$PYTHONPATH}
     export PYSPARK_PYTHON=$python_in_venv PYSPARK_DRIVER_PYTHON=$python_in_venv
     export NUMBA_CACHE_DIR=$kernels
+    # After Spark's own jars, and on the JVM's class path: only of classes from there Java keeps an archive.
+    export SPARK_DIST_CLASSPATH=${SPARK_DIST_CLASSPATH:+$SPARK_DIST_CLASSPATH:}$cache/jars/*
     # The little JVM that puts spark-submit's command together.
     export SPARK_LAUNCHER_OPTS=${SPARK_LAUNCHER_OPTS:--XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC}
 }
@@ -195,6 +207,7 @@ set_up() {
     make_venv
     for file in "$@"; do install "$file"; done
     export_environment
+    fetch_jars
     warm_kernels
     (export SPARK_LOCAL_IP=127.0.0.1 && archive_classes)
     exec 9>&-

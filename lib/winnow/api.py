@@ -10,6 +10,7 @@ result = clean(spark, ["/var/lib/kafka"], settings=settings, now=1_795_300_000_0
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,11 @@ from winnow.engine.stop import Stop
 from winnow.engine.sweep.log_dirs import find_log_dirs
 from winnow.engine.sweep.sweep import SweepResult, sweep
 from winnow.engine.throttle import limiting_io
-from winnow.errors import UsageError
+from winnow.errors import UsageError, WinnowError
+from winnow.ledger.append import append
+from winnow.ledger.history import History, read_history, read_ledger
+from winnow.ledger.place import check_ledger
+from winnow.ledger.rows import Entry, entry_of
 from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.lock_reach import why_seen_here_only
@@ -46,7 +51,9 @@ from winnow.storage.local import LocalStorage
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger(__name__)
 
 Only = Literal["retention", "compaction"]
 UncleanShutdown = Literal["refuse", "below-recovery-point"]
@@ -113,6 +120,7 @@ def clean(
     max_extra_space: int | None = None,
     free_at_least: int | None = None,
     throttle: float | None = None,
+    ledger: str | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunResult:
@@ -121,8 +129,13 @@ def clean(
     `keep_replaced`: what the run replaces or deletes stays on the disk, where brokers don't see it, until `recover`
     undoes the run or purges what it kept. Nothing is freed until then.
     A partition that can't be understood, or whose policy is not known, is left as it is and reported.
+    `ledger`: directory or URL of a ledger that the run is written to when all is done. That it can't be written changes
+    nothing else: a note says so, and `RunResult.ledger` is None. UsageError if it lies in a log directory.
     """
-    return _run(
+    if ledger is not None:
+        check_ledger(ledger, log_dirs)
+    started = _clock()
+    result = _run(
         spark,
         log_dirs,
         "clean",
@@ -139,6 +152,43 @@ def clean(
         progress=progress,
         stop=stop,
     )
+    if ledger is None:
+        return result
+    return _recorded(spark, ledger, entry_of(result, log_dirs=log_dirs, started=started, ended=_clock()))
+
+
+def _recorded(spark: SparkSession, ledger: str, entry: Entry) -> RunResult:
+    """The result that says whether it is in the ledger."""
+    try:
+        append(spark.sparkContext, ledger, entry)
+    except Exception as error:  # noqa: BLE001 - what was done is done, whatever is wrong with the ledger
+        if not isinstance(error, WinnowError):
+            _log.exception("the ledger could not be written")
+        what = f"{error}".partition("\n")[0] or type(error).__name__
+        note = f"THE RUN IS NOT IN THE LEDGER {ledger}, though all else was done as told: {what}"
+        return replace(entry.result, notes=(*entry.result.notes, note))
+    return replace(entry.result, ledger=ledger)
+
+
+def _clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def history(spark: SparkSession, ledger: str, *, since: int | None = None, topics: Sequence[str] = ()) -> History:
+    """What the runs in a ledger did, and how long ago each partition was cleaned.
+
+    `since`: only runs that ended then or later, ms since the epoch. `topics`: globs, all topics if there are none.
+    Raises UsageError where there is no ledger.
+    """
+    return read_history(spark, ledger, since=since, topics=topics)
+
+
+def ledger_table(spark: SparkSession, ledger: str) -> DataFrame:
+    """All of a ledger: one row for each partition of each run, with the columns of `winnow.ledger.schema.LEDGER`.
+
+    Raises UsageError where there is no ledger.
+    """
+    return read_ledger(spark, ledger)
 
 
 def explain(

@@ -10,13 +10,13 @@ import typer
 from winnow.cli.demo import run_demo
 from winnow.cli.doctor import run_doctor
 from winnow.cli.explain import Asked, run_explain
+from winnow.cli.history import run_history
 from winnow.cli.inspect import run_inspect
 from winnow.cli.options import OnCorrupt, Only, Request, UncleanShutdown
 from winnow.cli.recover import run_recover
 from winnow.cli.run import run_verb
 from winnow.cli.verify import run_verify
-
-VERSION = "0.1.0"
+from winnow.version import VERSION
 
 app = typer.Typer(
     add_completion=False,
@@ -102,6 +102,15 @@ Throttle = Annotated[
         "log.cleaner.io.max.bytes.per.second says.",
     ),
 ]
+LedgerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="DIR|URL",
+        help="The Delta table that runs are recorded in; default: $WINNOW_LEDGER, or ~/.local/state/winnow/ledger.",
+    ),
+]
+NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Record the run nowhere.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
 Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
@@ -132,6 +141,8 @@ def _verb(name: str) -> Callable[..., int]:
         max_extra_space: MaxExtraSpace = None,
         free_at_least: FreeAtLeast = None,
         throttle: Throttle = None,
+        ledger: LedgerUrl = None,
+        no_ledger: NoLedger = False,
         dry_run: DryRun = False,
         json: Json = False,
     ) -> int:
@@ -151,6 +162,8 @@ def _verb(name: str) -> Callable[..., int]:
             max_extra_space=max_extra_space,
             free_at_least=free_at_least,
             throttle=throttle,
+            ledger=ledger,
+            no_ledger=no_ledger,
             json=json,
         )
         return run_verb("plan" if dry_run else name, request)
@@ -228,6 +241,20 @@ def examine(
         json=json,
     )
     return run_doctor(request)
+
+
+@app.command("history")
+def past_runs(
+    *,
+    ledger: LedgerUrl = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="MS|ISO-8601", help="Only runs that ended then or later.")
+    ] = None,
+    topics: Topics = None,
+    json: Json = False,
+) -> int:
+    """Show what past runs freed, when and whose they were, and when each partition was cleaned last."""
+    return run_history(ledger, since=since, topics=topics or (), json=json)
 
 
 @app.command()

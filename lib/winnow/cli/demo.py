@@ -24,7 +24,9 @@ def run_demo(*, json: bool) -> int:
 
     def work() -> int:
         log_dir = unpack()
-        request = Request(log_dirs=[str(log_dir)], topic_configs=str(DATA / "topic-configs.txt"), now=NOW, json=json)
+        request = Request(
+            log_dirs=[str(log_dir)], topic_configs=str(DATA / "topic-configs.txt"), now=NOW, no_ledger=True, json=json
+        )
         plan = prepare("plan", request, int(NOW))
         clean = prepare("clean", request, int(NOW))
         before = bytes_on_disk(log_dir)

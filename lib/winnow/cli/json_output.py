@@ -35,9 +35,10 @@ PARTITION_KEYS = (
 """`holders`: of a partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that is compacted,
 the five names with the most bytes (HOLDER_KEYS; `_after` is null in a plan), else an empty list. `holders_total`: how
 many names there are, null where that is not known."""
-RUN_KEYS = ("run_id", "status", "now", "peak_extra_bytes", "short_bytes", "partitions")
+RUN_KEYS = ("run_id", "status", "now", "ledger", "peak_extra_bytes", "short_bytes", "partitions")
 """`peak_extra_bytes`: the most that lay beside the logs at once, written and not yet in the place of anything; of a
-plan: at most. `short_bytes`: how much less than --free-at-least the rules let go, null without that option."""
+plan: at most. `short_bytes`: how much less than --free-at-least the rules let go, null without that option.
+`ledger`: where the run was recorded, null if nowhere."""
 HOLDER_KEYS = ("name", "records_before", "bytes_before", "records_after", "bytes_after")
 
 
@@ -50,7 +51,14 @@ def to_json(result: RunResult) -> str:
 
 def failure_to_json(error: str, *, now: int | None) -> str:
     """The object of a run that ended before there was a result."""
-    told = {"run_id": None, "status": "failed", "now": now, "peak_extra_bytes": None, "short_bytes": None}
+    told = {
+        "run_id": None,
+        "status": "failed",
+        "now": now,
+        "ledger": None,
+        "peak_extra_bytes": None,
+        "short_bytes": None,
+    }
     return _dump({**told, "partitions": [], "error": error})
 
 

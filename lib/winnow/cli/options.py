@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from winnow.errors import UsageError
+from winnow.ledger.place import check_ledger, default_ledger
 from winnow.policy.sources import Settings, parse_server_properties, parse_set, parse_topic_configs, parse_topic_set
 
 Only = Literal["retention", "compaction"]
@@ -49,7 +51,21 @@ class Request:
     max_extra_space: str | None = None
     free_at_least: str | None = None
     throttle: str | None = None
+    ledger: str | None = None
+    """None: that of the user."""
+    no_ledger: bool = False
     json: bool = False
+
+
+def ledger_of(request: Request) -> str | None:
+    """Where `clean` is to record the run; None: nowhere. UsageError for a place that no ledger may have."""
+    if request.no_ledger:
+        if request.ledger is not None:
+            raise UsageError("--ledger and --no-ledger together", expected="one of them, or neither")
+        return None
+    ledger = default_ledger(os.environ) if request.ledger is None else request.ledger
+    check_ledger(ledger, request.log_dirs)
+    return ledger
 
 
 def parse_now(text: str, *, option: str = "--now") -> int:

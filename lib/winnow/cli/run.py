@@ -7,12 +7,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from winnow.cli.json_output import failure_to_json, to_json
 from winnow.cli.options import (
     Request,
     check_log_dirs,
+    ledger_of,
     parse_duration,
     parse_now,
     parse_rate,
@@ -64,12 +65,13 @@ def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> 
     if request.free_at_least is not None and (request.only == "compaction" or request.keep_replaced):
         raise UsageError("--free-at-least goes neither with --only compaction nor with --keep-replaced")
     throttle = None if request.throttle is None else parse_rate(request.throttle, option="--throttle")
+    ledger = ledger_of(request)
 
     def call(spark: SparkSession) -> RunResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
 
         with Progress(sys.stderr) as progress:
-            keep = {"keep_replaced": request.keep_replaced} if verb == "clean" else {}
+            more: dict[str, Any] = {"keep_replaced": request.keep_replaced, "ledger": ledger} if verb == "clean" else {}
             function = api.clean if verb == "clean" else api.plan
             result = function(
                 spark,
@@ -82,12 +84,15 @@ def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> 
                 on_corrupt=request.on_corrupt,
                 **asked,
                 throttle=throttle,
-                **keep,
+                **more,
                 progress=progress,
                 stop=stop,
             )
         for note in result.notes:
             complain(f"note: {note}")
+        if verb == "plan":
+            where = "nothing" if ledger is None else f"what it did to the ledger {ledger}"
+            complain(f"note: clean records {where}")
         return result
 
     return call

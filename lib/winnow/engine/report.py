@@ -11,8 +11,9 @@ from winnow.engine.prepare import LeftAlone, Undertaking
 from winnow.engine.result import COMPACTED, NONE, RETAINED, PartitionResult, Setting
 from winnow.engine.rewrite import RewrittenGroup
 from winnow.logdir.state import PartitionState
+from winnow.policy.cleanable import oldest_dirty
 from winnow.policy.config import TopicConfig, is_default
-from winnow.policy.keys import KEYS
+from winnow.policy.keys import KEYS, LONG_MAX
 from winnow.policy.plan import RetentionPlan
 
 
@@ -94,6 +95,7 @@ def interrupted(item: Undertaking, why: Failure) -> PartitionResult:
         log_start_offset_after=None,
         segments_after=None,
         bytes_after=None,
+        oldest_dirty_timestamp=None,
     )
 
 
@@ -116,6 +118,7 @@ def done(
         bytes_after=after.log_bytes,
         records_before=_records(item, groups),
         records_after=_records_after(item, groups, retention),
+        oldest_dirty_timestamp=_oldest_dirty(item, after, _first_dirty(item, first_dirty_offset)),
         holders=holders,
     )
 
@@ -144,7 +147,18 @@ def _as_it_is(item: Undertaking, rule: str, reason: str) -> PartitionResult:
         bytes_after=state.log_bytes,
         holders=holders,
         holders_total=holders_total,
+        max_compaction_lag_ms=_lag(item.config),
+        oldest_dirty_timestamp=_oldest_dirty(item, state, plan.first_dirty_offset),
     )
+
+
+def _lag(config: TopicConfig) -> int | None:
+    limited = config.cleanup_compact and config.max_compaction_lag_ms < LONG_MAX
+    return config.max_compaction_lag_ms if limited else None
+
+
+def _oldest_dirty(item: Undertaking, state: PartitionState, first_dirty: int | None) -> int | None:
+    return oldest_dirty(state, first_dirty) if item.config.cleanup_compact and first_dirty is not None else None
 
 
 def _holdings(item: Undertaking) -> list[Holdings | None]:

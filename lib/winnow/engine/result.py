@@ -71,6 +71,11 @@ class PartitionResult:
     """What the run replaced or deleted and keeps for an undo: not freed before it is purged. None: it keeps nothing."""
     quarantined_bytes: int | None = None
     """Damaged bytes that the run moved out of the log, into a directory beside it. None: it moved none."""
+    max_compaction_lag_ms: int | None = None
+    """`max.compaction.lag.ms` of a partition that is compacted; None: no limit."""
+    oldest_dirty_timestamp: int | None = None
+    """Of a partition that is compacted, what its segments left dirty begin with at the earliest, ms, the active one
+    included: with the above, when it has to be compacted again (S3.4). None: unknown, or nothing is dirty."""
     error: str | None = None
     error_code: int = CorruptLogError.exit_code
     """What the command line returns if this is all there is to tell (`WinnowError.exit_code`)."""
@@ -97,6 +102,9 @@ class RunResult:
 
     short_bytes: int | None = None
     """Of what was to be freed at least: that the rules don't let go. None if nothing was asked for."""
+
+    ledger: str | None = None
+    """The ledger that the run was written to; None if none was asked for, or that could not be done."""
 
     @property
     def status(self) -> str:

@@ -38,6 +38,14 @@ def segments_between(segments: Sequence[Segment], start: int, end: int) -> tuple
     return tuple(s for s in below_end if not floors or s.base_offset >= floors[-1])
 
 
+def oldest_dirty(state: PartitionState, first_dirty_offset: int) -> int | None:
+    """The least timestamp, ms, that the first batch of a dirty segment has, the active one included: it is rolled no
+    later than `max.compaction.lag.ms` after it (S3.4). None if there is none, or none is known.
+    """
+    segments = segments_between(state.segments, first_dirty_offset, state.log_end_offset)
+    return min((s.first_batch_max_timestamp for s in segments if s.first_batch_max_timestamp > 0), default=None)
+
+
 def cleanable_range(
     state: PartitionState, config: TopicConfig, now: int, *, last_stable_offset: int, undecided: str = ""
 ) -> CleanableRange:

@@ -34,7 +34,7 @@ PARTITION_KEYS = {
 
 def test_a_run_has_these_keys_and_no_other() -> None:
     told = json.loads(to_json(run_of(partition("orders", 3, records_before=10, records_after=4))))
-    assert set(told) == {"run_id", "status", "now", "peak_extra_bytes", "short_bytes", "partitions"}
+    assert set(told) == {"run_id", "status", "now", "ledger", "peak_extra_bytes", "short_bytes", "partitions"}
     assert (told["run_id"], told["status"], told["now"]) == ("20261121T000000Z-0", "done", NOW)
     (only,) = told["partitions"]
     assert set(only) == PARTITION_KEYS

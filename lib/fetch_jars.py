@@ -1,0 +1,63 @@
+"""Fetches the jars that jars.txt names: `python lib/fetch_jars.py jars.txt DIRECTORY`. Run at set-up, needs no package.
+
+What is there and has the right checksum is not fetched again. https_proxy is obeyed; WINNOW_MAVEN names a mirror of
+Maven Central.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+CENTRAL = "https://repo1.maven.org/maven2"
+ATTEMPTS = 4
+SECONDS = 120
+
+
+def main(list_of_jars: str, directory: str) -> None:
+    """Ends the process with a sentence if a jar can't be had."""
+    target = Path(directory)
+    target.mkdir(parents=True, exist_ok=True)
+    wanted = dict(_wanted(Path(list_of_jars)))
+    for stray in set(target.glob("*.jar")) - {target / Path(path).name for path in wanted}:
+        stray.unlink()  # of another version: Java would find both
+    for path, digest in wanted.items():
+        jar = target / Path(path).name
+        if not (jar.is_file() and hashlib.sha256(jar.read_bytes()).hexdigest() == digest):
+            _fetch(f"{os.environ.get('WINNOW_MAVEN', CENTRAL).rstrip('/')}/{path}", jar, digest)
+
+
+def _wanted(list_of_jars: Path) -> Iterator[tuple[str, str]]:
+    for line in list_of_jars.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            digest, path = line.split()
+            yield path, digest
+
+
+def _fetch(url: str, jar: Path, digest: str) -> None:
+    why = ""
+    for attempt in range(ATTEMPTS):
+        time.sleep(3 * attempt)
+        try:
+            with urllib.request.urlopen(url, timeout=SECONDS) as answer:  # noqa: S310 - its checksum is known
+                content = answer.read()
+        except OSError as error:
+            why = str(error)
+            continue
+        found = hashlib.sha256(content).hexdigest()
+        if found == digest:
+            new = jar.with_suffix(".new")
+            new.write_bytes(content)
+            new.rename(jar)
+            return
+        why = f"its SHA-256 is {found}, not {digest}"
+    sys.exit(f"can't fetch {url}: {why}. https_proxy is obeyed, and WINNOW_MAVEN may name a mirror of {CENTRAL}.")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

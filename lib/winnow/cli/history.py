@@ -1,0 +1,49 @@
+"""The verb `history`: what a ledger tells, as tables or as one JSON object."""
+
+from __future__ import annotations
+
+import json as json_format
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from winnow.cli.options import parse_now
+from winnow.cli.run import clock, guarded, tell
+from winnow.cli.session import spark_session
+from winnow.cli.table import console_for_stdout
+from winnow.ledger.place import check_ledger, default_ledger
+
+if TYPE_CHECKING:
+    from winnow.ledger.history import History
+
+
+def run_history(ledger: str | None, *, since: str | None, topics: Sequence[str], json: bool) -> int:
+    """The exit code; errors are told here and not raised."""
+
+    def work() -> int:
+        where = default_ledger(os.environ) if ledger is None else ledger
+        check_ledger(where, ())
+        begin = None if since is None else parse_now(since, option="--since")
+        with spark_session() as spark:
+            from winnow.ledger.history import read_history  # noqa: PLC0415 - it loads pyspark
+
+            tell_history(read_history(spark, where, since=begin, topics=topics), now=clock(), json=json)
+        return 0
+
+    return guarded(work, json=json, now=lambda: None)
+
+
+def tell_history(history: History, *, now: int, json: bool) -> None:
+    from winnow.cli.history_text import show  # noqa: PLC0415 - it loads pyspark
+
+    if json:
+        tell(lambda: sys.stdout.write(to_json(history) + "\n"))
+    else:
+        tell(lambda: show(history, console_for_stdout(), now=now))
+
+
+def to_json(history: History) -> str:
+    """Others script against its keys: add none, drop none, rename none. Times in ms since the epoch."""
+    return json_format.dumps({"freed_bytes": history.freed_bytes, **asdict(history)}, indent=2)

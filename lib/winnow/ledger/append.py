@@ -1,0 +1,141 @@
+"""One commit to the ledger's Delta table, by Delta's own Kernel in the driver's JVM.
+
+Kernel writes Delta's log and Parquet without Spark SQL: the first append of a JVM costs a fraction of what
+`DataFrame.write` does, no executor takes part, and the caller's session needs no settings. Any reader of Delta reads
+what it writes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JJavaError
+
+from winnow.errors import WinnowError
+from winnow.ledger.place import local_path, table_url
+from winnow.ledger.rows import Entry, json_rows
+from winnow.ledger.schema import LEDGER
+from winnow.version import VERSION
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+ATTEMPTS = 5
+LOCK = "append.lock"
+LOCK_SECONDS = 30
+_CREATED_BY_ANOTHER = (
+    "ConcurrentWriteException",
+    "MetadataChangedException",
+    "ProtocolChangedException",
+    "TableAlreadyExistsException",
+)
+_ONCE = 1
+"""Version of the one transaction that a run makes under its own id."""
+
+
+def append(sc: SparkContext, ledger: str, entry: Entry) -> bool:
+    """Adds a run to the ledger, which is made if it is not there; False if the run is in it already.
+
+    Other writers may be at work. Raises WinnowError where it can't be written.
+    """
+    # pyspark has no other way to the JVM.
+    return append_in(sc._jvm, sc._jsc.hadoopConfiguration(), ledger, entry)  # noqa: SLF001
+
+
+def append_in(jvm: Any, hadoop: Any, ledger: str, entry: Entry) -> bool:  # noqa: ANN401 - py4j has no types
+    """As `append`, in a JVM with this Hadoop configuration."""
+    if not isinstance(jvm.io.delta.kernel.Table, JavaClass):
+        raise WinnowError(
+            "Delta's classes are not there",
+            hint="./spark-submit.sh brings them; elsewhere put delta-spark's jars on the driver's class path.",
+        )
+    attempts = 0
+    while True:
+        attempts += 1
+        try:
+            with _alone(ledger):
+                return _append(jvm, hadoop, table_url(ledger), entry)
+        except Py4JJavaError as error:
+            kind = error.java_exception.getClass().getSimpleName()
+            if kind == "ConcurrentTransactionException":
+                return False
+            # Writers that append don't disturb each other (Kernel tries again by itself), those that create a table do.
+            if kind not in _CREATED_BY_ANOTHER or attempts == ATTEMPTS:
+                what = str(error.java_exception.getMessage()).partition("\n")[0]
+                raise WinnowError(f"Delta could not write: {kind}: {what}", where=ledger) from error
+
+
+@contextmanager
+def _alone(ledger: str) -> Iterator[None]:
+    """Among the processes of this machine, if the ledger lies on it: of two commits that become a file of the same name
+    at the same time, Hadoop's local file system would let the second replace the first.
+    """
+    directory = local_path(ledger)
+    if directory is None:
+        yield
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = (directory / LOCK).open("a")
+    except OSError as error:
+        raise WinnowError(f"can't write there: {error.strerror}", where=str(directory)) from error
+    with lock:
+        until = time.monotonic() + LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > until:
+                    raise WinnowError("another process holds it", where=str(directory / LOCK)) from error
+                time.sleep(0.05)
+        yield
+
+
+def _append(jvm: Any, hadoop: Any, url: str, entry: Entry) -> bool:  # noqa: ANN401
+    kernel, nothing = jvm.io.delta.kernel, jvm.java.util.Optional.empty()
+    engine = kernel.defaults.engine.DefaultEngine.create(hadoop)
+    schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(LEDGER.json())
+    transaction = _transaction(kernel, engine, url, schema, run_id=entry.result.run_id)
+    # One string for all rows: each call to the JVM costs as much as a thousand bytes.
+    lines = jvm.org.apache.hadoop.util.StringUtils.getStringCollection("\n".join(json_rows(entry)), "\n")
+    vector = kernel.defaults.internal.data.vector.DefaultGenericVector
+    column = vector.fromList(kernel.types.StringType.STRING, lines)
+    batch = engine.getJsonHandler().parseJson(column, schema, nothing)
+    one = kernel.internal.util.Utils.singletonCloseableIterator
+    state, unpartitioned = transaction.getTransactionState(engine), jvm.java.util.HashMap()
+    logical = one(kernel.data.FilteredColumnarBatch(batch, nothing))
+    physical = kernel.Transaction.transformLogicalData(engine, state, logical, unpartitioned)
+    context = kernel.Transaction.getWriteContext(engine, state, unpartitioned)
+    files = engine.getParquetHandler().writeParquetFiles(
+        context.getTargetDirectory(), physical, context.getStatisticsColumns()
+    )
+    actions = kernel.Transaction.generateAppendActions(engine, state, files, context)
+    committed = transaction.commit(engine, kernel.utils.CloseableIterable.inMemoryIterable(actions))
+    for hook in committed.getPostCommitHooks():
+        # From time to time a checkpoint, and what spares the next reader to add up the table's size.
+        if hook.getType().toString() in ("CHECKPOINT", "CHECKSUM_SIMPLE"):
+            hook.threadSafeInvoke(engine)
+    return True
+
+
+def _transaction(kernel: Any, engine: Any, url: str, schema: Any, *, run_id: str) -> Any:  # noqa: ANN401
+    """One that Delta makes no second time for the same run."""
+    table = kernel.Table.forPath(engine, url)
+    try:
+        table.getLatestSnapshot(engine)
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getSimpleName() != "TableNotFoundException":
+            raise
+        operation = kernel.Operation.CREATE_TABLE
+    else:
+        operation = kernel.Operation.WRITE
+    builder = table.createTransactionBuilder(engine, f"winnow/{VERSION}", operation)
+    if operation == kernel.Operation.CREATE_TABLE:
+        builder = builder.withSchema(engine, schema)
+    return builder.withTransactionId(engine, run_id, _ONCE).build(engine)

@@ -1,0 +1,172 @@
+"""The ledger read: as a DataFrame, and as the few values that `history` shows."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as f
+
+from winnow.errors import UsageError, WinnowError
+from winnow.ledger.place import table_url
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_SETTINGS = {
+    # A path is read, no catalog is asked: Delta's catalog and parser need not be in the caller's session.
+    "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
+    # A ledger is small; its state in fifty partitions would take ten times as long.
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.debug.maxToStringFields": "1000",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A run, with sums over those of its partitions that were asked for. Times in ms since the epoch."""
+
+    run_id: str
+    user: str
+    host: str
+    started: int
+    ended: int
+    status: str
+    partitions: int
+    cleaned: int
+    """Partitions that something was done to."""
+    left_alone: int
+    freed_bytes: int
+    kept_bytes: int
+    """Of these, still on the disk for an undo when the run ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastPartition:
+    """A partition over all runs that were asked for. Times in ms since the epoch."""
+
+    topic: str
+    partition: int
+    host: str
+    log_dir: str
+    runs: int
+    freed_bytes: int
+    last_cleaned: int | None
+    """When the last run ended that did something to it; None: none did."""
+    last_run: int
+    """When the last run ended that looked at it."""
+    left_alone: str | None
+    """Why the last run left it alone, if it did."""
+    due: int | None
+    """When what the last run left dirty has to be compacted by `max.compaction.lag.ms`; None: no limit, or nothing is
+    known to be dirty."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Runs, the newest first, and partitions by name. The same partition of another host or log directory is another
+    replica, and has a line of its own.
+    """
+
+    ledger: str
+    runs: tuple[PastRun, ...]
+    partitions: tuple[PastPartition, ...]
+
+    @property
+    def freed_bytes(self) -> int:
+        return sum(run.freed_bytes for run in self.runs)
+
+
+def read_ledger(spark: SparkSession, ledger: str) -> DataFrame:
+    """All rows, `LEDGER` its columns. UsageError where there is no ledger."""
+    session = spark.newSession()
+    for key, value in _SETTINGS.items():
+        session.conf.set(key, value)
+    try:
+        return session.read.format("delta").load(table_url(ledger))
+    except AnalysisException as error:
+        kind = error.getCondition() or ""
+        if kind == "DATA_SOURCE_NOT_FOUND":
+            raise WinnowError("Delta is not on the class path", hint="./spark-submit.sh brings it.") from error
+        if kind.startswith(("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "PATH_NOT_FOUND", "DELTA_PATH")):
+            raise UsageError("there is no ledger", where=ledger, hint="The first `clean` makes it.") from error
+        raise WinnowError("the ledger can't be read", found=str(error).partition("\n")[0], where=ledger) from error
+
+
+def read_history(spark: SparkSession, ledger: str, *, since: int | None, topics: Sequence[str]) -> History:
+    """UsageError where there is no ledger. `since`: ms since the epoch."""
+    rows = read_ledger(spark, ledger)
+    if since is not None:
+        rows = rows.where(f.col("ended_at") >= f.lit(_EPOCH + timedelta(milliseconds=since)))
+    if topics:
+        rows = rows.where(_any_of(topics))
+    try:
+        return History(ledger=ledger, runs=_runs(rows), partitions=_partitions(rows))
+    except Py4JJavaError as error:
+        what = str(error.java_exception.getMessage()).partition("\n")[0]
+        raise WinnowError("the ledger can't be read", found=what, where=ledger) from error
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _any_of(topics: Sequence[str]) -> Column:
+    wanted = f.lit(False)
+    for glob in topics:
+        wanted |= f.col("topic").rlike(f"^{fnmatch.translate(glob)}")
+    return wanted
+
+
+def _acted() -> Column:
+    return ~f.array_contains("actions", "none")
+
+
+def _freed() -> Column:
+    return f.coalesce(f.sum(f.col("bytes_before") - f.col("bytes_after")), f.lit(0))
+
+
+def _ms(time: Column) -> Column:
+    return f.unix_millis(time)
+
+
+def _runs(rows: DataFrame) -> tuple[PastRun, ...]:
+    summed = rows.groupBy("run_id", "user", "host", "started_at", "ended_at", "status").agg(
+        f.count("topic").alias("partitions"),
+        f.count_if(_acted()).alias("cleaned"),
+        f.count_if(f.col("left_alone") | f.col("error").isNotNull()).alias("left_alone"),
+        _freed().alias("freed_bytes"),
+        f.coalesce(f.sum("kept_bytes"), f.lit(0)).alias("kept_bytes"),
+    )
+    chosen = summed.select("*", _ms(f.col("started_at")).alias("started"), _ms(f.col("ended_at")).alias("ended")).drop(
+        "started_at", "ended_at"
+    )
+    found = (PastRun(**row.asDict()) for row in chosen.collect())
+    return tuple(sorted(found, key=lambda run: (-run.ended, run.run_id)))
+
+
+def _partitions(rows: DataFrame) -> tuple[PastPartition, ...]:
+    def of_last(column: Column) -> Column:
+        return f.max_by(column, f.col("ended_at"))
+
+    alone = f.when(f.col("left_alone") | f.col("error").isNotNull(), f.coalesce("error", "reason"))
+    summed = (
+        rows.where(f.col("topic").isNotNull())
+        .groupBy("topic", "partition", "host", "log_dir")
+        .agg(
+            f.count_distinct("run_id").alias("runs"),
+            _freed().alias("freed_bytes"),
+            _ms(f.max(f.when(_acted(), f.col("ended_at")))).alias("last_cleaned"),
+            _ms(f.max("ended_at")).alias("last_run"),
+            of_last(alone).alias("left_alone"),
+            of_last(f.try_add(_ms(f.col("oldest_dirty_at")), f.col("max_compaction_lag_ms"))).alias("due"),
+        )
+    )
+    found = (PastPartition(**row.asDict()) for row in summed.collect())
+    return tuple(sorted(found, key=lambda p: (p.topic, p.partition, p.host, p.log_dir)))

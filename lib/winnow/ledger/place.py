@@ -1,0 +1,51 @@
+"""Where the ledger lies: in a directory or at a URL, and never in a log directory, where it would confuse a broker."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from winnow.errors import UsageError
+
+TABLE = "partitions-v1"
+"""The one table of a ledger, named after its schema: another schema would be another table beside it."""
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+def default_ledger(environment: Mapping[str, str]) -> str:
+    """`WINNOW_LEDGER`, else a directory with the user's other state."""
+    if given := environment.get("WINNOW_LEDGER"):
+        return given
+    state = environment.get("XDG_STATE_HOME") or str(Path(environment.get("HOME") or "~").expanduser() / ".local/state")
+    return str(Path(state) / "winnow" / "ledger")
+
+
+def table_url(ledger: str) -> str:
+    """The table's root as Hadoop names it. Without a scheme it is on this machine, whatever `fs.defaultFS` says."""
+    local = local_path(ledger)
+    return f"{ledger.rstrip('/') if local is None else f'file:{local}'}/{TABLE}"
+
+
+def local_path(ledger: str) -> Path | None:
+    """None if the ledger does not lie in a file system of this machine."""
+    if not _SCHEME.match(ledger):
+        return Path(ledger).absolute()
+    return Path("/" + ledger.removeprefix("file:").lstrip("/")) if ledger.startswith("file:") else None
+
+
+def check_ledger(ledger: str, log_dirs: Sequence[str]) -> None:
+    """UsageError for a ledger inside a log directory, and for none at all."""
+    if not ledger:
+        raise UsageError("--ledger is empty", expected="a directory or a URL")
+    path = local_path(ledger)
+    for log_dir in log_dirs:
+        if path is not None and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(log_dir)):
+            raise UsageError(
+                "the ledger would lie in a log directory",
+                found=ledger,
+                where=log_dir,
+                hint="A broker refuses to start on directories that are no partitions. Put it elsewhere.",
+            )

@@ -1,0 +1,79 @@
+"""A run's result as rows of the ledger."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from winnow.engine.result import PartitionResult, RunResult
+from winnow.ledger.schema import PARTITION_COLUMNS, RUN_COLUMNS
+from winnow.version import VERSION
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A run that is over. Times in ms since the epoch, of the machine's clock."""
+
+    result: RunResult
+    log_dirs: Sequence[str]
+    started: int
+    ended: int
+    user: str
+    host: str
+
+
+def entry_of(result: RunResult, *, log_dirs: Sequence[str], started: int, ended: int) -> Entry:
+    """With this process's user and machine."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a container's user has no name
+        user = str(os.getuid())
+    return Entry(result=result, log_dirs=log_dirs, started=started, ended=ended, user=user, host=socket.gethostname())
+
+
+def json_rows(entry: Entry) -> Iterator[str]:
+    """One JSON object per row, with the columns of `LEDGER` and no line break. A run over none has a row."""
+    of_run = _of_run(entry)
+    for partition in entry.result.partitions or (None,):
+        yield json.dumps(of_run | _of_partition(partition))
+
+
+def _of_run(entry: Entry) -> dict[str, Any]:
+    result = entry.result
+    row = {
+        "run_id": result.run_id,
+        "winnow_version": VERSION,
+        "user": entry.user,
+        "host": entry.host,
+        "started_at": _time(entry.started),
+        "ended_at": _time(entry.ended),
+        "clock": _time(result.now),
+        "log_dirs": list(entry.log_dirs),
+        "status": result.status,
+        "exit_code": result.exit_code,
+    }
+    return {column.name: row[column.name] for column in RUN_COLUMNS}
+
+
+def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:
+    if partition is None:
+        return {}
+    row = {column.name: getattr(partition, column.name, None) for column in PARTITION_COLUMNS}
+    oldest = partition.oldest_dirty_timestamp
+    return row | {"oldest_dirty_at": None if oldest is None else _time(oldest)}
+
+
+def _time(ms: int) -> str | None:
+    """ISO-8601 in UTC; None for a time that no calendar has."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds")
+    except OverflowError:
+        return None

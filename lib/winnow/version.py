@@ -1,0 +1,3 @@
+"""Which Winnow this is."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,174 @@
+"""Runs that are recorded: what the ledger then holds, who may write at once, and that it stops no run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from chispa import assert_df_equality
+
+from tests.spark.runs import NOW, add_partition, by_name, clean, new_log_dir, run
+from tests.unit.cli.results import idle, left_alone, partition, run_of
+from winnow.api import history, ledger_table
+from winnow.engine.result import RunResult
+from winnow.errors import UsageError
+from winnow.ledger.append import LOCK, append
+from winnow.ledger.rows import Entry
+from winnow.ledger.schema import LEDGER
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+LAG = 86_400_000
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> str:
+    return str(tmp_path / "the ledger" / "100% ours")
+
+
+def entry(result: RunResult, *, ended: int = NOW, host: str = "h") -> Entry:
+    return Entry(result=result, log_dirs=["/kafka"], started=ended - 2000, ended=ended, user="u", host=host)
+
+
+def of_id(run_id: str, result: RunResult) -> RunResult:
+    return RunResult(run_id=run_id, verb=result.verb, now=result.now, partitions=result.partitions)
+
+
+def test_a_run_is_recorded_as_it_was_told(spark: SparkSession, ledger: str, tmp_path: Path) -> None:
+    log_dir = new_log_dir(tmp_path / "log")
+    add_partition(log_dir, "q-0", "c-none-0")
+    result = run(clean, spark, log_dir, ledger=ledger, sets=["q:cleanup.policy=compact", "q:max.compaction.lag.ms=5"])
+    assert result.ledger == ledger
+    (told,) = by_name(result).values()
+    table = ledger_table(spark, ledger)
+    (row,) = table.collect()
+    for name in ("topic", "partition", "log_dir", "policy", "reason", "bytes_before", "bytes_after", "records_after"):
+        assert row[name] == getattr(told, name), name
+    assert (row.run_id, row.actions, row.max_compaction_lag_ms) == (result.run_id, ["compacted"], 5)
+    assert row.bytes_after < row.bytes_before
+    past = history(spark, ledger)
+    (ran,) = past.runs
+    assert (ran.cleaned, ran.partitions, ran.left_alone) == (1, 1, 0)
+    assert past.freed_bytes == row.bytes_before - row.bytes_after
+    (of_partition,) = past.partitions
+    assert of_partition.last_cleaned == ran.ended
+    assert of_partition.due == told.oldest_dirty_timestamp + 5  # type: ignore[operator]
+
+
+def test_the_table_is_what_went_into_it(spark: SparkSession, ledger: str) -> None:
+    assert append(spark.sparkContext, ledger, entry(of_id("1", run_of(partition("a"), idle("b")))))
+    assert append(spark.sparkContext, ledger, entry(of_id("2", run_of(left_alone("c", error="why")))))
+    table = ledger_table(spark, ledger)
+    assert table.schema.treeString() == LEDGER.treeString()
+    columns = ("run_id", "topic", "partition", "actions", "bytes_before", "bytes_after", "error", "left_alone")
+    expected = spark.createDataFrame(
+        [
+            ("1", "a", 0, ["compacted"], 2 << 20, 1 << 20, None, False),
+            ("1", "b", 0, ["none"], 2 << 20, 2 << 20, None, False),
+            ("2", "c", 0, ["none"], 2 << 20, 2 << 20, "why", True),
+        ],
+        table.select(*columns).schema,
+    )
+    assert_df_equality(table.select(*columns), expected, ignore_row_order=True)
+
+
+def test_a_run_is_recorded_once(spark: SparkSession, ledger: str) -> None:
+    once = entry(run_of(partition("a")))
+    assert [append(spark.sparkContext, ledger, once) for _ in range(3)] == [True, False, False]
+    assert len(history(spark, ledger).runs) == 1
+
+
+def test_what_a_history_sums_up(spark: SparkSession, ledger: str) -> None:
+    day = 86_400_000
+    limited = {"max_compaction_lag_ms": LAG, "oldest_dirty_timestamp": NOW - 7}
+    for number, (result, host) in enumerate(
+        [
+            (run_of(partition("a"), partition("b")), "h"),
+            (run_of(partition("a", **limited), idle("b")), "h"),
+            (run_of(partition("a"), left_alone("c")), "other"),
+        ]
+    ):
+        append(spark.sparkContext, ledger, entry(of_id(f"r{number}", result), ended=NOW + number * day, host=host))
+    past = history(spark, ledger)
+    assert [(r.run_id, r.cleaned, r.left_alone, r.freed_bytes >> 20) for r in past.runs] == [
+        ("r2", 1, 1, 1),
+        ("r1", 1, 0, 1),
+        ("r0", 2, 0, 2),
+    ]
+    assert {(p.topic, p.host): (p.runs, p.last_cleaned, p.last_run, p.due) for p in past.partitions} == {
+        ("a", "h"): (2, NOW + day, NOW + day, NOW - 7 + LAG),
+        ("a", "other"): (1, NOW + 2 * day, NOW + 2 * day, None),
+        ("b", "h"): (2, NOW, NOW + day, None),
+        ("c", "other"): (1, None, NOW + 2 * day, None),
+    }
+    some = history(spark, ledger, since=NOW + 1, topics=["[bc]"])
+    assert [run.run_id for run in some.runs] == ["r2", "r1"]
+    assert [(p.topic, p.left_alone) for p in some.partitions] == [("b", None), ("c", "holds transactional batches")]
+
+
+def test_no_ledger_is_said_and_none_is_made(spark: SparkSession, ledger: str) -> None:
+    with pytest.raises(UsageError, match="there is no ledger"):
+        history(spark, ledger)
+    assert not Path(ledger).exists()
+
+
+def test_a_ledger_that_cant_be_written_stops_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    log_dir = new_log_dir(tmp_path / "log")
+    result = run(clean, spark, log_dir, ledger=str(tmp_path / "file" / "ledger"))
+    assert (result.exit_code, result.ledger) == (0, None)
+    assert result.notes[-1].startswith(f"THE RUN IS NOT IN THE LEDGER {tmp_path}/file/ledger")
+    assert "can't write there: Not a directory" in result.notes[-1]
+
+
+WRITER = """
+import sys
+from pyspark.java_gateway import launch_gateway
+from tests.spark.test_ledger import entry, of_id
+from tests.unit.cli.results import partition, run_of
+from winnow.ledger.append import append_in
+
+jvm = launch_gateway().jvm
+hadoop = jvm.org.apache.hadoop.conf.Configuration()
+name, ledger = sys.argv[1:]
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(5):
+    assert append_in(jvm, hadoop, ledger, entry(of_id(f"{name}-{number}", run_of(partition(name)))))
+assert not append_in(jvm, hadoop, ledger, entry(of_id(f"{name}-0", run_of(partition(name)))))
+"""
+
+
+def test_two_processes_at_once_lose_nothing(spark: SparkSession, ledger: str) -> None:
+    """Both begin with a table that is not there."""
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, name, ledger],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("x", "y")
+    ]
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate(timeout=120)
+        assert writer.returncode == 0
+    table = ledger_table(spark, ledger)
+    written = [row.run_id for row in table.select("run_id").collect()]
+    assert sorted(written) == sorted(f"{name}-{number}" for name in "xy" for number in range(5))
+    assert (Path(ledger) / LOCK).exists()

@@ -1,0 +1,52 @@
+"""What of a run gets into the ledger, and under which names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.unit.cli.results import NOW, left_alone, partition, run_of
+from winnow.ledger.rows import entry_of, json_rows
+from winnow.ledger.schema import LEDGER, PARTITION_COLUMNS, RUN_COLUMNS
+
+GOLDEN = Path(__file__).parent / "partitions-v1.txt"
+
+
+def test_the_schema_is_the_one_that_tables_have() -> None:
+    """Whoever changes it gives the table another name (`place.TABLE`): tables of the old one exist."""
+    assert LEDGER.treeString() == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_a_row_for_each_partition_with_the_run_repeated() -> None:
+    result = run_of(partition("orders", 3, first_dirty_offset_after=7), left_alone("b", error="CRC\nis wrong"))
+    entry = entry_of(result, log_dirs=["/kafka"], started=NOW, ended=NOW + 1500)
+    lines = list(json_rows(entry))
+    assert not any("\n" in line for line in lines)
+    orders, b = map(json.loads, lines)
+    assert list(orders) == LEDGER.names
+    assert {orders[column.name] == b[column.name] for column in RUN_COLUMNS if column.name != "log_dirs"} == {True}
+    assert orders["started_at"] == "2026-11-21T22:26:40.000+00:00"
+    assert orders["ended_at"] == "2026-11-21T22:26:41.500+00:00"
+    assert (orders["status"], orders["exit_code"], orders["log_dirs"]) == ("partial", 3, ["/kafka"])
+    assert (orders["topic"], orders["partition"], orders["first_dirty_offset_after"]) == ("orders", 3, 7)
+    assert (orders["actions"], orders["left_alone"], orders["oldest_dirty_at"]) == (["compacted"], False, None)
+    assert (b["error"], b["left_alone"], b["actions"]) == ("CRC\nis wrong", True, ["none"])
+
+
+def test_a_run_over_nothing_is_a_run() -> None:
+    (row,) = map(json.loads, json_rows(entry_of(run_of(), log_dirs=[], started=NOW, ended=NOW)))
+    assert list(row) == [column.name for column in RUN_COLUMNS]
+
+
+def test_times_that_no_calendar_has_are_unknown() -> None:
+    result = run_of(partition("a", oldest_dirty_timestamp=2**62), partition("b", oldest_dirty_timestamp=NOW))
+    rows = [json.loads(row) for row in json_rows(entry_of(result, log_dirs=[], started=NOW, ended=NOW))]
+    assert [row["oldest_dirty_at"] for row in rows] == [None, "2026-11-21T22:26:40.000+00:00"]
+
+
+def test_every_column_says_what_it_is_and_may_be_unknown() -> None:
+    assert all(column.nullable for column in LEDGER)
+    undescribed = [column.name for column in (*RUN_COLUMNS, *PARTITION_COLUMNS) if not column.metadata["comment"]]
+    assert undescribed == ["partition"] + [
+        f"{which}_offset_{when}" for which in ("first_dirty", "log_start") for when in ("before", "after")
+    ]
