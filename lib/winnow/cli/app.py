@@ -111,6 +111,15 @@ LedgerUrl = Annotated[
     ),
 ]
 NoLedger = Annotated[bool, typer.Option("--no-ledger", help="Record the run nowhere.")]
+Report = Annotated[
+    str | None,
+    typer.Option(
+        "--report",
+        metavar="FILE|none",
+        help="Where the HTML page of the run goes; default: for clean a file in ~/.local/state/winnow/reports, "
+        "for plan none.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
 Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
@@ -143,6 +152,7 @@ def _verb(name: str) -> Callable[..., int]:
         throttle: Throttle = None,
         ledger: LedgerUrl = None,
         no_ledger: NoLedger = False,
+        report: Report = None,
         dry_run: DryRun = False,
         json: Json = False,
     ) -> int:
@@ -164,6 +174,7 @@ def _verb(name: str) -> Callable[..., int]:
             throttle=throttle,
             ledger=ledger,
             no_ledger=no_ledger,
+            report=report,
             json=json,
         )
         return run_verb("plan" if dry_run else name, request)

@@ -7,12 +7,13 @@ import tempfile
 from pathlib import Path
 
 from winnow.cli.options import Request
-from winnow.cli.run import guarded, prepare, tell, tell_result
+from winnow.cli.report import Place
+from winnow.cli.run import guarded, prepare, tell, tell_report, tell_result
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout
-from winnow.cli.words import size
 from winnow.engine.result import RunResult
 from winnow.errors import WinnowError
+from winnow.words import size
 
 DATA = Path(__file__).parents[3] / "demo"
 NOW = "1795300000000"
@@ -40,6 +41,7 @@ def run_demo(*, json: bool) -> int:
             if not json:
                 saved = before - bytes_on_disk(log_dir)
                 _say(f"\nThe cleaned directory, {size(saved)} smaller and fit for a broker to start on: {log_dir}")
+            tell_report(result, Place(None), json=json)
         return exit_code(result)
 
     return guarded(work, json=json, now=lambda: int(NOW))

@@ -17,8 +17,8 @@ from winnow.cli.progress import Progress
 from winnow.cli.run import clock, complain, guarded, tell
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout
-from winnow.cli.words import counted, instant, moment, printable, size
 from winnow.policy.words import duration
+from winnow.words import counted, instant, moment, printable, size
 
 if TYPE_CHECKING:
     from winnow.engine.doctor.values import Advice, Diagnosis, Gain, Overdue

@@ -14,8 +14,8 @@ from winnow.cli.progress import Progress
 from winnow.cli.run import clock, complain, guarded, tell
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout
-from winnow.cli.words import counted, instant, moment, size
 from winnow.errors import UsageError
+from winnow.words import counted, instant, moment, size
 
 if TYPE_CHECKING:
     from winnow.engine.explain.values import Explanation, RecordFate

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from winnow.cli.words import counted, moment, printable, size
 from winnow.ledger.history import History, PastPartition, PastRun
 from winnow.policy.words import duration
+from winnow.words import counted, moment, printable, size
 
 MOST_RUNS = 20
 MOST_PARTITIONS = 50

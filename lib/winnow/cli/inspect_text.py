@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
-from winnow.cli.words import counted, escaped, instant, printable, size
 from winnow.inspect.values import (
     BatchLine,
     CheckpointLine,
@@ -26,6 +25,7 @@ from winnow.inspect.values import (
 from winnow.logdir.snapshots import ProducerEntry
 from winnow.logdir.txnindex import AbortedTransaction
 from winnow.wire.internal_topics import Fields
+from winnow.words import counted, escaped, instant, printable, size
 
 LONGEST_BYTES = 60
 """Characters of a key or a value; --json has all of it."""

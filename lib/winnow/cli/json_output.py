@@ -16,6 +16,7 @@ PARTITION_KEYS = (
     "rule",
     "reason",
     "dirty_ratio",
+    "dirty_ratio_after",
     "first_dirty_offset_before",
     "first_dirty_offset_after",
     "log_start_offset_before",
@@ -30,6 +31,7 @@ PARTITION_KEYS = (
     "holders_total",
     "kept_bytes",
     "quarantined_bytes",
+    "duration_ms",
     "error",
 )
 """`holders`: of a partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that is compacted,

@@ -54,6 +54,8 @@ class Request:
     ledger: str | None = None
     """None: that of the user."""
     no_ledger: bool = False
+    report: str | None = None
+    """A file, `none`, or None for what the verb does by itself."""
     json: bool = False
 
 

@@ -12,7 +12,7 @@ from typing import Self, TextIO
 from rich.console import Console
 from rich.status import Status
 
-from winnow.cli.words import size
+from winnow.words import size
 
 LOG_EVERY_S = 10.0
 

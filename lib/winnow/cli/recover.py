@@ -9,9 +9,9 @@ from dataclasses import asdict
 
 from winnow.cli.options import check_log_dirs
 from winnow.cli.run import guarded, tell
-from winnow.cli.words import counted, moment, size
 from winnow.recover.run import recover_log_dirs
 from winnow.recover.values import Action, PartitionRecovery, RecoverResult
+from winnow.words import counted, moment, size
 
 
 def run_recover(

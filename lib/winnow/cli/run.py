@@ -21,13 +21,14 @@ from winnow.cli.options import (
     parse_size,
 )
 from winnow.cli.progress import Progress
+from winnow.cli.report import Place, place_of_report
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
 from winnow.cli.table import console_for_stdout, show
-from winnow.cli.words import printable
 from winnow.engine.result import RunResult
 from winnow.engine.stop import Stop
 from winnow.errors import UsageError, WinnowError
+from winnow.words import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,9 +47,12 @@ def run_verb(verb: str, request: Request) -> int:
         now = clock() if request.now is None else parse_now(request.now)
         stop = Stop(timeout_s=None if request.timeout is None else parse_duration(request.timeout, option="--timeout"))
         call = prepare(verb, request, now, stop)
+        place = place_of_report(verb, request)
         with spark_session() as spark, signals.ask(stop, spark):
             result = call(spark)
             tell_result(result, json=request.json)  # before Spark is stopped: it takes a while, and the JVM may go
+            if place is not None:
+                tell_report(result, place, json=request.json)
         return result.exit_code
 
     return signals.exit_code(guarded(work, json=request.json, now=lambda: now))
@@ -103,6 +107,19 @@ def tell_result(result: RunResult, *, json: bool) -> None:
         tell(lambda: sys.stdout.write(to_json(result) + "\n"))
     else:
         tell(lambda: show(result, console_for_stdout()))
+
+
+def tell_report(result: RunResult, place: Place, *, json: bool) -> None:
+    """Write it and say where. What was done is done: that it can't be written is told and changes nothing."""
+    try:
+        path = place.write(result)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the run was what it was
+        complain(f"the report could not be written: {error}")
+        return
+    if json:
+        complain(f"report: {path}")
+    else:
+        tell(lambda: console_for_stdout().print(f"\nReport: {printable(str(path))}", soft_wrap=True))
 
 
 def tell_failure(message: str, *, now: int | None) -> None:

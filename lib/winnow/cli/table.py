@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from winnow.cli.words import counted, moment, size
 from winnow.engine.result import NONE, PartitionResult, RunResult
 from winnow.wire.internal_topics import TRANSACTION_STATE
+from winnow.words import counted, moment, size
 
 PIPE_WIDTH = 100
 """Columns where there is no terminal to ask."""

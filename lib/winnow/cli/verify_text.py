@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from winnow.cli.words import counted, printable, size
+from winnow.words import counted, printable, size
 
 if TYPE_CHECKING:
     from winnow.engine.sweep.findings import Checked, Finding

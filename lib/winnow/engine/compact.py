@@ -5,6 +5,7 @@ jobs, some groups at a time (docs/decisions/0012). A commit that was begun is fi
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from winnow.engine.retention import retain_from, state_now
 from winnow.engine.rewrite import RewrittenGroup
 from winnow.engine.rounds import Round
 from winnow.engine.space import Room, fitting, within
+from winnow.engine.stopwatch import ms_since
 from winnow.errors import CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.journal import leave_journal, with_staged
 from winnow.logdir.staging import remove_staging
@@ -81,6 +83,7 @@ def _in_waves(run: Run, made: Round) -> PartitionResult:
             return _not_staged(run, made, done, wave)
         if len(done) + len(wave) == len(job.groups):
             return _commit(run, made, done, wave)
+        began = time.monotonic()
         try:
             made = _begin(run, made, wave)
         except (WinnowError, OSError) as error:
@@ -91,6 +94,7 @@ def _in_waves(run: Run, made: Round) -> PartitionResult:
         except (WinnowError, OSError) as error:  # the journal stays: the next run goes on from there
             return report.interrupted(made.item, failure(error))
         done += wave
+        made = replace(made, commits_ms=made.commits_ms + ms_since(began))
 
 
 def _next_part(run: Run, job: PartitionJob, first: int) -> PartitionJob | Failure:
@@ -165,6 +169,7 @@ def _commit(run: Run, made: Round, done: Sequence[RewrittenGroup], wave: Sequenc
     item, job, request = made.item, made.job, run.request
     if request.stop.reason is not None:
         return _not_staged(run, made, done, Failure("stopped", WinnowError.exit_code))
+    began = time.monotonic()
     try:
         with kept_by(request, item.state, run_id=run.run_id):
             try:
@@ -180,7 +185,15 @@ def _commit(run: Run, made: Round, done: Sequence[RewrittenGroup], wave: Sequenc
     except (WinnowError, OSError) as error:  # the journal stays: the next run goes on from there
         return report.interrupted(item, failure(error))
     reached = max(job.end_offset, after.log_start_offset)
-    return report.done(item, after=after, groups=[*done, *wave], retention=plan, first_dirty_offset=reached)
+    return report.done(
+        item,
+        after=after,
+        groups=[*done, *wave],
+        retention=plan,
+        first_dirty_offset=reached,
+        now=request.now,
+        duration_ms=made.commits_ms + ms_since(began),
+    )
 
 
 def _not_staged(run: Run, made: Round, done: Sequence[RewrittenGroup], why: Failure) -> PartitionResult:
@@ -200,7 +213,7 @@ def _given_up(
         after = state_now(item)
     except (WinnowError, OSError) as error:
         return report.interrupted(item, failure(error))
-    partly = report.partly(item, told, after=after, done=len(done), groups=len(made.job.groups))
+    partly = report.partly(item, told, after=after, done=done, groups=len(made.job.groups), commits_ms=made.commits_ms)
     return replace(partly, error=result.error, error_code=result.error_code)
 
 

@@ -4,6 +4,7 @@ byte (docs/decisions/0012).
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from winnow.engine.compaction import failure
 from winnow.engine.prepare import Prepared, Request, Undertaking
 from winnow.engine.result import RETAINED, PartitionResult
 from winnow.engine.retention import retain_only, state_now
+from winnow.engine.stopwatch import ms_since
 from winnow.errors import WinnowError
 from winnow.logdir.retain import delete_segments
 from winnow.policy.free import file_bytes, oldest_first
@@ -47,24 +49,34 @@ def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]
 def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str) -> CarriedOut:
     """Deletes from every partition, and only then lets side files and checkpoints follow: these have to be written."""
     failed: dict[int, PartitionResult] = {}
+    took: dict[int, int] = {}
     for at, item in enumerate(prepared):
         if not isinstance(item, Undertaking) or item.plan.retention is None:
             continue
         if request.stop.reason is not None:
             failed[at] = report.stopped(item, request.stop.reason)
             continue
+        began = time.monotonic()
         try:
             delete_segments(request.storage, item.state.directory, item.plan.retention.deleted)
         except (WinnowError, OSError) as error:
             failed[at] = report.interrupted(item, failure(error))
+        took[at] = ms_since(began)
     results = [
-        failed.get(at) or (_follow(item, request, run_id) if isinstance(item, Undertaking) else report.left_alone(item))
+        failed.get(at)
+        or (
+            _follow(item, request, run_id, took.get(at, 0))
+            if isinstance(item, Undertaking)
+            else report.left_alone(item)
+        )
         for at, item in enumerate(prepared)
     ]
     return CarriedOut(results, 0)
 
 
-def _follow(item: Undertaking, request: Request, run_id: str) -> PartitionResult:
+def _follow(item: Undertaking, request: Request, run_id: str, took_ms: int) -> PartitionResult:
+    """`took_ms`: what deleting took."""
+    began = time.monotonic()
     plan = item.plan.retention
     if plan is None:
         return retain_only(item, request, run_id=run_id)
@@ -73,7 +85,15 @@ def _follow(item: Undertaking, request: Request, run_id: str) -> PartitionResult
         commit_log_start(request.storage, after)
     except (WinnowError, OSError) as error:
         return report.interrupted(item, failure(error))
-    return report.done(item, after=after, groups=(), retention=plan, first_dirty_offset=None)
+    return report.done(
+        item,
+        after=after,
+        groups=(),
+        retention=plan,
+        first_dirty_offset=None,
+        now=request.now,
+        duration_ms=took_ms + ms_since(began),
+    )
 
 
 def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:

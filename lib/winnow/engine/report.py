@@ -10,8 +10,9 @@ from winnow.engine.holders import Holdings, top_holders
 from winnow.engine.prepare import LeftAlone, Undertaking
 from winnow.engine.result import COMPACTED, NONE, RETAINED, PartitionResult, Setting
 from winnow.engine.rewrite import RewrittenGroup
+from winnow.engine.segment_fates import segment_fates
 from winnow.logdir.state import PartitionState
-from winnow.policy.cleanable import oldest_dirty
+from winnow.policy.cleanable import cleanable_range, oldest_dirty
 from winnow.policy.config import TopicConfig, is_default
 from winnow.policy.keys import KEYS, LONG_MAX
 from winnow.policy.plan import RetentionPlan
@@ -31,6 +32,7 @@ def left_alone(item: LeftAlone) -> PartitionResult:
         segments_after=len(state.segments) if state else None,
         bytes_before=state.log_bytes if state else None,
         bytes_after=state.log_bytes if state else None,
+        segments=segment_fates(state) if state else (),
         error=item.error,
         left_alone=True,
     )
@@ -47,7 +49,14 @@ def foreseen(item: Undertaking) -> PartitionResult:
         first_dirty_offset_after=_first_dirty(item, compaction.end_offset if compaction else None),
         records_before=_records(item),
         settings=_settings(item.config),
+        segments=segment_fates(
+            state,
+            compacted=[segment.base_offset for segment in compaction.segments] if compaction else (),
+            deleted=[segment.base_offset for segment in retention.deleted] if retention else (),
+        ),
     )
+    if compaction or retention:
+        result = replace(result, dirty_ratio_after=None)
     if compaction:
         # It changes the sizes that retention looks at afterwards, so both together can't be foreseen.
         segments = len(state.segments) - len(compaction.segments) + len(compaction.groups)
@@ -74,13 +83,26 @@ def stopped(item: Undertaking, why: str) -> PartitionResult:
     return replace(_as_it_is(item, "S8.8", f"left as it was: the run was stopped, {why}"), left_alone=True)
 
 
-def partly(item: Undertaking, why: str, *, after: PartitionState, done: int, groups: int) -> PartitionResult:
-    """A round that ended between two of its waves."""
+def partly(
+    item: Undertaking,
+    why: str,
+    *,
+    after: PartitionState,
+    done: Sequence[RewrittenGroup],
+    groups: int,
+    commits_ms: int,
+) -> PartitionResult:
+    """A round that ended between two of its waves. `done`: those of its `groups` that are in place."""
     return replace(
-        _as_it_is(item, "S6.2", f"{done} of {groups} groups of segments are cleaned, the others as they were: {why}"),
+        _as_it_is(
+            item, "S6.2", f"{len(done)} of {groups} groups of segments are cleaned, the others as they were: {why}"
+        ),
         actions=(COMPACTED,),
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
+        dirty_ratio_after=None,
+        segments=segment_fates(item.state, compacted=[base for group in done for base in group.staged.source_bases]),
+        duration_ms=commits_ms + sum(group.duration_ms for group in done),
         left_alone=True,
     )
 
@@ -96,6 +118,8 @@ def interrupted(item: Undertaking, why: Failure) -> PartitionResult:
         segments_after=None,
         bytes_after=None,
         oldest_dirty_timestamp=None,
+        dirty_ratio_after=None,
+        segments=(),
     )
 
 
@@ -106,13 +130,20 @@ def done(
     groups: Sequence[RewrittenGroup],
     retention: RetentionPlan | None,
     first_dirty_offset: int | None,
+    now: int,
+    duration_ms: int,
 ) -> PartitionResult:
-    """What was done, with the state read again afterwards."""
+    """What was done, with the state read again afterwards. `duration_ms`: of the commit."""
+    sources = {group.staged.base_offset: group.staged.source_bases for group in groups}
+    gone = [segment.base_offset for segment in retention.deleted] if retention else []
+    acted = bool(groups) or item.finished is not None or retention is not None
+    first_dirty = _first_dirty(item, first_dirty_offset)
     holders, _ = top_holders(_holdings(item), _holdings_after(item, groups, retention))
     return replace(
         _as_it_is(item, item.plan.rule, _reason(item)),
         actions=_actions(compacted=bool(groups) or item.finished is not None, retained=retention is not None),
-        first_dirty_offset_after=_first_dirty(item, first_dirty_offset),
+        dirty_ratio_after=_dirty_ratio(item, replace(after, cleaner_checkpoint=first_dirty), now),
+        first_dirty_offset_after=first_dirty,
         log_start_offset_after=after.log_start_offset,
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
@@ -120,7 +151,22 @@ def done(
         records_after=_records_after(item, groups, retention),
         oldest_dirty_timestamp=_oldest_dirty(item, after, _first_dirty(item, first_dirty_offset)),
         holders=holders,
+        segments=segment_fates(
+            item.state,
+            compacted=[source for bases in sources.values() for source in bases],
+            # What retention took of the new segments it took of all their sources.
+            deleted=[source for base in gone for source in sources.get(base, (base,))],
+        ),
+        duration_ms=duration_ms + sum(group.duration_ms for group in groups) if acted else None,
     )
+
+
+def _dirty_ratio(item: Undertaking, after: PartitionState, now: int) -> float | None:
+    """As the next run would find it, with the same clock and transactions (S3.3)."""
+    if item.plan.dirty_ratio is None:
+        return None
+    stable = item.transactions.last_stable_offset if item.transactions else after.high_watermark
+    return cleanable_range(after, item.config, now, last_stable_offset=stable).ratio
 
 
 def _as_it_is(item: Undertaking, rule: str, reason: str) -> PartitionResult:
@@ -136,6 +182,7 @@ def _as_it_is(item: Undertaking, rule: str, reason: str) -> PartitionResult:
         rule=rule,
         reason=reason,
         dirty_ratio=plan.dirty_ratio,
+        dirty_ratio_after=plan.dirty_ratio,
         first_dirty_offset_before=plan.first_dirty_offset,
         first_dirty_offset_after=plan.first_dirty_offset,
         log_start_offset_before=state.log_start_offset,
@@ -149,6 +196,7 @@ def _as_it_is(item: Undertaking, rule: str, reason: str) -> PartitionResult:
         holders_total=holders_total,
         max_compaction_lag_ms=_lag(item.config),
         oldest_dirty_timestamp=_oldest_dirty(item, state, plan.first_dirty_offset),
+        segments=segment_fates(state),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from typing import Literal
 
 from winnow.errors import CorruptLogError, NoSpaceError, VerificationError, WinnowError
 
@@ -35,6 +37,23 @@ class Holder:
     bytes_after: int | None
 
 
+Fate = Literal["kept", "compacted", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFate:
+    """A segment as it was before, and what became of it. `bytes` of its log; `largest_timestamp` in ms, as a broker
+    takes it (S3.2).
+
+    `compacted`: read, and replaced by what survived, alone or with its neighbours. `deleted`: gone whole, by retention.
+    """
+
+    base_offset: int
+    bytes: int
+    largest_timestamp: int
+    fate: Fate
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult:
     """Before and after of one partition. A plan fills `_after` with what is foreseen, None where only a run can tell.
@@ -53,6 +72,7 @@ class PartitionResult:
     """Number of the rule that decided, as `S3.4`."""
     reason: str
     dirty_ratio: float | None = None
+    dirty_ratio_after: float | None = None
     first_dirty_offset_before: int | None = None
     first_dirty_offset_after: int | None = None
     log_start_offset_before: int | None = None
@@ -76,6 +96,11 @@ class PartitionResult:
     oldest_dirty_timestamp: int | None = None
     """Of a partition that is compacted, what its segments left dirty begin with at the earliest, ms, the active one
     included: with the above, when it has to be compacted again (S3.4). None: unknown, or nothing is dirty."""
+    segments: tuple[SegmentFate, ...] = ()
+    """Each, ascending; of one that was split first, its parts. Empty where they are not known."""
+    duration_ms: int | None = field(default=None, compare=False)
+    """Of the tasks that rewrote its groups, one after the other, and of its commit; None: nothing was done. What is
+    read for many partitions at once, headers and keys, is in no partition's time."""
     error: str | None = None
     error_code: int = CorruptLogError.exit_code
     """What the command line returns if this is all there is to tell (`WinnowError.exit_code`)."""
@@ -123,6 +148,12 @@ class RunResult:
         if idle and codes in ({VerificationError.exit_code}, {NoSpaceError.exit_code}):
             return codes.pop()
         return CorruptLogError.exit_code if codes else 0
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes the run as one HTML page that needs nothing else (`winnow.report`). Raises UsageError or OSError."""
+        from winnow.report import write_report  # noqa: PLC0415 - the only look upwards, and it loads Jinja
+
+        write_report(self, path)
 
 
 def _troubled(partition: PartitionResult) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from winnow.engine import report
@@ -10,6 +11,7 @@ from winnow.engine.compaction import failure
 from winnow.engine.keep import kept_by
 from winnow.engine.prepare import Request, Undertaking
 from winnow.engine.result import PartitionResult
+from winnow.engine.stopwatch import ms_since
 from winnow.engine.survey import list_partition
 from winnow.errors import WinnowError
 from winnow.logdir.listing import resolve
@@ -21,6 +23,7 @@ from winnow.policy.plan import RetentionPlan
 def retain_only(item: Undertaking, request: Request, *, run_id: str) -> PartitionResult:
     """Of a partition that is not compacted."""
     plan = item.plan.retention
+    began = time.monotonic()
     try:
         if plan is None:
             after = retain_from(item, item.state, plan, request)
@@ -33,7 +36,15 @@ def retain_only(item: Undertaking, request: Request, *, run_id: str) -> Partitio
             commit_cleaner_checkpoint(request.storage, item.place.log_dir, {item.place.topic_partition: offset})
     except (WinnowError, OSError) as error:
         return report.interrupted(item, failure(error))
-    return report.done(item, after=after, groups=(), retention=plan, first_dirty_offset=None)
+    return report.done(
+        item,
+        after=after,
+        groups=(),
+        retention=plan,
+        first_dirty_offset=None,
+        now=request.now,
+        duration_ms=ms_since(began),
+    )
 
 
 def retain_from(

@@ -5,6 +5,7 @@ of the log (S5.3-S5.9).
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
@@ -18,6 +19,7 @@ from winnow.engine.fates import BatchFates
 from winnow.engine.holders import Holdings, holdings_of
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.resolve import Survivors
+from winnow.engine.stopwatch import ms_since
 from winnow.engine.verify import verify_staged
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
@@ -44,6 +46,8 @@ class RewrittenGroup:
     bytes_after: int
     bytes_staged: int
     """With its index files."""
+    duration_ms: int
+    """From the first byte read to the last one verified."""
     holdings: Holdings | None = None
     """See `holdings_of`."""
 
@@ -55,13 +59,14 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
     driver has made the directory and takes it away: a task that comes after that fails. One that fails leaves none of
     its files: others may need the room. NoSpaceError beyond `group.log_limit`.
     """
+    began = time.monotonic()
     attempt = uuid.uuid4().hex
     paths = {
         suffix: f"{job.staging}/{segment_file(group.base_offset, suffix)}.{attempt}"
         for suffix in (LOG, INDEX, TIMEINDEX)
     }
     try:
-        return _write(job, group, _by_number(survivors), paths, attempt=attempt, now=now)
+        return _write(job, group, _by_number(survivors), paths, attempt=attempt, now=now, began=began)
     except BaseException:
         for path in paths.values():
             with suppress(OSError):
@@ -70,7 +75,14 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
 
 
 def _write(
-    job: PartitionJob, group: GroupJob, keep: dict[int, _Bits], paths: dict[str, str], *, attempt: str, now: int
+    job: PartitionJob,
+    group: GroupJob,
+    keep: dict[int, _Bits],
+    paths: dict[str, str],
+    *,
+    attempt: str,
+    now: int,
+    began: float,
 ) -> RewrittenGroup:
     """`keep`: see `_by_number`. `paths`: by suffix; that of a transaction index is added if it is needed."""
     log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
@@ -151,6 +163,7 @@ def _write(
         records_after=records_out,
         bytes_after=log_bytes,
         bytes_staged=sum(storage.entry(path).size for path in paths.values()),
+        duration_ms=ms_since(began),
         holdings=_holdings(paths[LOG], log_bytes, group.base_offset, job.topic),
     )
 

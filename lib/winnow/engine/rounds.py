@@ -30,6 +30,8 @@ class Round:
     """Its groups are those of the job, after those that are in place already."""
     begun: bool
     """The journal is on the disk, in its staging directory."""
+    commits_ms: int = 0
+    """What the commits of its waves have taken so far."""
 
 
 def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str) -> Round:

@@ -8,7 +8,7 @@ import pytest
 
 from winnow.cli.main import run
 from winnow.cli.run import complain
-from winnow.cli.words import printable
+from winnow.words import printable
 
 OSC = "\x1b]0;title\x07"
 

@@ -14,6 +14,7 @@ PARTITION_KEYS = {
     "rule",
     "reason",
     "dirty_ratio",
+    "dirty_ratio_after",
     "first_dirty_offset_before",
     "first_dirty_offset_after",
     "log_start_offset_before",
@@ -28,6 +29,7 @@ PARTITION_KEYS = {
     "holders_total",
     "kept_bytes",
     "quarantined_bytes",
+    "duration_ms",
     "error",
 }
 

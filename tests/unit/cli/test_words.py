@@ -1,6 +1,6 @@
 import pytest
 
-from winnow.cli.words import moment, size
+from winnow.words import moment, size
 
 
 @pytest.mark.parametrize(

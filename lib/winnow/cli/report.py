@@ -1,0 +1,50 @@
+"""The HTML page of a run: where it goes, and that it went there. It comes last and makes no run fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from winnow.cli.options import Request
+from winnow.errors import UsageError
+
+if TYPE_CHECKING:
+    from winnow.engine.result import RunResult
+
+NO_REPORT = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`file` is None for a file of the run's own among those of earlier runs."""
+
+    file: Path | None
+
+    def write(self, result: RunResult) -> Path:
+        """Where it is now. Raises whatever there is to raise."""
+        from winnow.report.write import reports_dir, write_report  # noqa: PLC0415 - it loads Jinja
+
+        path = self.file
+        if path is None:
+            path = reports_dir() / f"{result.run_id}.html"
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_report(result, path)
+        return path.resolve()
+
+
+def place_of_report(verb: str, request: Request) -> Place | None:
+    """None: there is to be none. UsageError for a place that can't be one, before anything is begun."""
+    if request.report == NO_REPORT or (request.report is None and verb != "clean"):
+        return None
+    if request.report is None:
+        return Place(None)
+    from winnow.report.write import refuse_in_log_dir  # noqa: PLC0415 - it loads Jinja
+
+    file = Path(request.report)
+    refuse_in_log_dir(file, request.log_dirs)
+    if file.is_dir() or not file.absolute().parent.is_dir():
+        raise UsageError(
+            "--report can't be written", expected="a file in a directory that is there", found=request.report
+        )
+    return Place(file)

@@ -1,0 +1,21 @@
+"""What becomes of each segment of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from winnow.engine.result import Fate, SegmentFate
+from winnow.logdir.state import PartitionState
+
+
+def segment_fates(
+    state: PartitionState, *, compacted: Collection[int] = (), deleted: Collection[int] = ()
+) -> tuple[SegmentFate, ...]:
+    """All segments of `state`. `compacted`, `deleted`: base offsets; what is in both was compacted and then went."""
+    fates: dict[int, Fate] = {**dict.fromkeys(compacted, "compacted"), **dict.fromkeys(deleted, "deleted")}
+    return tuple(
+        SegmentFate(
+            segment.base_offset, segment.log_bytes, segment.largest_timestamp, fates.get(segment.base_offset, "kept")
+        )
+        for segment in state.segments
+    )

@@ -1,0 +1,144 @@
+"""What the page tells of a run, as plain values: sums, the most telling partitions, and how many the others are.
+
+A run may be over twenty thousand partitions, a page is for one reader: every list here has an end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from winnow.engine.result import NONE, PartitionResult, RunResult
+from winnow.report.segments import FATES, Strip, Timeline, strip_of, timeline_of
+from winnow.report.topics import TopicRow, freed_key, topic_rows
+
+MOST_DETAILS = 50
+MOST_HOLDERS = 10
+MOST_NAMES = 12
+MOST_REASONS = 30
+MOST_NOTES = 50
+MOST_SLOW = 10
+MOST_STRIPS = 12
+RATIO_STEPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What was said of partitions that were left alone: some of their names, and how many they are."""
+
+    text: str
+    names: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """Of the partitions with a dirty ratio, how many are in each tenth of 0 to 1, and the mean by count."""
+
+    counts: tuple[int, ...]
+    mean: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Bytes are those of logs. `after` counts only partitions of which it is known: `unknown` tells of how many not."""
+
+    result: RunResult
+    planned: bool
+    acting: int
+    idle: int
+    troubled: int
+    bytes_before: int
+    bytes_after: int
+    freed: int
+    """Of the partitions with a known end."""
+    unknown: int
+    dirty_bytes: int
+    """Of a plan: about so much of those partitions is dirty."""
+    kept_bytes: int
+    quarantined_bytes: int
+    records: tuple[int, int] | None
+    """Before and after, over the partitions where both were counted."""
+    segments: dict[str, int]
+    """How many of each fate."""
+    topics: tuple[TopicRow, ...]
+    ratios_before: Ratios | None
+    ratios_after: Ratios | None
+    timeline: Timeline | None
+    strips: tuple[Strip, ...]
+    slowest: tuple[PartitionResult, ...]
+    causes: tuple[Cause, ...]
+    causes_left_out: int
+    details: tuple[PartitionResult, ...]
+    holders: tuple[PartitionResult, ...]
+    notes: tuple[str, ...]
+    notes_left_out: int
+
+
+def facts_of(result: RunResult) -> Facts:
+    """All that the page tells."""
+    partitions = result.partitions
+    troubled = [p for p in partitions if p.left_alone or p.error is not None]
+    acting = sorted((p for p in partitions if acts(p)), key=freed_key)
+    known = [(p.bytes_before, p.bytes_after) for p in partitions]
+    sizes = [(before, after) for before, after in known if before is not None and after is not None]
+    unknown = [p for p in acting if p.bytes_after is None]
+    counted = [(p.records_before, p.records_after) for p in partitions]
+    records = [(before, after) for before, after in counted if before is not None and after is not None]
+    causes = _causes(troubled)
+    fates = Counter(segment.fate for p in partitions for segment in p.segments)
+    return Facts(
+        result=result,
+        planned=result.verb == "plan",
+        acting=len(acting),
+        idle=sum(not acts(p) and not p.left_alone and p.error is None for p in partitions),
+        troubled=len(troubled),
+        bytes_before=sum(p.bytes_before or 0 for p in partitions),
+        bytes_after=sum(after for _, after in sizes),
+        freed=sum(before - after for before, after in sizes),
+        unknown=len(unknown),
+        dirty_bytes=round(sum((p.bytes_before or 0) * (p.dirty_ratio or 0) for p in unknown)),
+        kept_bytes=sum(p.kept_bytes or 0 for p in partitions),
+        quarantined_bytes=sum(p.quarantined_bytes or 0 for p in partitions),
+        records=(sum(before for before, _ in records), sum(after for _, after in records)) if records else None,
+        segments={fate: fates[fate] for fate in FATES} if fates else {},
+        topics=topic_rows(partitions),
+        ratios_before=_ratios(p.dirty_ratio for p in partitions),
+        ratios_after=_ratios(p.dirty_ratio_after for p in partitions),
+        timeline=timeline_of(partitions, result.now),
+        strips=tuple(map(strip_of, [p for p in acting if p.segments][:MOST_STRIPS])),
+        slowest=_slowest(partitions),
+        causes=causes[:MOST_REASONS],
+        causes_left_out=len(causes[MOST_REASONS:]),
+        details=tuple(acting[:MOST_DETAILS]),
+        holders=tuple(p for p in acting if p.holders)[:MOST_HOLDERS],
+        notes=result.notes[:MOST_NOTES],
+        notes_left_out=len(result.notes[MOST_NOTES:]),
+    )
+
+
+def acts(partition: PartitionResult) -> bool:
+    return partition.actions != (NONE,)
+
+
+def _causes(troubled: Sequence[PartitionResult]) -> tuple[Cause, ...]:
+    names: dict[str, list[str]] = {}
+    for p in troubled:
+        text = p.reason if p.error is None or p.error in p.reason else f"{p.reason}: {p.error}"
+        names.setdefault(text, []).append(f"{p.topic}-{p.partition}")
+    ordered = sorted(names.items(), key=lambda entry: (-len(entry[1]), entry[0]))
+    return tuple(Cause(text, tuple(sorted(of)[:MOST_NAMES]), len(of)) for text, of in ordered)
+
+
+def _ratios(values: Iterable[float | None]) -> Ratios | None:
+    known = [min(max(value, 0.0), 1.0) for value in values if value is not None]
+    if not known:
+        return None
+    steps = Counter(min(int(value * RATIO_STEPS), RATIO_STEPS - 1) for value in known)
+    return Ratios(tuple(steps[step] for step in range(RATIO_STEPS)), sum(known) / len(known))
+
+
+def _slowest(partitions: Sequence[PartitionResult]) -> tuple[PartitionResult, ...]:
+    timed = [p for p in partitions if p.duration_ms is not None]
+    return tuple(sorted(timed, key=lambda p: (-(p.duration_ms or 0), p.topic, p.partition))[:MOST_SLOW])

@@ -1,0 +1,48 @@
+"""Where reports go: never into a log directory, where a broker would trip over them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from winnow.engine.result import RunResult
+from winnow.errors import UsageError
+from winnow.report.page import render
+
+
+def write_report(result: RunResult, path: str | os.PathLike[str]) -> None:
+    """The run as one HTML file: all of it or nothing. An older file of that name is replaced.
+
+    Raises UsageError for a place inside a log directory of the run, and OSError if it can't be written.
+    """
+    target = Path(path)
+    refuse_in_log_dir(target, sorted({partition.log_dir for partition in result.partitions}))
+    text = render(result)
+    begun = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        begun.write_text(text, encoding="utf-8")
+        begun.replace(target)
+    finally:
+        begun.unlink(missing_ok=True)
+
+
+def refuse_in_log_dir(path: Path, log_dirs: Sequence[str]) -> None:
+    """UsageError if the file would be in one of them, however they are spelt."""
+    place = path.resolve()
+    for log_dir in log_dirs:
+        if place.is_relative_to(Path(log_dir).resolve()):
+            raise UsageError(
+                "a report can't lie in a log directory",
+                expected="a file elsewhere",
+                found=str(path),
+                where=log_dir,
+                hint="A broker does not start on files that it does not know.",
+            )
+
+
+def reports_dir() -> Path:
+    """`${XDG_STATE_HOME:-~/.local/state}/winnow/reports`. RuntimeError if there is no home."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state") / "winnow" / "reports"

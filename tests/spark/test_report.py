@@ -1,0 +1,39 @@
+"""What a run tells of segments, dirty ratios and times is what happened on the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.runs import by_name, clean, files_of, plan, run
+from winnow.engine.result import COMPACTED, NONE, RETAINED
+
+pytestmark = pytest.mark.spark
+
+
+def test_fates_ratios_and_times(spark: SparkSession, log_dir: Path) -> None:
+    before = files_of(log_dir)
+    sets = ["cd-mixed:retention.bytes=120000"]
+    foreseen = by_name(run(plan, spark, log_dir, sets=sets))
+    done = by_name(run(clean, spark, log_dir, sets=sets))
+    after = files_of(log_dir)
+    again = by_name(run(plan, spark, log_dir, sets=sets))
+    assert {p.actions for p in done.values()} == {(COMPACTED,), (RETAINED,), (COMPACTED, RETAINED), (NONE,)}
+    for name, p in done.items():
+        assert sum(segment.bytes for segment in p.segments) == (p.bytes_before or 0), name
+        assert {segment.base_offset for segment in p.segments} == {
+            int(Path(file).stem) for file in before if file.startswith(f"{name}/") and file.endswith(".log")
+        }
+        for segment in p.segments:
+            file = f"{name}/{segment.base_offset:020}.log"
+            assert segment.fate != "kept" or after[file] == before[file], file
+            assert segment.fate != "deleted" or file not in after, file
+        fates = {segment.fate for segment in p.segments}
+        assert ("compacted" in fates, "deleted" in fates) == (COMPACTED in p.actions, RETAINED in p.actions), name
+        assert (p.duration_ms is None) == (p.actions == (NONE,)), name
+        assert p.dirty_ratio_after == again[name].dirty_ratio, name
+        if set(p.actions) != {COMPACTED, RETAINED}:
+            assert foreseen[name].segments == p.segments, name
+    assert any(p.dirty_ratio for p in done.values())

@@ -1,0 +1,49 @@
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.results import partition, run_of
+from winnow.cli.options import Request
+from winnow.cli.report import Place, place_of_report
+from winnow.cli.run import tell_report
+from winnow.errors import UsageError
+
+
+def test_clean_leaves_a_report_and_plan_only_when_asked(tmp_path: Path) -> None:
+    asked = str(tmp_path / "page.html")
+    assert place_of_report("clean", Request(log_dirs=[])) == Place(None)
+    assert place_of_report("plan", Request(log_dirs=[])) is None
+    assert place_of_report("plan", Request(log_dirs=[], report=asked)) == Place(Path(asked))
+    assert place_of_report("clean", Request(log_dirs=[], report="none")) is None
+
+
+@pytest.mark.parametrize("name", ["", "nowhere/page.html", "log/page.html"])
+def test_a_place_that_can_not_be_one_is_found_before_anything_begins(tmp_path: Path, name: str) -> None:
+    (tmp_path / "log").mkdir()
+    with pytest.raises(UsageError):
+        place_of_report("clean", Request(log_dirs=[str(tmp_path / "log")], report=str(tmp_path / name)))
+
+
+def test_the_last_line_names_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    tell_report(run_of(partition("a")), Place(None), json=False)
+    page = tmp_path / "winnow" / "reports" / "20261121T000000Z-0.html"
+    assert capsys.readouterr().out == f"\nReport: {page}\n"
+    assert page.is_file()
+
+
+def test_with_json_nothing_but_json_is_on_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tell_report(run_of(partition("a")), Place(tmp_path / "a.html"), json=True)
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", f"winnow: report: {tmp_path}/a.html\n")
+
+
+def test_a_report_that_can_not_be_written_is_told_and_no_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell_report(run_of(partition("a")), Place(tmp_path / "gone" / "a.html"), json=False)
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("winnow: the report could not be written: ")

@@ -1,0 +1,79 @@
+import re
+
+import pytest
+
+from tests.unit.cli.results import idle, partition, run_of
+from tests.unit.report.runs import HOSTILE, everything, many
+from winnow.engine.result import RunResult
+from winnow.report import render
+
+
+def text_of(page: str) -> str:
+    body = page.partition("<body>")[2]
+    return " ".join(re.sub(r"<[^>]*>", " ", body).split())
+
+
+def test_what_was_freed_is_the_first_figure() -> None:
+    figures = re.findall(r'<p class="figure">(.*?)</p>', render(run_of(partition("orders"), idle("quiet"))))
+    assert figures == ["1.0 MiB"]
+    assert "freed: 25 % of the logs before: 4.0 MiB after: 3.0 MiB" in text_of(
+        render(run_of(partition("a"), idle("b")))
+    )
+
+
+def test_a_plan_does_not_promise_what_only_the_run_can_tell() -> None:
+    told = text_of(render(run_of(partition("a", bytes_after=None, segments_after=None), partition("b"), verb="plan")))
+    assert "1.0 MiB would be freed by deleting, and as much more as compaction finds" in told
+    assert "freed:" not in told
+
+
+def test_what_is_kept_or_quarantined_is_not_called_free() -> None:
+    told = text_of(render(everything()))
+    assert "Nothing is free yet" in told
+    assert "recover --purge 20261121T000000Z-0" in told
+    assert "4.0 KiB of damaged batches were moved out of the log" in told
+
+
+def test_each_part_is_there() -> None:
+    told = text_of(render(everything()))
+    for part in (
+        "Left alone, and why",
+        "Where",
+        "What became of segments, by age",
+        "Segments of the partitions that gained most",
+        "Dirty ratio, before and after",
+        "Slowest partitions",
+        "Who fills Kafka's own topics",
+        "Each partition and its rule",
+        "Notes",
+    ):
+        assert part in told
+    assert "1 min 1 s" in told
+    assert "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5" in told
+
+
+@pytest.mark.parametrize("run", [run_of(), run_of(idle("a")), run_of(partition("a", bytes_before=None, bytes_after=0))])
+def test_a_run_with_little_to_tell_has_a_page(run: RunResult) -> None:
+    assert "0 B" in text_of(render(run))
+
+
+def test_names_and_reasons_are_text_whatever_is_in_them() -> None:
+    page = render(everything())
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;&amp;&#34;&#39;\\u202e\\x1b[31m" in page
+    assert HOSTILE[-6] not in page
+
+
+def test_nothing_is_fetched() -> None:
+    page = render(everything())
+    assert re.findall(r"https?:|//|url\(|@import|\bsrc=", page) == []
+    assert re.findall(r'href="([^"]*)"', page) == ["data:,"]
+
+
+def test_twenty_thousand_partitions_make_a_page_that_opens() -> None:
+    page = render(many(20_000))
+    assert len(page) < 250_000
+    told = text_of(page)
+    assert "20,000" in told
+    assert "380 other topics" in told
+    assert "and 1970 reasons more" in told
