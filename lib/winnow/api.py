@@ -326,6 +326,7 @@ def _run(
             only=only if free_at_least is None else "retention",
             touch=verb == "clean",
             stop=stop or Stop(),
+            progress=progress,
             below_recovery_point=unclean_shutdown == "below-recovery-point",
             keep_replaced=keep_replaced,
             on_corrupt=on_corrupt,

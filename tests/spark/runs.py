@@ -31,8 +31,8 @@ class AtStage:
     part: str
     action: Callable[[], None]
 
-    def stage(self, name: str, *, total_tasks: int | None = None) -> None:
-        del total_tasks
+    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
+        del total_bytes, total_tasks
         if self.part in name:
             self.action()
 

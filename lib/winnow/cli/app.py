@@ -121,6 +121,7 @@ Report = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on stderr; notes and errors still.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
 Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
 
@@ -154,6 +155,7 @@ def _verb(name: str) -> Callable[..., int]:
         no_ledger: NoLedger = False,
         report: Report = None,
         dry_run: DryRun = False,
+        quiet: Quiet = False,
         json: Json = False,
     ) -> int:
         request = Request(
@@ -175,6 +177,7 @@ def _verb(name: str) -> Callable[..., int]:
             ledger=ledger,
             no_ledger=no_ledger,
             report=report,
+            quiet=quiet,
             json=json,
         )
         return run_verb("plan" if dry_run else name, request)
@@ -205,6 +208,7 @@ def explain_one(
     now: Now = None,
     only: OnlyOne = None,
     unclean_shutdown: AfterCrash = "refuse",
+    quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Say why a partition would be cleaned or not, and what becomes of a record. Changes nothing."""
@@ -217,15 +221,16 @@ def explain_one(
         now=now,
         only=only,
         unclean_shutdown=unclean_shutdown,
+        quiet=quiet,
         json=json,
     )
     return run_explain(Asked(partition=partition, offset=offset, key=key, key_hex=key_hex), request)
 
 
 @app.command("verify", no_args_is_help=True)
-def verify_log_dirs(log_dirs: LogDirs, *, topics: Topics = None, json: Json = False) -> int:
+def verify_log_dirs(log_dirs: LogDirs, *, topics: Topics = None, quiet: Quiet = False, json: Json = False) -> int:
     """Read everything in log directories and name all that is wrong. Changes nothing."""
-    return run_verify(log_dirs, topics=topics or (), json=json)
+    return run_verify(log_dirs, topics=topics or (), quiet=quiet, json=json)
 
 
 @app.command("doctor", no_args_is_help=True)
@@ -238,6 +243,7 @@ def examine(
     sets: Sets = None,
     topic_sets: TopicSets = None,
     now: Now = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """One page: free space, what can be freed and how, what is overdue or held back, and what to run next."""
@@ -249,6 +255,7 @@ def examine(
         sets=sets or (),
         topic_sets=topic_sets or (),
         now=now,
+        quiet=quiet,
         json=json,
     )
     return run_doctor(request)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
-from winnow.cli.progress import Progress
+from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import clock, complain, guarded, tell
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout
@@ -55,7 +55,7 @@ def run_explain(asked: Asked, request: Request) -> int:
         with spark_session() as spark:
             from winnow import api  # noqa: PLC0415 - it loads numba
 
-            with Progress(sys.stderr) as progress:
+            with progress_on_stderr(quiet=request.quiet) as progress:
                 found = api.explain(
                     spark,
                     list(request.log_dirs),

@@ -56,6 +56,7 @@ class Request:
     no_ledger: bool = False
     report: str | None = None
     """A file, `none`, or None for what the verb does by itself."""
+    quiet: bool = False
     json: bool = False
 
 

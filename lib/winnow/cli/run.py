@@ -20,7 +20,7 @@ from winnow.cli.options import (
     parse_settings,
     parse_size,
 )
-from winnow.cli.progress import Progress
+from winnow.cli.progress import progress_on_stderr
 from winnow.cli.report import Place, place_of_report
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
@@ -74,7 +74,7 @@ def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> 
     def call(spark: SparkSession) -> RunResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
 
-        with Progress(sys.stderr) as progress:
+        with progress_on_stderr(quiet=request.quiet) as progress:
             more: dict[str, Any] = {"keep_replaced": request.keep_replaced, "ledger": ledger} if verb == "clean" else {}
             function = api.clean if verb == "clean" else api.plan
             result = function(

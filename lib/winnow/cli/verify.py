@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from winnow.cli.options import check_log_dirs
-from winnow.cli.progress import Progress
+from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import complain, guarded, tell
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from winnow.engine.sweep.sweep import SweepResult
 
 
-def run_verify(log_dirs: Sequence[str], *, topics: Sequence[str], json: bool) -> int:
+def run_verify(log_dirs: Sequence[str], *, topics: Sequence[str], quiet: bool, json: bool) -> int:
     """The exit code; errors are told here and not raised."""
 
     def work() -> int:
@@ -26,7 +26,7 @@ def run_verify(log_dirs: Sequence[str], *, topics: Sequence[str], json: bool) ->
         with spark_session() as spark:
             from winnow import api  # noqa: PLC0415 - it loads numba
 
-            with Progress(sys.stderr) as progress:
+            with progress_on_stderr(quiet=quiet) as progress:
                 result = api.verify(spark, log_dirs, topics=topics, progress=progress)
             for note in result.notes:
                 complain(f"note: {note}")

@@ -21,8 +21,10 @@ from winnow.engine.resolve import Survivors, resolve_bucket
 from winnow.engine.rewrite import RewrittenGroup, rewrite_group
 from winnow.engine.scan import KeyBlob, scan_split
 from winnow.engine.throttle import in_task
+from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.walk import SPLIT_BYTES
 from winnow.errors import NO_SPACE, CorruptLogError, NoSpaceError, WinnowError
+from winnow.words import counted
 
 if TYPE_CHECKING:
     from pyspark import Broadcast, SparkContext
@@ -57,13 +59,35 @@ class _Assignment:
     rewrite_tasks: int
 
 
-_Shared: TypeAlias = "Broadcast[tuple[CompactionJob, _Assignment]]"
+@dataclass(frozen=True, slots=True)
+class _Ticks:
+    """Which pieces of work are done (`winnow.engine.ticks`): each split scanned, then each split rewritten."""
+
+    path: str
+    pieces: dict[_At, int]
+
+    def scanned(self, split: _At) -> None:
+        tick(self.path, self.pieces[split])
+
+    def rewritten(self, split: _At) -> None:
+        tick(self.path, len(self.pieces) + self.pieces[split])
+
+
+_Shared: TypeAlias = "Broadcast[tuple[CompactionJob, _Assignment, _Ticks]]"
 
 
 def run_compaction(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[Outcome]]:
     """Runs the job; for each partition, in the order given, the outcome of each of its groups."""
     assignment = _assign(job, sc.defaultParallelism)
-    shared = sc.broadcast((job, assignment))
+    with TickSheet(_halves(job)) as sheet:
+        return _run(sc, job, assignment, sheet, progress)
+
+
+def _run(
+    sc: SparkContext, job: CompactionJob, assignment: _Assignment, sheet: TickSheet, progress: Progress
+) -> list[list[Outcome]]:
+    ticks = _Ticks(sheet.path, {at: piece for piece, at in enumerate(assignment.split_task)})
+    shared = sc.broadcast((job, assignment, ticks))
     splits = _by_task(assignment.split_task, assignment.scan_tasks)
     stages = (
         sc.parallelize(splits, assignment.scan_tasks)
@@ -75,7 +99,7 @@ def run_compaction(sc: SparkContext, job: CompactionJob, progress: Progress) -> 
     )
     tasks = assignment.scan_tasks + assignment.resolve_tasks + assignment.rewrite_tasks
     try:
-        with watched(sc, progress, f"compacting {len(job.partitions)} partitions", tasks=tasks):
+        with watched(sc, progress, f"compacting {counted(len(job.partitions), 'partition')}", tasks=tasks, ticks=sheet):
             outcomes = dict(stages.collect())
     finally:
         shared.unpersist()
@@ -87,11 +111,12 @@ def run_compaction(sc: SparkContext, job: CompactionJob, progress: Progress) -> 
 
 def _scan(shared: _Shared, items: Iterable[list[_At]]) -> Iterator[tuple[int, tuple[int, int, _Item]]]:
     """(resolve task, (partition, bucket, keys)); a failure goes where the partition's first bucket goes."""
-    job, assignment = shared.value
+    job, assignment, ticks = shared.value
     for partition, split in (at for task in items for at in task):
         try:
             for bucket, blob in scan_split(job.partitions[partition], split, job.secret):
                 yield assignment.bucket_task[partition, bucket], (partition, bucket, blob)
+            ticks.scanned((partition, split))
         except (WinnowError, OSError) as error:
             yield assignment.bucket_task[partition, 0], (partition, 0, failure(error))
 
@@ -100,7 +125,7 @@ def _resolve(
     shared: _Shared, items: Iterable[tuple[int, tuple[int, int, _Item]]]
 ) -> Iterator[tuple[int, tuple[int, int, _Kept]]]:
     """(rewrite task, (partition, group, survivors)); a failure goes to each group of its partition."""
-    job, assignment = shared.value
+    job, assignment, _ = shared.value
     blobs: dict[_At, list[KeyBlob]] = defaultdict(list)
     for _, (partition, bucket, item) in items:
         if isinstance(item, Failure):
@@ -130,7 +155,7 @@ def _rewrite(
     shared: _Shared, task: int, items: Iterable[tuple[int, tuple[int, int, _Kept]]]
 ) -> Iterator[tuple[_At, Outcome]]:
     """((partition, group), its outcome) for every group of this task, also for those of which nothing survives."""
-    job, assignment = shared.value
+    job, assignment, ticks = shared.value
     kept: dict[_At, list[Survivors]] = defaultdict(list)
     failed: dict[_At, Failure] = {}
     for _, (partition, group, item) in items:
@@ -145,9 +170,22 @@ def _rewrite(
             continue
         try:
             work = job.partitions[partition]
-            yield at, rewrite_group(work, work.groups[group], kept.pop(at, []), now=job.now)
+            yield (
+                at,
+                rewrite_group(
+                    work,
+                    work.groups[group],
+                    kept.pop(at, []),
+                    now=job.now,
+                    split_done=partial(_rewritten, ticks, partition),
+                ),
+            )
         except (WinnowError, OSError) as error:
             yield at, failure(error)
+
+
+def _rewritten(ticks: _Ticks, partition: int, split: int) -> None:
+    ticks.rewritten((partition, split))
 
 
 def failure(error: Exception) -> Failure:
@@ -184,6 +222,21 @@ def _assign(job: CompactionJob, parallelism: int) -> _Assignment:
         resolve_tasks=resolve_tasks,
         rewrite_tasks=rewrite_tasks,
     )
+
+
+def _halves(job: CompactionJob) -> list[int]:
+    """Bytes of the pieces of work, all scans first: of a split, half are done when it is scanned, half when rewritten.
+
+    What is done of it all is so in bytes of log, though most is read twice; what is only scanned is done then.
+    """
+    splits = [
+        (split.end - split.start, number in rewritten)
+        for partition in job.partitions
+        for rewritten in [partition.groups_of_splits()]
+        for number, split in enumerate(partition.splits)
+    ]
+    scans = [size // 2 if twice else size for size, twice in splits]
+    return [*scans, *(size - scan for (size, _), scan in zip(splits, scans, strict=True))]
 
 
 def _spread(weights: dict[_At, int], tasks: int) -> dict[_At, int]:

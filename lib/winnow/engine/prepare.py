@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.leftovers import rest_of_round, what_was_left
 from winnow.engine.producers import Snapshot, newest_snapshot
+from winnow.engine.progress import Progress, Silence
 from winnow.engine.stop import Stop
 from winnow.engine.survey import Listed, Place, list_partitions, walk_partitions
 from winnow.engine.transactions import Transactions, settle
@@ -106,6 +107,7 @@ class Request:
     keep_replaced: bool = False
     """What a run replaces or deletes stays on the disk until it is undone or purged (`winnow.logdir.kept`)."""
     stop: Stop = field(default_factory=Stop)
+    progress: Progress = field(default_factory=Silence)
     on_corrupt: OnCorrupt = "leave"
     """What becomes of damaged partitions, and of the others then."""
     max_extra_space: int | None = None
@@ -276,6 +278,7 @@ def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> li
         sc,
         [item.state for _, item in chosen],
         producers_from=[item.snapshot.offset for _, item in chosen],
+        progress=request.progress,
     )
     result = list(decided)
     for (number, item), walks in zip(chosen, walked, strict=True):

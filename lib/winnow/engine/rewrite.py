@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -52,8 +52,17 @@ class RewrittenGroup:
     """See `holdings_of`."""
 
 
-def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Survivors], *, now: int) -> RewrittenGroup:
+def rewrite_group(
+    job: PartitionJob,
+    group: GroupJob,
+    survivors: Iterable[Survivors],
+    *,
+    now: int,
+    split_done: Callable[[int], None] = lambda _: None,
+) -> RewrittenGroup:
     """Writes the output segment of one group into the staging directory and verifies it.
+
+    `split_done`: told the number of each split that has been read and written.
 
     The file names carry a fresh id: a task that Spark runs twice, or late, writes beside the other, never over it. The
     driver has made the directory and takes it away: a task that comes after that fails. One that fails leaves none of
@@ -66,7 +75,9 @@ def rewrite_group(job: PartitionJob, group: GroupJob, survivors: Iterable[Surviv
         for suffix in (LOG, INDEX, TIMEINDEX)
     }
     try:
-        return _write(job, group, _by_number(survivors), paths, attempt=attempt, now=now, began=began)
+        return _write(
+            job, group, _by_number(survivors), paths, attempt=attempt, now=now, began=began, split_done=split_done
+        )
     except BaseException:
         for path in paths.values():
             with suppress(OSError):
@@ -83,6 +94,7 @@ def _write(
     attempt: str,
     now: int,
     began: float,
+    split_done: Callable[[int], None],
 ) -> RewrittenGroup:
     """`keep`: see `_by_number`. `paths`: by suffix; that of a transaction index is added if it is needed."""
     log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
@@ -136,6 +148,7 @@ def _write(
                 # end then has less to wait for.
                 drop_cached(paths[LOG])
                 del batches, buf
+            split_done(number)
         log_bytes = log.size
     index_bytes, timeindex_bytes = index.finish()
     storage.create(paths[INDEX], index_bytes)

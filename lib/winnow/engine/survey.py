@@ -14,7 +14,9 @@ import numpy as np
 from winnow.engine.chunks import next_offset
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.packing import pack, task_count
+from winnow.engine.progress import Progress, watched
 from winnow.engine.throttle import in_task
+from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.listing import SegmentListing, list_segments
@@ -24,6 +26,7 @@ from winnow.storage.local import LocalStorage
 from winnow.storage.segment_io import map_range
 from winnow.wire.batch import BATCH
 from winnow.wire.walk import WalkStatus, walk_batches
+from winnow.words import counted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 _LIST_PER_TASK = 256
 _WALK_BYTES = 2**30
 _ROWS = 65_536
+
+_Piece = tuple[int, int, int]
+"""A segment to be walked: its number, that of its partition, and that of the segment in the partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ def list_partition(place: Place) -> Listed:
 
 
 def walk_partitions(
-    sc: SparkContext, states: Sequence[PartitionState], *, producers_from: Sequence[int]
+    sc: SparkContext, states: Sequence[PartitionState], *, producers_from: Sequence[int], progress: Progress
 ) -> list[tuple[SegmentWalk, ...] | Failure]:
     """Every batch header of these partitions, and how transactions run through them: for each, the walks of its
     segments in order.
@@ -117,22 +123,26 @@ def walk_partitions(
     tasks = task_count(
         sum(size for *_, size in items), per_task=_WALK_BYTES, items=len(items), parallelism=sc.defaultParallelism
     )
-    lists: list[list[tuple[int, int]]] = [[] for _ in range(tasks)]
-    for (number, at, _), task in zip(items, pack([size for *_, size in items], tasks=tasks), strict=True):
-        lists[task].append((number, at))
-    shared = sc.broadcast((tuple(states), tuple(producers_from)))
+    lists: list[list[_Piece]] = [[] for _ in range(tasks)]
+    for piece, task in enumerate(pack([size for *_, size in items], tasks=tasks)):
+        number, at, _ = items[piece]
+        lists[task].append((piece, number, at))
+    with TickSheet([size for *_, size in items]) as sheet:
+        shared = sc.broadcast((tuple(states), tuple(producers_from), sheet.path))
 
-    def walk(assigned: Iterable[list[tuple[int, int]]]) -> Iterator[tuple[tuple[int, int], SegmentWalk | Failure]]:
-        states, producers_from = shared.value
-        for task in assigned:
-            for number, at in task:
+        def walk(assigned: Iterable[list[_Piece]]) -> Iterator[tuple[tuple[int, int], SegmentWalk | Failure]]:
+            states, producers_from, ticks = shared.value
+            for piece, number, at in (one for task in assigned for one in task):
                 try:
                     yield (number, at), _walk_one(states[number], at, producers_from[number])
                 except (WinnowError, OSError) as error:
                     yield (number, at), failure(error)
+                tick(ticks, piece)
 
-    walked = dict(sc.parallelize(lists, tasks).mapPartitions(in_task(walk)).collect())
-    shared.unpersist()
+        name = f"reading batch headers of {counted(len(states), 'partition')}"
+        with watched(sc, progress, name, tasks=tasks, ticks=sheet):
+            walked = dict(sc.parallelize(lists, tasks).mapPartitions(in_task(walk)).collect())
+        shared.unpersist()
     return [
         _together([walked[number, at] for at in range(len(state.segments))], state)
         for number, state in enumerate(states)

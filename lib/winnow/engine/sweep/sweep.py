@@ -13,8 +13,10 @@ from winnow.engine.sweep.findings import Checked, Finding
 from winnow.engine.sweep.log_dirs import check_log_dir
 from winnow.engine.sweep.partitions import all_findings
 from winnow.engine.sweep.segments import SegmentCheck, SegmentFiles, check_segment
+from winnow.engine.ticks import TickSheet, tick
 from winnow.errors import VerificationError
 from winnow.storage.local import LocalStorage
+from winnow.words import counted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -95,16 +97,19 @@ def _logs(
         return {}
     weights = [files.log.size + _LEAST_BYTES for _, files in items]
     tasks = task_count(sum(weights), per_task=_BYTES_PER_TASK, items=len(items), parallelism=sc.defaultParallelism)
-    lists: list[list[tuple[tuple[int, int], SegmentFiles]]] = [[] for _ in range(tasks)]
-    for item, task in zip(items, pack(weights, tasks=tasks), strict=True):
-        lists[task].append(item)
+    lists: list[list[int]] = [[] for _ in range(tasks)]
+    for piece, task in enumerate(pack(weights, tasks=tasks)):
+        lists[task].append(piece)
+    of_tasks = [[(piece, *items[piece]) for piece in pieces] for pieces in lists]
+    with TickSheet([files.log.size for _, files in items]) as sheet:
+        ticks = sheet.path
 
-    def check(
-        assigned: Iterable[list[tuple[tuple[int, int], SegmentFiles]]],
-    ) -> Iterator[tuple[tuple[int, int], SegmentCheck]]:
-        for task in assigned:
-            for key, files in task:
+        def check(
+            assigned: Iterable[list[tuple[int, tuple[int, int], SegmentFiles]]],
+        ) -> Iterator[tuple[tuple[int, int], SegmentCheck]]:
+            for piece, key, files in (one for task in assigned for one in task):
                 yield key, check_segment(LocalStorage(), files, max_decompressed_bytes=max_decompressed_bytes)
+                tick(ticks, piece)
 
-    with watched(sc, progress, f"reading {len(items)} logs", tasks=tasks):
-        return dict(sc.parallelize(lists, tasks).mapPartitions(check).collect())
+        with watched(sc, progress, f"reading {counted(len(items), 'log')}", tasks=tasks, ticks=sheet):
+            return dict(sc.parallelize(of_tasks, tasks).mapPartitions(check).collect())

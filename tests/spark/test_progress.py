@@ -1,0 +1,78 @@
+"""What a run tells of itself while it runs: bytes as they are done, and all of them at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.runs import add_partition, clean, new_log_dir, run
+from winnow.engine.progress import watched
+from winnow.engine.ticks import TickSheet, tick
+
+pytestmark = pytest.mark.spark
+
+SETS = ["q-*:cleanup.policy=compact", "q-*:min.cleanable.dirty.ratio=0"]
+
+
+@dataclass
+class Heard:
+    """Each stage with its totals and all that it was told."""
+
+    stages: list[tuple[str, int | None, int | None, list[int]]] = field(default_factory=list)
+    go_on: Path | None = None
+
+    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
+        self.stages.append((name, total_bytes, total_tasks, []))
+
+    def advance(self, amount: int) -> None:
+        self.stages[-1][3].append(amount)
+        if self.go_on is not None:
+            self.go_on.touch()
+
+
+def test_of_each_stage_all_is_done_and_no_more(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = new_log_dir(tmp_path / "log")
+    for name, source in (("q-a-0", "c-none-0"), ("q-b-0", "c-zstd-0")):
+        add_partition(log_dir, name, source)
+    heard = Heard()
+    result = run(clean, spark, log_dir, sets=SETS, progress=heard)
+    told = [(name, total_bytes, sum(amounts)) for name, total_bytes, _, amounts in heard.stages]
+    read = sum(p.bytes_before or 0 for p in result.partitions)
+    compacted = sum(s.bytes for p in result.partitions for s in p.segments if s.fate == "compacted")
+    assert 0 < compacted < read
+    assert told == [
+        ("looking at 2 partitions", None, 0),
+        ("reading batch headers of 2 partitions", read, read),
+        ("compacting 2 partitions", compacted, compacted),
+    ]
+
+
+def test_what_a_task_has_done_is_told_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
+    go_on = tmp_path / "go-on"
+    heard = Heard(go_on=go_on)
+    with TickSheet([30, 12]) as sheet:
+        path = sheet.path
+
+        def work(_: Iterator[int]) -> Iterator[bool]:
+            tick(path, 0)
+            until = time.monotonic() + 60
+            while not go_on.exists() and time.monotonic() < until:
+                time.sleep(0.05)
+            yield go_on.exists()
+
+        with watched(spark.sparkContext, heard, "one task", tasks=1, ticks=sheet):
+            heard_in_time = spark.sparkContext.parallelize([0], 1).mapPartitions(work).collect()
+    assert heard_in_time == [True]
+    assert heard.stages == [("one task", 42, None, [30, 12])]
+
+
+def test_of_a_stage_that_fails_not_all_is_done(spark: SparkSession) -> None:
+    heard = Heard()
+    with pytest.raises(ZeroDivisionError), watched(spark.sparkContext, heard, "a stage", tasks=4):
+        raise ZeroDivisionError
+    assert heard.stages == [("a stage", None, 4, [])]
