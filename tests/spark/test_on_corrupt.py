@@ -25,6 +25,7 @@ from tests.spark.damage import (
     zeros_at_the_end,
 )
 from tests.spark.runs import NOW, AtStage, add_partition, by_name, changes, clean, files_of, new_log_dir, run, settings
+from winnow.api import recover
 from winnow.engine.prepare import Request
 from winnow.engine.quarantine import commit, stage_quarantine
 from winnow.engine.result import PartitionResult, RunResult
@@ -212,6 +213,24 @@ def test_records_that_are_gone_are_told_by_the_exit_code(spark: SparkSession, tm
     assert run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine").exit_code == 0
 
 
+def test_an_undo_brings_the_damage_back(spark: SparkSession, tmp_path: Path) -> None:
+    """What was set aside stays all the same, and so it does when everything that was kept is purged."""
+    log_dir = new_log_dir(tmp_path / "log")
+    directory = add_partition(log_dir, "q-bad-0", SOURCE)
+    flipped_bit(directory)
+    before = files_of(directory)
+    result = run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine", keep_replaced=True)
+    recover([str(log_dir)], undo_run=result.run_id)
+    aside, _ = moved(log_dir, "q-bad-0")
+    changed = changes(before, files_of(directory))
+    assert changed
+    assert all(name.startswith(aside.name) for name in changed), changed
+    run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine", keep_replaced=True)
+    recover([str(log_dir)], purge_run="all")
+    assert len(list(directory.glob(".winnow-quarantine-*"))) == 2
+    assert not list(directory.glob(".winnow-kept-*"))
+
+
 @pytest.mark.parametrize("stage", ["looking for damage in", "quarantined"])
 def test_a_run_that_is_stopped_has_moved_all_or_nothing(spark: SparkSession, tmp_path: Path, stage: str) -> None:
     log_dir = new_log_dir(tmp_path / "log")
@@ -243,7 +262,7 @@ def test_where_a_marker_may_be_missing_no_verdict_changes(spark: SparkSession, k
         if row["attributes"] & CONTROL
     ]
     assert len(controls) > 20
-    for number, batch in controls[::7]:
+    for number, batch in controls[::4]:
         directory = add_partition(log_dir, f"q-{number}x{batch}-0", "t-closed-0")
         log = Log(directory, number)
         log.data[log.position(batch) + 65] ^= 1
