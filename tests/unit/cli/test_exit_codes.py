@@ -74,9 +74,13 @@ def test_usage_errors_that_winnow_finds_itself(tmp_path: Path, capsys: pytest.Ca
     assert run(["plan", str(tmp_path / "nope")]) == 2
     assert run(["plan", str(tmp_path), "--now", "tomorrow"]) == 2
     assert run(["clean", str(tmp_path), "--set", "no.such.key=1"]) == 2
+    assert run(["plan", str(tmp_path), "--max-extra-space", "1GB"]) == 2
+    assert run(["clean", str(tmp_path), "--free-at-least", "much"]) == 2
+    assert run(["clean", str(tmp_path), "--free-at-least", "1GiB", "--keep-replaced"]) == 2
+    assert run(["clean", str(tmp_path), "--free-at-least", "1GiB", "--only", "compaction"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert len(err.splitlines()) == 3
+    assert len(err.splitlines()) == 7
 
 
 def test_usage_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +100,7 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     run(["clean", "--help"])
     told = capsys.readouterr().out
     options = "--topics --topic-configs --server-properties --set --topic-set --now --only --dry-run --json"
-    options += " --unclean-shutdown"
+    options += " --unclean-shutdown --max-extra-space --free-at-least"
     assert [option for option in options.split() if option not in told] == []
 
 
