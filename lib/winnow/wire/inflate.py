@@ -80,6 +80,7 @@ def inflate_parts(
         blocks = _inflate(raw, rows, limit=limit, enough=enough)
         rows = rows[len(blocks.rows) :]
         yield blocks
+        del blocks  # before the next part is there
 
 
 def _inflate(raw: Bytes, rows: Rows, *, limit: int, enough: int) -> RecordBlocks:

@@ -1,6 +1,6 @@
-"""How much memory partitions take to be scanned and rewritten: a process of its own, that prints what became of each.
+"""How much memory partitions take to be cleaned, or read: a process of its own, that prints what became of each.
 
-python -m tests.unit.engine.appetite MAX_DECOMPRESSED_BYTES:PARTITION_DIRECTORY...
+python -m tests.unit.engine.appetite {MAX_DECOMPRESSED_BYTES|read}:PARTITION_DIRECTORY...
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 
+from tests.unit.engine.kafka_log.reading import scan
 from tests.unit.engine.partitions import NOW, SECRET, job_of
 from winnow.engine.resolve import resolve_bucket
 from winnow.engine.rewrite import rewrite_group
@@ -22,17 +23,20 @@ from winnow.warm_up import warm_up
 def main(*partitions: str) -> None:
     warm_up()
     split = [partition.split(":", 1) for partition in partitions]
-    sys.stdout.write(json.dumps([appetite(Path(directory), int(limit)) for limit, directory in split]))
+    sys.stdout.write(json.dumps([appetite(Path(directory), how) for how, directory in split]))
 
 
-def appetite(directory: Path, limit: int) -> tuple[int, str]:
+def appetite(directory: Path, how: str) -> tuple[int, str]:
     """MiB beyond what the process had before, and why the partition was refused, if it was."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak is the present again
     before = peak_mib()
     told = ""
     try:
-        clean(directory, limit)
+        if how == "read":
+            read(directory)
+        else:
+            clean(directory, int(how))
     except CorruptLogError as error:
         told = str(error)
     return peak_mib() - before, told
@@ -44,6 +48,14 @@ def clean(directory: Path, limit: int) -> None:
     blobs = [blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)]
     os.makedirs(job.staging, exist_ok=True)
     rewrite_group(job, job.groups[0], resolve_bucket(blobs), now=NOW)
+
+
+def read(directory: Path) -> None:
+    """As a task of a query over `kafka-log` does it."""
+    reader, partitions = scan(directory, mode="FAILFAST")
+    for partition in partitions:
+        for _ in reader.read(partition):
+            pass
 
 
 def peak_mib() -> int:

@@ -20,12 +20,12 @@ from winnow.storage.contract import Storage
 from winnow.wire.batch import CODEC_MASK, CONTROL, MAX_MAGIC
 from winnow.wire.buffers import Rows
 from winnow.wire.columns import RecordPlaces, record_places
-from winnow.wire.inflate import inflate
+from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.records import crc_error
 from winnow.wire.walk import first_bad_crc
 
 _COMPRESSED_BYTES = 512 << 10
-"""Bytes on disk of the batches that are decompressed together: what comes out of them is in memory at once."""
+"""Bytes on disk of the batches that are decompressed together, unless they expand beyond all measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,12 @@ class _RangeReader:
 
     def _decoded(self, piece: Piece, rows: Rows) -> Iterator[Any]:
         try:
-            found = self._records(piece, rows)
+            for blocks in inflate_parts(piece.data, rows):
+                found = self._records(piece, blocks)
+                rows = rows[len(blocks.rows) :]
+                if found is not None:
+                    yield found
+                del found, blocks  # before the next part is there
         except CorruptLogError as error:
             if len(rows) == 1:
                 yield from self._batch_problem(self._in_file(error, piece, rows[0]), piece, rows[0], crc_ok=True)
@@ -127,12 +132,8 @@ class _RangeReader:
             half = len(rows) // 2
             yield from self._decoded(piece, rows[:half])
             yield from self._decoded(piece, rows[half:])
-            return
-        if found is not None:
-            yield found
 
-    def _records(self, piece: Piece, rows: Rows) -> Any | None:  # noqa: ANN401
-        blocks = inflate(piece.data, rows)
+    def _records(self, piece: Piece, blocks: RecordBlocks) -> Any | None:  # noqa: ANN401
         places = record_places(blocks, blocks.rows)
         kept = self._kept(places)
         if not kept.all():
