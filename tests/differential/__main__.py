@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -47,11 +47,8 @@ def main() -> int:
         def live(lives: Mapping[str, Life]) -> Outcome:
             return run(session, kafka, Path(scratch) / "lives", lives)
 
-        numbers = range(options.first_life, options.first_life + options.lives, options.batch)
-        batches = drawing.map(draw_lives, [options.batch] * len(numbers), [_number(options, n) for n in numbers])
-        for first, drawn in zip(numbers, batches, strict=True):
-            mine = drawn[: options.first_life + options.lives - first]
-            found = all_lived(live, {f"life-{first + n}": life for n, life in enumerate(mine)})
+        for lives in _drawn(drawing, options):
+            found = all_lived(live, lives)
             outcome.add(found)
             for difference in found.differences:
                 _say(f"\n{difference.name}, {difference.when}: {difference.what}\n{difference.life!r}\n")
@@ -66,6 +63,21 @@ def main() -> int:
         with RESULTS.open("a", encoding="utf-8") as file:
             file.write(line)
     return 1 if outcome.differences else 0
+
+
+def _drawn(drawing: Executor, options: argparse.Namespace) -> Iterator[dict[str, Life]]:
+    """Batches of lives by name; the next one is drawn while one is lived."""
+    end = options.first_life + options.lives
+    firsts = range(options.first_life, end, options.batch)
+
+    def draw(first: int) -> Future[list[Life]]:
+        return drawing.submit(draw_lives, options.batch, options.seed * APART + first // options.batch)
+
+    following = draw(firsts[0])
+    for first in firsts:
+        lives = following.result()[: end - first]
+        following = draw(first + options.batch)
+        yield {f"life-{first + number}": life for number, life in enumerate(lives)}
 
 
 def all_lived(live: Run, lives: Mapping[str, Life]) -> Outcome:
@@ -107,10 +119,6 @@ def row(outcome: Outcome, options: argparse.Namespace, *, minutes: float) -> str
         f"{len(outcome.differences)}",
     )
     return f"| {' | '.join(cells)} |\n"
-
-
-def _number(options: argparse.Namespace, first: int) -> int:
-    return int(options.seed * APART + first // options.batch)
 
 
 def _machine() -> str:

@@ -1,0 +1,27 @@
+"""Random lives of logs through Kafka and Winnow, always the same ones; `python -m tests.differential` has more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.differential.lives import draw_lives
+from tests.differential.machine import run
+from tests.kafka.judge import Kafka
+
+pytestmark = pytest.mark.spark
+
+LIVES = 50
+SEED = 20_261_121
+
+
+def test_some_dozens_of_lives_go_as_with_kafka(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    lives = {f"life-{number}": life for number, life in enumerate(draw_lives(LIVES, SEED))}
+    outcome = run(spark, kafka, tmp_path / "lives", lives)
+    assert outcome.differences == []
+    assert outcome.lives == LIVES
+    assert outcome.passes > 4 * LIVES, "most are lived to the end"
+    assert outcome.compacted > LIVES, "and most passes of those that can be compacted compact"
+    assert outcome.retained > LIVES // 2

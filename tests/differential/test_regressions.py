@@ -1,0 +1,30 @@
+"""Every life of `regressions` goes as Kafka's; all are lived at once, and each is a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.differential.machine import Outcome, run
+from tests.differential.regressions import REGRESSIONS
+from tests.kafka.judge import Kafka
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def outcome(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return run(spark, kafka, Path(tmp_path_factory.mktemp("regressions")) / "lives", REGRESSIONS)
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_it_goes_as_with_kafka(name: str, outcome: Outcome) -> None:
+    assert [d for d in outcome.differences if d.name == name] == []
+
+
+def test_they_are_lived(outcome: Outcome) -> None:
+    """All to the end, but for the one in which Kafka's cleaner gives up, too."""
+    assert outcome.ended == {"a full index": 1}
+    assert outcome.compacted >= len(REGRESSIONS) - 2
