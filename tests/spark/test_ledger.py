@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,24 @@ def test_a_run_is_recorded_as_it_was_told(spark: SparkSession, ledger: str, tmp_
     (of_partition,) = past.partitions
     assert of_partition.last_cleaned == ran.ended
     assert of_partition.due == told.oldest_dirty_timestamp + 5  # type: ignore[operator]
+
+
+def test_segments_and_why_records_went(spark: SparkSession, ledger: str, tmp_path: Path) -> None:
+    log_dir = new_log_dir(tmp_path / "log")
+    for source in ("t-closed-0", "cd-mixed-0", "c-tomb-0"):
+        add_partition(log_dir, source, source)
+    told = by_name(run(clean, spark, log_dir, ledger=ledger))
+    rows = {row.topic: row.asDict(recursive=True) for row in ledger_table(spark, ledger).collect()}
+    for name, result in told.items():
+        row = rows[result.topic]
+        assert result.records_removed is not None, name
+        assert row["records_removed"] == asdict(result.records_removed)
+        assert result.records_removed.total == row["records_before"] - row["records_after"] > 0
+        assert sum(segment["bytes"] for segment in row["segments"]) == row["bytes_before"]
+        compacted = [segment["base_offset"] for segment in row["segments"] if segment["fate"] == "compacted"]
+        assert [source for output in row["outputs"] for source in output["sources"]] == compacted
+        assert all(segment["checksum"] for segment in row["segments"] if segment["fate"] == "compacted")
+    assert rows["t-closed"]["records_removed"]["aborted"] > 0
 
 
 def test_the_table_is_what_went_into_it(spark: SparkSession, ledger: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from winnow.engine.result import PartitionResult, RunResult
@@ -27,6 +28,7 @@ PARTITION_KEYS = (
     "bytes_after",
     "records_before",
     "records_after",
+    "records_removed",
     "holders",
     "holders_total",
     "kept_bytes",
@@ -36,7 +38,8 @@ PARTITION_KEYS = (
 )
 """`holders`: of a partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that is compacted,
 the five names with the most bytes (HOLDER_KEYS; `_after` is null in a plan), else an empty list. `holders_total`: how
-many names there are, null where that is not known."""
+many names there are, null where that is not known. `records_removed`: by why (`RecordsRemoved`), null in a plan and
+where not every batch header was read."""
 RUN_KEYS = ("run_id", "status", "now", "ledger", "peak_extra_bytes", "short_bytes", "partitions")
 """`peak_extra_bytes`: the most that lay beside the logs at once, written and not yet in the place of anything; of a
 plan: at most. `short_bytes`: how much less than --free-at-least the rules let go, null without that option.
@@ -66,6 +69,8 @@ def failure_to_json(error: str, *, now: int | None) -> str:
 
 def _partition(partition: PartitionResult) -> dict[str, Any]:
     told = {key: getattr(partition, key) for key in PARTITION_KEYS}
+    if partition.records_removed is not None:
+        told["records_removed"] = asdict(partition.records_removed)
     return told | {"holders": [{key: getattr(holder, key) for key in HOLDER_KEYS} for holder in partition.holders]}
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from winnow.engine.compaction import Failure
 from winnow.engine.holders import Holdings, top_holders
 from winnow.engine.prepare import LeftAlone, Undertaking
-from winnow.engine.result import COMPACTED, NONE, RETAINED, PartitionResult, Setting
+from winnow.engine.result import COMPACTED, NONE, RETAINED, Output, PartitionResult, RecordsRemoved, Setting
 from winnow.engine.rewrite import RewrittenGroup
 from winnow.engine.segment_fates import segment_fates
 from winnow.logdir.state import PartitionState
@@ -156,9 +156,33 @@ def done(
             compacted=[source for bases in sources.values() for source in bases],
             # What retention took of the new segments it took of all their sources.
             deleted=[source for base in gone for source in sources.get(base, (base,))],
+            checksums={base: sum_ for group in groups for base, sum_ in group.source_checksums.items()},
         ),
+        outputs=tuple(
+            Output(
+                base_offset=group.staged.base_offset,
+                bytes=group.bytes_after,
+                checksum=group.checksum,
+                sources=group.staged.source_bases,
+            )
+            for group in sorted(groups, key=lambda group: group.staged.base_offset)
+        ),
+        records_removed=_removed(item, groups, retention),
         duration_ms=duration_ms + sum(group.duration_ms for group in groups) if acted else None,
     )
+
+
+def _removed(
+    item: Undertaking, groups: Sequence[RewrittenGroup], retention: RetentionPlan | None
+) -> RecordsRemoved | None:
+    if item.finished is not None:
+        return None  # an earlier run knew
+    counts = _records_left(item, groups)
+    gone = [counts.get(segment.base_offset) for segment in retention.deleted] if retention else []
+    known = [count for count in gone if count is not None]
+    if len(known) < len(gone):
+        return None
+    return sum((group.removed for group in groups), RecordsRemoved(retention=sum(known)))
 
 
 def _dirty_ratio(item: Undertaking, after: PartitionState, now: int) -> float | None:
@@ -273,12 +297,18 @@ def _records(item: Undertaking, groups: Sequence[RewrittenGroup] = ()) -> int | 
 def _records_after(item: Undertaking, groups: Sequence[RewrittenGroup], retention: RetentionPlan | None) -> int | None:
     if item.walks is None or item.state.trusted_end is not None:
         return None
-    records = {walk.base_offset: None if walk.guessed else walk.records for walk in item.walks}
-    for group in groups:
-        for source in group.staged.source_bases:
-            del records[source]
-        records[group.staged.base_offset] = group.records_after
+    records = _records_left(item, groups)
     for segment in retention.deleted if retention else ():
         del records[segment.base_offset]
     left = [count for count in records.values() if count is not None]
     return sum(left) if len(left) == len(records) else None
+
+
+def _records_left(item: Undertaking, groups: Sequence[RewrittenGroup]) -> dict[int, int | None]:
+    """By segment once `groups` are in their places; None where headers don't tell. Empty where none was read."""
+    records = {walk.base_offset: None if walk.guessed else walk.records for walk in item.walks or ()}
+    for group in groups:
+        for source in group.staged.source_bases:
+            records.pop(source, None)
+        records[group.staged.base_offset] = group.records_after
+    return records

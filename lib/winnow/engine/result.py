@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from winnow.errors import CorruptLogError, NoSpaceError, VerificationError, WinnowError
@@ -40,6 +40,41 @@ class Holder:
 Fate = Literal["kept", "compacted", "deleted"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsRemoved:
+    """How many records went, by why."""
+
+    superseded: int = 0
+    """A later record has the key, or there is none: a compacted topic keeps no record without a key (S5.5)."""
+    tombstones: int = 0
+    """The last of their keys, and their delete horizon has come (S5.5)."""
+    aborted: int = 0
+    """Data of aborted transactions (S5.4)."""
+    markers: int = 0
+    """Of transactions of which nothing is left, and their delete horizon has come (S5.8)."""
+    retention: int = 0
+    """In segments that retention deleted (S7)."""
+
+    def __add__(self, other: RecordsRemoved) -> RecordsRemoved:
+        return RecordsRemoved(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)})
+
+    @property
+    def total(self) -> int:
+        return sum(getattr(self, one.name) for one in fields(self))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A segment that compaction wrote."""
+
+    base_offset: int
+    bytes: int
+    checksum: int
+    """`winnow.engine.tally.batches_checksum`."""
+    sources: tuple[int, ...]
+    """Base offsets of the segments that it replaces."""
+
+
 @dataclass(frozen=True, slots=True)
 class SegmentFate:
     """A segment as it was before, and what became of it. `bytes` of its log; `largest_timestamp` in ms, as a broker
@@ -52,6 +87,8 @@ class SegmentFate:
     bytes: int
     largest_timestamp: int
     fate: Fate
+    checksum: int | None = None
+    """Of one that was compacted: `winnow.engine.tally.batches_checksum`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +128,10 @@ class PartitionResult:
     """What the run replaced or deleted and keeps for an undo: not freed before it is purged. None: it keeps nothing."""
     quarantined_bytes: int | None = None
     """Damaged bytes that the run moved out of the log, into a directory beside it. None: it moved none."""
+    outputs: tuple[Output, ...] = ()
+    """What compaction wrote, ascending."""
+    records_removed: RecordsRemoved | None = None
+    """None where not every batch header was read, and of a plan."""
     max_compaction_lag_ms: int | None = None
     """`max.compaction.lag.ms` of a partition that is compacted; None: no limit."""
     oldest_dirty_timestamp: int | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -19,7 +19,9 @@ from winnow.engine.fates import BatchFates
 from winnow.engine.holders import Holdings, holdings_of
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.resolve import Survivors
+from winnow.engine.result import RecordsRemoved
 from winnow.engine.stopwatch import ms_since
+from winnow.engine.tally import batches_checksum, removed_records
 from winnow.engine.verify import verify_staged
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
@@ -48,6 +50,10 @@ class RewrittenGroup:
     """With its index files."""
     duration_ms: int
     """From the first byte read to the last one verified."""
+    removed: RecordsRemoved
+    checksum: int
+    """See `batches_checksum`; of the sources by base offset."""
+    source_checksums: Mapping[int, int]
     holdings: Holdings | None = None
     """See `holdings_of`."""
 
@@ -104,7 +110,8 @@ def _write(
         index_interval_bytes=job.index_interval_bytes,
         max_index_bytes=job.segment_index_bytes,
     )
-    records_in = records_out = 0
+    records_in = records_out = checksum = 0
+    removed, source_checksums = RecordsRemoved(), dict.fromkeys((s.base_offset for s in group.segments), 0)
     fates = BatchFates(job.aborted, group.open_producers, now=now)
     with SegmentWriter(paths[LOG], limit=group.log_limit) as log:
         for number in group.splits:
@@ -113,6 +120,7 @@ def _write(
             with map_range(source, split.start, split.end) as buf:
                 batches = batches_of(buf, source, split.base_offset)
                 fates.judge(buf, batches, source)
+                source_checksums[split.base_offset] = batches_checksum(batches, source_checksums[split.base_offset])
                 kept = keep.pop(number, np.empty(0, np.bool_))
                 done = 0
                 for some in chunks_of(batches, split.records):
@@ -143,6 +151,14 @@ def _write(
                         log.write(filtered.data)
                         records_in += filtered.records_in
                         records_out += filtered.records_out
+                        checksum = batches_checksum(output, checksum)
+                        removed += removed_records(
+                            blocks.rows,
+                            stays,
+                            fates.discard[part],
+                            records_in=filtered.records_in,
+                            records_out=filtered.records_out,
+                        )
                         del blocks, filtered
                 # Asked to forget pages that are not on the disk yet, the system starts to write them: the sync at the
                 # end then has less to wait for.
@@ -177,6 +193,9 @@ def _write(
         bytes_after=log_bytes,
         bytes_staged=sum(storage.entry(path).size for path in paths.values()),
         duration_ms=ms_since(began),
+        removed=removed,
+        checksum=checksum,
+        source_checksums=source_checksums,
         holdings=_holdings(paths[LOG], log_bytes, group.base_offset, job.topic),
     )
 

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from winnow.engine.result import Fate, SegmentFate
 from winnow.logdir.state import PartitionState
 
 
 def segment_fates(
-    state: PartitionState, *, compacted: Collection[int] = (), deleted: Collection[int] = ()
+    state: PartitionState,
+    *,
+    compacted: Collection[int] = (),
+    deleted: Collection[int] = (),
+    checksums: Mapping[int, int] | None = None,
 ) -> tuple[SegmentFate, ...]:
-    """All segments of `state`. `compacted`, `deleted`: base offsets; what is in both was compacted and then went."""
+    """All segments of `state`. `compacted`, `deleted`: base offsets; what is in both was compacted and then went.
+    `checksums`: of those that were compacted, by base offset.
+    """
     fates: dict[int, Fate] = {**dict.fromkeys(compacted, "compacted"), **dict.fromkeys(deleted, "deleted")}
     return tuple(
         SegmentFate(
-            segment.base_offset, segment.log_bytes, segment.largest_timestamp, fates.get(segment.base_offset, "kept")
+            segment.base_offset,
+            segment.log_bytes,
+            segment.largest_timestamp,
+            fates.get(segment.base_offset, "kept"),
+            (checksums or {}).get(segment.base_offset),
         )
         for segment in state.segments
     )

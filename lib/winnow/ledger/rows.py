@@ -7,7 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -67,8 +67,13 @@ def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:
     if partition is None:
         return {}
     row = {column.name: getattr(partition, column.name, None) for column in PARTITION_COLUMNS}
-    oldest = partition.oldest_dirty_timestamp
-    return row | {"oldest_dirty_at": None if oldest is None else _time(oldest)}
+    oldest, removed = partition.oldest_dirty_timestamp, partition.records_removed
+    return row | {
+        "oldest_dirty_at": None if oldest is None else _time(oldest),
+        "records_removed": None if removed is None else asdict(removed),
+        "segments": [asdict(one) | {"largest_timestamp": _time(one.largest_timestamp)} for one in partition.segments],
+        "outputs": [asdict(one) for one in partition.outputs],
+    }
 
 
 def _time(ms: int) -> str | None:

@@ -28,6 +28,28 @@ def _columns(*columns: tuple[str, DataType, str]) -> list[StructField]:
 
 _TEXT, _LONG, _TIME, _INT = StringType(), LongType(), TimestampType(), IntegerType()
 
+_CHECKSUM = "CRC-32 over base offset (8 bytes), size (4) and CRC (4) of each batch, big-endian"
+_REMOVED = _columns(
+    ("superseded", _LONG, "a later record has the key, or there is no key"),
+    ("tombstones", _LONG, "the last of their keys, and their delete horizon has come"),
+    ("aborted", _LONG, "data of aborted transactions"),
+    ("markers", _LONG, "of transactions of which nothing is left"),
+    ("retention", _LONG, "in segments that were deleted whole"),
+)
+_SEGMENT = _columns(
+    ("base_offset", _LONG, ""),
+    ("bytes", _LONG, "of its .log"),
+    ("largest_timestamp", _TIME, "as a broker takes it (S3.2)"),
+    ("fate", _TEXT, "kept, compacted or deleted"),
+    ("checksum", _LONG, f"of one that was compacted: {_CHECKSUM}"),
+)
+_OUTPUT = _columns(
+    ("base_offset", _LONG, ""),
+    ("bytes", _LONG, "of its .log"),
+    ("checksum", _LONG, _CHECKSUM),
+    ("sources", ArrayType(_LONG), "base offsets of the segments that it replaces"),
+)
+
 RUN_COLUMNS = _columns(
     ("run_id", _TEXT, "begins with the time at which the run began"),
     ("winnow_version", _TEXT, "which Winnow it was"),
@@ -50,6 +72,7 @@ PARTITION_COLUMNS = _columns(
     ("rule", _TEXT, "number of the rule that decided, as in docs/semantics.md"),
     ("reason", _TEXT, "the same in words"),
     ("dirty_ratio", DoubleType(), "before the run"),
+    ("dirty_ratio_after", DoubleType(), "as a run at the same clock would find it"),
     ("first_dirty_offset_before", _LONG, ""),
     ("first_dirty_offset_after", _LONG, ""),
     ("log_start_offset_before", _LONG, ""),
@@ -60,8 +83,12 @@ PARTITION_COLUMNS = _columns(
     ("bytes_after", _LONG, "of all .log files"),
     ("records_before", _LONG, "control records included"),
     ("records_after", _LONG, "control records included"),
+    ("records_removed", StructType(_REMOVED), "null where not every batch header was read"),
     ("kept_bytes", _LONG, "replaced or deleted, and kept for an undo"),
     ("quarantined_bytes", _LONG, "damaged, and moved out of the log"),
+    ("segments", ArrayType(StructType(_SEGMENT)), "each that was there before"),
+    ("outputs", ArrayType(StructType(_OUTPUT)), "each that compaction wrote"),
+    ("duration_ms", _LONG, "of the tasks that rewrote it, one after the other, and of its commit"),
     ("max_compaction_lag_ms", _LONG, "null if there is no limit"),
     (
         "oldest_dirty_at",

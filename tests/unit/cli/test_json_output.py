@@ -25,6 +25,7 @@ PARTITION_KEYS = {
     "bytes_after",
     "records_before",
     "records_after",
+    "records_removed",
     "holders",
     "holders_total",
     "kept_bytes",

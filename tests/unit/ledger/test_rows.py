@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from tests.unit.cli.results import NOW, left_alone, partition, run_of
+from winnow.engine.result import Output, RecordsRemoved, SegmentFate
 from winnow.ledger.rows import entry_of, json_rows
 from winnow.ledger.schema import LEDGER, PARTITION_COLUMNS, RUN_COLUMNS
 
@@ -30,7 +31,33 @@ def test_a_row_for_each_partition_with_the_run_repeated() -> None:
     assert (orders["status"], orders["exit_code"], orders["log_dirs"]) == ("partial", 3, ["/kafka"])
     assert (orders["topic"], orders["partition"], orders["first_dirty_offset_after"]) == ("orders", 3, 7)
     assert (orders["actions"], orders["left_alone"], orders["oldest_dirty_at"]) == (["compacted"], False, None)
+    assert (orders["segments"], orders["outputs"], orders["records_removed"]) == ([], [], None)
     assert (b["error"], b["left_alone"], b["actions"]) == ("CRC\nis wrong", True, ["none"])
+
+
+def test_segments_and_why_records_went() -> None:
+    segments = (SegmentFate(0, 100, NOW, "compacted", 7), SegmentFate(9, 50, -1, "kept"))
+    outputs = (Output(base_offset=0, bytes=60, checksum=8, sources=(0,)),)
+    told = partition("a", segments=segments, outputs=outputs, records_removed=RecordsRemoved(superseded=3, markers=1))
+    (row,) = map(json.loads, json_rows(entry_of(run_of(told), log_dirs=[], started=NOW, ended=NOW)))
+    assert row["segments"] == [
+        {
+            "base_offset": 0,
+            "bytes": 100,
+            "largest_timestamp": "2026-11-21T22:26:40.000+00:00",
+            "fate": "compacted",
+            "checksum": 7,
+        },
+        {
+            "base_offset": 9,
+            "bytes": 50,
+            "largest_timestamp": "1969-12-31T23:59:59.999+00:00",
+            "fate": "kept",
+            "checksum": None,
+        },
+    ]
+    assert row["outputs"] == [{"base_offset": 0, "bytes": 60, "checksum": 8, "sources": [0]}]
+    assert row["records_removed"] == {"superseded": 3, "tombstones": 0, "aborted": 0, "markers": 1, "retention": 0}
 
 
 def test_a_run_over_nothing_is_a_run() -> None:
