@@ -110,7 +110,8 @@ def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
         policies[topic] = (item.config.policy if isinstance(item, Undertaking) else item.policy) or "unknown"
     most = "; ".join(f"{topic} {size(count)} ({policies[topic]})" for topic, count in held.most_common(_TOLD))
     return (
-        f"--free-at-least: {size(short)} ({short} bytes) short, for the rules let no more go. Most is held by {most or 'no topic'}. "
+        f"--free-at-least: {size(short)} ({short} bytes) short, for the rules let no more go. Most is held by "
+        f"{most or 'no topic'}. "
         "Shorter retention lets more go, for example --topic-set 'TOPIC:retention.ms=3600000' for a topic whose "
         "cleanup.policy has delete; one that is compacted only shrinks by a `clean`, which needs some room"
     )
