@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import winnow
 from tests.spark.runs import by_name, clean, files_of, plan, run
-from winnow.engine.result import COMPACTED, NONE, RETAINED
+from winnow.engine.result import COMPACTED, NONE, RETAINED, PartitionResult
 
 pytestmark = pytest.mark.spark
 
@@ -37,3 +38,11 @@ def test_fates_ratios_and_times(spark: SparkSession, log_dir: Path) -> None:
         if set(p.actions) != {COMPACTED, RETAINED}:
             assert foreseen[name].segments == p.segments, name
     assert any(p.dirty_ratio for p in done.values())
+    assert 0 < sum(done["c-tomb-0"].tombstones) == tombstones(spark, log_dir, done["c-tomb-0"])
+
+
+def tombstones(spark: SparkSession, log_dir: Path, p: PartitionResult) -> int:
+    """In what the round cleaned of the only partition of its topic, as a consumer would get them."""
+    winnow.register(spark)
+    records = spark.read.format("kafka-log").option("topics", p.topic).load(str(log_dir))
+    return records.where(f"value IS NULL AND offset < {p.first_dirty_offset_after}").count()

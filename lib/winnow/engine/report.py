@@ -102,6 +102,7 @@ def partly(
         bytes_after=after.log_bytes,
         dirty_ratio_after=None,
         segments=segment_fates(item.state, compacted=[base for group in done for base in group.staged.source_bases]),
+        tombstones=_tombstones(done),
         duration_ms=commits_ms + sum(group.duration_ms for group in done),
         left_alone=True,
     )
@@ -168,6 +169,7 @@ def done(
             for group in sorted(groups, key=lambda group: group.staged.base_offset)
         ),
         records_removed=_removed(item, groups, retention),
+        tombstones=_tombstones([group for group in groups if group.staged.base_offset not in gone]),
         duration_ms=duration_ms + sum(group.duration_ms for group in groups) if acted else None,
     )
 
@@ -183,6 +185,10 @@ def _removed(
     if len(known) < len(gone):
         return None
     return sum((group.removed for group in groups), RecordsRemoved(retention=sum(known)))
+
+
+def _tombstones(groups: Sequence[RewrittenGroup]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*(group.tombstones for group in groups), strict=True)))
 
 
 def _dirty_ratio(item: Undertaking, after: PartitionState, now: int) -> float | None:

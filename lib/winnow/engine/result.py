@@ -37,6 +37,11 @@ class Holder:
     bytes_after: int | None
 
 
+_HOUR = 3_600_000
+_DAY = 24 * _HOUR
+TOMBSTONE_AGES_MS = (_HOUR, _DAY, 7 * _DAY, 30 * _DAY, 365 * _DAY)
+"""Where one age of `PartitionResult.tombstones` ends and the next begins."""
+
 Fate = Literal["kept", "compacted", "deleted"]
 
 
@@ -139,6 +144,9 @@ class PartitionResult:
     included: with the above, when it has to be compacted again (S3.4). None: unknown, or nothing is dirty."""
     segments: tuple[SegmentFate, ...] = ()
     """Each, ascending; of one that was split first, its parts. Empty where they are not known."""
+    tombstones: tuple[int, ...] = ()
+    """That stay in what was compacted, by age: as many as are younger than the first of TOMBSTONE_AGES_MS, from there
+    to the second, and so on. Empty if nothing was compacted. They are as old as the newest record in their batch."""
     duration_ms: int | None = field(default=None, compare=False)
     """Of the tasks that rewrote its groups, one after the other, and of its commit; None: nothing was done. What is
     read for many partitions at once, headers and keys, is in no partition's time."""

@@ -22,6 +22,7 @@ from winnow.engine.resolve import Survivors
 from winnow.engine.result import RecordsRemoved
 from winnow.engine.stopwatch import ms_since
 from winnow.engine.tally import batches_checksum, removed_records
+from winnow.engine.tombstones import by_age, none_of_any_age
 from winnow.engine.verify import verify_staged
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
@@ -48,6 +49,8 @@ class RewrittenGroup:
     bytes_after: int
     bytes_staged: int
     """With its index files."""
+    tombstones: tuple[int, ...]
+    """See `PartitionResult.tombstones`."""
     duration_ms: int
     """From the first byte read to the last one verified."""
     removed: RecordsRemoved
@@ -112,6 +115,7 @@ def _write(
     )
     records_in = records_out = checksum = 0
     removed, source_checksums = RecordsRemoved(), dict.fromkeys((s.base_offset for s in group.segments), 0)
+    tombstones = none_of_any_age()
     fates = BatchFates(job.aborted, group.open_producers, now=now)
     with SegmentWriter(paths[LOG], limit=group.log_limit) as log:
         for number in group.splits:
@@ -159,6 +163,7 @@ def _write(
                             records_in=filtered.records_in,
                             records_out=filtered.records_out,
                         )
+                        tombstones += by_age(filtered.batches, filtered.tombstones, now)
                         del blocks, filtered
                 # Asked to forget pages that are not on the disk yet, the system starts to write them: the sync at the
                 # end then has less to wait for.
@@ -192,6 +197,7 @@ def _write(
         records_after=records_out,
         bytes_after=log_bytes,
         bytes_staged=sum(storage.entry(path).size for path in paths.values()),
+        tombstones=tuple(tombstones.tolist()),
         duration_ms=ms_since(began),
         removed=removed,
         checksum=checksum,

@@ -20,6 +20,15 @@ MOST_REASONS = 30
 MOST_NOTES = 50
 MOST_SLOW = 10
 MOST_STRIPS = 12
+TOMBSTONE_AGES = (
+    "under 1 hour",
+    "1 hour to 1 day",
+    "1 to 7 days",
+    "7 to 30 days",
+    "30 to 365 days",
+    "365 days and more",
+)
+"""Those that lie between TOMBSTONE_AGES_MS."""
 RATIO_STEPS = 10
 
 
@@ -68,6 +77,8 @@ class Facts:
     timeline: Timeline | None
     strips: tuple[Strip, ...]
     slowest: tuple[PartitionResult, ...]
+    tombstones: tuple[tuple[str, int], ...]
+    """Age and how many, youngest first; empty if there are none."""
     causes: tuple[Cause, ...]
     causes_left_out: int
     details: tuple[PartitionResult, ...]
@@ -109,6 +120,7 @@ def facts_of(result: RunResult) -> Facts:
         timeline=timeline_of(partitions, result.now),
         strips=tuple(map(strip_of, [p for p in acting if p.segments][:MOST_STRIPS])),
         slowest=_slowest(partitions),
+        tombstones=_tombstones(partitions),
         causes=causes[:MOST_REASONS],
         causes_left_out=len(causes[MOST_REASONS:]),
         details=tuple(acting[:MOST_DETAILS]),
@@ -137,6 +149,11 @@ def _ratios(values: Iterable[float | None]) -> Ratios | None:
         return None
     steps = Counter(min(int(value * RATIO_STEPS), RATIO_STEPS - 1) for value in known)
     return Ratios(tuple(steps[step] for step in range(RATIO_STEPS)), sum(known) / len(known))
+
+
+def _tombstones(partitions: Sequence[PartitionResult]) -> tuple[tuple[str, int], ...]:
+    counts = [sum(ages) for ages in zip(*(p.tombstones for p in partitions if p.tombstones), strict=True)]
+    return tuple(zip(TOMBSTONE_AGES, counts, strict=True)) if any(counts) else ()
 
 
 def _slowest(partitions: Sequence[PartitionResult]) -> tuple[PartitionResult, ...]:

@@ -50,8 +50,8 @@ class Filtered:
     """Rows of dtype BATCH, one per output batch; `position` counts in `data`."""
     records_in: int
     records_out: int
-    tombstones_out: int
-    """Retained records with a null value."""
+    tombstones: NDArray[np.int32]
+    """Of each output batch, its records with a null value."""
     copied: int
     """Batches by what became of them; emptied are those of which the header remains."""
     rewritten: int
@@ -266,7 +266,7 @@ def _summary(data: Bytes, out_rows: Rows, total: int, verdict: _Verdict) -> Filt
         batches=out_rows,
         records_in=total,
         records_out=int(verdict.retained.sum()),
-        tombstones_out=int(verdict.tombstones.sum()),
+        tombstones=verdict.tombstones[verdict.action != DROP],
         copied=int((verdict.action == COPY).sum()),
         rewritten=int((verdict.action == REWRITE).sum()),
         emptied=int((verdict.action == EMPTY).sum()),

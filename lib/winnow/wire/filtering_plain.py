@@ -45,7 +45,8 @@ def filter_batches_plain(
     """As `filter_batches`."""
     total = record_total(blocks, batches)
     out: list[bytes] = []
-    counts = dict.fromkeys(("records_out", "tombstones_out", "copied", "rewritten", "emptied", "dropped"), 0)
+    tombstones: list[int] = []
+    counts = dict.fromkeys(("records_out", "copied", "rewritten", "emptied", "dropped"), 0)
     decided = 0
     for i, row in enumerate(batches):
         mine = keep[decided : decided + int(row["record_count"])]
@@ -60,7 +61,6 @@ def filter_batches_plain(
             retained = [r for r in retained if r.value is not None]
         nulls = sum(r.value is None for r in retained)
         counts["records_out"] += len(retained)
-        counts["tombstones_out"] += nulls
         has_horizon = bool(int(row["attributes"]) & DELETE_HORIZON)
         needs_horizon = not has_horizon and (nulls > 0 or (horizon_cause is not None and bool(horizon_cause[i])))
         if not retained and retention[i] == Retention.RETAIN_EMPTY:
@@ -78,8 +78,16 @@ def filter_batches_plain(
             if has_horizon:
                 horizon = int(row["base_timestamp"])
             out.append(_rewritten(retained, row, horizon if horizon >= 0 else None))
+        if len(out) > len(tombstones):
+            tombstones.append(nulls)
     data = as_bytes(b"".join(out))
-    return Filtered(data=data, batches=_headers(data, out), records_in=total, **counts)
+    return Filtered(
+        data=data,
+        batches=_headers(data, out),
+        records_in=total,
+        tombstones=np.array(tombstones, np.int32),
+        **counts,
+    )
 
 
 def _expired(record: Record, row: np.void, now: int) -> bool:

@@ -23,7 +23,13 @@ def segments(count: int, *, deleted: int = 0, kept: int = 1, size: int = 1 << 18
 def everything() -> RunResult:
     run = run_of(
         partition(
-            "orders", segments=segments(8), duration_ms=1234, dirty_ratio_after=0.0, records_before=9, records_after=3
+            "orders",
+            segments=segments(8),
+            duration_ms=1234,
+            tombstones=(0, 5, 0, 1200, 3, 77),
+            dirty_ratio_after=0.0,
+            records_before=9,
+            records_after=3,
         ),
         partition(LONG, segments=segments(40, deleted=12), duration_ms=61_000, dirty_ratio_after=0.1),
         partition(

@@ -88,3 +88,11 @@ def test_a_strip_of_thousands_of_segments_is_short_and_has_all_bytes_and_fates()
     assert sum(block.bytes for block in strip.blocks) == 50_030
     assert {block.fate for block in strip.blocks} == {"deleted", "compacted", "kept"}
     assert [block.base_offset for block in strip.blocks] == sorted(block.base_offset for block in strip.blocks)
+
+
+def test_tombstones_of_all_partitions_are_added_up_by_age() -> None:
+    ages = [(1, 0, 0, 0, 0, 7), (), (2, 1, 0, 0, 0, 0)]
+    facts = facts_of(run_of(*(partition("t", at, tombstones=of) for at, of in enumerate(ages))))
+    assert [count for _, count in facts.tombstones] == [3, 1, 0, 0, 0, 7]
+    assert facts.tombstones[-1][0] == "365 days and more"
+    assert facts_of(run_of(partition("t", tombstones=(0, 0, 0, 0, 0, 0)), idle("u"))).tombstones == ()

@@ -124,7 +124,7 @@ def test_tombstones_go_with_the_age_of_their_file_and_nothing_else_does(codec: C
     header, out = only(result)
     assert [r.offset for r in out] == [6]
     assert (header["base_offset"], header["last_offset"], header["attributes"]) == (6, 6, codec)
-    assert (result.records_in, result.records_out, result.tombstones_out) == (3, 1, 0)
+    assert (result.records_in, result.records_out, result.tombstones.tolist()) == (3, 1, [0])
 
 
 def test_tombstones_of_v2_do_not_care_about_the_age_of_their_file() -> None:
