@@ -35,6 +35,8 @@ class _Stage:
     in_bytes: bool
     began: float
     done: int = 0
+    ended: float | None = None
+    """When all was done."""
 
 
 class Progress:
@@ -77,6 +79,8 @@ class Progress:
         """So many more bytes or tasks of the stage are done."""
         if self._stage is not None:
             self._stage.done += amount
+            if self._stage.total is not None and self._stage.done >= self._stage.total:
+                self._stage.ended = self._clock()
 
     def line(self) -> str:
         """What is done now, how fast, what is left of it, and how long the run has taken.
@@ -92,7 +96,7 @@ class Progress:
             return f"{stage.name} {seconds}"
         of = size(stage.total) if stage.in_bytes else f"{stage.total} tasks"
         parts = [f"{stage.name}: {100 * stage.done // stage.total} % of {of}"]
-        took = now - stage.began
+        took = (now if stage.ended is None else stage.ended) - stage.began
         if stage.done and took > 0 and stage.in_bytes:
             parts.append(f"{size(round(stage.done / took))}/s")
         if 0 < stage.done < stage.total and took >= ESTIMATE_AFTER_S:

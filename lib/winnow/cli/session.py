@@ -21,7 +21,9 @@ def spark_session() -> Iterator[SparkSession]:
         yield SparkSession.builder.getOrCreate()
         return
     builder = SparkSession.builder.appName("winnow").config("spark.python.daemon.module", "winnow.engine.daemon")
-    spark = builder.config("spark.ui.enabled", "false").getOrCreate()
+    # Progress is told by us; Spark's own bar would be written over it.
+    builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+    spark = builder.getOrCreate()
     try:
         yield spark
     finally:

@@ -30,6 +30,7 @@ from winnow.errors import CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.journal import leave_journal, with_staged
 from winnow.logdir.staging import remove_staging
 from winnow.policy.retention import retention_plan
+from winnow.words import counted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -143,6 +144,7 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
             _log.exception("the Spark job failed")
         what = str(error).strip().partition("\n")[0]
         return [[Failure(f"the Spark job failed: {what}", WinnowError.exit_code)] for _ in jobs]
+    run.progress.stage(f"committing {counted(len(jobs), 'partition')}")
     staged = sum(o.bytes_staged for groups in outcomes for o in groups if isinstance(o, RewrittenGroup))
     run.peak_bytes = max(run.peak_bytes, run.kept_bytes + staged)
     if run.request.keep_replaced:

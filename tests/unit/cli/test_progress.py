@@ -53,6 +53,7 @@ def test_what_a_stage_tells_as_it_goes_on() -> None:
     after(36, 1 << 20)
     after(960, 1 << 20)
     after(0, (3 << 30) - (2 << 20))
+    after(5, 0)
     progress.stage("committing", total_tasks=8)
     after(3, 2)
     after(1, 6)
@@ -65,8 +66,9 @@ def test_what_a_stage_tells_as_it_goes_on() -> None:
         "compacting 3 partitions: 25 % of 4.0 GiB, 25.6 MiB/s, 2 min left (52 s)",
         "compacting 3 partitions: 25 % of 4.0 GiB, 1.0 MiB/s, 50 min left (1012 s)",
         "compacting 3 partitions: 100 % of 4.0 GiB, 4.1 MiB/s (1012 s)",
-        "committing: 25 % of 8 tasks, 9 s left (1015 s)",
-        "committing: 100 % of 8 tasks (1016 s)",
+        "compacting 3 partitions: 100 % of 4.0 GiB, 4.1 MiB/s (1017 s)",
+        "committing: 25 % of 8 tasks, 9 s left (1020 s)",
+        "committing: 100 % of 8 tasks (1021 s)",
     ]
 
 
