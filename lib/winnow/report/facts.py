@@ -29,6 +29,14 @@ TOMBSTONE_AGES = (
     "365 days and more",
 )
 """Those that lie between TOMBSTONE_AGES_MS."""
+REASONS = {
+    "superseded": "superseded, or without a key",
+    "tombstones": "tombstones whose time had come",
+    "aborted": "of aborted transactions",
+    "markers": "markers of transactions that are gone",
+    "retention": "in segments that retention deleted",
+}
+"""Fields of RecordsRemoved, in words."""
 RATIO_STEPS = 10
 
 
@@ -77,6 +85,8 @@ class Facts:
     timeline: Timeline | None
     strips: tuple[Strip, ...]
     slowest: tuple[PartitionResult, ...]
+    removed: tuple[tuple[str, int], ...]
+    """Reason and how many records went for it, over the partitions where that is known; empty if none went."""
     tombstones: tuple[tuple[str, int], ...]
     """Age and how many, youngest first; empty if there are none."""
     causes: tuple[Cause, ...]
@@ -120,6 +130,7 @@ def facts_of(result: RunResult) -> Facts:
         timeline=timeline_of(partitions, result.now),
         strips=tuple(map(strip_of, [p for p in acting if p.segments][:MOST_STRIPS])),
         slowest=_slowest(partitions),
+        removed=_removed(partitions),
         tombstones=_tombstones(partitions),
         causes=causes[:MOST_REASONS],
         causes_left_out=len(causes[MOST_REASONS:]),
@@ -149,6 +160,12 @@ def _ratios(values: Iterable[float | None]) -> Ratios | None:
         return None
     steps = Counter(min(int(value * RATIO_STEPS), RATIO_STEPS - 1) for value in known)
     return Ratios(tuple(steps[step] for step in range(RATIO_STEPS)), sum(known) / len(known))
+
+
+def _removed(partitions: Sequence[PartitionResult]) -> tuple[tuple[str, int], ...]:
+    known = [p.records_removed for p in partitions if p.records_removed is not None]
+    counts = {words: sum(getattr(removed, name) for removed in known) for name, words in REASONS.items()}
+    return tuple(counts.items()) if any(counts.values()) else ()
 
 
 def _tombstones(partitions: Sequence[PartitionResult]) -> tuple[tuple[str, int], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.cli.results import NOW, idle, left_alone, partition, run_of
-from winnow.engine.result import RETAINED, Fate, Holder, RunResult, SegmentFate
+from winnow.engine.result import RETAINED, Fate, Holder, RecordsRemoved, RunResult, SegmentFate
 
 DAY = 86_400_000
 LONG = "a-name-without-any-place-to-break-it-" * 6
@@ -27,6 +27,7 @@ def everything() -> RunResult:
             segments=segments(8),
             duration_ms=1234,
             tombstones=(0, 5, 0, 1200, 3, 77),
+            records_removed=RecordsRemoved(superseded=5432, markers=1),
             dirty_ratio_after=0.0,
             records_before=9,
             records_after=3,

@@ -1,6 +1,8 @@
+from dataclasses import fields
+
 from tests.unit.cli.results import NOW, idle, left_alone, partition, run_of
-from winnow.engine.result import RETAINED, SegmentFate
-from winnow.report.facts import MOST_DETAILS, MOST_NAMES, MOST_REASONS, facts_of
+from winnow.engine.result import RETAINED, RecordsRemoved, SegmentFate
+from winnow.report.facts import MOST_DETAILS, MOST_NAMES, MOST_REASONS, REASONS, facts_of
 from winnow.report.segments import MOST_BLOCKS, STEPS, strip_of, timeline_of
 from winnow.report.topics import MOST_TOPICS
 
@@ -96,3 +98,11 @@ def test_tombstones_of_all_partitions_are_added_up_by_age() -> None:
     assert [count for _, count in facts.tombstones] == [3, 1, 0, 0, 0, 7]
     assert facts.tombstones[-1][0] == "365 days and more"
     assert facts_of(run_of(partition("t", tombstones=(0, 0, 0, 0, 0, 0)), idle("u"))).tombstones == ()
+
+
+def test_records_that_are_gone_are_added_up_by_reason() -> None:
+    gone = [RecordsRemoved(superseded=3, aborted=1), None, RecordsRemoved(superseded=4, retention=9)]
+    facts = facts_of(run_of(*(partition("t", at, records_removed=of) for at, of in enumerate(gone))))
+    assert [count for _, count in facts.removed] == [7, 0, 1, 0, 9]
+    assert set(REASONS) == {one.name for one in fields(RecordsRemoved)}
+    assert facts_of(run_of(partition("t", records_removed=RecordsRemoved()))).removed == ()

@@ -42,6 +42,7 @@ def test_each_part_is_there() -> None:
         "What became of segments, by age",
         "Segments of the partitions that gained most",
         "Dirty ratio, before and after",
+        "Records that are gone, and why",
         "Tombstones that stay, by age",
         "Slowest partitions",
         "Who fills Kafka's own topics",
@@ -51,6 +52,7 @@ def test_each_part_is_there() -> None:
         assert part in told
     assert "1 min 1 s" in told
     assert "7 to 30 days 1,200" in told
+    assert "superseded, or without a key 5,432" in told
     assert "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5" in told
 
 
