@@ -1,0 +1,126 @@
+"""What `history` shows."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.unit.cli.results import NOW
+from winnow.cli.history import run_history, to_json
+from winnow.cli.history_text import MOST_PARTITIONS, MOST_RUNS, show
+from winnow.cli.options import Request, ledger_of
+from winnow.errors import UsageError
+from winnow.ledger.history import History, PastPartition, PastRun
+
+HOUR = 3_600_000
+
+
+def past_run(run_id: str, **changes: object) -> PastRun:
+    values: dict[str, object] = {
+        "run_id": run_id,
+        "user": "u",
+        "host": "h",
+        "started": NOW - 4000,
+        "ended": NOW,
+        "status": "done",
+        "partitions": 3,
+        "cleaned": 2,
+        "left_alone": 0,
+        "freed_bytes": 3 << 20,
+        "kept_bytes": 0,
+    }
+    return PastRun(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def past_partition(topic: str, **changes: object) -> PastPartition:
+    values: dict[str, object] = {
+        "topic": topic,
+        "partition": 0,
+        "host": "h",
+        "log_dir": "/kafka",
+        "runs": 2,
+        "freed_bytes": 1 << 20,
+        "last_cleaned": NOW,
+        "last_run": NOW,
+        "left_alone": None,
+        "due": None,
+    }
+    return PastPartition(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def shown(history: History, *, now: int = NOW + HOUR) -> list[str]:
+    stream = io.StringIO()
+    show(history, Console(file=stream, width=200, highlight=False, markup=False, emoji=False), now=now)
+    return stream.getvalue().splitlines()
+
+
+def test_runs_and_partitions_as_a_person_reads_them() -> None:
+    history = History(
+        ledger="/ledger",
+        runs=(past_run("r2", kept_bytes=1 << 20), past_run("r1", left_alone=1, freed_bytes=0)),
+        partitions=(
+            past_partition("a"),
+            past_partition("b", due=NOW + 3 * HOUR, left_alone="its CRC is wrong\x1b[2J"),
+            past_partition("c", due=NOW - HOUR, last_cleaned=None),
+        ),
+    )
+    assert shown(history) == [
+        "2 runs over 3 partitions: 3.0 MiB freed (/ledger)",
+        "",
+        "run  ended                 who  cleaned  left alone                     freed  took",
+        "r2   2026-11-21T22:26:40Z  u@h   2 of 3           0  2.0 MiB (+ 1.0 MiB kept)   4 s",
+        "r1   2026-11-21T22:26:40Z  u@h   2 of 3           1                       0 B   4 s",
+        "",
+        "partition  log directory  runs    freed  last cleaned          due",
+        "c-0        h:/kafka          2  1.0 MiB         never  overdue 2 h",
+        "b-0        h:/kafka          2  1.0 MiB       1 h ago       in 2 h",
+        "a-0        h:/kafka          2  1.0 MiB       1 h ago",
+        "",
+        "Left alone by the last run",
+        "  b-0: its CRC is wrong\\x1b[2J",
+    ]
+
+
+def test_a_ledger_without_such_runs() -> None:
+    assert shown(History("/ledger", (), ()))[0] == "0 runs over 0 partitions: 0 B freed (/ledger)"
+
+
+def test_long_tables_are_cut_and_say_so() -> None:
+    history = History(
+        ledger="/ledger",
+        runs=tuple(past_run(f"r{number}") for number in range(MOST_RUNS + 1)),
+        partitions=tuple(past_partition(f"t{number}") for number in range(MOST_PARTITIONS + 2)),
+    )
+    lines = shown(history)
+    assert "and 1 run more (--json has all of them)" in lines
+    assert lines[-1] == "and 2 partitions more (--json has all of them)"
+
+
+def test_the_keys_of_the_json() -> None:
+    told = json.loads(to_json(History("/ledger", (past_run("r"),), (past_partition("a"),))))
+    assert set(told) == {"ledger", "freed_bytes", "runs", "partitions"}
+    assert set(told["runs"][0]) == {one.name for one in fields(PastRun)}
+    assert set(told["partitions"][0]) == {one.name for one in fields(PastPartition)}
+    assert told["freed_bytes"] == 3 << 20
+
+
+def test_where_clean_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINNOW_LEDGER", "/l")
+    log_dir = str(tmp_path)
+    assert ledger_of(Request(log_dirs=[log_dir])) == "/l"
+    assert ledger_of(Request(log_dirs=[log_dir], ledger="/other")) == "/other"
+    assert ledger_of(Request(log_dirs=[log_dir], no_ledger=True)) is None
+    with pytest.raises(UsageError, match="--ledger and --no-ledger"):
+        ledger_of(Request(log_dirs=[log_dir], ledger="/l", no_ledger=True))
+    with pytest.raises(UsageError, match="in a log directory"):
+        ledger_of(Request(log_dirs=[log_dir], ledger=f"{log_dir}/ledger"))
+
+
+def test_a_slip_in_since_is_found_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_history("/l", since="yesterday", topics=(), json=False) == 2
+    assert "--since can't be understood" in capsys.readouterr().err
