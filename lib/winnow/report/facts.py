@@ -59,7 +59,7 @@ class Ratios:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Bytes are those of logs. `after` counts only partitions of which it is known: `unknown` tells of how many not."""
+    """Bytes are those of logs. `unknown`: of how many partitions that are acted upon the end is not known."""
 
     result: RunResult
     planned: bool
@@ -67,9 +67,8 @@ class Facts:
     idle: int
     troubled: int
     bytes_before: int
-    bytes_after: int
     freed: int
-    """Of the partitions with a known end."""
+    """Of the partitions with a known end, less what was quarantined: it is on the disk still."""
     unknown: int
     dirty_bytes: int
     """Of a plan: about so much of those partitions is dirty."""
@@ -107,6 +106,7 @@ def facts_of(result: RunResult) -> Facts:
     unknown = [p for p in acting if p.bytes_after is None]
     counted = [(p.records_before, p.records_after) for p in partitions]
     records = [(before, after) for before, after in counted if before is not None and after is not None]
+    quarantined = sum(p.quarantined_bytes or 0 for p in partitions)
     causes = _causes(troubled)
     fates = Counter(segment.fate for p in partitions for segment in p.segments)
     return Facts(
@@ -116,12 +116,11 @@ def facts_of(result: RunResult) -> Facts:
         idle=sum(not acts(p) and not p.left_alone and p.error is None for p in partitions),
         troubled=len(troubled),
         bytes_before=sum(p.bytes_before or 0 for p in partitions),
-        bytes_after=sum(after for _, after in sizes),
-        freed=sum(before - after for before, after in sizes),
+        freed=sum(before - after for before, after in sizes) - quarantined,
         unknown=len(unknown),
         dirty_bytes=round(sum((p.bytes_before or 0) * (p.dirty_ratio or 0) for p in unknown)),
         kept_bytes=sum(p.kept_bytes or 0 for p in partitions),
-        quarantined_bytes=sum(p.quarantined_bytes or 0 for p in partitions),
+        quarantined_bytes=quarantined,
         records=(sum(before for before, _ in records), sum(after for _, after in records)) if records else None,
         segments={fate: fates[fate] for fate in FATES} if fates else {},
         topics=topic_rows(partitions),

@@ -106,3 +106,8 @@ def test_records_that_are_gone_are_added_up_by_reason() -> None:
     assert [count for _, count in facts.removed] == [7, 0, 1, 0, 9]
     assert set(REASONS) == {one.name for one in fields(RecordsRemoved)}
     assert facts_of(run_of(partition("t", records_removed=RecordsRemoved()))).removed == ()
+
+
+def test_what_was_quarantined_is_not_freed() -> None:
+    facts = facts_of(run_of(partition("a", quarantined_bytes=4096)))
+    assert (facts.freed, facts.quarantined_bytes) == (MIB - 4096, 4096)
