@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,8 @@ def test_fates_ratios_and_times(spark: SparkSession, log_dir: Path) -> None:
         assert (p.duration_ms is None) == (p.actions == (NONE,)), name
         assert p.dirty_ratio_after == again[name].dirty_ratio, name
         if set(p.actions) != {COMPACTED, RETAINED}:
-            assert foreseen[name].segments == p.segments, name
+            # Only what is read has a checksum.
+            assert foreseen[name].segments == tuple(replace(segment, checksum=None) for segment in p.segments), name
     assert any(p.dirty_ratio for p in done.values())
     assert 0 < sum(done["c-tomb-0"].tombstones) == tombstones(spark, log_dir, done["c-tomb-0"])
 
