@@ -22,7 +22,8 @@ from pathlib import Path
 from tests.conftest import local_session
 from tests.differential.life import Life
 from tests.differential.lives import draw_lives
-from tests.differential.machine import Difference, Outcome, Run, run
+from tests.differential.machine import run
+from tests.differential.outcome import Difference, Outcome, Run
 from tests.differential.shrink import shrunk
 from tests.kafka.jars import KAFKA_VERSION
 from tests.kafka.judge import Kafka

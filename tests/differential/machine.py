@@ -7,11 +7,9 @@ files must be the same; a partition in which they are not drops out.
 from __future__ import annotations
 
 import os
-import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -27,6 +25,7 @@ from tests.differential.alike import (
     times_found,
 )
 from tests.differential.life import BEGINNING, HOUR_MS, PASSES, PRODUCER_EXPIRATION_MS, Life
+from tests.differential.outcome import Difference, Outcome
 from tests.differential.telling import Told, tell
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge import Kafka, Line
@@ -63,46 +62,6 @@ UNLIVED: Mapping[str, str] = {
 }
 """Part of what Kafka's log throws that can't be opened or written to, and what the results call it."""
 _MADE_NOW_MS = PASSES[-1] + 10_000 * HOUR_MS
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    name: str
-    life: Life
-    when: str
-    what: str
-
-    @property
-    def kind(self) -> str:
-        """What differences that may have the same cause have in common."""
-        return re.sub(r"\d+", "N", self.what.partition("\n")[0])[:50]
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What was compared, and what was not the same. A pass is one of one partition; bytes are those written."""
-
-    lives: int = 0
-    passes: int = 0
-    compacted: int = 0
-    retained: int = 0
-    batches: int = 0
-    records: int = 0
-    bytes: int = 0
-    ended: dict[str, int] = field(default_factory=dict)
-    """How many lives ended early, since Kafka could not go on, by names of THROWS and UNLIVED."""
-    differences: list[Difference] = field(default_factory=list)
-
-    def add(self, other: Outcome) -> None:
-        for name in ("lives", "passes", "compacted", "retained", "batches", "records", "bytes"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for why, count in other.ended.items():
-            self.ended[why] = self.ended.get(why, 0) + count
-        self.differences += other.differences
-
-
-Run = Callable[[Mapping[str, Life]], Outcome]
-"""Lives all of these, by topic, from beginning to end."""
 
 
 def run(spark: SparkSession, kafka: Kafka, root: Path, lives: Mapping[str, Life]) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.differential.life import Append, Config, DeleteRecords, End, Life, Rec, Roll, Span, Tick
+from tests.differential.life import Append, Config, DeleteRecords, End, Life, Rec, Roll, Span
 
 _SMALL = Config(index_interval_bytes=0)
 
@@ -90,8 +90,6 @@ REGRESSIONS: Mapping[str, Life] = {
                     Roll(),
                     End(),
                     Append((Rec(1),)),
-                    Tick(1),
-                    Roll(),
                     End(),
                 ),
                 _SMALL,

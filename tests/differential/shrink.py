@@ -7,7 +7,7 @@ from dataclasses import MISSING, Field, fields, replace
 from typing import Any
 
 from tests.differential.life import Config, Life, Span
-from tests.differential.machine import Difference, Run
+from tests.differential.outcome import Difference, Run
 
 TOGETHER = 60
 

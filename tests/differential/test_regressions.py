@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.differential.machine import Outcome, run
+from tests.differential.machine import run
+from tests.differential.outcome import Outcome
 from tests.differential.regressions import REGRESSIONS
 from tests.kafka.judge import Kafka
 
