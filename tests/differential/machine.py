@@ -201,7 +201,6 @@ class _Run:
             producer_expiration_ms=PRODUCER_EXPIRATION_MS,
             hw_checkpoint=True,
         )
-        self._forget_above(self._theirs)
         recompressed: dict[str, list[str]] = {}
         for name in list(self._lives):
             for log_dir in (self._ours, self._theirs):
@@ -211,6 +210,7 @@ class _Run:
                 if different:
                     recompressed[name] = different
         self._go_on_with_ours(recompressed, when)
+        self._go_on_with_our_snapshots(number)
 
     def _compare(self, name: str, result: PartitionResult, answer: Line) -> list[str]:
         """The files that differ, but in nothing but how well records were compressed."""
@@ -259,6 +259,15 @@ class _Run:
             with self._judging(name, when):
                 assert_indexes_as_rebuilt(rebuilt / name, self._ours / name, files)
         shutil.rmtree(rebuilt)
+
+    def _go_on_with_our_snapshots(self, number: int) -> None:
+        """Above a high watermark below the log end they aren't compared; and without any a broker knows no producer."""
+        for name in self._lives:
+            if self._committed[name] < self._told[name][number].log_end_offset:
+                for snapshot in (self._theirs / name).glob(f"*{SNAPSHOT}"):
+                    snapshot.unlink()
+                for snapshot in (self._ours / name).glob(f"*{SNAPSHOT}"):
+                    shutil.copy2(snapshot, self._theirs / name)
 
     def _times_found(self, name: str) -> Found | str:
         start = read_checkpoint(self._ours / LOG_START_CHECKPOINT).get(name, 0)
