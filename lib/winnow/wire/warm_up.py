@@ -11,6 +11,7 @@ from winnow.wire.control_records import decode_control
 from winnow.wire.filtering import Retention, filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
+from winnow.wire.key_search import find_keys, key_set_of
 from winnow.wire.names import count_names
 from winnow.wire.plain import Record, encode_batch
 from winnow.wire.record_checks import check_records
@@ -41,6 +42,7 @@ def warm_up() -> None:
     places = record_places(blocks, blocks.rows)
     gathered(blocks, places.key)
     header_places(blocks, places.headers)
+    find_keys(blocks, blocks.rows, key_set_of([b"key"], (1, 2)))
     columns = scan_records(blocks, blocks.rows, (1, 2))
     retention = np.full(count, Retention.DELETE_EMPTY, np.int8)
     filter_batches(blocks, blocks.rows, columns.null_value, retention, now=1, delete_retention_ms=1)

@@ -1,0 +1,222 @@
+"""Which records have one of some keys: by hash first, then byte by byte, so that a collision never decides.
+
+Keys are looked up in a sorted array of their hashes, whose places are found by the upper bits: two accesses to memory
+for a key that is not there, whatever their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
+from winnow.wire.memory import load_byte, load_word
+from winnow.wire.plain import read_records
+from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.record_kernels import AHEAD, check_area, kernel, parse_record, prefetch
+from winnow.wire.records import record_total
+from winnow.wire.siphash import siphash
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from winnow.wire.inflate import RecordBlocks
+
+_Item = TypeVar("_Item", bound=np.generic)
+_LEFT_OVER, _ORDER = int(Fault.LEFT_OVER), int(Fault.ORDER)
+_MOST_BITS = 26
+NOT_FOUND = -1
+
+
+@dataclass(frozen=True, slots=True)
+class KeySet:
+    """Keys, ascending by hash. Their numbers are those of this order."""
+
+    secret: tuple[int, int]
+    """Of the hash: two uint64."""
+    hashes: NDArray[np.uint64]
+    """First 64 bits of SipHash-1-3-128 of each key."""
+    ends: NDArray[np.int64]
+    """n + 1: key i is data[ends[i] : ends[i + 1]]."""
+    data: Bytes
+    buckets: NDArray[np.int64]
+    """2^b + 1: the keys whose hash begins with the b bits i are those from buckets[i] to buckets[i + 1]."""
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def __getitem__(self, number: int) -> bytes:
+        return self.data[self.ends[number] : self.ends[number + 1]].tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundKeys:
+    """Per record of some batches, in file order."""
+
+    number: NDArray[np.int32]
+    """Of its key; NOT_FOUND if it has none of them."""
+    size: NDArray[np.int32]
+    """Bytes of the record, its length field included."""
+
+
+def key_set(ends: NDArray[np.int64], data: Bytes, secret: tuple[int, int]) -> KeySet:
+    """Of n keys, all different: key i is data[ends[i] : ends[i + 1]]. Fewer than 2^31."""
+    data, n = as_bytes(data), len(ends) - 1
+    if n < 0 or n >= 2**31 or ends[0] < 0 or ends[-1] > len(data) or (np.diff(ends) < 0).any():
+        message = f"{n} keys don't lie in {len(data)} bytes"
+        raise ValueError(message)
+    hashes = np.empty(n, np.uint64)
+    _hash_all(data, _read_only(ends), np.uint64(secret[0]), np.uint64(secret[1]), hashes)
+    order = np.argsort(hashes, kind="stable")
+    sizes = np.diff(ends)[order]
+    sorted_ends = np.zeros(n + 1, np.int64)
+    np.cumsum(sizes, out=sorted_ends[1:])
+    sorted_data = np.empty(int(sorted_ends[-1]), np.uint8)
+    _gather(data, _read_only(ends[:-1][order]), _read_only(sorted_ends), sorted_data)
+    hashes = hashes[order]
+    bits = min(max(1, int(n).bit_length()), _MOST_BITS)
+    firsts = np.arange(2**bits, dtype=np.uint64) << np.uint64(64 - bits)
+    buckets = np.append(np.searchsorted(hashes, firsts), n).astype(np.int64)
+    return KeySet(secret, _read_only(hashes), _read_only(sorted_ends), as_bytes(sorted_data), _read_only(buckets))
+
+
+def key_set_of(keys: Sequence[bytes], secret: tuple[int, int]) -> KeySet:
+    """As `key_set`, of few keys."""
+    different = list(dict.fromkeys(keys))
+    ends = np.cumsum([0, *map(len, different)], dtype=np.int64)
+    return key_set(ends, as_bytes(b"".join(different)), secret)
+
+
+def find_keys(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> FoundKeys:
+    """Of all records of `batches`, the rows of `blocks`, which has their areas. A null key is none.
+
+    Raises CorruptLogError, naming the batch's position, for any record that is not as S2.2 has it.
+    """
+    rows = as_rows(batches)
+    n = record_total(blocks, rows)
+    found = FoundKeys(np.empty(n, np.int32), np.empty(n, np.int32))
+    fault, i, position = _find(
+        blocks.raw,
+        blocks.inflated,
+        blocks.compressed,
+        blocks.begin,
+        blocks.end,
+        rows,
+        np.uint64(keys.secret[0]),
+        np.uint64(keys.secret[1]),
+        _read_only(keys.hashes),
+        _read_only(keys.ends),
+        as_bytes(keys.data),
+        _read_only(keys.buckets),
+        64 - (len(keys.buckets) - 1).bit_length() + 1,
+        found.number,
+        found.size,
+    )
+    if fault:
+        raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
+    return found
+
+
+def find_keys_plain(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> list[int]:
+    """The twin of `find_keys`: numbers only."""
+    number_of = {keys[number]: number for number in range(len(keys))}
+    return [
+        NOT_FOUND if record.key is None else number_of.get(record.key, NOT_FOUND)
+        for i, row in enumerate(batches)
+        for record in read_records(blocks.area(i), row)
+    ]
+
+
+def _read_only(array: NDArray[_Item]) -> NDArray[_Item]:
+    view = np.ascontiguousarray(array)[:]
+    view.flags.writeable = False
+    return view
+
+
+@kernel
+def _hash_all(data: Bytes, ends: NDArray[np.int64], k0: np.uint64, k1: np.uint64, out: NDArray[np.uint64]) -> None:
+    for i in range(out.size):
+        first, _ = siphash(data, ends[i], ends[i + 1] - ends[i], k0, k1)
+        out[i] = first
+
+
+@kernel
+def _gather(data: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+    for i in range(starts.size):
+        for at in range(ends[i + 1] - ends[i]):
+            out[ends[i] + at] = data[starts[i] + at]
+
+
+@kernel
+def _same(one: Bytes, at: int, other: Bytes, start: int, size: int) -> bool:
+    """Whether the caller's `size` bytes, which it has checked to be there, are the same."""
+    done = 0
+    while done + 8 <= size:
+        if load_word(one, at + done) != load_word(other, start + done):
+            return False
+        done += 8
+    while done < size:
+        if load_byte(one, at + done) != load_byte(other, start + done):
+            return False
+        done += 1
+    return True
+
+
+@kernel
+def _find(
+    raw: Bytes,
+    inflated: Bytes,
+    compressed: NDArray[np.bool_],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    batches: Rows,
+    k0: np.uint64,
+    k1: np.uint64,
+    hashes: NDArray[np.uint64],
+    ends: NDArray[np.int64],
+    data: Bytes,
+    buckets: NDArray[np.int64],
+    shift: int,
+    numbers: NDArray[np.int32],
+    sizes: NDArray[np.int32],
+) -> tuple[int, int, int]:
+    """(fault, row of its batch, position in the area's array)."""
+    n = 0
+    for i in range(batches.size):
+        area = inflated if compressed[i] else raw
+        count = int(batches[i].record_count)
+        last_delta = batches[i].last_offset - batches[i].base_offset
+        pos, stop = begin[i], end[i]
+        fault = check_area(area, pos, stop, count)
+        if fault != 0:
+            return fault, i, pos
+        if n + count > numbers.size:
+            return _ORDER, i, pos
+        previous = -1
+        for _ in range(count):
+            prefetch(area, pos + AHEAD)
+            fault, after, _, delta, key, key_size, _, _, _ = parse_record(area, pos, stop)
+            if fault != 0:
+                return fault, i, pos
+            if delta <= previous or delta > last_delta:
+                return _ORDER, i, pos
+            previous = delta
+            number = NOT_FOUND
+            if key_size >= 0:
+                first, _ = siphash(area, key, key_size, k0, k1)
+                bucket = np.int64(first >> np.uint64(shift))
+                for at in range(buckets[bucket], buckets[bucket + 1]):
+                    same_hash = hashes[at] == first and ends[at + 1] - ends[at] == key_size
+                    if same_hash and _same(data, ends[at], area, key, key_size):
+                        number = at
+                        break
+            numbers[n] = number
+            sizes[n] = after - pos
+            n += 1
+            pos = after
+        if pos != stop:
+            return _LEFT_OVER, i, pos
+    return 0, 0, 0
