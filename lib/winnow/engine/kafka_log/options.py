@@ -25,6 +25,7 @@ OPTIONS = (
     "isolationLevel",
     "mode",
     "includeControl",
+    "belowLogStart",
     "maxBytesPerPartition",
 )
 EARLIEST, LATEST = -2, -1
@@ -68,6 +69,7 @@ class Options:
     read_committed: bool
     mode: Mode
     include_control: bool
+    below_log_start: bool
     max_bytes: int
     """Of the logs, per task."""
 
@@ -90,6 +92,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         read_committed=_one_of(options, "isolationLevel", ("read_uncommitted", "read_committed")) == "read_committed",
         mode=Mode(_one_of(options, "mode", tuple(Mode)).upper()),
         include_control=_one_of(options, "includeControl", ("false", "true")) == "true",
+        below_log_start=_one_of(options, "belowLogStart", ("false", "true")) == "true",
         max_bytes=_bytes(options.get("maxbytesperpartition", str(DEFAULT_BYTES))),
     )
 

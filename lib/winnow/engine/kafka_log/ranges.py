@@ -73,7 +73,8 @@ def plan_tasks(storage: Storage, options: Options, pushed: Pushed) -> list[Task]
             items.append(Unreadable(home.topic_partition, log_start))
             log_start = {}
         try:
-            items += _of_partition(storage, home, options, pushed, log_start.get(home.topic_partition, 0))
+            start = 0 if options.below_log_start else log_start.get(home.topic_partition, 0)
+            items += _of_partition(storage, home, options, pushed, start)
         except CorruptLogError as error:
             items.append(Unreadable(home.topic_partition, error))
     return _packed(items, options.max_bytes)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+FILTERS = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> None:
@@ -24,7 +24,7 @@ def register(spark: SparkSession) -> None:
 
     Turns `spark.sql.python.filterPushdown.enabled` on in it, without which Spark refuses sources that filter.
     """
-    spark.conf.set(_PUSHDOWN, "true")
+    spark.conf.set(FILTERS, "true")
     spark.dataSource.register(KafkaLogSource)
 
 

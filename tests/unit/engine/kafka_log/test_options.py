@@ -42,6 +42,7 @@ def test_defaults() -> None:
         read_committed=False,
         mode=Mode.PERMISSIVE,
         include_control=False,
+        below_log_start=False,
         max_bytes=64 << 20,
     )
 

@@ -149,6 +149,7 @@ def test_a_consumer_begins_at_the_log_start_offset(tmp_path: Path) -> None:
     assert offsets(CLEAN / "d-start-0")[0] == 1234
     assert offsets(CLEAN, topics="d-start", startingOffsets=1000)[0] == 1234
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["d-start-0"])
+    assert offsets(log_dir, belowLogStart="true")[0] == 0
     (log_dir / "log-start-offset-checkpoint").unlink()
     first = min(int(path.stem) for path in (log_dir / "d-start-0").glob("*.log"))
     assert offsets(log_dir)[0] == first < 1234
