@@ -122,24 +122,24 @@ class Request:
 def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Prepared]:
     """Every partition that was asked for, in the order of the log directories, with what will become of it."""
     prepared = [
-        _settings_of(_place(log_dir, topic_partition), log_dir, request)
+        known_or_left_alone(place_of(log_dir, topic_partition), log_dir, request)
         for log_dir in log_dirs
         for topic_partition in log_dir.partitions
         if request.wants(topic_partition.topic)
     ]
     request.stop.check()
-    listed = iter(_list(sc, [item for item in prepared if isinstance(item, _Known)], request))
-    decided = [_decide(*next(listed), request) if isinstance(item, _Known) else item for item in prepared]
+    listed = iter(list_known(sc, [item for item in prepared if isinstance(item, Known)], request))
+    decided = [_decide(*next(listed), request) if isinstance(item, Known) else item for item in prepared]
     return _walk(sc, decided, request)
 
 
 def look_again(sc: SparkContext, items: Sequence[Undertaking], request: Request) -> list[Prepared]:
     """What is to become of partitions whose files this run has changed; settings and checkpoints are as before."""
-    known = [_Known(item.place, item.log_dir, item.config, item.finished, item.goes_on) for item in items]
-    return _walk(sc, [_decide(*found, request) for found in _list(sc, known, request)], request)
+    known = [Known(item.place, item.log_dir, item.config, item.finished, item.goes_on) for item in items]
+    return _walk(sc, [_decide(*found, request) for found in list_known(sc, known, request)], request)
 
 
-def _place(log_dir: LogDir, topic_partition: TopicPartition) -> Place:
+def place_of(log_dir: LogDir, topic_partition: TopicPartition) -> Place:
     if log_dir.clean_shutdown:
         return Place(log_dir.path, topic_partition)
     checkpoints = log_dir.checkpoints
@@ -148,7 +148,7 @@ def _place(log_dir: LogDir, topic_partition: TopicPartition) -> Place:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class Known:
     """A partition whose settings are known and that may be looked at."""
 
     place: Place
@@ -158,7 +158,7 @@ class _Known:
     goes_on: OpenRound | None = None
 
 
-def _settings_of(place: Place, log_dir: LogDir, request: Request) -> LeftAlone | _Known:
+def known_or_left_alone(place: Place, log_dir: LogDir, request: Request) -> LeftAlone | Known:
     config = request.settings.resolve(place.topic_partition.topic, node_id=log_dir.meta.node_id)
     if log_dir.error is not None:
         return LeftAlone(place, _policy(config), UNREADABLE, error=str(log_dir.error))
@@ -172,7 +172,7 @@ def _settings_of(place: Place, log_dir: LogDir, request: Request) -> LeftAlone |
         return LeftAlone(place, _policy(config), foreign)
     if isinstance(config, Unknown):
         return LeftAlone(place, None, Reason("S9.2", config.reason))
-    return _Known(place, log_dir, config)
+    return Known(place, log_dir, config)
 
 
 def _why_foreign(place: Place, request: Request) -> Reason | None:
@@ -191,12 +191,12 @@ def _policy(config: TopicConfig | Unknown) -> str | None:
     return None if isinstance(config, Unknown) else config.policy
 
 
-def _list(sc: SparkContext, known: Sequence[_Known], request: Request) -> list[tuple[_Known, Listed | Failure]]:
+def list_known(sc: SparkContext, known: Sequence[Known], request: Request) -> list[tuple[Known, Listed | Failure]]:
     """What is there, once what a crash left is put right."""
     found = dict(enumerate(zip(known, list_partitions(sc, [item.place for item in known]), strict=True)))
     if not request.touch:
         return [*found.values()]
-    again: dict[int, _Known] = {}
+    again: dict[int, Known] = {}
     for number, (item, listed) in found.items():
         if isinstance(listed, Listed) and listed.listing.leftovers:
             request.stop.check()
@@ -209,7 +209,7 @@ def _list(sc: SparkContext, known: Sequence[_Known], request: Request) -> list[t
     return [*found.values()]
 
 
-def _put_right(item: _Known, request: Request) -> _Known:
+def _put_right(item: Known, request: Request) -> Known:
     """Finishes an interrupted round only if it is such a one that this run would make."""
     place, config, log_dir = item.place, item.config, item.log_dir
     finish = config.cleanup_compact and config.log_cleaner_enable and request.only != "retention"
@@ -231,7 +231,7 @@ def _put_right(item: _Known, request: Request) -> _Known:
     return replace(item, log_dir=log_dir, finished=done.finished)
 
 
-def _decide(known: _Known, listed: Listed | Failure, request: Request) -> Prepared:
+def _decide(known: Known, listed: Listed | Failure, request: Request) -> Prepared:
     place, log_dir, config = known.place, known.log_dir, known.config
     if isinstance(listed, Failure):
         return LeftAlone(place, config.policy, UNREADABLE, error=listed.message)

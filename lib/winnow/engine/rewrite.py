@@ -177,7 +177,7 @@ def _write(
     if fates.indexed:
         paths[TXNINDEX] = f"{job.staging}/{segment_file(group.base_offset, TXNINDEX)}.{attempt}"
         storage.create(paths[TXNINDEX], encode_txn_index(fates.indexed))
-    _take_over_attributes(storage, job, group, paths)
+    take_over_attributes(storage, job.directory, paths, first=group.base_offset, last=group.segments[-1].base_offset)
     verify_staged(
         paths,
         base_offset=group.base_offset,
@@ -241,14 +241,17 @@ def _of_chunk(keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], 
     return stays
 
 
-def _take_over_attributes(storage: LocalStorage, job: PartitionJob, group: GroupJob, paths: dict[str, str]) -> None:
-    """Owner and mode of the first source, modification time of the last, though not of transactions (S5.9, S8.5)."""
-    owner = f"{job.directory}/{segment_file(group.base_offset, LOG)}"
-    age = f"{job.directory}/{segment_file(group.segments[-1].base_offset, LOG)}"
+def take_over_attributes(
+    storage: LocalStorage, directory: str, paths: dict[str, str], *, first: int, last: int
+) -> None:
+    """Owner and mode of the first source, modification time of the last, though not of transactions (S5.9, S8.5).
+
+    `paths`: the staged files by suffix, synced when this returns. `first`, `last`: base offsets.
+    """
     # In whole milliseconds, as Kafka sets it.
-    mtime_ns = os.stat(age).st_mtime_ns // 1_000_000 * 1_000_000
+    mtime_ns = os.stat(f"{directory}/{segment_file(last, LOG)}").st_mtime_ns // 1_000_000 * 1_000_000
     for suffix, path in paths.items():
-        storage.copy_attributes(owner, path)
+        storage.copy_attributes(f"{directory}/{segment_file(first, LOG)}", path)
         if suffix != TXNINDEX:
             storage.set_mtime_ns(path, mtime_ns)
         storage.fsync_file(path)

@@ -36,12 +36,14 @@ def verify_staged(
     records: int,
     index_interval_bytes: int,
     segment_index_bytes: int,
+    same_txn_index: bytes | None = None,
 ) -> None:
     """Raises VerificationError unless the files hold `records` records in `log_bytes` bytes of sound batches.
 
     Offsets must ascend within [base_offset, end_offset), each CRC must match, both indexes must be those of the log as
     it is on the disk, and every entry of the transaction index must have its ABORT marker. A marker without an entry
-    is one of which nothing is left: it must have a delete horizon (S5.8).
+    is one of which nothing is left: it must have a delete horizon (S5.8). `same_txn_index`: instead, the transaction
+    index is to be these bytes, or not to be there if there are none: nothing about a transaction has changed.
     """
     path = paths[LOG]
     for part in paths.values():
@@ -89,7 +91,9 @@ def verify_staged(
                 raise VerificationError(
                     "the staged index is not that of the staged log", where=paths[suffix], hint="Run again."
                 )
-    _check_txn_index(paths, np.concatenate(aborting), base_offset=base_offset, end_offset=end_offset)
+    _check_txn_index(
+        paths, np.concatenate(aborting), base_offset=base_offset, end_offset=end_offset, same=same_txn_index
+    )
 
 
 def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
@@ -104,8 +108,15 @@ def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
     return aborting
 
 
-def _check_txn_index(paths: Mapping[str, str], markers: Array, *, base_offset: int, end_offset: int) -> None:
+def _check_txn_index(
+    paths: Mapping[str, str], markers: Array, *, base_offset: int, end_offset: int, same: bytes | None
+) -> None:
     path = paths.get(TXNINDEX)
+    if same is not None:
+        found = b"" if path is None else LocalStorage().read_bytes(path)
+        if found != same:
+            raise _mismatch("bytes of the transaction index, unchanged", len(same), len(found), path or paths[LOG])
+        return
     entries: Array = np.empty(0, ABORTED)
     if path is not None:
         try:

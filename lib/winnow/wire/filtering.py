@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item", bound=np.generic)
 _MAX_LONG = 2**63 - 1
+AS_THEY_ARE = -(2**63)
+"""For `now`, of those who take records out and leave the horizons to the cleaner: none has come, and none is set."""
 
 
 class Retention(IntEnum):
@@ -75,13 +77,14 @@ def filter_batches(
     `keep`: one item per record over all batches, whether its key says that it stays; True for those of control batches.
     Null values whose batch's delete horizon has come go in spite of it (S5.5). `retention`: values of `Retention`, one
     per batch. `horizon_cause`: batches that get a delete horizon, if they have none, though no tombstone is in them:
-    markers of transactions of which nothing is left (S5.4). `now` and `delete_retention_ms` in ms, int64.
+    markers of transactions of which nothing is left (S5.4). `now` and `delete_retention_ms` in ms, int64; a batch that
+    loses no record may be rewritten all the same with `AS_THEY_ARE` for `now`.
 
     `retain_legacy_deletes`: whether null values in batches of v0 and v1 stay, where their key says so (S5.3).
 
     Raises CorruptLogError for a batch that is malformed. Records of batches to be DELETEd are not checked.
     """
-    if not (0 <= now <= _MAX_LONG and 0 <= delete_retention_ms <= _MAX_LONG):
+    if not ((0 <= now <= _MAX_LONG or now == AS_THEY_ARE) and 0 <= delete_retention_ms <= _MAX_LONG):
         message = f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}"
         raise ValueError(message)
     rows = as_rows(batches)

@@ -12,7 +12,7 @@ from tests.unit.wire.logs import NOW, log, random_log, record
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import HEADER_V2_SIZE, RECORD_COUNT_AT, Codec
 from winnow.wire.crc import crc32c_plain
-from winnow.wire.filtering import Filtered, Retention, filter_batches
+from winnow.wire.filtering import AS_THEY_ARE, Filtered, Retention, filter_batches
 from winnow.wire.filtering_plain import filter_batches_plain
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import Record, decode_batch, encode_batch
@@ -122,6 +122,18 @@ def test_tombstone_goes_when_its_batchs_horizon_has_come(now: int, *, stays: boo
     header, out = only(result)
     assert [r.offset for r in out] == ([0, 1] if stays else [0])
     assert (header["attributes"], header["base_timestamp"]) == (64, NOW)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize("horizon", [None, 0, NOW - 1])
+def test_horizons_stay_as_they_are_if_asked(codec: Codec, horizon: int | None) -> None:
+    """None is set for a tombstone that stays, and none that has come takes it away."""
+    records = [record(0), record(1, b"t", None), record(2)]
+    batch = encode_batch(records, delete_horizon=horizon, codec=codec)
+    header, out = only(filtered([batch], [False, True, True], now=AS_THEY_ARE, delete_retention_ms=0))
+    assert header["attributes"] == (codec if horizon is None else 64 | codec)
+    assert out == records[1:]
+    assert horizon is None or header["base_timestamp"] == horizon
 
 
 def test_superseded_tombstone_goes_without_a_horizon() -> None:
@@ -245,11 +257,13 @@ def test_kernel_is_the_twin_whatever_is_kept(seed: int, choice: int) -> None:
     batches = random_log(seed)
     total = sum(len(decode_batch(b, 0)[1]) for b in batches)
     share = rng.choice((0.0, 0.3, 0.9, 1.0))
+    now = rng.choice((NOW - 1, NOW, NOW + 1, 0, AS_THEY_ARE))
     filtered(
         batches,
         [rng.random() < share for _ in range(total)],
         [rng.choice(list(Retention)) for _ in batches],
-        now=NOW + rng.choice((-1, 0, 1, -NOW)),
+        now=now,
+        delete_retention_ms=0 if now == AS_THEY_ARE else DAY,
         horizon_cause=[rng.random() < 0.3 for _ in batches],
     )
 
