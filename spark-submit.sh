@@ -74,7 +74,7 @@ while (($#)); do
 done
 
 case $verb in
-    plan | clean | explain | verify | doctor | history | demo | script) ;;
+    plan | clean | erase | explain | verify | doctor | history | demo | script) ;;
     inspect | recover) without_spark=yes ;;
     *) without_spark=yes ;; # nothing, or nothing that we know: the command line says so itself, at once
 esac

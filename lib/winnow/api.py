@@ -16,13 +16,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from winnow.engine.cancel import cancelling_jobs
 from winnow.engine.clean import CarriedOut
 from winnow.engine.corrupt import carry_out_with_quarantine, damaged_first
 from winnow.engine.doctor.diagnose import diagnose
 from winnow.engine.doctor.values import Diagnosis
+from winnow.engine.erase.erase import NO_CLOCK, erase_from
+from winnow.engine.erase.keys import different_keys
+from winnow.engine.erase.values import EraseResult
 from winnow.engine.explain.explain import Question, explain_partition
 from winnow.engine.explain.values import Explanation
 from winnow.engine.foresee import foresee
@@ -191,6 +194,46 @@ def ledger_table(spark: SparkSession, ledger: str) -> DataFrame:
     return read_ledger(spark, ledger)
 
 
+def erase(
+    spark: SparkSession,
+    log_dirs: Sequence[str],
+    *,
+    keys: Sequence[bytes] | DataFrame | Any,  # noqa: ANN401 - Arrow has no types
+    settings: Settings | None = None,
+    topics: Sequence[str] = (),
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+) -> EraseResult:
+    """Takes every record with one of the keys out of all segments that can be rewritten, whatever the cleanup policy,
+    and reads everything again to prove it. Offsets, checkpoints and all other records stay as they are.
+
+    `keys`: bytes, an Arrow array of them, or a DataFrame with a column `key`, binary or string. `settings`: index
+    intervals and which topics are tiered; Kafka's defaults without them. `topics`: globs, all topics if there are none;
+    Kafka's own only by their names. `dry_run`: look and count, change nothing.
+
+    The active segment, and what lies at or above the high watermark, is looked into and not changed. Raises UsageError
+    for no keys, and otherwise as `plan` does.
+    """
+    progress = progress or Silence()
+    different = different_keys(keys)
+    with _locked(log_dirs) as dirs:
+        found_settings, found = with_metadata(settings or Settings(), LocalStorage(), dirs)
+        request = Request(
+            settings=found_settings,
+            topics=tuple(topics),
+            now=NO_CLOCK,
+            only=None,
+            touch=not dry_run,
+            stop=stop or Stop(),
+            progress=progress,
+        )
+        with cancelling_jobs(spark.sparkContext, request.stop):
+            result = erase_from(spark, dirs, request, different, run_id=_new_run_id())
+        skipped = (f"{d.path}/{s.name} is not looked into: {s.why}" for d in dirs for s in d.skipped)
+        return replace(result, notes=(*found_settings.notes(), *found, *skipped))
+
+
 def explain(
     spark: SparkSession,
     log_dirs: Sequence[str],
@@ -316,7 +359,7 @@ def _run(
     if free_at_least is not None and (only == "compaction" or keep_replaced):
         raise UsageError("freeing space goes neither with compaction only nor with keeping what is replaced")
     progress = progress or Silence()
-    run_id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
+    run_id = _new_run_id()
     with _locked(log_dirs) as dirs:
         settings, found = with_metadata(settings, LocalStorage(), dirs)
         request = Request(
@@ -380,6 +423,10 @@ def recover(
     See `winnow.recover.run.recover_log_dirs`.
     """
     return recover_log_dirs(log_dirs, topics=topics, undo_run=undo_run, purge_run=purge_run, dry_run=dry_run)
+
+
+def _new_run_id() -> str:
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import typer
 
 from winnow.cli.demo import run_demo
 from winnow.cli.doctor import run_doctor
+from winnow.cli.erase import Keys, run_erase
 from winnow.cli.explain import Asked, run_explain
 from winnow.cli.history import run_history
 from winnow.cli.inspect import run_inspect
@@ -189,6 +190,42 @@ app.command("plan", help="Show what would be cleaned, and which rule says so. Ch
     _verb("plan")
 )
 app.command("clean", help="Clean, and show before and after of every partition.", no_args_is_help=True)(_verb("clean"))
+
+
+@app.command("erase", no_args_is_help=True)
+def erase_keys(
+    log_dirs: LogDirs,
+    *,
+    keys: Annotated[str | None, typer.Option(metavar="FILE", help="The keys: one per line, as UTF-8 text.")] = None,
+    keys_hex: Annotated[
+        str | None, typer.Option("--keys-hex", metavar="FILE", help="The same, each in hexadecimal.")
+    ] = None,
+    keys_delta: Annotated[
+        str | None, typer.Option("--keys-delta", metavar="URL", help="A Delta table with the keys in its column `key`.")
+    ] = None,
+    topics: Topics = None,
+    topic_configs: TopicConfigs = None,
+    server_properties: ServerProperties = None,
+    sets: Sets = None,
+    topic_sets: TopicSets = None,
+    timeout: Timeout = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Look and count, change nothing.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Take all records of some keys out of closed segments, whatever the cleanup policy, and prove it."""
+    request = Request(
+        log_dirs=log_dirs,
+        topics=topics or (),
+        topic_configs=topic_configs,
+        server_properties=server_properties,
+        sets=sets or (),
+        topic_sets=topic_sets or (),
+        timeout=timeout,
+        quiet=quiet,
+        json=json,
+    )
+    return run_erase(Keys(keys=keys, keys_hex=keys_hex, keys_delta=keys_delta), request, dry_run=dry_run)
 
 
 @app.command("explain", no_args_is_help=True)

@@ -1,0 +1,113 @@
+"""The verb `erase`: keys in, what was erased and what proves it out."""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from winnow.cli.options import Request, check_log_dirs, parse_duration, parse_settings
+from winnow.cli.progress import progress_on_stderr
+from winnow.cli.run import complain, guarded, tell
+from winnow.cli.session import spark_session
+from winnow.cli.signals import Signals
+from winnow.cli.table import console_for_stdout
+from winnow.engine.stop import Stop
+from winnow.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from winnow.engine.erase.values import EraseResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """Where the keys are, as typed."""
+
+    keys: str | None = None
+    keys_hex: str | None = None
+    keys_delta: str | None = None
+
+
+def run_erase(keys: Keys, request: Request, *, dry_run: bool) -> int:
+    """The exit code; errors are told here and not raised."""
+    signals = Signals()
+
+    def work() -> int:
+        stop = Stop(timeout_s=None if request.timeout is None else parse_duration(request.timeout, option="--timeout"))
+        settings = parse_settings(request)
+        check_log_dirs(request.log_dirs)
+        given = _given(keys)
+        with spark_session() as spark, signals.ask(stop, spark):
+            from winnow import api  # noqa: PLC0415 - it loads numba
+
+            with progress_on_stderr(quiet=request.quiet) as progress:
+                result = api.erase(
+                    spark,
+                    list(request.log_dirs),
+                    keys=given(spark),
+                    settings=settings,
+                    topics=tuple(request.topics),
+                    dry_run=dry_run,
+                    progress=progress,
+                    stop=stop,
+                )
+            for note in result.notes:
+                complain(f"note: {note}")
+            tell_erasure(result, json=request.json)
+        return result.exit_code
+
+    return signals.exit_code(guarded(work, json=request.json, now=lambda: None))
+
+
+def _given(keys: Keys) -> Callable[[SparkSession], Any]:
+    """What gets the keys once Spark is there. A file is read at once: its mistakes need no Spark."""
+    named = [name for name in ("keys", "keys_hex", "keys_delta") if getattr(keys, name) is not None]
+    if len(named) != 1:
+        raise UsageError(
+            "which keys?",
+            expected="one of --keys FILE, --keys-hex FILE and --keys-delta URL",
+            found=" and ".join(f"--{name.replace('_', '-')}" for name in named) or "none",
+        )
+    from winnow.cli.keys import delta_keys, read_hex_keys, read_keys  # noqa: PLC0415 - it loads Arrow
+
+    if keys.keys_delta is not None:
+        url = keys.keys_delta
+        return lambda spark: delta_keys(spark, url)
+    found = (
+        read_keys(keys.keys, option="--keys") if keys.keys else read_hex_keys(keys.keys_hex or "", option="--keys-hex")
+    )
+    return lambda _: found
+
+
+def tell_erasure(result: EraseResult, *, json: bool) -> None:
+    from winnow.cli.erase_text import lines  # noqa: PLC0415 - it loads numba
+
+    if json:
+        tell(lambda: sys.stdout.write(to_json(result) + "\n"))
+    else:
+        console = console_for_stdout()
+        tell(lambda: console.print("\n".join(lines(result)), soft_wrap=True, markup=False, highlight=False))
+
+
+def to_json(result: EraseResult) -> str:
+    """Others script against its keys: drop none, rename none."""
+    partitions = []
+    for partition in result.partitions:
+        told = asdict(partition)
+        del told["error_code"]
+        partitions.append(told)
+    whole = {
+        "run_id": result.run_id,
+        "status": result.status,
+        "dry_run": result.dry_run,
+        "proven": result.proven,
+        "keys": result.keys,
+        "keys_found": result.keys_found,
+        "partitions": partitions,
+        "notes": result.notes,
+    }
+    return json_format.dumps(whole, indent=2)

@@ -1,0 +1,88 @@
+"""The keys of `erase` as they are given: a line of a file each, or a column of a Delta table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from winnow.errors import UsageError, WinnowError
+from winnow.ledger.place import local_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_BOM = b"\xef\xbb\xbf"
+_LINE_END = 10
+
+
+def read_keys(file: str, *, option: str) -> Any:  # noqa: ANN401 - Arrow has no types
+    """One key per line as UTF-8 text, as an Arrow array of bytes. Lines end in LF or CR LF.
+
+    UsageError for a file that can't be read, an empty line and what is no UTF-8.
+    """
+    lines = _lines(file, option)
+    try:
+        lines.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise UsageError(
+            f"{option} is not UTF-8", found=str(error), where=file, hint="Give such keys in hexadecimal: --keys-hex."
+        ) from error
+    return lines.cast(pa.large_binary())
+
+
+def read_hex_keys(file: str, *, option: str) -> Any:  # noqa: ANN401
+    """As `read_keys`, one key per line in pairs of hexadecimal digits."""
+    keys = []
+    for number, line in enumerate(_lines(file, option).cast(pa.large_binary()).to_pylist(), start=1):
+        try:
+            keys.append(bytes.fromhex(line.decode("ascii")))
+        except ValueError:
+            raise UsageError(
+                f"{option} can't be read", expected="pairs of hexadecimal digits", where=f"{file}, line {number}"
+            ) from None
+    return pa.array(keys, pa.large_binary())
+
+
+def delta_keys(spark: SparkSession, url: str) -> DataFrame:
+    """A Delta table that is read by its path. WinnowError where there is none."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - with Spark
+
+    session = spark.newSession()
+    # A path is read, no catalog is asked.
+    session.conf.set("spark.databricks.delta.requiredSparkConfsCheck.enabled", "false")
+    local = local_path(url)
+    try:
+        return session.read.format("delta").load(url if local is None else f"file:{local}")
+    except AnalysisException as error:
+        if error.getCondition() == "DATA_SOURCE_NOT_FOUND":
+            raise WinnowError("Delta is not on the class path", hint="./spark-submit.sh brings it.") from error
+        raise UsageError("--keys-delta can't be read", found=str(error).partition("\n")[0], where=url) from error
+
+
+def _lines(file: str, option: str) -> Any:  # noqa: ANN401
+    """An Arrow array of text, none of it empty; that it is UTF-8 has not been checked."""
+    try:
+        data = Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"can't read the file of {option}", found=error.strerror, where=file) from error
+    if data.startswith(_BOM):
+        raise UsageError(
+            f"{option} begins with a byte order mark", where=file, hint="Save it without one: it is part of no key."
+        )
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _LINE_END) + 1
+    bounds = np.concatenate([[0], ends, [len(data)] if data and data[-1] != _LINE_END else []]).astype(np.int64)
+    whole = pa.LargeStringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(data))
+    lines = pc.ascii_rtrim(whole, characters="\r\n")
+    empty = np.flatnonzero(pc.equal(pc.binary_length(lines), 0).to_numpy(zero_copy_only=False))
+    if len(empty):
+        raise UsageError(
+            "an empty line",
+            expected=f"a key in each line of {option}",
+            where=f"{file}, line {int(empty[0]) + 1}",
+            hint="For the empty key itself use the Python API.",
+        )
+    return lines

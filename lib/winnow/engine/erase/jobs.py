@@ -1,0 +1,80 @@
+"""The two Spark jobs of an erasure: look for the keys everywhere, and write segments anew without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from winnow.engine.compaction import Failure, failure
+from winnow.engine.erase.rewrite import RewrittenSegment, SegmentWork, rewrite_segment
+from winnow.engine.erase.scan import SegmentMatches, scan_segment
+from winnow.engine.erase.targets import Target
+from winnow.engine.packing import pack, task_count
+from winnow.engine.progress import Progress, watched
+from winnow.errors import WinnowError
+from winnow.wire.key_search import KeySet
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast, SparkContext
+
+SharedKeys: TypeAlias = "Broadcast[KeySet]"
+_TASK_BYTES = 2**30
+_Item = TypeVar("_Item")
+_Done = TypeVar("_Done")
+
+
+def scan_all(
+    sc: SparkContext, targets: Sequence[Target], keys: SharedKeys, progress: Progress
+) -> list[list[SegmentMatches] | Failure]:
+    """For each partition what each of its segments holds, or the first reason why that can't be told."""
+    items = [
+        (target.state.directory, segment, target.config.max_decompressed_message_bytes)
+        for target in targets
+        for segment in target.state.segments
+    ]
+    scan = partial(_each, lambda item: scan_segment(item[0], item[1], keys.value, max_decompressed_bytes=item[2]))
+    done = iter(_run(sc, items, [item[1].log_bytes for item in items], scan, progress, "looking for the keys"))
+    return [_together([next(done) for _ in target.state.segments]) for target in targets]
+
+
+def rewrite_all(
+    sc: SparkContext, works: Sequence[SegmentWork], keys: SharedKeys, progress: Progress
+) -> list[RewrittenSegment | Failure]:
+    """In the order given."""
+    rewrite = partial(_each, lambda work: rewrite_segment(work, keys.value))
+    return _run(sc, works, [work.segment.log_bytes for work in works], rewrite, progress, "erasing")
+
+
+def _each(
+    do: Callable[[_Item], _Done], tasks: Iterable[list[tuple[int, _Item]]]
+) -> Iterator[tuple[int, _Done | Failure]]:
+    for number, item in (numbered for task in tasks for numbered in task):
+        try:
+            yield number, do(item)
+        except (WinnowError, OSError) as error:
+            yield number, failure(error)
+
+
+def _run(
+    sc: SparkContext,
+    items: Sequence[_Item],
+    weights: Sequence[int],
+    do: Callable[[Iterable[list[tuple[int, _Item]]]], Iterator[tuple[int, _Done | Failure]]],
+    progress: Progress,
+    name: str,
+) -> list[_Done | Failure]:
+    if not items:
+        return []
+    tasks = task_count(sum(weights), per_task=_TASK_BYTES, items=len(items), parallelism=sc.defaultParallelism)
+    lists: list[list[tuple[int, _Item]]] = [[] for _ in range(tasks)]
+    for (number, item), task in zip(enumerate(items), pack(weights, tasks=tasks), strict=True):
+        lists[task].append((number, item))
+    with watched(sc, progress, name, tasks=tasks):
+        done = dict(sc.parallelize(lists, tasks).mapPartitions(do).collect())
+    return [done[number] for number in range(len(items))]
+
+
+def _together(outcomes: Sequence[SegmentMatches | Failure]) -> list[SegmentMatches] | Failure:
+    why = next((outcome for outcome in outcomes if isinstance(outcome, Failure)), None)
+    return why or [outcome for outcome in outcomes if isinstance(outcome, SegmentMatches)]

@@ -1,0 +1,56 @@
+"""The keys that are to be erased, from where they were given to the tasks that look for them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from winnow.errors import UsageError
+from winnow.wire.buffers import as_bytes
+from winnow.wire.key_search import KeySet, key_set
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+KEY = "key"
+
+
+def different_keys(keys: Sequence[bytes] | DataFrame | pa.Array) -> Any:  # noqa: ANN401 - Arrow has no types
+    """An Arrow array (large_binary) of the different ones. UsageError for no key at all, and for a null.
+
+    A DataFrame has them in a column `key` of binary or string, the latter in UTF-8.
+    """
+    if isinstance(keys, pa.Array):
+        array = keys.cast(pa.large_binary())
+    elif isinstance(keys, Sequence):
+        array = pa.array(keys, pa.large_binary())
+    else:
+        array = _of_frame(keys)
+    if array.null_count:
+        raise UsageError("a key is null", expected="bytes", hint="Records without a key have nothing to be found by.")
+    if not len(array):
+        raise UsageError("no keys were given", expected="at least one")
+    return pc.unique(array)
+
+
+def _of_frame(frame: DataFrame) -> Any:  # noqa: ANN401
+    kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    if kinds.get(KEY) not in ("binary", "string"):
+        found = f"{KEY} of {kinds[KEY]}" if KEY in kinds else f"columns {', '.join(kinds)}"
+        raise UsageError("the keys can't be read", expected="a column key of binary or string", found=found)
+    table = frame.select(frame[KEY].cast("binary")).toArrow()
+    chunks = [chunk.cast(pa.large_binary()) for chunk in table.column(0).chunks]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], pa.large_binary())
+
+
+def searchable(keys: Any) -> KeySet:  # noqa: ANN401
+    """Of what `different_keys` gives, hashed with a secret that nobody can know beforehand."""
+    _, ends, data = keys.buffers()
+    bounds = np.frombuffer(ends, np.int64)[keys.offset : keys.offset + len(keys) + 1]
+    content = as_bytes(b"" if data is None else np.frombuffer(data, np.uint8))
+    return key_set(bounds, content, (secrets.randbits(64), secrets.randbits(64)))

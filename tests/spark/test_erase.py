@@ -1,0 +1,186 @@
+"""`erase` over recorded log directories: these records go, and nothing else does, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from tests.crash.runs import files_of as content
+from tests.crash.runs import read_log
+from tests.fixtures.data import copy_log_dir, copy_tree
+from tests.spark.runs import changes, checkpoint, files_of
+from winnow.api import erase, verify
+from winnow.cli.main import run as run_command
+from winnow.engine.erase.values import EraseResult, Matches, PartitionErasure
+from winnow.errors import UsageError
+from winnow.wire.plain import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+COMPACTED = ("c-tomb-0", "c-zstd-0", "c-lz4-0", "c-multi-0")
+USERS = (*COMPACTED, "b-txn-0", "t-open-0", "t-long-0", "d-start-0")
+NAMES = (*USERS, "__consumer_offsets-0")
+
+
+@dataclass(frozen=True)
+class Erased:
+    before: Path
+    after: Path
+    keys: frozenset[bytes]
+    result: EraseResult
+
+    @property
+    def partitions(self) -> Mapping[str, PartitionErasure]:
+        return {f"{p.topic}-{p.partition}": p for p in self.result.partitions}
+
+    def reached(self, name: str) -> set[int]:
+        """Base offsets: not the active segment, and below the high watermark."""
+        end = checkpoint(self.before / "replication-offset-checkpoint")[name]
+        bases = sorted(int(path.stem) for path in (self.before / name).glob("*.log"))
+        return {base for base, following in pairwise(bases) if following <= end}
+
+    def segment(self, name: str, record: Record) -> int:
+        return max(int(p.stem) for p in (self.before / name).glob("*.log") if int(p.stem) <= record.offset)
+
+    def matches(self, name: str) -> list[Record]:
+        return [r for r in read_log(self.before / name).records if r.key in self.keys]
+
+
+@pytest.fixture(scope="module")
+def erased(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Erased:
+    scratch = tmp_path_factory.mktemp("erased")
+    before = copy_log_dir("clean", scratch / "before", only=NAMES)
+    copy_tree(before, scratch / "after")
+    # Those of markers begin with a zero; nobody can ask for them.
+    there = {r.key for name in USERS for r in read_log(before / name).records if r.key and not r.key.startswith(b"\0")}
+    keys = frozenset(sorted(there)[::5])
+    result = erase(spark, [str(scratch / "after")], keys=[*keys, b"in no record"])
+    return Erased(before, scratch / "after", keys, result)
+
+
+def test_these_records_go_and_all_others_stay(erased: Erased) -> None:
+    for name in USERS:
+        before, after = read_log(erased.before / name), read_log(erased.after / name)
+        reached = erased.reached(name)
+        gone = {r.offset for r in erased.matches(name) if erased.segment(name, r) in reached}
+        assert gone, name
+        assert after.records == [r for r in before.records if r.offset not in gone], name
+        assert after.end == before.end
+        told = erased.partitions[name]
+        assert told.error is None
+        assert told.erased == told.closed
+        assert told.closed is not None
+        assert told.closed.records == len(gone)
+        assert told.left.records == len(erased.matches(name)) - len(gone)
+
+
+def test_what_it_says(erased: Erased) -> None:
+    result = erased.result
+    assert (result.keys, result.keys_found) == (len(erased.keys) + 1, len(erased.keys))
+    assert result.proven is True
+    left = sum(p.left.records for p in result.partitions)
+    assert left == sum(p.proof.unreached for p in result.partitions if p.proof) > 0
+    assert (result.status, result.exit_code) == ("partial", 3)
+    assert not {key.hex() for key in erased.keys} & {*repr(result).split()}
+    assert all(repr(key) not in repr(result) for key in erased.keys)
+
+
+def test_files_without_a_match_are_not_touched(erased: Erased) -> None:
+    changed = changes(files_of(erased.before), files_of(erased.after))
+    hit = {
+        f"{name}/{erased.segment(name, record):020}"
+        for name in USERS
+        for record in erased.matches(name)
+        if erased.segment(name, record) in erased.reached(name)
+    }
+    assert {file.rpartition(".")[0] for file in changed if "." in file} == hit
+    # Of a segment the transaction index is another file and has the same bytes.
+    for name in ("b-txn-0", "t-open-0"):
+        assert content(erased.after / name, ".txnindex", ".snapshot") == content(
+            erased.before / name, ".txnindex", ".snapshot"
+        )
+    before, after = files_of(erased.before), files_of(erased.after)
+    assert all(
+        before[file].mtime_ns // 10**6 == after[file].mtime_ns // 10**6 for file in changed if file.endswith(".log")
+    )
+
+
+def test_kafkas_own_topics_only_by_name(erased: Erased, spark: SparkSession) -> None:
+    assert "__consumer_offsets-0" not in erased.partitions
+    result = erase(spark, [str(erased.after)], keys=[b"none"], topics=["__consumer*"], dry_run=True)
+    assert result.partitions == ()
+    result = erase(spark, [str(erased.after)], keys=[b"none"], topics=["__consumer_offsets"], dry_run=True)
+    assert [p.topic for p in result.partitions] == ["__consumer_offsets"]
+
+
+def test_what_is_left_is_sound(erased: Erased, spark: SparkSession) -> None:
+    assert verify(spark, [str(erased.after)]).findings == ()
+
+
+def test_a_second_one_does_nothing(erased: Erased, spark: SparkSession, tmp_path: Path) -> None:
+    copy_tree(erased.after, tmp_path / "again")
+    before = files_of(tmp_path / "again")
+    result = erase(spark, [str(tmp_path / "again")], keys=pa.array(sorted(erased.keys)))
+    assert {p.erased for p in result.partitions} == {Matches()}
+    assert changes(before, files_of(tmp_path / "again")) == []
+
+
+def test_a_dry_run_counts_and_changes_nothing(erased: Erased, spark: SparkSession, tmp_path: Path) -> None:
+    copy_tree(erased.before, tmp_path / "dry")
+    before = files_of(tmp_path / "dry")
+    frame = spark.createDataFrame([(bytearray(key),) for key in sorted(erased.keys)], "key binary")
+    result = erase(spark, [str(tmp_path / "dry")], keys=frame, dry_run=True)
+    assert [p.closed for p in result.partitions] == [p.closed for p in erased.result.partitions]
+    assert {(p.erased, p.proof) for p in result.partitions} == {(None, None)}
+    assert result.proven is None
+    assert changes(before, files_of(tmp_path / "dry")) == []
+
+
+@pytest.mark.parametrize("keys", [[], [b"a", None]])
+def test_no_keys_are_refused(keys: list[bytes], spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        erase(spark, [str(tmp_path)], keys=keys)
+
+
+def test_old_formats(spark: SparkSession, tmp_path: Path) -> None:
+    """Only batches that lose records become v2."""
+    log_dir = copy_log_dir("legacy", tmp_path / "legacy")
+    names = [path.name for path in sorted(log_dir.iterdir()) if path.is_dir()]
+    result = erase(spark, [str(log_dir)], keys=[b"k1", b"key-1", b"5"])
+    assert result.partitions
+    assert {p.error for p in result.partitions} == {None}, names
+
+
+def test_the_command(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
+    monkeypatch.setattr("winnow.cli.erase.spark_session", lambda: nullcontext(spark))
+    log = read_log(log_dir / "c-tomb-0").records
+    active = max(int(path.stem) for path in (log_dir / "c-tomb-0").glob("*.log"))
+    key = min({r.key for r in log if r.key} - {r.key for r in log if r.offset >= active})
+    (tmp_path / "keys").write_bytes(key + b"\r\n")
+    assert run_command(["erase", str(log_dir), "--keys", str(tmp_path / "keys"), "--dry-run", "--json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert (planned["dry_run"], planned["keys"], planned["keys_found"], planned["proven"]) == (True, 1, 1, None)
+    (tmp_path / "hex").write_text(key.hex())
+    assert run_command(["erase", str(log_dir), "--keys-hex", str(tmp_path / "hex")]) == 0
+    out, _ = capsys.readouterr()
+    assert "Proven" in out
+    assert f"{planned['partitions'][0]['closed']['records']} records erased" in out
+    assert key.decode() not in out.split()
+    assert all(record.key != key for record in read_log(log_dir / "c-tomb-0").records)
+    assert run_command(["erase", str(log_dir)]) == 2
+    (tmp_path / "keys").write_bytes(b"a\n\nb\n")
+    assert run_command(["erase", str(log_dir), "--keys", str(tmp_path / "keys")]) == 2
