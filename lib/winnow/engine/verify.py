@@ -113,9 +113,9 @@ def _check_txn_index(
 ) -> None:
     path = paths.get(TXNINDEX)
     if same is not None:
-        found = b"" if path is None else LocalStorage().read_bytes(path)
-        if found != same:
-            raise _mismatch("bytes of the transaction index, unchanged", len(same), len(found), path or paths[LOG])
+        staged = b"" if path is None else LocalStorage().read_bytes(path)
+        if staged != same:
+            raise _mismatch("bytes of the transaction index, unchanged", len(same), len(staged), path or paths[LOG])
         return
     entries: Array = np.empty(0, ABORTED)
     if path is not None:
