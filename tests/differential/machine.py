@@ -201,6 +201,7 @@ class _Run:
             producer_expiration_ms=PRODUCER_EXPIRATION_MS,
             hw_checkpoint=True,
         )
+        self._forget_above(self._theirs)
         recompressed: dict[str, list[str]] = {}
         for name in list(self._lives):
             for log_dir in (self._ours, self._theirs):
