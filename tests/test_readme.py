@@ -40,20 +40,29 @@ def test_the_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
     assert any(partition["actions"] == ["compacted"] for partition in told["partitions"])
 
 
-@pytest.mark.parametrize("verb", ["explain", "inspect"])
+@pytest.mark.parametrize("verb", ["doctor", "explain", "inspect", "verify"])
 def test_the_commands_that_look_run(verb: str, log_dir: Path) -> None:
-    [command] = re.findall(rf"^\$ (\./spark-submit\.sh {verb} /var/lib/kafka[^#\n]*)", README, re.MULTILINE)
+    [command] = re.findall(rf"^\$ (\./spark-submit\.sh {verb} +/var/lib/kafka[^#\n]*)", README, re.MULTILINE)
     words = command.replace("/var/lib/kafka", str(log_dir)).split()
     run = subprocess.run([*words, "--json"], cwd=ROOT, check=False, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout)
 
 
+def test_what_a_clean_did_is_history(log_dir: Path, tmp_path: Path) -> None:
+    state = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")}
+    subprocess.run([ROOT / "spark-submit.sh", "clean", log_dir, "--json"], check=True, capture_output=True, env=state)
+    [command] = re.findall(r"^\$ (\./spark-submit\.sh history)", README, re.MULTILINE)
+    told = subprocess.run([*command.split(), "--json"], cwd=ROOT, check=True, capture_output=True, env=state)
+    assert len(json.loads(told.stdout)["runs"]) == 1
+    assert len(list((tmp_path / "state").rglob("*.html"))) == 1
+
+
 @pytest.mark.spark
 def test_the_python_example_runs(
     spark: SparkSession, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [example] = [text for language, text in BLOCKS if language == "python"]
+    [example] = [text for language, text in BLOCKS if language == "python" and "winnow.api" in text]
     (tmp_path / "server.properties").write_text("log.retention.hours=168\n")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"spark": spark}
@@ -61,6 +70,15 @@ def test_the_python_example_runs(
     exec(code.replace(".read()", ".read_text()"), names | {"Path": Path}, names)  # noqa: S102 - that is the point
     foreseen, result = names["foreseen"], names["result"]
     assert [p.actions for p in foreseen.partitions] == [p.actions for p in result.partitions]  # type: ignore[attr-defined]
+
+
+@pytest.mark.spark
+def test_segment_files_are_a_data_frame(
+    spark: SparkSession, log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [example] = [text for language, text in BLOCKS if language == "python" and "kafka-log" in text]
+    exec(example.replace("/var/lib/kafka", str(log_dir)), {"spark": spark})  # noqa: S102 - that is the point
+    assert re.search(r"^\|\s*c-tomb\|\s*[0-9]+\|", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_every_file_that_is_named_is_there() -> None:

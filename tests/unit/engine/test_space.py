@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.engine.partitions import batch, job_of, make_partition, record
+from tests.unit.policy.states import config
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.space import Room, fitting, most_index_bytes, most_log_bytes, within
 from winnow.logdir.state import Segment
-from winnow.policy.config import TopicConfig
 
 
 def group(number: int, most: int) -> GroupJob:
@@ -73,6 +73,6 @@ def test_old_formats_grow_and_indexes_count() -> None:
     segments = (Segment(0, 1000, 0, 80, 120, 34, -1, -1), Segment(5, 500, 0, 80, 120, None, -1, -1))
     assert most_log_bytes(segments, legacy=()) == 1500
     assert most_log_bytes(segments, legacy={5}) == 2500
-    config = TopicConfig(index_interval_bytes=99, segment_index_bytes=10**6)
-    assert most_index_bytes(segments, 1500, config) == 15 * 8 + 16 * 12 + 34
-    assert most_index_bytes(segments, 1500, replace(config, segment_index_bytes=100)) == 100 + 100 + 34
+    some = config(index_interval_bytes=99, segment_index_bytes=10**6)
+    assert most_index_bytes(segments, 1500, some) == 15 * 8 + 16 * 12 + 34
+    assert most_index_bytes(segments, 1500, replace(some, segment_index_bytes=100)) == 100 + 100 + 34

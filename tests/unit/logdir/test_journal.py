@@ -108,8 +108,8 @@ def test_a_rest_that_no_run_wrote_is_none(
     staging: Path, journal: Journal, change: Callable[[dict[str, Any]], None]
 ) -> None:
     waiting = waiting_for([group.sources for group in journal.groups])
-    value = asdict(replace(waiting, groups=(journal.groups[0], waiting.groups[1]))) | {"version": 1}
-    (staging / JOURNAL).write_text(json.dumps(value))
+    write_journal(STORAGE, str(staging), replace(waiting, groups=(journal.groups[0], waiting.groups[1])))
+    value = json.loads((staging / JOURNAL).read_text())
     assert read_journal(STORAGE, str(staging)) is not None
     change(value)
     if value["groups"][0]["output"] is None:
