@@ -73,9 +73,7 @@ def test_the_python_example_runs(
 
 
 @pytest.mark.spark
-def test_segment_files_are_a_data_frame(
-    spark: SparkSession, log_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_segment_files_are_a_data_frame(spark: SparkSession, log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [example] = [text for language, text in BLOCKS if language == "python" and "kafka-log" in text]
     exec(example.replace("/var/lib/kafka", str(log_dir)), {"spark": spark})  # noqa: S102 - that is the point
     assert re.search(r"^\|\s*c-tomb\|\s*[0-9]+\|", capsys.readouterr().out, re.MULTILINE)

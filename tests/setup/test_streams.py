@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -92,3 +93,23 @@ def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:
         os.close(theirs)
         os.close(ours)
     assert ended.returncode == 42
+
+
+def test_a_job_whose_jvm_is_gone_says_so_and_ends(tmp_path: Path) -> None:
+    """Whoever kills the JVM takes the streams with it: what is left to say goes to the job's own, and nobody waits."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        gateway = {"PYSPARK_GATEWAY_PORT": str(nobody.getsockname()[1]), "PYSPARK_GATEWAY_SECRET": "none"}
+        # Behind a parent whose streams are files, as spark-submit's may be.
+        parent = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:], check=False).returncode)"
+        with (tmp_path / "told").open("w") as told:
+            ended = subprocess.run(
+                [sys.executable, "-c", parent, sys.executable, *COMMAND[3:]],
+                env=ENVIRONMENT | gateway,
+                stdout=told,
+                stderr=told,
+                check=False,
+                timeout=60,
+            )
+    assert ended.returncode == 2
+    assert SENTENCE in (tmp_path / "told").read_text(encoding="utf-8")

@@ -5,7 +5,8 @@ spark-submit starts the job's Python behind one pipe for both and copies all tha
 written last may be lost when the JVM ends. So the job goes around that pipe:
 
 * to the JVM's own terminal or pipe, opened once more, where there is one and the system tells (Linux);
-* else, and for files, whose position the JVM and the caller's shell share, by asking the JVM to write.
+* else, and for files, whose position the JVM and the caller's shell share, by asking the JVM to write;
+* into the pipe after all, if the JVM is gone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -29,9 +31,9 @@ def own_streams() -> None:
     through_jvm = [fd for fd in STREAMS if not _reopen(f"/proc/{os.getppid()}/fd/{fd}", fd)]
     connect = _connector()
     if 1 in through_jvm:
-        sys.stdout = _text(JvmStream(connect, STREAMS[1]))
+        sys.stdout = _text(JvmStream(connect, 1))
     if 2 in through_jvm:
-        sys.stderr = _text(JvmStream(connect, STREAMS[2]))
+        sys.stderr = _text(JvmStream(connect, 2))
 
 
 def _reopen(path: str, fd: int) -> bool:
@@ -56,6 +58,8 @@ def _connector() -> Callable[[], Any]:
 
     def connect() -> Any:  # noqa: ANN401 - py4j has no types
         if not made:
+            if sys.is_finalizing():  # a thread that is started now never runs, and who starts it waits for ever
+                raise ConnectionError("too late for a connection to the JVM")
             from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
             gateway = launch_gateway()  # type: ignore[no-untyped-call]
@@ -66,20 +70,31 @@ def _connector() -> Callable[[], Any]:
 
 
 class JvmStream(io.RawIOBase):
-    """Bytes for the JVM's System.out or System.err; a write returns when the JVM has written."""
+    """Bytes for the JVM's System.out or System.err; a write returns when the JVM has written.
 
-    def __init__(self, connect: Callable[[], Any], name: str) -> None:
+    Once the JVM can't be reached they go to `fd` itself, and nowhere if that has no reader either.
+    """
+
+    def __init__(self, connect: Callable[[], Any], fd: int) -> None:
         self._connect = connect
-        self._name = name
+        self._fd = fd
+        self._gone = False
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any, /) -> int:  # noqa: ANN401 - any buffer
         octets = bytearray(data)
-        stream = getattr(self._connect(), self._name)
-        stream.write(octets, 0, len(octets))
-        stream.flush()
+        if not self._gone:
+            try:
+                stream = getattr(self._connect(), STREAMS[self._fd])
+                stream.write(octets, 0, len(octets))
+                stream.flush()
+            except Exception:  # noqa: BLE001 - py4j raises as it likes, and who writes must not have to care
+                self._gone = True
+        if self._gone:
+            with suppress(OSError):
+                os.write(self._fd, octets)
         return len(octets)
 
 
