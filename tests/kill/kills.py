@@ -36,6 +36,8 @@ SPECULATION = {
     "spark.speculation.interval": "50ms",
     "spark.speculation.multiplier": "1.1",
     "spark.speculation.quantile": "0.1",
+    # Else Spark waits for ever for the only task of a stage.
+    "spark.speculation.task.duration.threshold": "5s",
 }
 
 

@@ -6,6 +6,7 @@ import argparse
 import os
 import platform
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -46,6 +47,7 @@ def main() -> int:
     done: list[tuple[Kill, Outcome]] = []
     failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="winnow-kill-", dir=options.scratch) as scratch, Kafka() as kafka:
+        os.environ["XDG_STATE_HOME"] = f"{scratch}/state"
         field = make_field(session, Path(scratch))
         lengths = measure(field)
         _say(f"an undisturbed run: {lengths}")
@@ -54,7 +56,7 @@ def main() -> int:
             began = time.monotonic()
             try:
                 outcome = carry_out(kill, field, kafka=kafka if number % KAFKA_EVERY == 0 else None)
-            except AssertionError as error:
+            except (AssertionError, subprocess.TimeoutExpired) as error:
                 failed.append(f"{number}: {kill}: {error}")
                 _say(f"FAILED {failed[-1]}")
                 continue
