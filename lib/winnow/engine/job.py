@@ -27,6 +27,8 @@ class GroupJob:
     """Numbers of its splits, ascending, in `PartitionJob.splits`."""
     open_producers: frozenset[int] = frozenset()
     """Those with transactional data before the group after their last marker (S4.1)."""
+    lingering: frozenset[int] = frozenset()
+    """Those that are lingering there (see `policy.transactions.Judged`)."""
     most_log_bytes: int = 0
     """Of the output, as far as can be told: a codec can do worse on what is left of a batch."""
     most_index_bytes: int = 0

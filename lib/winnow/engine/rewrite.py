@@ -116,7 +116,7 @@ def _write(
     records_in = records_out = checksum = 0
     removed, source_checksums = RecordsRemoved(), dict.fromkeys((s.base_offset for s in group.segments), 0)
     tombstones = none_of_any_age()
-    fates = BatchFates(job.aborted, group.open_producers, now=now)
+    fates = BatchFates(job.aborted, group.open_producers, group.lingering, now=now)
     with SegmentWriter(paths[LOG], limit=group.log_limit) as log:
         for number in group.splits:
             split = job.splits[number]

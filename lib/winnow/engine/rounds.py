@@ -47,7 +47,7 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str
     for number, split in enumerate(splits):
         numbers.setdefault(split.base_offset, []).append(number)
     legacy = {walk.base_offset for walk in item.walks or () if walk.legacy}
-    open_producers = {group.base_offset: frozenset(group.open_producers) for group in journal.groups}
+    carried = {group.base_offset: group for group in journal.groups}
     groups = []
     for group in plan.groups:
         log_bytes = most_log_bytes(group, legacy)
@@ -55,7 +55,8 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str
             GroupJob(
                 group,
                 tuple(number for segment in group for number in numbers.get(segment.base_offset, ())),
-                open_producers[group[0].base_offset],
+                frozenset(carried[group[0].base_offset].open_producers),
+                frozenset(carried[group[0].base_offset].lingering),
                 most_log_bytes=log_bytes,
                 most_index_bytes=most_index_bytes(group, log_bytes, config),
             )
@@ -98,14 +99,18 @@ def why_no_room(job: PartitionJob, room: int, *, at_once: bool) -> Failure | Non
 def _new_journal(
     item: Undertaking, plan: CompactionPlan, transactions: Transactions, *, now: int, run_id: str
 ) -> Journal:
-    open_producers = dict(zip((s.base_offset for s in item.state.segments), transactions.open_producers, strict=True))
+    number = {segment.base_offset: at for at, segment in enumerate(item.state.segments)}
     return Journal(
         run_id=run_id,
         now=now,
         end_offset=plan.end_offset,
         checkpoint_before=item.state.cleaner_checkpoint,
         groups=tuple(
-            JournalGroup(sources=group, open_producers=tuple(sorted(open_producers[group[0].base_offset])))
+            JournalGroup(
+                sources=group,
+                open_producers=tuple(sorted(transactions.open_producers[number[group[0].base_offset]])),
+                lingering=tuple(sorted(transactions.lingering[number[group[0].base_offset]])),
+            )
             for group in plan.groups
         ),
         rest=Rest(

@@ -29,6 +29,8 @@ class Transactions:
     """The transaction that keeps it below the high watermark."""
     open_producers: tuple[frozenset[int], ...]
     """Per segment: the producers with transactional data before it after their last marker."""
+    lingering: tuple[frozenset[int], ...]
+    """Likewise: those that are lingering there (see `policy.transactions.Judged`)."""
     aborted: Array = field(repr=False)
     """Entries of all transaction indexes, dtype ABORTED, but for those that Kafka's cleaner does not ask for: their
     markers lie below the log start offset (S4.1)."""
@@ -65,5 +67,6 @@ def settle(
         last_stable_offset=stable,
         undecided=next((t for t in found if t.first_offset == stable < state.high_watermark), None),
         open_producers=folded.open_producers,
+        lingering=folded.lingering,
         aborted=aborted[aborted["last_offset"] >= state.log_start_offset],
     )

@@ -54,6 +54,8 @@ class JournalGroup:
     """As they were when they were looked at."""
     open_producers: tuple[int, ...] = ()
     """Those with transactional data before the group after their last marker (S4.1)."""
+    lingering: tuple[int, ...] = ()
+    """Those whose aborted data, below the log start offset, counts as committed up to their next COMMIT (S4.1)."""
     output: Output | None = None
     """None: its turn has not come yet."""
 
@@ -200,6 +202,7 @@ def _group(value: object) -> JournalGroup:
     return JournalGroup(
         sources=sources,
         open_producers=tuple(_number(producer) for producer in _list(found["open_producers"])),
+        lingering=tuple(_number(producer) for producer in _list(found["lingering"])),
         output=None if found["output"] is None else _read_output(found["output"], sources[0].base_offset),
     )
 

@@ -31,6 +31,7 @@ RUN = np.dtype(
         ("first_entry", np.int64),  # first offset by the index entry of the first marker, -1: has none
         ("last_marker", np.int64),
         ("tail", np.int64),  # offset of the first data after the last marker, -1: none
+        ("lingers", np.int8),  # after the markers that follow the first: 1 yes, 0 no, -1 as after the first
     ]
 )
 """One producer in one segment."""
@@ -113,6 +114,12 @@ def summarise(
     runs["first_marker"][rows] = seen.offset[firsts]
     runs["first_aborted"][rows] = aborting[firsts]
     runs["first_entry"][rows] = entry_first[firsts]
+    # Data of an aborted transaction below the log start offset is taken for committed (see `Judged.lingering`).
+    begins = aborting & (seen.first >= 0) & (seen.offset < log_start_offset)
+    changes = np.flatnonzero((begins | (seen.end & ~aborting)) & (seen.previous >= 0))
+    runs["lingers"] = -1
+    # The last change of each producer is what is assigned last.
+    runs["lingers"][np.searchsorted(runs["producer_id"], seen.producer_id[changes])] = begins[changes]
     return SegmentRuns(runs=runs, undecided=undecided)
 
 
@@ -145,6 +152,8 @@ class Fold:
 
     open_producers: tuple[frozenset[int], ...]
     """Per segment: the producers that have transactional data before it after their last marker."""
+    lingering: tuple[frozenset[int], ...]
+    """Likewise: those that are lingering there (see `policy.transactions.Judged`)."""
     undecided: Undecided | None
     """The earliest transaction that is open at the log's end, or ends at or above the high watermark."""
 
@@ -163,12 +172,15 @@ def fold(
     opened: dict[int, int] = {}
     ended: dict[int, int] = {}
     open_producers: list[frozenset[int]] = []
+    lingers: frozenset[int] = frozenset()
+    lingering: list[frozenset[int]] = []
     undecided: list[Undecided] = []
     for segment, files in zip(segments, where, strict=True):
         open_producers.append(frozenset(opened))
+        lingering.append(lingers)
         if segment.undecided is not None:
             undecided.append(segment.undecided)
-        for producer, head, marker, aborted, entry, last_marker, tail in segment.runs.tolist():
+        for producer, head, marker, aborted, entry, last_marker, tail, after in segment.runs.tolist():
             if head >= 0:
                 opened.setdefault(producer, head)
             if marker < 0:
@@ -180,14 +192,28 @@ def fold(
                 raise _across_marker(producer, entry, marker, ended[producer], files)
             if first is not None and first < high_watermark <= marker:
                 undecided.append(Undecided(first_offset=first, producer_id=producer, marker_offset=marker))
+            unknown = aborted and marker < log_start_offset
+            lingers = _with(lingers, producer, _after_marker(after, first, aborted=aborted, unknown=unknown))
             ended[producer] = last_marker
             if tail >= 0:
                 opened[producer] = tail
     undecided += [Undecided(first_offset=first, producer_id=p, marker_offset=None) for p, first in opened.items()]
     return Fold(
         open_producers=tuple(open_producers),
+        lingering=tuple(lingering),
         undecided=min(undecided, key=lambda u: (u.first_offset, u.producer_id), default=None),
     )
+
+
+def _after_marker(after: int, first: int | None, *, aborted: bool, unknown: bool) -> int:
+    """RUN's `lingers` once the first marker is known to have data from offset `first` on."""
+    if after >= 0:
+        return after
+    return 0 if not aborted else 1 if unknown and first is not None else -1
+
+
+def _with(lingers: frozenset[int], producer: int, change: int) -> frozenset[int]:
+    return lingers if change < 0 else lingers | {producer} if change else lingers - {producer}
 
 
 def _without_entry(producer: int, first: int, marker: int, where: tuple[str, str]) -> CorruptLogError:

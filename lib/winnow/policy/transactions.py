@@ -131,6 +131,9 @@ class Judged:
     """Offsets of the ABORT markers that keep their entry in the transaction index, ascending."""
     open_producers: frozenset[int]
     """Those with transactional data after their last marker: what the batches that follow have to be judged with."""
+    lingering: frozenset[int]
+    """Likewise: those with data whose ABORT marker nothing is known of. Kafka's cleaner has taken that data for
+    committed, and it counts for the next COMMIT marker of its producer."""
 
 
 def judge(
@@ -139,11 +142,13 @@ def judge(
     *,
     aborted: NDArray[np.void],
     open_producers: Collection[int],
+    lingering: Collection[int] = (),
 ) -> Judged:
     """Of `batches` (dtype BATCH, ascending) whose control batches have these `types`, one item each, in order.
 
     `aborted`: dtype ABORTED, at least those that touch these batches, but for those that end below the log start
-    offset: of their ABORT markers nothing is known. `open_producers`: see `Judged`, of the batch before the first.
+    offset: of their ABORT markers nothing is known. `open_producers` and `lingering`: see `Judged`, of the batch before
+    the first.
     """
     discardable = aborted_batches(batches, aborted)
     kinds = batch_kinds(batches, types)
@@ -151,16 +156,39 @@ def judge(
     discardable |= kinds == EMPTY_CONTROL
     seen = sequence(kinds, batches["producer_id"], batches["base_offset"])
     carried = (seen.previous < 0) & np.isin(seen.producer_id, np.array(sorted(open_producers), np.int64))
-    known = (kinds[seen.rows] != _ABORT) | np.isin(seen.offset, aborted["last_offset"])
-    has_data = ((seen.first >= 0) | carried) & known
+    abort = kinds[seen.rows] == _ABORT
+    unknown = abort & ~np.isin(seen.offset, aborted["last_offset"])
+    commit = seen.end & ~abort
+    own = (seen.first >= 0) | carried
+    before, after = _lingering(seen, begins=unknown & own, ends=commit, carried=lingering)
+    has_data = (own & ~unknown) | (commit & before)
     discardable[seen.rows[seen.end & ~has_data]] = True
     kept = seen.rows[seen.end & has_data]
     indexed = np.sort(batches["base_offset"][kept[kinds[kept] == _ABORT]])
-    still_open = seen.producer_id[seen.last & ~seen.end & has_data]
-    untouched = set(open_producers) - set(seen.producer_id[seen.last].tolist())
+    still_open = seen.producer_id[seen.last & ~seen.end & own]
+    touched = set(seen.producer_id[seen.last].tolist())
     return Judged(
-        discardable=discardable, indexed=indexed, open_producers=frozenset(untouched | set(still_open.tolist()))
+        discardable=discardable,
+        indexed=indexed,
+        open_producers=frozenset(set(open_producers) - touched | set(still_open.tolist())),
+        lingering=frozenset(set(lingering) - touched | set(seen.producer_id[seen.last & after].tolist())),
     )
+
+
+def _lingering(
+    seen: Sequence, *, begins: NDArray[np.bool_], ends: NDArray[np.bool_], carried: Collection[int]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether the producer of each row is lingering before it and after it."""
+    numbers = np.arange(len(seen.rows))
+    starts = np.ones(len(seen.rows), np.bool_)
+    starts[1:] = seen.producer_id[1:] != seen.producer_id[:-1]
+    begin = np.maximum.accumulate(np.where(starts, numbers, 0))
+    changed = np.maximum.accumulate(np.where(begins | ends, numbers, -1))
+    at_first = np.isin(seen.producer_id, np.array(sorted(carried), np.int64))
+    after = np.where(changed >= begin, begins[changed], at_first)
+    before = at_first.copy()
+    before[1:] = np.where(starts[1:], at_first[1:], after[:-1])
+    return before, after
 
 
 EMPTY_CONTROL = -2

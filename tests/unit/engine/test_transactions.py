@@ -137,7 +137,7 @@ def two_groups(directory: Path) -> PartitionJob:
     segments = segments_of(directory)
     job = job_of(directory, end_offset=6, aborted=transactions.aborted, last_records={})
     groups = tuple(
-        GroupJob((segment,), (number,), transactions.open_producers[number])
+        GroupJob((segment,), (number,), transactions.open_producers[number], transactions.lingering[number])
         for number, segment in enumerate(segments[:2])
     )
     return replace(job, splits=job.splits[:2], groups=groups)

@@ -13,8 +13,12 @@ from winnow.policy.transactions_plain import Aborted, CleanedTransactions
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 
 
-def as_kafka(log: Log, groups: list[list[tuple[int, int]]]) -> tuple[list[bool], list[list[int]]]:
-    """Kafka's walk: the transactions of each source segment are fetched before its batches are read (S5.3)."""
+def as_kafka(
+    log: Log, groups: list[list[tuple[int, int]]], *, log_start_offset: int = 0
+) -> tuple[list[bool], list[list[int]]]:
+    """Kafka's walk: the transactions of each source segment are fetched before its batches are read (S5.3), but for
+    those that end below the log start offset.
+    """
     state = CleanedTransactions()
     types = iter(log.types)
     discardable, indexed = [], []
@@ -23,6 +27,8 @@ def as_kafka(log: Log, groups: list[list[tuple[int, int]]]) -> tuple[list[bool],
         for start, end in group:
             # `collectAbortedTxns`: in the order of the markers, up to the first after which nothing older is open.
             for producer, first, last, stable in log.aborted:
+                if last < log_start_offset:
+                    continue
                 if last >= start and first < end:
                     state.add([Aborted(first, producer, last)])
                 if last >= start and stable >= end:
@@ -54,30 +60,50 @@ def test_every_group_alone_is_judged_as_kafka_judges_the_whole_round(log: Log, d
             groups[-1].append(segment)
         else:
             groups.append([segment])
-    discardable, indexed = as_kafka(log, groups)
-    open_producers = fold(runs_of(log), high_watermark=FAR, where=[("I", "L")] * len(segments)).open_producers
+    log_start = data.draw(st.integers(0, log.next_offset), label="log start offset")
+    discardable, indexed = as_kafka(log, groups, log_start_offset=log_start)
+    folded = fold(
+        runs_of(log, log_start_offset=log_start),
+        high_watermark=FAR,
+        log_start_offset=log_start,
+        where=[("I", "L")] * len(segments),
+    )
+    index = log.index[log.index["last_offset"] >= log_start]
     rows, types = log.rows, log.all_types
     control = (rows["attributes"] & CONTROL) != 0
     found: list[bool] = []
     for group, wanted in zip(groups, indexed, strict=True):
         mine = (rows["base_offset"] >= group[0][0]) & (rows["base_offset"] < group[-1][1])
-        opened = open_producers[segments.index(group[0])]
-        judged = judge(rows[mine], types[mine[control]], aborted=log.index, open_producers=opened)
+        at = segments.index(group[0])
+        judged = judge(
+            rows[mine],
+            types[mine[control]],
+            aborted=index,
+            open_producers=folded.open_producers[at],
+            lingering=folded.lingering[at],
+        )
         found += judged.discardable.tolist()
         assert judged.indexed.tolist() == wanted
     assert found == discardable
 
 
-@given(log=sound_logs(), cut=st.integers(0, 30))
-def test_a_split_goes_on_where_the_one_before_it_ended(log: Log, cut: int) -> None:
+@given(log=sound_logs(), cut=st.integers(0, 30), start=st.integers(0, 60))
+def test_a_split_goes_on_where_the_one_before_it_ended(log: Log, cut: int, start: int) -> None:
     rows, types = log.rows, log.all_types
     control = (rows["attributes"] & CONTROL) != 0
-    at_once = judge(rows, types, aborted=log.index, open_producers=())
-    first = judge(rows[:cut], types[: control[:cut].sum()], aborted=log.index, open_producers=())
-    second = judge(rows[cut:], types[control[:cut].sum() :], aborted=log.index, open_producers=first.open_producers)
+    index = log.index[log.index["last_offset"] >= start] if len(log.index) else log.index
+    at_once = judge(rows, types, aborted=index, open_producers=())
+    first = judge(rows[:cut], types[: control[:cut].sum()], aborted=index, open_producers=())
+    second = judge(
+        rows[cut:],
+        types[control[:cut].sum() :],
+        aborted=index,
+        open_producers=first.open_producers,
+        lingering=first.lingering,
+    )
     assert [*first.discardable, *second.discardable] == at_once.discardable.tolist()
     assert [*first.indexed, *second.indexed] == at_once.indexed.tolist()
-    assert second.open_producers == at_once.open_producers
+    assert (second.open_producers, second.lingering) == (at_once.open_producers, at_once.lingering)
 
 
 def test_case_28_only_the_batches_between_first_offset_and_marker_are_aborted() -> None:

@@ -134,10 +134,12 @@ def _ground(item: Undertaking, made: Round | None, request: Request) -> tuple[Gr
 def places(item: Undertaking) -> list[Place]:
     """Every segment of the partition that can be looked into, with what a search has to know at its start."""
     nobody: frozenset[int] = frozenset()
-    opened = item.transactions.open_producers if item.transactions else [nobody] * len(item.state.segments)
+    none = [nobody] * len(item.state.segments)
+    opened = item.transactions.open_producers if item.transactions else none
+    lingering = item.transactions.lingering if item.transactions else none
     return [
-        Place(segment.base_offset, segment.log_bytes, producers)
-        for segment, producers in zip(item.state.segments, opened, strict=True)
+        Place(segment.base_offset, segment.log_bytes, *producers)
+        for segment, *producers in zip(item.state.segments, opened, lingering, strict=True)
         if rules.is_trusted(item.state, segment)
     ]
 

@@ -66,6 +66,10 @@ class FoundRecord:
         return self.key is not None and not self.control and not self.discardable
 
 
+_Carried = tuple[frozenset[int], frozenset[int]]
+"""Producers whose transactions are under way, and lingering ones."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A segment to look into."""
@@ -74,6 +78,8 @@ class Place:
     log_bytes: int
     open_producers: frozenset[int] = frozenset()
     """Those with data of a transaction under way at its start (S4.1)."""
+    lingering: frozenset[int] = frozenset()
+    """See `policy.transactions.Judged`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +140,12 @@ def find_in_segment(search: Search, place: Place) -> Found:
 
 def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
     path = f"{search.directory}/{segment_file(place.base_offset, LOG)}"
-    opened = place.open_producers
+    carried = place.open_producers, place.lingering
     for split in walk_segment(search.directory, place.base_offset, place.log_bytes).splits:
         with map_range(path, split.start, split.end) as buf:
             try:
                 rows = batches_of(buf, path, split.base_offset)
-                discardable, opened = _judged(search, buf, rows, opened, path)
+                discardable, carried = _judged(search, buf, rows, carried, path)
                 yield from _in_split(search, split, buf, rows, discardable)
             except CorruptLogError as error:
                 where = path if error.where is None else f"{path}, {error.where}, counted from byte {split.start}"
@@ -149,14 +155,14 @@ def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
 
 
 def _judged(
-    search: Search, buf: Bytes, rows: Array, opened: frozenset[int], path: str
-) -> tuple[NDArray[np.bool_], frozenset[int]]:
-    """Which batches are discardable, and whose transactions are under way after them (S4.1)."""
+    search: Search, buf: Bytes, rows: Array, carried: _Carried, path: str
+) -> tuple[NDArray[np.bool_], _Carried]:
+    """Which batches are discardable, and whose transactions are under way or linger after them (S4.1)."""
     if not (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
-        return np.zeros(len(rows), np.bool_), opened
+        return np.zeros(len(rows), np.bool_), carried
     types = control_columns(buf, rows, path).type
-    judged = judge(rows, types, aborted=search.aborted, open_producers=opened)
-    return judged.discardable, judged.open_producers
+    judged = judge(rows, types, aborted=search.aborted, open_producers=carried[0], lingering=carried[1])
+    return judged.discardable, (judged.open_producers, judged.lingering)
 
 
 def _in_split(
