@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from winnow.engine.cancel import cancelling_jobs
@@ -26,6 +27,7 @@ from winnow.engine.doctor.values import Diagnosis
 from winnow.engine.erase.erase import NO_CLOCK, erase_from
 from winnow.engine.erase.keys import different_keys
 from winnow.engine.erase.values import EraseResult
+from winnow.engine.estimate import weigh
 from winnow.engine.explain.explain import Question, explain_partition
 from winnow.engine.explain.values import Explanation
 from winnow.engine.foresee import foresee
@@ -77,6 +79,7 @@ def plan(
     max_extra_space: int | None = None,
     free_at_least: int | None = None,
     throttle: float | None = None,
+    estimate: bool = False,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunResult:
@@ -86,6 +89,7 @@ def plan(
     `unclean_shutdown`: see `UncleanShutdown`. `on_corrupt`: what `clean` is to do about damage, see `OnCorrupt`.
     `max_extra_space`: bytes that may be written before as many are removed, in all; None: what the disks have free.
     `free_at_least`: of what retention lets go delete the oldest segments that have so many bytes, and do nothing else.
+    `estimate`: read all records of what is to be compacted, as `clean` does, and tell exactly what would be left.
     `throttle`: bytes of segments that all tasks read and write per second at most; None: what
     `log.cleaner.io.max.bytes.per.second` says. `stop`: lets another thread end the run early.
     Raises UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one, and
@@ -104,6 +108,7 @@ def plan(
         max_extra_space=max_extra_space,
         free_at_least=free_at_least,
         throttle=throttle,
+        estimate=estimate,
         progress=progress,
         stop=stop,
     )
@@ -352,6 +357,7 @@ def _run(
     on_corrupt: OnCorrupt = "leave",
     max_extra_space: int | None = None,
     free_at_least: int | None = None,
+    estimate: bool = False,
     throttle: float | None,
     progress: Progress | None,
     stop: Stop | None,
@@ -377,6 +383,7 @@ def _run(
         )
         if throttle is None:
             throttle = settings.io_rate(node_id=dirs[0].meta.node_id if dirs else None)
+        weighing = partial(weigh, spark.sparkContext, now=now, progress=progress)
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         with cancelling_jobs(spark.sparkContext, request.stop), limiting_io(spark.sparkContext, throttle):
             prepared = prepare(spark.sparkContext, dirs, request)
@@ -392,7 +399,7 @@ def _run(
                     spark.sparkContext, dirs, prepared, request, run_id=run_id, progress=progress
                 )
             else:
-                done = foresee(prepared, request)
+                done = foresee(prepared, request, weigh=weighing if estimate else None)
         local = (note for d in dirs if (note := why_seen_here_only(d.path)))
         skipped = (f"{d.path}/{s.name} is left alone: {s.why}" for d in dirs for s in d.skipped)
         short = None if free_at_least is None else max(0, free_at_least - freed_bytes(prepared, done.partitions))

@@ -121,6 +121,10 @@ Report = Annotated[
         "for plan none.",
     ),
 ]
+Estimate = Annotated[
+    bool,
+    typer.Option("--estimate", help="Of a plan: read all records and tell exactly what compaction would leave."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on stderr; notes and errors still.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
@@ -155,6 +159,7 @@ def _verb(name: str) -> Callable[..., int]:
         ledger: LedgerUrl = None,
         no_ledger: NoLedger = False,
         report: Report = None,
+        estimate: Estimate = False,
         dry_run: DryRun = False,
         quiet: Quiet = False,
         json: Json = False,
@@ -179,6 +184,7 @@ def _verb(name: str) -> Callable[..., int]:
             no_ledger=no_ledger,
             report=report,
             quiet=quiet,
+            estimate=estimate,
             json=json,
         )
         return run_verb("plan" if dry_run else name, request)

@@ -57,6 +57,7 @@ class Request:
     report: str | None = None
     """A file, `none`, or None for what the verb does by itself."""
     quiet: bool = False
+    estimate: bool = False
     json: bool = False
 
 

@@ -63,7 +63,7 @@ def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> 
     settings = parse_settings(request)
     check_log_dirs(request.log_dirs)
     sizes = {"max_extra_space": request.max_extra_space, "free_at_least": request.free_at_least}
-    asked = {
+    asked: dict[str, Any] = {
         name: parse_size(text, option=f"--{name.replace('_', '-')}") for name, text in sizes.items() if text is not None
     }
     if request.free_at_least is not None and (request.only == "compaction" or request.keep_replaced):
@@ -75,7 +75,8 @@ def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> 
         from winnow import api  # noqa: PLC0415 - it loads numba
 
         with progress_on_stderr(quiet=request.quiet) as progress:
-            more: dict[str, Any] = {"keep_replaced": request.keep_replaced, "ledger": ledger} if verb == "clean" else {}
+            of_clean: dict[str, Any] = {"keep_replaced": request.keep_replaced, "ledger": ledger}
+            more: dict[str, Any] = of_clean if verb == "clean" else {"estimate": request.estimate}
             function = api.clean if verb == "clean" else api.plan
             result = function(
                 spark,

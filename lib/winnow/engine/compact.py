@@ -186,16 +186,21 @@ def _commit(run: Run, made: Round, done: Sequence[RewrittenGroup], wave: Sequenc
             after = retain_from(item, cleaned, plan, request)
     except (WinnowError, OSError) as error:  # the journal stays: the next run goes on from there
         return report.interrupted(item, failure(error))
-    reached = max(job.end_offset, after.log_start_offset)
+    groups = [*done, *wave]
     return report.done(
         item,
         after=after,
-        groups=[*done, *wave],
+        groups=groups,
         retention=plan,
-        first_dirty_offset=reached,
+        first_dirty_offset=max(job.end_offset, after.log_start_offset),
         now=request.now,
-        duration_ms=made.commits_ms + ms_since(began),
+        duration_ms=_took_ms(made, groups) + ms_since(began),
     )
+
+
+def _took_ms(made: Round, groups: Sequence[RewrittenGroup]) -> int:
+    """The rewriting of these groups, and the commits so far."""
+    return made.commits_ms + sum(group.duration_ms for group in groups)
 
 
 def _not_staged(run: Run, made: Round, done: Sequence[RewrittenGroup], why: Failure) -> PartitionResult:
@@ -215,7 +220,9 @@ def _given_up(
         after = state_now(item)
     except (WinnowError, OSError) as error:
         return report.interrupted(item, failure(error))
-    partly = report.partly(item, told, after=after, done=done, groups=len(made.job.groups), commits_ms=made.commits_ms)
+    partly = report.partly(
+        item, told, after=after, done=done, groups=len(made.job.groups), duration_ms=_took_ms(made, done)
+    )
     return replace(partly, error=result.error, error_code=result.error_code)
 
 

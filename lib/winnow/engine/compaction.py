@@ -1,4 +1,5 @@
-"""One Spark job that compacts some partitions: scan, resolve, rewrite (S4, S5), ending in staged, verified segments.
+"""One Spark job that compacts some partitions: scan, resolve, rewrite (S4, S5), ending in staged, verified segments;
+or that weighs in the place of rewriting, ending in figures.
 
 Opaque blobs travel, so these are RDDs: SQL would gain nothing and cost half the start-up. Every item goes to the task
 that it was assigned to beforehand: the key of each pair is a task number and `partitionBy` takes it as it is.
@@ -9,12 +10,12 @@ A failure concerns one partition. It travels like data, to each group of that pa
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from winnow.engine.job import BUCKET_RECORDS, CompactionJob
+from winnow.engine.job import BUCKET_RECORDS, CompactionJob, GroupJob, PartitionJob
 from winnow.engine.packing import pack, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.resolve import Survivors, resolve_bucket
@@ -23,6 +24,7 @@ from winnow.engine.scan import KeyBlob, scan_split
 from winnow.engine.throttle import in_task
 from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.walk import SPLIT_BYTES
+from winnow.engine.weigh import WeighedGroup, weigh_group
 from winnow.errors import NO_SPACE, CorruptLogError, NoSpaceError, WinnowError
 from winnow.words import counted
 
@@ -45,6 +47,21 @@ _At = tuple[int, int]
 _Item = KeyBlob | Failure
 _Kept = Survivors | Failure
 Outcome = RewrittenGroup | Failure
+_Group_co = TypeVar("_Group_co", covariant=True)
+
+
+class _LastStage(Protocol[_Group_co]):
+    """Of one group, once it is known which of its records survive."""
+
+    def __call__(
+        self,
+        job: PartitionJob,
+        group: GroupJob,
+        survivors: Iterable[Survivors],
+        *,
+        now: int,
+        split_done: Callable[[int], None],
+    ) -> _Group_co: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +86,7 @@ class _Ticks:
     def scanned(self, split: _At) -> None:
         tick(self.path, self.pieces[split])
 
-    def rewritten(self, split: _At) -> None:
+    def finished(self, split: _At) -> None:
         tick(self.path, len(self.pieces) + self.pieces[split])
 
 
@@ -78,14 +95,25 @@ _Shared: TypeAlias = "Broadcast[tuple[CompactionJob, _Assignment, _Ticks]]"
 
 def run_compaction(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[Outcome]]:
     """Runs the job; for each partition, in the order given, the outcome of each of its groups."""
-    assignment = _assign(job, sc.defaultParallelism)
     with TickSheet(_halves(job)) as sheet:
-        return _run(sc, job, assignment, sheet, progress)
+        return _run(sc, job, "compacting", rewrite_group, sheet, progress)
+
+
+def run_weighing(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[WeighedGroup | Failure]]:
+    """As `run_compaction`, except that nothing is written: what each group would become."""
+    with TickSheet(_halves(job)) as sheet:
+        return _run(sc, job, "weighing", weigh_group, sheet, progress)
 
 
 def _run(
-    sc: SparkContext, job: CompactionJob, assignment: _Assignment, sheet: TickSheet, progress: Progress
-) -> list[list[Outcome]]:
+    sc: SparkContext,
+    job: CompactionJob,
+    doing: str,
+    last_stage: _LastStage[_Group_co],
+    sheet: TickSheet,
+    progress: Progress,
+) -> list[list[_Group_co | Failure]]:
+    assignment = _assign(job, sc.defaultParallelism)
     ticks = _Ticks(sheet.path, {at: piece for piece, at in enumerate(assignment.split_task)})
     shared = sc.broadcast((job, assignment, ticks))
     splits = _by_task(assignment.split_task, assignment.scan_tasks)
@@ -95,11 +123,12 @@ def _run(
         .partitionBy(assignment.resolve_tasks, int)
         .mapPartitions(partial(_resolve, shared))
         .partitionBy(assignment.rewrite_tasks, int)
-        .mapPartitionsWithIndex(partial(_rewrite_in_task, shared))
+        .mapPartitionsWithIndex(partial(_finish_in_task, shared, last_stage))
     )
     tasks = assignment.scan_tasks + assignment.resolve_tasks + assignment.rewrite_tasks
+    name = f"{doing} {counted(len(job.partitions), 'partition')}"
     try:
-        with watched(sc, progress, f"compacting {counted(len(job.partitions), 'partition')}", tasks=tasks, ticks=sheet):
+        with watched(sc, progress, name, tasks=tasks, ticks=sheet):
             outcomes = dict(stages.collect())
     finally:
         shared.unpersist()
@@ -145,15 +174,21 @@ def _resolve(
             yield assignment.group_task[partition, group], (partition, group, kept)
 
 
-def _rewrite_in_task(
-    shared: _Shared, task: int, items: Iterable[tuple[int, tuple[int, int, _Kept]]]
-) -> Iterator[tuple[_At, Outcome]]:
-    return in_task(partial(_rewrite, shared, task))(items)
+def _finish_in_task(
+    shared: _Shared,
+    last_stage: _LastStage[_Group_co],
+    task: int,
+    items: Iterable[tuple[int, tuple[int, int, _Kept]]],
+) -> Iterator[tuple[_At, _Group_co | Failure]]:
+    return in_task(partial(_finish, shared, last_stage, task))(items)
 
 
-def _rewrite(
-    shared: _Shared, task: int, items: Iterable[tuple[int, tuple[int, int, _Kept]]]
-) -> Iterator[tuple[_At, Outcome]]:
+def _finish(
+    shared: _Shared,
+    last_stage: _LastStage[_Group_co],
+    task: int,
+    items: Iterable[tuple[int, tuple[int, int, _Kept]]],
+) -> Iterator[tuple[_At, _Group_co | Failure]]:
     """((partition, group), its outcome) for every group of this task, also for those of which nothing survives."""
     job, assignment, ticks = shared.value
     kept: dict[_At, list[Survivors]] = defaultdict(list)
@@ -170,22 +205,14 @@ def _rewrite(
             continue
         try:
             work = job.partitions[partition]
-            yield (
-                at,
-                rewrite_group(
-                    work,
-                    work.groups[group],
-                    kept.pop(at, []),
-                    now=job.now,
-                    split_done=partial(_rewritten, ticks, partition),
-                ),
-            )
+            split_done = partial(_finished, ticks, partition)
+            yield at, last_stage(work, work.groups[group], kept.pop(at, []), now=job.now, split_done=split_done)
         except (WinnowError, OSError) as error:
             yield at, failure(error)
 
 
-def _rewritten(ticks: _Ticks, partition: int, split: int) -> None:
-    ticks.rewritten((partition, split))
+def _finished(ticks: _Ticks, partition: int, split: int) -> None:
+    ticks.finished((partition, split))
 
 
 def failure(error: Exception) -> Failure:

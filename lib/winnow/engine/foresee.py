@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from winnow.engine import report
 from winnow.engine.clean import CarriedOut
+from winnow.engine.estimate import Weighed, estimated
+from winnow.engine.job import PartitionJob
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking
 from winnow.engine.result import PartitionResult
 from winnow.engine.rounds import Round, dirtiest_first, make_round, why_no_room
@@ -17,8 +19,16 @@ from winnow.engine.split import split_bytes
 from winnow.engine.waves import waves
 
 
-def foresee(prepared: Sequence[Prepared], request: Request) -> CarriedOut:
-    """What `clean` would do, as far as it can be told without reading the records."""
+def foresee(
+    prepared: Sequence[Prepared],
+    request: Request,
+    *,
+    weigh: Callable[[Sequence[PartitionJob]], Sequence[Weighed]] | None = None,
+) -> CarriedOut:
+    """What `clean` would do, as far as it can be told without reading the records; all of it if they are weighed.
+
+    Into how many parts a segment would be split first (S6.5) is never told, nor what follows from it.
+    """
     freed = _freed_first(prepared)
 
     def free(directory: str) -> int:
@@ -42,6 +52,10 @@ def foresee(prepared: Sequence[Prepared], request: Request) -> CarriedOut:
                 rounds[number] = made
             else:
                 results[number] = report.failed(item, why)
+    if weigh is not None:
+        sure = {number: made for number, made in rounds.items() if not made.item.overflowed}
+        for (number, made), weighed in zip(sure.items(), weigh([made.job for made in sure.values()]), strict=True):
+            results[number] = estimated(made, weighed, request)
     room = Room(request.max_extra_space, free=free)
     together = waves([rounds[number].job for number in dirtiest_first(rounds)], lambda: Room(None, free=_boundless))
     peak = 0

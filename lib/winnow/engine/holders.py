@@ -63,6 +63,12 @@ def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
     return Holdings(sums, complete)
 
 
+def added(parts: Sequence[Holdings | None]) -> Holdings | None:
+    """Of a log, from those of the parts that it consists of."""
+    sums = _summed(parts)
+    return None if sums is None else Holdings(sums, all(part is not None and part.complete for part in parts))
+
+
 def top_holders(
     before: Sequence[Holdings | None], after: Sequence[Holdings | None] | None
 ) -> tuple[tuple[Holder, ...], int | None]:

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from winnow.engine.compaction import Failure
 from winnow.engine.holders import Holdings, top_holders
 from winnow.engine.prepare import LeftAlone, Undertaking
 from winnow.engine.result import COMPACTED, NONE, RETAINED, Output, PartitionResult, RecordsRemoved, Setting
-from winnow.engine.rewrite import RewrittenGroup
 from winnow.engine.segment_fates import segment_fates
 from winnow.logdir.state import PartitionState
 from winnow.policy.cleanable import cleanable_range, oldest_dirty
 from winnow.policy.config import TopicConfig, is_default
 from winnow.policy.keys import KEYS, LONG_MAX
 from winnow.policy.plan import RetentionPlan
+
+
+class CleanedGroup(Protocol):
+    """A group that became one segment, or that would."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def source_bases(self) -> tuple[int, ...]: ...
+    @property
+    def records_before(self) -> int: ...
+    @property
+    def records_after(self) -> int: ...
+    @property
+    def bytes_after(self) -> int: ...
+    @property
+    def removed(self) -> RecordsRemoved: ...
+    @property
+    def tombstones(self) -> tuple[int, ...]: ...
+    @property
+    def checksum(self) -> int: ...
+    @property
+    def source_checksums(self) -> Mapping[int, int]: ...
+    @property
+    def holdings(self) -> Holdings | None: ...
 
 
 def left_alone(item: LeftAlone) -> PartitionResult:
@@ -48,7 +73,7 @@ def foreseen(item: Undertaking) -> PartitionResult:
         actions=_actions(compacted=compaction is not None, retained=retention is not None),
         first_dirty_offset_after=_first_dirty(item, compaction.end_offset if compaction else None),
         records_before=_records(item),
-        settings=_settings(item.config),
+        settings=settings_of(item.config),
         segments=segment_fates(
             state,
             compacted=[segment.base_offset for segment in compaction.segments] if compaction else (),
@@ -88,9 +113,9 @@ def partly(
     why: str,
     *,
     after: PartitionState,
-    done: Sequence[RewrittenGroup],
+    done: Sequence[CleanedGroup],
     groups: int,
-    commits_ms: int,
+    duration_ms: int,
 ) -> PartitionResult:
     """A round that ended between two of its waves. `done`: those of its `groups` that are in place."""
     return replace(
@@ -101,9 +126,9 @@ def partly(
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
         dirty_ratio_after=None,
-        segments=segment_fates(item.state, compacted=[base for group in done for base in group.staged.source_bases]),
+        segments=segment_fates(item.state, compacted=[base for group in done for base in group.source_bases]),
         tombstones=_tombstones(done),
-        duration_ms=commits_ms + sum(group.duration_ms for group in done),
+        duration_ms=duration_ms,
         left_alone=True,
     )
 
@@ -128,14 +153,14 @@ def done(
     item: Undertaking,
     *,
     after: PartitionState,
-    groups: Sequence[RewrittenGroup],
+    groups: Sequence[CleanedGroup],
     retention: RetentionPlan | None,
     first_dirty_offset: int | None,
     now: int,
-    duration_ms: int,
+    duration_ms: int | None,
 ) -> PartitionResult:
-    """What was done, with the state read again afterwards. `duration_ms`: of the commit."""
-    sources = {group.staged.base_offset: group.staged.source_bases for group in groups}
+    """What was done, with the state read again afterwards."""
+    sources = {group.base_offset: group.source_bases for group in groups}
     gone = [segment.base_offset for segment in retention.deleted] if retention else []
     acted = bool(groups) or item.finished is not None or retention is not None
     first_dirty = _first_dirty(item, first_dirty_offset)
@@ -161,21 +186,21 @@ def done(
         ),
         outputs=tuple(
             Output(
-                base_offset=group.staged.base_offset,
+                base_offset=group.base_offset,
                 bytes=group.bytes_after,
                 checksum=group.checksum,
-                sources=group.staged.source_bases,
+                sources=group.source_bases,
             )
-            for group in sorted(groups, key=lambda group: group.staged.base_offset)
+            for group in sorted(groups, key=lambda group: group.base_offset)
         ),
         records_removed=_removed(item, groups, retention),
-        tombstones=_tombstones([group for group in groups if group.staged.base_offset not in gone]),
-        duration_ms=duration_ms + sum(group.duration_ms for group in groups) if acted else None,
+        tombstones=_tombstones([group for group in groups if group.base_offset not in gone]),
+        duration_ms=duration_ms if acted else None,
     )
 
 
 def _removed(
-    item: Undertaking, groups: Sequence[RewrittenGroup], retention: RetentionPlan | None
+    item: Undertaking, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
 ) -> RecordsRemoved | None:
     if item.finished is not None:
         return None  # an earlier run knew
@@ -187,7 +212,7 @@ def _removed(
     return sum((group.removed for group in groups), RecordsRemoved(retention=sum(known)))
 
 
-def _tombstones(groups: Sequence[RewrittenGroup]) -> tuple[int, ...]:
+def _tombstones(groups: Sequence[CleanedGroup]) -> tuple[int, ...]:
     return tuple(map(sum, zip(*(group.tombstones for group in groups), strict=True)))
 
 
@@ -244,21 +269,22 @@ def _holdings(item: Undertaking) -> list[Holdings | None]:
 
 
 def _holdings_after(
-    item: Undertaking, groups: Sequence[RewrittenGroup], retention: RetentionPlan | None
+    item: Undertaking, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
 ) -> list[Holdings | None]:
     if item.walks is None:
         return []
     left = {walk.base_offset: walk.holdings for walk in item.walks}
     for group in groups:
-        for source in group.staged.source_bases:
+        for source in group.source_bases:
             del left[source]
-        left[group.staged.base_offset] = group.holdings
+        left[group.base_offset] = group.holdings
     for segment in retention.deleted if retention else ():
         left.pop(segment.base_offset, None)  # without a walk it is not there
     return list(left.values())
 
 
-def _settings(config: TopicConfig) -> tuple[Setting, ...]:
+def settings_of(config: TopicConfig) -> tuple[Setting, ...]:
+    """All that decided, defaults included."""
     values = ((key.name, getattr(config, key.attribute), config.sources[key.name]) for key in KEYS)
     return tuple(
         Setting(name, str(value).lower() if isinstance(value, bool) else str(value), source, is_default(source))
@@ -289,18 +315,18 @@ def _first_dirty(item: Undertaking, reached: int | None) -> int | None:
     return item.plan.first_dirty_offset
 
 
-def _records(item: Undertaking, groups: Sequence[RewrittenGroup] = ()) -> int | None:
+def _records(item: Undertaking, groups: Sequence[CleanedGroup] = ()) -> int | None:
     """Counted only where every batch header was read. Those of v0 and v1 don't tell all, but `groups` have counted."""
     if item.walks is None or item.state.trusted_end is not None:
         return None
-    rewritten = {source for group in groups for source in group.staged.source_bases}
+    rewritten = {source for group in groups for source in group.source_bases}
     left = [walk for walk in item.walks if walk.base_offset not in rewritten]
     if any(walk.guessed for walk in left):
         return None
     return sum(walk.records for walk in left) + sum(group.records_before for group in groups)
 
 
-def _records_after(item: Undertaking, groups: Sequence[RewrittenGroup], retention: RetentionPlan | None) -> int | None:
+def _records_after(item: Undertaking, groups: Sequence[CleanedGroup], retention: RetentionPlan | None) -> int | None:
     if item.walks is None or item.state.trusted_end is not None:
         return None
     records = _records_left(item, groups)
@@ -310,11 +336,11 @@ def _records_after(item: Undertaking, groups: Sequence[RewrittenGroup], retentio
     return sum(left) if len(left) == len(records) else None
 
 
-def _records_left(item: Undertaking, groups: Sequence[RewrittenGroup]) -> dict[int, int | None]:
+def _records_left(item: Undertaking, groups: Sequence[CleanedGroup]) -> dict[int, int | None]:
     """By segment once `groups` are in their places; None where headers don't tell. Empty where none was read."""
     records = {walk.base_offset: None if walk.guessed else walk.records for walk in item.walks or ()}
     for group in groups:
-        for source in group.staged.source_bases:
+        for source in group.source_bases:
             records.pop(source, None)
-        records[group.staged.base_offset] = group.records_after
+        records[group.base_offset] = group.records_after
     return records

@@ -134,9 +134,9 @@ class PartitionResult:
     quarantined_bytes: int | None = None
     """Damaged bytes that the run moved out of the log, into a directory beside it. None: it moved none."""
     outputs: tuple[Output, ...] = ()
-    """What compaction wrote, ascending."""
+    """What compaction wrote, or by an estimate would, ascending."""
     records_removed: RecordsRemoved | None = None
-    """None where not every batch header was read, and of a plan."""
+    """None where not every batch header was read, and of a plan without an estimate."""
     max_compaction_lag_ms: int | None = None
     """`max.compaction.lag.ms` of a partition that is compacted; None: no limit."""
     oldest_dirty_timestamp: int | None = None

@@ -10,33 +10,19 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
-import numpy as np
-
-from winnow.engine.chunks import batches_of, chunks_of
-from winnow.engine.fates import BatchFates
 from winnow.engine.holders import Holdings, holdings_of
 from winnow.engine.job import GroupJob, PartitionJob
+from winnow.engine.output import GroupOutput
 from winnow.engine.resolve import Survivors
 from winnow.engine.result import RecordsRemoved
 from winnow.engine.stopwatch import ms_since
-from winnow.engine.tally import batches_checksum, removed_records
-from winnow.engine.tombstones import by_age, none_of_any_age
 from winnow.engine.verify import verify_staged
-from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.swap import StagedGroup
-from winnow.logdir.txnindex import encode_txn_index
-from winnow.policy.survival import batch_retention
 from winnow.storage.local import LocalStorage
 from winnow.storage.segment_io import SegmentWriter, drop_cached, map_range
-from winnow.wire.batch import CONTROL
-from winnow.wire.filtering import filter_batches
-from winnow.wire.inflate import inflate_parts
 from winnow.wire.internal_topics import INTERNAL_TOPICS
-
-_Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +45,14 @@ class RewrittenGroup:
     source_checksums: Mapping[int, int]
     holdings: Holdings | None = None
     """See `holdings_of`."""
+
+    @property
+    def base_offset(self) -> int:
+        return self.staged.base_offset
+
+    @property
+    def source_bases(self) -> tuple[int, ...]:
+        return self.staged.source_bases
 
 
 def rewrite_group(
@@ -84,9 +78,8 @@ def rewrite_group(
         for suffix in (LOG, INDEX, TIMEINDEX)
     }
     try:
-        return _write(
-            job, group, _by_number(survivors), paths, attempt=attempt, now=now, began=began, split_done=split_done
-        )
+        output = GroupOutput(job, group, survivors, now=now)
+        return _write(job, group, output, paths, attempt=attempt, began=began, split_done=split_done)
     except BaseException:
         for path in paths.values():
             with suppress(OSError):
@@ -97,93 +90,37 @@ def rewrite_group(
 def _write(
     job: PartitionJob,
     group: GroupJob,
-    keep: dict[int, _Bits],
+    output: GroupOutput,
     paths: dict[str, str],
     *,
     attempt: str,
-    now: int,
     began: float,
     split_done: Callable[[int], None],
 ) -> RewrittenGroup:
-    """`keep`: see `_by_number`. `paths`: by suffix; that of a transaction index is added if it is needed."""
-    log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
+    """`paths`: by suffix; that of a transaction index is added if it is needed."""
     storage = LocalStorage()
-    index = IndexBuilder(
-        base_offset=group.base_offset,
-        index_interval_bytes=job.index_interval_bytes,
-        max_index_bytes=job.segment_index_bytes,
-    )
-    records_in = records_out = checksum = 0
-    removed, source_checksums = RecordsRemoved(), dict.fromkeys((s.base_offset for s in group.segments), 0)
-    tombstones = none_of_any_age()
-    fates = BatchFates(job.aborted, group.open_producers, group.lingering, now=now)
     with SegmentWriter(paths[LOG], limit=group.log_limit) as log:
         for number in group.splits:
-            split = job.splits[number]
-            source = f"{job.directory}/{segment_file(split.base_offset, LOG)}"
-            with map_range(source, split.start, split.end) as buf:
-                batches = batches_of(buf, source, split.base_offset)
-                fates.judge(buf, batches, source)
-                source_checksums[split.base_offset] = batches_checksum(batches, source_checksums[split.base_offset])
-                kept = keep.pop(number, np.empty(0, np.bool_))
-                done = 0
-                for some in chunks_of(batches, split.records):
-                    first = some.start
-                    for blocks in inflate_parts(buf, batches[some], limit=job.max_decompressed_bytes):
-                        part = slice(first, first + len(blocks.rows))
-                        first = part.stop
-                        stays = _of_chunk(kept, done, blocks.rows, fates.discard[part])
-                        done += len(stays)
-                        filtered = filter_batches(
-                            blocks,
-                            blocks.rows,
-                            stays,
-                            batch_retention(
-                                batches[part],
-                                last_records=job.last_records,
-                                end_offset=job.end_offset,
-                                discard=fates.discard[part],
-                            ),
-                            now=now,
-                            delete_retention_ms=job.delete_retention_ms,
-                            horizon_cause=fates.horizon_cause[part],
-                            retain_legacy_deletes=log_mtime_ms[split.base_offset] > job.legacy_delete_horizon_ms,
-                        )
-                        output = filtered.batches.copy()
-                        output["position"] += log.size
-                        index.append(output)
-                        log.write(filtered.data)
-                        records_in += filtered.records_in
-                        records_out += filtered.records_out
-                        checksum = batches_checksum(output, checksum)
-                        removed += removed_records(
-                            blocks.rows,
-                            stays,
-                            fates.discard[part],
-                            records_in=filtered.records_in,
-                            records_out=filtered.records_out,
-                        )
-                        tombstones += by_age(filtered.batches, filtered.tombstones, now)
-                        del blocks, filtered
-                # Asked to forget pages that are not on the disk yet, the system starts to write them: the sync at the
-                # end then has less to wait for.
-                drop_cached(paths[LOG])
-                del batches, buf
+            for data in output.of_split(number):
+                log.write(data)
+                del data
+            # Asked to forget pages that are not on the disk yet, the system starts to write them: the sync at the end
+            # then has less to wait for.
+            drop_cached(paths[LOG])
             split_done(number)
-        log_bytes = log.size
-    index_bytes, timeindex_bytes = index.finish()
-    storage.create(paths[INDEX], index_bytes)
-    storage.create(paths[TIMEINDEX], timeindex_bytes)
-    if fates.indexed:
+    index, timeindex, txnindex = output.indexes()
+    storage.create(paths[INDEX], index)
+    storage.create(paths[TIMEINDEX], timeindex)
+    if txnindex is not None:
         paths[TXNINDEX] = f"{job.staging}/{segment_file(group.base_offset, TXNINDEX)}.{attempt}"
-        storage.create(paths[TXNINDEX], encode_txn_index(fates.indexed))
+        storage.create(paths[TXNINDEX], txnindex)
     take_over_attributes(storage, job.directory, paths, first=group.base_offset, last=group.segments[-1].base_offset)
     verify_staged(
         paths,
         base_offset=group.base_offset,
         end_offset=job.end_offset,
-        log_bytes=log_bytes,
-        records=records_out,
+        log_bytes=output.log_bytes,
+        records=output.records_after,
         index_interval_bytes=job.index_interval_bytes,
         segment_index_bytes=job.segment_index_bytes,
     )
@@ -193,16 +130,16 @@ def _write(
             sources=tuple(segment for segment in group.segments),
             paths=paths,
         ),
-        records_before=records_in,
-        records_after=records_out,
-        bytes_after=log_bytes,
+        records_before=output.records_before,
+        records_after=output.records_after,
+        bytes_after=output.log_bytes,
         bytes_staged=sum(storage.entry(path).size for path in paths.values()),
-        tombstones=tuple(tombstones.tolist()),
+        tombstones=output.tombstones,
         duration_ms=ms_since(began),
-        removed=removed,
-        checksum=checksum,
-        source_checksums=source_checksums,
-        holdings=_holdings(paths[LOG], log_bytes, group.base_offset, job.topic),
+        removed=output.removed,
+        checksum=output.checksum,
+        source_checksums=output.source_checksums,
+        holdings=_holdings(paths[LOG], output.log_bytes, group.base_offset, job.topic),
     )
 
 
@@ -211,34 +148,6 @@ def _holdings(path: str, log_bytes: int, base_offset: int, topic: str) -> Holdin
         return None
     with map_range(path, 0, log_bytes) as buf:
         return holdings_of(buf, base_offset, topic)
-
-
-def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
-    """For each split, by the number of a record, whether it survives; records after the last that does are left out."""
-    parts: dict[int, list[np.ndarray[Any, np.dtype[np.uint32]]]] = {}
-    for some in survivors:
-        parts.setdefault(some.split, []).append(np.frombuffer(some.numbers, np.uint32))
-    keep = {}
-    for split, numbers in parts.items():
-        keep[split] = np.zeros(1 + max(int(part.max(initial=0)) for part in numbers), np.bool_)
-        for part in numbers:
-            keep[split][part] = True
-    return keep
-
-
-def _of_chunk(keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits) -> _Bits:
-    """A bool per record of these batches, the first of which has the number `done` in its split.
-
-    Control records have no key to compare and stay unless all of their batch is to go (`discard`; S5.5).
-    """
-    counts = rows["record_count"].astype(np.int64)
-    stays = np.zeros(int(counts.sum()), np.bool_)
-    known = keep[done : done + len(stays)]
-    stays[: len(known)] = known
-    control = (rows["attributes"] & CONTROL) != 0
-    if control.any():
-        stays |= np.repeat(control & ~discard, counts)
-    return stays
 
 
 def take_over_attributes(

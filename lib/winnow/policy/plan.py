@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from winnow.logdir.state import PartitionState, Segment
 from winnow.policy.config import TopicConfig
+from winnow.wire.batch import NO_TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,13 @@ class RetentionPlan:
     words: str
     """Which of start offset, size and time (S7.3) took how many segments."""
 
+    def applied_to(self, state: PartitionState) -> PartitionState:
+        """The state after the deletion. Of the times of a new empty segment nothing is told."""
+        left = state.segments[len(self.deleted) :]
+        if self.roll:
+            left = (Segment(state.log_end_offset, 0, 0, 0, 0, None, NO_TIMESTAMP, NO_TIMESTAMP),)
+        return replace(state, segments=left, log_start_offset=self.log_start_offset)
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
@@ -61,3 +70,9 @@ class PartitionPlan:
     """The one that says what becomes of the partition, as `S3.4`."""
     reason: str
     """The rules that decided, in words; never empty."""
+
+
+def after_round(state: PartitionState, outputs: Sequence[Segment], end_offset: int) -> PartitionState:
+    """The state after a cleaning round that ends at `end_offset` (U' of S3.3) and leaves `outputs` of what is below."""
+    after = (segment for segment in state.segments if segment.base_offset >= end_offset)
+    return replace(state, segments=(*outputs, *after), cleaner_checkpoint=end_offset)

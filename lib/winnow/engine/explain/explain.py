@@ -84,19 +84,16 @@ def survey_ground(
 ) -> tuple[Ground, Search] | Failure:
     """What the fates of the partition's records rest on, and how records are looked for; why there are none instead.
 
-    `foresee`: do the whole round, into a scratch directory, where retention depends on what it leaves (S3.5).
+    `foresee`: read all records, where retention depends on what a round leaves of them (S3.5).
     """
     made = _round(item, request.now)
     ground, search = _ground(item, made, request)
-    plan = item.plan.compaction
-    if made is None or plan is None or ground.gone is not None or not foresee or item.overflowed:
+    if made is None or ground.gone is not None or not foresee or item.overflowed:
         return ground, search
-    after = measured(sc, item.state, plan, made, request.now, progress)
+    after = measured(sc, item.state, made, request.now, progress)
     if isinstance(after, Failure):
         return after
-    if after is not None:
-        ground = replace(ground, gone=gone_segments(after, item.config, request.now))
-    return ground, search
+    return replace(ground, gone=gone_segments(after, item.config, request.now)), search
 
 
 def _ground(item: Undertaking, made: Round | None, request: Request) -> tuple[Ground, Search]:

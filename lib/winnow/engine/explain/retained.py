@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import secrets
-import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from winnow.engine.compaction import Failure, run_compaction
-from winnow.engine.job import CompactionJob
+from winnow.engine.compaction import Failure
+from winnow.engine.estimate import weigh
 from winnow.engine.progress import Progress
-from winnow.engine.space import free_bytes
-from winnow.logdir.index import read_time_index
-from winnow.logdir.names import TIMEINDEX
-from winnow.logdir.state import PartitionState, Segment
+from winnow.logdir.state import PartitionState
 from winnow.policy.config import TopicConfig
 from winnow.policy.fate import Fact, Fate, Verdict
-from winnow.policy.plan import CompactionPlan
+from winnow.policy.plan import CompactionPlan, after_round
 from winnow.policy.retention import retention_plan
 from winnow.policy.words import duration, size
-from winnow.storage.local import LocalStorage
-from winnow.wire.batch import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from winnow.engine.rewrite import RewrittenGroup
     from winnow.engine.rounds import Round
 
 Gone = dict[int, Fate]
@@ -74,42 +65,14 @@ def may_depend_on_sizes(state: PartitionState, config: TopicConfig, *, may_grow:
 
 def as_grouped(state: PartitionState, plan: CompactionPlan) -> PartitionState:
     """The state after a round as far as base offsets tell: enough for the log start offset's rule alone."""
-    return _with_groups(state, plan, [group[0] for group in plan.groups])
-
-
-def _with_groups(state: PartitionState, plan: CompactionPlan, outputs: Sequence[Segment]) -> PartitionState:
-    after = tuple(segment for segment in state.segments if segment.base_offset >= plan.end_offset)
-    return replace(state, segments=(*outputs, *after), cleaner_checkpoint=plan.end_offset)
+    return after_round(state, [group[0] for group in plan.groups], plan.end_offset)
 
 
 def measured(
-    sc: SparkContext, state: PartitionState, plan: CompactionPlan, made: Round, now: int, progress: Progress
-) -> PartitionState | Failure | None:
-    """The state after a round, which is done in a scratch directory outside of the log. None if that has no room.
-
-    A Failure for what would keep the round from being done.
-    """
-    with tempfile.TemporaryDirectory(prefix="winnow-explain-") as scratch:
-        if made.job.most_bytes > free_bytes(scratch):
-            return None
-        secret = (secrets.randbits(64), secrets.randbits(64))
-        job = CompactionJob(now, secret, (replace(made.job, staging=scratch),))
-        outputs: list[Segment] = []
-        (outcomes,) = run_compaction(sc, job, progress)
-        for outcome, group in zip(outcomes, plan.groups, strict=True):
-            if isinstance(outcome, Failure):
-                return outcome
-            outputs.append(_as_segment(outcome, group))
-    return _with_groups(state, plan, outputs)
-
-
-def _as_segment(outcome: RewrittenGroup, group: tuple[Segment, ...]) -> Segment:
-    """As a listing would find it: the rewrite gives it the last source's modification time (S5.9)."""
-    base = group[0].base_offset
-    times = read_time_index(LocalStorage(), outcome.staged.paths[TIMEINDEX], base_offset=base)
-    return replace(
-        group[-1],
-        base_offset=base,
-        log_bytes=outcome.bytes_after,
-        last_timeindex_timestamp=int(times["timestamp"][-1]) if len(times) else NO_TIMESTAMP,
-    )
+    sc: SparkContext, state: PartitionState, made: Round, now: int, progress: Progress
+) -> PartitionState | Failure:
+    """The state after a round. A Failure for what would keep it from being done."""
+    (weighed,) = weigh(sc, [made.job], now=now, progress=progress)
+    if isinstance(weighed, Failure):
+        return weighed
+    return after_round(state, [group.segment for group in weighed], made.job.end_offset)

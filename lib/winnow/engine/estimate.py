@@ -1,0 +1,68 @@
+"""What a compaction would leave, by reading all of its records and writing none of them."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from winnow.engine import report
+from winnow.engine.compaction import Failure, run_weighing
+from winnow.engine.job import CompactionJob, PartitionJob
+from winnow.engine.prepare import Request
+from winnow.engine.progress import Progress
+from winnow.engine.result import PartitionResult
+from winnow.engine.rounds import Round
+from winnow.engine.space import Room
+from winnow.engine.waves import waves
+from winnow.engine.weigh import WeighedGroup
+from winnow.errors import CorruptLogError
+from winnow.policy.plan import after_round
+from winnow.policy.retention import retention_plan
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+Weighed = list[WeighedGroup] | Failure
+"""The groups of a partition, ascending, or what would keep a run from cleaning it."""
+
+
+def weigh(sc: SparkContext, jobs: Sequence[PartitionJob], *, now: int, progress: Progress) -> list[Weighed]:
+    """One for each, by as few Spark jobs as their size allows. Nothing is written, so that room is no matter."""
+    secret = (secrets.randbits(64), secrets.randbits(64))
+    return [
+        _together(outcomes)
+        for wave in waves(jobs, lambda: Room(None, free=lambda _directory: sys.maxsize))
+        for outcomes in run_weighing(sc, CompactionJob(now, secret, tuple(wave)), progress)
+    ]
+
+
+def estimated(made: Round, weighed: Weighed, request: Request) -> PartitionResult:
+    """What `clean` would tell of a partition that is compacted, and then perhaps deleted from (S3.5)."""
+    item, end = made.item, made.job.end_offset
+    if isinstance(weighed, Failure):
+        mended = request.on_corrupt == "quarantine" and weighed.exit_code == CorruptLogError.exit_code
+        return report.foreseen(item) if mended else report.failed(item, weighed)
+    after = after_round(item.state, [group.segment for group in weighed], end)
+    retention = None if request.only == "compaction" else retention_plan(after, item.config, request.now)
+    if retention is not None:
+        after = retention.applied_to(after)
+    reached = max(end, after.log_start_offset)
+    result = report.done(
+        item,
+        after=after,
+        groups=weighed,
+        retention=retention,
+        first_dirty_offset=reached,
+        now=request.now,
+        duration_ms=None,
+    )
+    return replace(result, settings=report.settings_of(item.config))
+
+
+def _together(outcomes: Sequence[WeighedGroup | Failure]) -> Weighed:
+    why = next((outcome for outcome in outcomes if isinstance(outcome, Failure)), None)
+    groups = [outcome for outcome in outcomes if isinstance(outcome, WeighedGroup)]
+    return why or sorted(groups, key=lambda group: group.base_offset)

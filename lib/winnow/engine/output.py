@@ -1,0 +1,151 @@
+"""What becomes of one group of segments: its surviving bytes in order, and what is counted on the way (S5.3-S5.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from winnow.engine.chunks import batches_of, chunks_of
+from winnow.engine.fates import BatchFates
+from winnow.engine.job import GroupJob, PartitionJob
+from winnow.engine.resolve import Survivors
+from winnow.engine.result import RecordsRemoved
+from winnow.engine.tally import batches_checksum, removed_records
+from winnow.engine.tombstones import by_age, none_of_any_age
+from winnow.logdir.index import IndexBuilder
+from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.txnindex import encode_txn_index
+from winnow.policy.survival import batch_retention
+from winnow.storage.segment_io import Bytes, map_range
+from winnow.wire.batch import CONTROL
+from winnow.wire.filtering import Filtered, filter_batches
+from winnow.wire.inflate import inflate_parts
+
+_Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+
+
+class GroupOutput:
+    """Goes through the splits of a group, in order and once, and counts what it hands out."""
+
+    def __init__(self, job: PartitionJob, group: GroupJob, survivors: Iterable[Survivors], *, now: int) -> None:
+        self._job = job
+        self._now = now
+        self._keep = _by_number(survivors)
+        self._log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
+        self._fates = BatchFates(job.aborted, group.open_producers, group.lingering, now=now)
+        self._index = IndexBuilder(
+            base_offset=group.base_offset,
+            index_interval_bytes=job.index_interval_bytes,
+            max_index_bytes=job.segment_index_bytes,
+        )
+        self._tombstones = none_of_any_age()
+        self.log_bytes = 0
+        self.records_before = 0
+        self.records_after = 0
+        self.removed = RecordsRemoved()
+        self.checksum = 0
+        """See `batches_checksum`; of the sources by base offset."""
+        self.source_checksums = dict.fromkeys((segment.base_offset for segment in group.segments), 0)
+
+    @property
+    def tombstones(self) -> tuple[int, ...]:
+        """See `PartitionResult.tombstones`."""
+        return tuple(self._tombstones.tolist())
+
+    def of_split(self, number: int) -> Iterator[Bytes]:
+        """The bytes that follow those handed out before. Forget each before the next is asked for: they are large.
+
+        Raises CorruptLogError for a source that is damaged or changed, and for an index that can't be written.
+        """
+        split = self._job.splits[number]
+        source = f"{self._job.directory}/{segment_file(split.base_offset, LOG)}"
+        with map_range(source, split.start, split.end) as buf:
+            batches = batches_of(buf, source, split.base_offset)
+            self._fates.judge(buf, batches, source)
+            before = self.source_checksums[split.base_offset]
+            self.source_checksums[split.base_offset] = batches_checksum(batches, before)
+            legacy_deletes = self._log_mtime_ms[split.base_offset] > self._job.legacy_delete_horizon_ms
+            kept = self._keep.pop(number, np.empty(0, np.bool_))
+            done = 0
+            for some in chunks_of(batches, split.records):
+                first = some.start
+                for blocks in inflate_parts(buf, batches[some], limit=self._job.max_decompressed_bytes):
+                    part = slice(first, first + len(blocks.rows))
+                    first = part.stop
+                    discard = self._fates.discard[part]
+                    stays = _of_chunk(kept, done, blocks.rows, discard)
+                    done += len(stays)
+                    filtered = filter_batches(
+                        blocks,
+                        blocks.rows,
+                        stays,
+                        batch_retention(
+                            batches[part],
+                            last_records=self._job.last_records,
+                            end_offset=self._job.end_offset,
+                            discard=discard,
+                        ),
+                        now=self._now,
+                        delete_retention_ms=self._job.delete_retention_ms,
+                        horizon_cause=self._fates.horizon_cause[part],
+                        retain_legacy_deletes=legacy_deletes,
+                    )
+                    self._count(filtered)
+                    self.removed += removed_records(
+                        blocks.rows,
+                        stays,
+                        discard,
+                        records_in=filtered.records_in,
+                        records_out=filtered.records_out,
+                    )
+                    del blocks
+                    data = filtered.data
+                    del filtered
+                    yield data
+                    del data
+            del batches, buf
+
+    def indexes(self) -> tuple[bytes, bytes, bytes | None]:
+        """Content of `.index`, `.timeindex` and, if it has entries, `.txnindex`: once all splits are through."""
+        indexed = self._fates.indexed
+        return *self._index.finish(), encode_txn_index(indexed) if indexed else None
+
+    def _count(self, filtered: Filtered) -> None:
+        rows = filtered.batches.copy()
+        rows["position"] += self.log_bytes
+        self._index.append(rows)
+        self.log_bytes += filtered.data.nbytes
+        self.records_before += filtered.records_in
+        self.records_after += filtered.records_out
+        self.checksum = batches_checksum(rows, self.checksum)
+        self._tombstones += by_age(filtered.batches, filtered.tombstones, self._now)
+
+
+def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
+    """For each split, by the number of a record, whether it survives; records after the last that does are left out."""
+    parts: dict[int, list[np.ndarray[Any, np.dtype[np.uint32]]]] = {}
+    for some in survivors:
+        parts.setdefault(some.split, []).append(np.frombuffer(some.numbers, np.uint32))
+    keep = {}
+    for split, numbers in parts.items():
+        keep[split] = np.zeros(1 + max(int(part.max(initial=0)) for part in numbers), np.bool_)
+        for part in numbers:
+            keep[split][part] = True
+    return keep
+
+
+def _of_chunk(keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits) -> _Bits:
+    """A bool per record of these batches, the first of which has the number `done` in its split.
+
+    Control records have no key to compare and stay unless all of their batch is to go (`discard`; S5.5).
+    """
+    counts = rows["record_count"].astype(np.int64)
+    stays = np.zeros(int(counts.sum()), np.bool_)
+    known = keep[done : done + len(stays)]
+    stays[: len(known)] = known
+    control = (rows["attributes"] & CONTROL) != 0
+    if control.any():
+        stays |= np.repeat(control & ~discard, counts)
+    return stays
