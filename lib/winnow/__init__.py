@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+    from winnow.values import Plan, Result, clean, compare, explain, ledger_table, plan, verify
+
+__all__ = ["Plan", "Result", "clean", "compare", "explain", "ledger_table", "plan", "register", "verify"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module("winnow.values"), name)  # importing winnow loads nothing
 
 
 def register(spark: SparkSession) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -32,7 +32,7 @@ from winnow.engine.explain.explain import Question, explain_partition
 from winnow.engine.explain.values import Explanation
 from winnow.engine.foresee import foresee
 from winnow.engine.free import delete_first, freed_bytes, only_what_is_needed, what_is_short
-from winnow.engine.prepare import OnCorrupt, Request, prepare
+from winnow.engine.prepare import OnCorrupt, Prepared, Request, prepare
 from winnow.engine.progress import Progress, Silence
 from winnow.engine.result import RunResult
 from winnow.engine.settings import with_metadata
@@ -65,6 +65,8 @@ UncleanShutdown = Literal["refuse", "below-recovery-point"]
 """What to do about log directories whose broker was not shut down cleanly (S8.2): leave them as they are, or work on
 segments that lie entirely below recovery point, high watermark and last stable offset, and on nothing else."""
 
+Seen = Callable[[Sequence[Prepared], Request], None]
+
 
 def plan(
     spark: SparkSession,
@@ -80,6 +82,7 @@ def plan(
     free_at_least: int | None = None,
     throttle: float | None = None,
     estimate: bool = False,
+    seen: Seen | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunResult:
@@ -90,6 +93,7 @@ def plan(
     `max_extra_space`: bytes that may be written before as many are removed, in all; None: what the disks have free.
     `free_at_least`: of what retention lets go delete the oldest segments that have so many bytes, and do nothing else.
     `estimate`: read all records of what is to be compacted, as `clean` does, and tell exactly what would be left.
+    `seen`: is told what all decisions rest on before anything is done; what it raises ends the run.
     `throttle`: bytes of segments that all tasks read and write per second at most; None: what
     `log.cleaner.io.max.bytes.per.second` says. `stop`: lets another thread end the run early.
     Raises UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one, and
@@ -109,6 +113,7 @@ def plan(
         free_at_least=free_at_least,
         throttle=throttle,
         estimate=estimate,
+        seen=seen,
         progress=progress,
         stop=stop,
     )
@@ -129,6 +134,7 @@ def clean(
     free_at_least: int | None = None,
     throttle: float | None = None,
     ledger: str | None = None,
+    seen: Seen | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunResult:
@@ -157,6 +163,7 @@ def clean(
         max_extra_space=max_extra_space,
         free_at_least=free_at_least,
         throttle=throttle,
+        seen=seen,
         progress=progress,
         stop=stop,
     )
@@ -222,7 +229,7 @@ def erase(
     """
     progress = progress or Silence()
     different = different_keys(keys)
-    with _locked(log_dirs) as dirs:
+    with locked(log_dirs) as dirs:
         found_settings, found = with_metadata(settings or Settings(), LocalStorage(), dirs)
         request = Request(
             settings=found_settings,
@@ -263,7 +270,7 @@ def explain(
     if offset is not None and offset < 0:
         raise UsageError("an offset below 0", found=str(offset))
     progress = progress or Silence()
-    with _locked(log_dirs) as dirs:
+    with locked(log_dirs) as dirs:
         home = _home_of(dirs, partition)
         settings, found = with_metadata(settings, LocalStorage(), dirs)
         request = Request(
@@ -294,7 +301,7 @@ def doctor(
     are as for `plan`.
     """
     progress = progress or Silence()
-    with _locked(log_dirs) as dirs:
+    with locked(log_dirs) as dirs:
         settings, found = with_metadata(settings, LocalStorage(), dirs)
         request = Request(
             settings=settings, topics=tuple(topics), now=now, only=None, touch=False, below_recovery_point=True
@@ -359,6 +366,7 @@ def _run(
     free_at_least: int | None = None,
     estimate: bool = False,
     throttle: float | None,
+    seen: Seen | None = None,
     progress: Progress | None,
     stop: Stop | None,
 ) -> RunResult:
@@ -366,7 +374,7 @@ def _run(
         raise UsageError("freeing space goes neither with compaction only nor with keeping what is replaced")
     progress = progress or Silence()
     run_id = _new_run_id()
-    with _locked(log_dirs) as dirs:
+    with locked(log_dirs) as dirs:
         settings, found = with_metadata(settings, LocalStorage(), dirs)
         request = Request(
             settings=settings,
@@ -387,6 +395,8 @@ def _run(
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         with cancelling_jobs(spark.sparkContext, request.stop), limiting_io(spark.sparkContext, throttle):
             prepared = prepare(spark.sparkContext, dirs, request)
+            if seen is not None:
+                seen(prepared, request)
             refusal = damaged_first(prepared, request)
             if free_at_least is not None:
                 prepared = only_what_is_needed(prepared, wanted=free_at_least)
@@ -437,7 +447,7 @@ def _new_run_id() -> str:
 
 
 @contextmanager
-def _locked(log_dirs: Sequence[str]) -> Iterator[Sequence[LogDir]]:
+def locked(log_dirs: Sequence[str]) -> Iterator[Sequence[LogDir]]:
     """The log directories, looked at again once nobody else can change them."""
     storage = LocalStorage()
     with ExitStack() as locks:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.leftovers import rest_of_round, what_was_left
@@ -86,6 +87,15 @@ class Undertaking:
 
 
 Prepared = LeftAlone | Undertaking
+
+
+class Walk(Protocol):
+    """`walk_partitions`, or what remembers what it told."""
+
+    def __call__(
+        self, states: Sequence[PartitionState], *, producers_from: Sequence[int]
+    ) -> Sequence[tuple[SegmentWalk, ...] | Failure]: ...
+
 
 OnCorrupt = Literal["leave", "fail", "quarantine"]
 """Leave a damaged partition as it is and go on; begin nothing if one is known, and stop at the first that is found
@@ -249,6 +259,12 @@ def _decide(known: Known, listed: Listed | Failure, request: Request) -> Prepare
         )
     except CorruptLogError as error:
         return LeftAlone(place, config.policy, UNREADABLE, error=str(error))
+    return undertake(known, state, request)
+
+
+def undertake(known: Known, state: PartitionState, request: Request) -> Prepared:
+    """What the rules say of a partition, as far as it can be told without a walk."""
+    place, config = known.place, known.config
     plan = _with_limit(decide(state, config, now=request.now, only=request.only))
     if known.goes_on is not None:
         plan = rest_of_round(plan, known.goes_on.journal)
@@ -260,10 +276,16 @@ def _decide(known: Known, listed: Listed | Failure, request: Request) -> Prepare
             snapshot = newest_snapshot(request.storage, state)
         except OSError as error:
             return LeftAlone(place, config.policy, UNREADABLE, error=str(error), state=state)
-    return Undertaking(place, log_dir, config, state, plan, snapshot, finished=known.finished, goes_on=known.goes_on)
+    return Undertaking(
+        place, known.log_dir, config, state, plan, snapshot, finished=known.finished, goes_on=known.goes_on
+    )
 
 
 def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
+    return with_walks(decided, request, partial(walk_partitions, sc, progress=request.progress))
+
+
+def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:
     """Puts the walks beside the plans that compact, or the reason why this version does not.
 
     Only the walks tell the last stable offset. What it leaves of a plan is never more than the high watermark did.
@@ -274,12 +296,7 @@ def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> li
         if isinstance(item, Undertaking) and _needs_walk(item.plan)
     ]
     request.stop.check()
-    walked = walk_partitions(
-        sc,
-        [item.state for _, item in chosen],
-        producers_from=[item.snapshot.offset for _, item in chosen],
-        progress=request.progress,
-    )
+    walked = walk([item.state for _, item in chosen], producers_from=[item.snapshot.offset for _, item in chosen])
     result = list(decided)
     for (number, item), walks in zip(chosen, walked, strict=True):
         if isinstance(walks, Failure):

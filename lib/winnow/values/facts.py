@@ -1,0 +1,119 @@
+"""What files say of partitions that were looked at: read when it is first asked for, and remembered.
+
+Between two questions nothing is locked. So whenever files are read, they have to be what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from winnow.api import locked
+from winnow.engine.compaction import Failure
+from winnow.engine.estimate import Weighed, weigh
+from winnow.engine.job import PartitionJob
+from winnow.engine.prepare import Prepared, Request, Undertaking, prepare
+from winnow.engine.rethink import check_same
+from winnow.engine.survey import walk_partitions
+from winnow.engine.throttle import limiting_io
+from winnow.engine.walk import SegmentWalk
+from winnow.logdir.listing import LogDir
+from winnow.logdir.state import PartitionState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Walks = tuple[SegmentWalk, ...]
+
+
+@dataclass(slots=True)
+class Facts:
+    """Of the partitions of one plan, and of all plans that are made of it."""
+
+    spark: SparkSession
+    log_dirs: tuple[str, ...]
+    prepared: Sequence[Prepared] = ()
+    """As the first plan had them."""
+    request: Request | None = None
+    _walks: dict[Hashable, Walks] = field(default_factory=dict)
+    _weighed: dict[Hashable, Weighed] = field(default_factory=dict)
+
+    def see(self, prepared: Sequence[Prepared], request: Request) -> None:
+        """The first look."""
+        self.prepared, self.request = tuple(prepared), request
+        for item in prepared:
+            if isinstance(item, Undertaking) and item.walks is not None:
+                self._walks[item.state.directory, item.snapshot.offset] = item.walks
+
+    def walk(self, states: Sequence[PartitionState], *, producers_from: Sequence[int]) -> list[Walks | Failure]:
+        """As `walk_partitions`."""
+        keys = [(state.directory, offset) for state, offset in zip(states, producers_from, strict=True)]
+        wanted = [at for at, key in enumerate(keys) if key not in self._walks]
+        failed: dict[Hashable, Failure] = {}
+        if wanted:
+            with self._unchanged() as request:
+                walked = walk_partitions(
+                    self.spark.sparkContext,
+                    [states[at] for at in wanted],
+                    producers_from=[producers_from[at] for at in wanted],
+                    progress=request.progress,
+                )
+            for at, walks in zip(wanted, walked, strict=True):
+                if isinstance(walks, Failure):
+                    failed[keys[at]] = walks
+                else:
+                    self._walks[keys[at]] = walks
+        return [failed[key] if key in failed else self._walks[key] for key in keys]
+
+    def weigher(self, now: int) -> Callable[[Sequence[PartitionJob]], list[Weighed]]:
+        """For `foresee`. The same round of cleaning is weighed once, whatever settings led to it."""
+        return partial(self._weigh, now)
+
+    def _weigh(self, now: int, jobs: Sequence[PartitionJob]) -> list[Weighed]:
+        keys = [_key(job, now) for job in jobs]
+        wanted = [at for at, key in enumerate(keys) if key not in self._weighed]
+        if wanted:
+            with self._unchanged() as request:
+                found = weigh(self.spark.sparkContext, [jobs[at] for at in wanted], now=now, progress=request.progress)
+            self._weighed |= {keys[at]: weighed for at, weighed in zip(wanted, found, strict=True)}
+        return [self._weighed[key] for key in keys]
+
+    @property
+    def first_request(self) -> Request:
+        """ValueError before the first look."""
+        if self.request is None:
+            message = "nothing was looked at yet"
+            raise ValueError(message)
+        return self.request
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[Request]:
+        request = self.first_request
+        with locked(self.log_dirs) as dirs, limiting_io(self.spark.sparkContext, _io_rate(request, dirs)):
+            # Retention alone is decided without reading a log.
+            check_same(self.prepared, prepare(self.spark.sparkContext, dirs, replace(request, only="retention")))
+            yield request
+
+
+def _io_rate(request: Request, dirs: Sequence[LogDir]) -> float | None:
+    return request.settings.io_rate(node_id=dirs[0].meta.node_id if dirs else None)
+
+
+def _key(job: PartitionJob, now: int) -> Hashable:
+    """All that a rewrite depends on, beside the files."""
+    return (
+        now,
+        job.directory,
+        job.first_dirty_offset,
+        job.end_offset,
+        tuple((group.base_offset, len(group.segments)) for group in job.groups),
+        job.delete_retention_ms,
+        job.legacy_delete_horizon_ms,
+        job.index_interval_bytes,
+        job.segment_index_bytes,
+        job.max_decompressed_bytes,
+        tuple(sorted(job.last_records.items())),
+    )

@@ -1,0 +1,88 @@
+"""A plan, as a value: it shows itself, asks what other settings would do, and is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from winnow import api
+from winnow.engine.clean import CarriedOut
+from winnow.engine.corrupt import damaged_first
+from winnow.engine.foresee import foresee
+from winnow.engine.prepare import Prepared, Request
+from winnow.engine.progress import Progress
+from winnow.engine.rethink import check_same, rethink
+from winnow.policy.sources import TopicSet
+from winnow.values.facts import Facts
+from winnow.values.result import Result
+from winnow.values.settings import Value, listed, parse_topic_values
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Result):
+    """What `execute` would do. Changes nothing, and locks nothing once it is made."""
+
+    request: Request = field(repr=False, compare=False)
+    facts: Facts = field(repr=False, compare=False)
+    estimated: bool = False
+    """The records were read: what compaction leaves is known."""
+    assumed: tuple[TopicSet, ...] = ()
+    """What `what_if` has set."""
+
+    def what_if(self, *, topics: str | Sequence[str] = "*", **values: Value) -> Plan:
+        """The plan with other values of topic configs, `retention_ms=3_600_000`, for topics like these globs.
+
+        They win over all other sources. Partitions that this plan leaves alone stay left alone. Files are read again
+        only for what is not known yet: batch headers of what was not to be compacted before and, of an estimate,
+        the records of what is compacted otherwise. UsageError for an unknown config or a wrong value; WinnowError if
+        a log directory has changed since.
+        """
+        configs = {name.replace("_", "."): value for name, value in values.items()}
+        sets = tuple(one for glob in listed(topics) for one in parse_topic_values(glob, configs))
+        settings = replace(self.request.settings, topic_sets=(*self.request.settings.topic_sets, *sets))
+        request = replace(self.request, settings=settings)
+        prepared = rethink(self.facts.prepared, request, self.facts.walk)
+        refusal = damaged_first(prepared, request)
+        weigh = self.facts.weigher(request.now) if self.estimated else None
+        done = foresee(prepared, request, weigh=weigh) if refusal is None else CarriedOut(refusal, 0)
+        run = replace(
+            self.run,
+            partitions=tuple(done.partitions),
+            refused=refusal is not None,
+            peak_extra_bytes=done.peak_extra_bytes,
+        )
+        return replace(self, run=run, request=request, assumed=(*self.assumed, *sets))
+
+    def execute(
+        self,
+        *,
+        refresh: bool = False,
+        keep_replaced: bool = False,
+        ledger: str | None = None,
+        progress: Progress | None = None,
+    ) -> Result:
+        """Cleans with the clock and the settings of this plan.
+
+        WinnowError, and nothing done, if a partition is not what it was when the plan was made; with `refresh` what
+        is there now is decided about anew. `keep_replaced` and `ledger`: see `winnow.api.clean`.
+        """
+        request = self.request
+        run = api.clean(
+            self.spark,
+            self.facts.log_dirs,
+            settings=request.settings,
+            now=request.now,
+            topics=request.topics,
+            only=request.only,  # type: ignore[arg-type]  # was given as one
+            unclean_shutdown="below-recovery-point" if request.below_recovery_point else "refuse",
+            keep_replaced=keep_replaced,
+            on_corrupt=request.on_corrupt,
+            max_extra_space=request.max_extra_space,
+            ledger=ledger,
+            seen=None if refresh else self._check,
+            progress=progress,
+        )
+        return Result(run, self.spark)
+
+    def _check(self, prepared: Sequence[Prepared], _request: Request) -> None:
+        check_same(self.facts.prepared, prepared)

@@ -1,0 +1,52 @@
+"""A run, as a value that shows itself."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from winnow.engine.result import PartitionResult, RunResult
+from winnow.values.frame import partitions_frame
+from winnow.values.html import freed_bytes, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run did, or, in a `Plan`, what it would do. `run`: all that there is to tell."""
+
+    run: RunResult
+    spark: SparkSession = field(repr=False, compare=False)
+
+    @property
+    def partitions(self) -> tuple[PartitionResult, ...]:
+        return self.run.partitions
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Said once per run: ignored settings, skipped directories."""
+        return self.run.notes
+
+    @property
+    def bytes_before(self) -> int:
+        """Of the logs of all partitions that were read."""
+        return sum(p.bytes_before or 0 for p in self.partitions)
+
+    @property
+    def freed_bytes(self) -> int | None:
+        """None in a plan that compacts and was made without an estimate."""
+        return freed_bytes(self.partitions)
+
+    def to_df(self) -> DataFrame:
+        """One row for each partition, with the columns `winnow.values.frame.PARTITIONS`."""
+        return partitions_frame(self.spark, self.partitions)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes one HTML page that needs nothing else."""
+        self.run.report(path)
+
+    def _repr_html_(self) -> str:
+        return table(self.run)

@@ -1,0 +1,70 @@
+"""Settings as they are written in Python: Kafka's files by their names, single values as mappings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from winnow.errors import UsageError
+from winnow.policy.sources import (
+    Settings,
+    TopicSet,
+    parse_server_properties,
+    parse_set,
+    parse_topic_configs,
+    parse_topic_set,
+)
+
+Value = str | int | float | bool
+Values = Mapping[str, Value]
+"""Kafka's name of a setting -> its value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where settings come from, as in docs/python.md."""
+
+    settings: Settings | None = None
+    server_properties: str | None = None
+    topic_configs: str | None = None
+    sets: Values | None = None
+    topic_sets: Mapping[str, Values] | None = None
+
+    def parsed(self) -> Settings:
+        """UsageError for a file that can't be read and for whatever can't be understood."""
+        if self.settings is not None:
+            if any((self.server_properties, self.topic_configs, self.sets, self.topic_sets)):
+                raise UsageError("settings= together with other sources", expected="one or the other")
+            return self.settings
+        server, topics = self.server_properties, self.topic_configs
+        return Settings(
+            sets=tuple(parse_set(f"{key}={text_of(value)}") for key, value in (self.sets or {}).items()),
+            topic_sets=tuple(
+                one for glob, values in (self.topic_sets or {}).items() for one in parse_topic_values(glob, values)
+            ),
+            topic_configs=None if topics is None else parse_topic_configs(_read(topics)),
+            server_properties=None if server is None else parse_server_properties(_read(server), file=server),
+        )
+
+
+def parse_topic_values(glob: str, values: Values) -> list[TopicSet]:
+    """As `--topic-set GLOB:KEY=VALUE`. UsageError for an unknown key and a wrong value."""
+    return [parse_topic_set(f"{glob}:{key}={text_of(value)}") for key, value in values.items()]
+
+
+def text_of(value: Value) -> str:
+    """As it stands in a file of Kafka's."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def listed(names: str | Sequence[str]) -> tuple[str, ...]:
+    """One name, or several."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError("can't read a file of settings", found=str(error), where=file) from error
