@@ -37,9 +37,9 @@ PARTITION_KEYS = (
     "error",
 )
 """`holders`: of a partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that is compacted,
-the five names with the most bytes (HOLDER_KEYS; `_after` is null in a plan), else an empty list. `holders_total`: how
-many names there are, null where that is not known. `records_removed`: by why (`RecordsRemoved`), null in a plan and
-where not every batch header was read."""
+the five names with the most bytes (HOLDER_KEYS; `_after` is null in a plan without an estimate), else an empty list.
+`holders_total`: how many names there are, null where that is not known. `records_removed`: by why (`RecordsRemoved`),
+null where not every batch header was read, and where a plan without an estimate compacts."""
 RUN_KEYS = ("run_id", "status", "now", "ledger", "peak_extra_bytes", "short_bytes", "partitions")
 """`peak_extra_bytes`: the most that lay beside the logs at once, written and not yet in the place of anything; of a
 plan: at most. `short_bytes`: how much less than --free-at-least the rules let go, null without that option.

@@ -73,6 +73,7 @@ def foreseen(item: Undertaking) -> PartitionResult:
         actions=_actions(compacted=compaction is not None, retained=retention is not None),
         first_dirty_offset_after=_first_dirty(item, compaction.end_offset if compaction else None),
         records_before=_records(item),
+        records_removed=None if compaction else _removed(item, (), retention),
         settings=settings_of(item.config),
         segments=segment_fates(
             state,

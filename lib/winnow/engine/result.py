@@ -136,7 +136,7 @@ class PartitionResult:
     outputs: tuple[Output, ...] = ()
     """What compaction wrote, or by an estimate would, ascending."""
     records_removed: RecordsRemoved | None = None
-    """None where not every batch header was read, and of a plan without an estimate."""
+    """None where not every batch header was read, and where a plan without an estimate compacts."""
     max_compaction_lag_ms: int | None = None
     """`max.compaction.lag.ms` of a partition that is compacted; None: no limit."""
     oldest_dirty_timestamp: int | None = None
