@@ -74,7 +74,8 @@ def verify_staged(
                     where=f"{path} at byte {int(seen['position'][wrong])}",
                     hint="The disk or the memory of this machine may be failing.",
                 )
-            aborting.append(_abort_markers(buf, seen, path))
+            if same_txn_index is None:
+                aborting.append(_abort_markers(buf, seen, path))
             found += int(seen["record_count"].astype(np.int64).sum())
             least_offset = int(seen["last_offset"][-1]) + 1
             try:
