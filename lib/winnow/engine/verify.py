@@ -74,8 +74,7 @@ def verify_staged(
                     where=f"{path} at byte {int(seen['position'][wrong])}",
                     hint="The disk or the memory of this machine may be failing.",
                 )
-            if same_txn_index is None:
-                aborting.append(_abort_markers(buf, seen, path))
+            aborting.append(_abort_markers(buf, seen, path) if same_txn_index is None else seen[:0])
             found += int(seen["record_count"].astype(np.int64).sum())
             least_offset = int(seen["last_offset"][-1]) + 1
             try:

@@ -1,0 +1,152 @@
+"""A crash at any instant of an erasure: each segment is old or new, and the next erasure does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.crash.replay import RecordingStorage, crash_points
+from tests.crash.runs import content_of, read_log
+from tests.crash.small_log import END, INTERVAL_BYTES, NAME, NOW, SEGMENTS, make_small_log, segment_at
+from tests.fixtures.data import copy_tree
+from tests.kafka.judge import Kafka
+from winnow.engine.erase.rewrite import SegmentWork, rewrite_segment
+from winnow.engine.erase.scan import scan_segment
+from winnow.logdir.listing import list_segments
+from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.recovery import leftovers, recover
+from winnow.logdir.staging import remove_staging
+from winnow.logdir.swap import StagedGroup, swap_group
+from winnow.storage.local import LocalStorage
+from winnow.wire.key_search import key_set_of
+
+STORAGE = LocalStorage()
+CONFIG = {"index.interval.bytes": INTERVAL_BYTES}
+KEYS = frozenset([b"b", b"j", b"k", b"r"])
+"""Nothing is left of the one batch with a producer id, nor of a whole segment; one segment has none of them."""
+SET = key_set_of(sorted(KEYS), (1, 2))
+UNLIMITED = 2**31 - 9
+
+
+def stage(directory: Path) -> list[StagedGroup]:
+    """Every closed segment that holds one of the keys, rewritten, as the tasks of a run do it."""
+    staging = directory / ".winnow-run"
+    staging.mkdir(exist_ok=True)
+    segments = list_segments(STORAGE, str(directory)).segments
+    return [
+        rewrite_segment(
+            SegmentWork(
+                directory=str(directory),
+                staging=str(staging),
+                segment=segment,
+                end_offset=following.base_offset,
+                index_interval_bytes=INTERVAL_BYTES,
+                max_decompressed_bytes=UNLIMITED,
+            ),
+            SET,
+        ).staged
+        for segment, following in pairwise(segments)
+        if scan_segment(str(directory), segment, SET, max_decompressed_bytes=UNLIMITED).matches.records
+    ]
+
+
+def erasure(root: Path) -> Callable[[RecordingStorage, Path], None]:
+    """Stages it, and returns what commits it, in a copy of the directory as well."""
+    staged = stage(root / NAME)
+
+    def act(storage: RecordingStorage, where: Path) -> None:
+        directory = str(where / NAME)
+        storage.fsync_dir(directory)
+        for group in staged:
+            moved = replace(
+                group,
+                sources=tuple(replace(source, log_stamp=()) for source in group.sources),
+                paths={suffix: path.replace(str(root), str(where)) for suffix, path in group.paths.items()},
+            )
+            swap_group(storage, directory, moved)
+        remove_staging(storage, f"{directory}/.winnow-run")
+
+    return act
+
+
+@pytest.fixture(scope="module")
+def small(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_small_log(tmp_path_factory.mktemp("small"), kafka)
+
+
+@pytest.mark.parametrize("out_of_order", [False, True])
+def test_each_segment_is_old_or_new_and_the_next_one_finishes(
+    small: Path, kafka: Kafka, tmp_path: Path, *, out_of_order: bool
+) -> None:
+    pristine, root, whole = small / NAME, tmp_path / "root", tmp_path / "whole"
+    copy_tree(small, root)
+    act = erasure(root)
+    copy_tree(root, whole)
+    act(RecordingStorage(whole), whole)
+    # A loader that completes a swap takes the producer snapshot at its base along, and so does recovery (S6.3).
+    wanted = content_of(whole / NAME, snapshots=False)
+    bases = [segment_at(number) for number in range(len(SEGMENTS))]
+    changed = [
+        base for base in bases if (whole / NAME / log_of(base)).read_bytes() != (pristine / log_of(base)).read_bytes()
+    ]
+    assert len(changed) == 7
+    before = read_log(pristine)
+    must_stay = {r.offset for r in before.records if r.key not in KEYS or r.offset >= bases[-1]}
+    points = 0
+    for point in crash_points(
+        root, tmp_path / "crash", act, out_of_order=out_of_order, every=20 if out_of_order else 2
+    ):
+        directory, copy = point.root / NAME, tmp_path / f"kafka-{points}" / NAME
+        if points % 15 == 0:
+            copy.parent.mkdir()
+            copy_tree(directory, copy)
+        recover(STORAGE, str(directory))
+        assert leftovers(STORAGE, str(directory)) == (), point.label
+        assert list_segments(STORAGE, str(directory)).problems == (), point.label
+        for base in bases:
+            found = (directory / log_of(base)).read_bytes()
+            assert found in ((pristine / log_of(base)).read_bytes(), wanted[log_of(base)]), point.label
+        log = read_log(directory)
+        assert log.end == before.end == END, point.label
+        assert must_stay <= log.by_offset.keys(), point.label
+        assert log.by_offset.items() <= before.by_offset.items(), point.label
+        if copy.exists():
+            loaded = kafka.load(copy, now=NOW, config=CONFIG)
+            assert loaded.error is None, point.label
+            assert loaded.state["end_offset"] == END, point.label
+            assert {path.name: path.read_bytes() for path in copy.glob("*.log")} == {
+                log_of(base): (directory / log_of(base)).read_bytes() for base in bases
+            }, point.label
+        for group in stage(directory):
+            swap_group(STORAGE, str(directory), group)
+        remove_staging(STORAGE, f"{directory}/.winnow-run")
+        assert content_of(directory, snapshots=False) == wanted, point.label
+        points += 1
+    assert points > 25
+
+
+def log_of(base: int) -> str:
+    return segment_file(base, LOG)
+
+
+def test_kafka_replays_the_same_of_every_producer(small: Path, kafka: Kafka, tmp_path: Path) -> None:
+    """From the batches alone, as after a crash: headers of emptied batches tell it what their records did."""
+    copies = [tmp_path / name for name in ("before", "after")]
+    for copy in copies:
+        copy_tree(small, copy)
+    erasure(copies[1])(RecordingStorage(copies[1]), copies[1])
+    states = []
+    for copy in copies:
+        for snapshot in (copy / NAME).glob("*.snapshot"):
+            snapshot.unlink()
+        loaded = kafka.load(copy / NAME, unclean=True, now=NOW, config=CONFIG)
+        assert loaded.error is None
+        dump = kafka.dump(copy / NAME)
+        state = {name: value for name, value in loaded.state.items() if name != "bytes"}
+        states.append((state, [line for line in dump if line["t"] in ("snapshot", "epochs")]))
+    assert states[0] == states[1]
+    assert any(line["t"] == "snapshot" for line in states[0][1])
