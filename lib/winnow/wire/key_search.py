@@ -42,7 +42,7 @@ class KeySet:
     ends: NDArray[np.int64]
     """n + 1: key i is data[ends[i] : ends[i + 1]]."""
     data: Bytes
-    buckets: NDArray[np.int64]
+    buckets: NDArray[np.int32]
     """2^b + 1: the keys whose hash begins with the b bits i are those from buckets[i] to buckets[i + 1]."""
 
     def __len__(self) -> int:
@@ -77,9 +77,9 @@ def key_set(ends: NDArray[np.int64], data: Bytes, secret: tuple[int, int]) -> Ke
     sorted_data = np.empty(int(sorted_ends[-1]), np.uint8)
     _gather(data, _read_only(ends[:-1][order]), _read_only(sorted_ends), sorted_data)
     hashes = hashes[order]
-    bits = min(max(1, int(n).bit_length()), _MOST_BITS)
+    bits = min(max(1, int(n).bit_length() - 1), _MOST_BITS)
     firsts = np.arange(2**bits, dtype=np.uint64) << np.uint64(64 - bits)
-    buckets = np.append(np.searchsorted(hashes, firsts), n).astype(np.int64)
+    buckets = np.append(np.searchsorted(hashes, firsts), n).astype(np.int32)
     return KeySet(secret, _read_only(hashes), _read_only(sorted_ends), as_bytes(sorted_data), _read_only(buckets))
 
 
@@ -178,7 +178,7 @@ def _find(
     hashes: NDArray[np.uint64],
     ends: NDArray[np.int64],
     data: Bytes,
-    buckets: NDArray[np.int64],
+    buckets: NDArray[np.int32],
     shift: int,
     numbers: NDArray[np.int32],
     sizes: NDArray[np.int32],

@@ -52,7 +52,7 @@ def test_equal_hashes_do_not_decide() -> None:
     hashed = np.uint64(siphash_plain(b"aaaaaaaab", SECRET)[0])
     three = [b"aaaaaaaaa", b"b" * 9, b"aaaaaaaab"]
     ends, data = np.arange(0, 28, 9, dtype=np.int64), as_bytes(b"".join(three))
-    buckets = np.array([0, 3, 3] if hashed < 2**63 else [0, 0, 3])
+    buckets = np.array([0, 3, 3] if hashed < 2**63 else [0, 0, 3], np.int32)
     alike = KeySet(SECRET, np.full(3, hashed), ends, data, buckets)
     assert find_keys(blocks, rows, alike).number.tolist() == [-1, 2, -1, -1]
 
