@@ -41,9 +41,10 @@ from winnow.engine.sweep.log_dirs import find_log_dirs
 from winnow.engine.sweep.sweep import SweepResult, sweep
 from winnow.engine.throttle import limiting_io
 from winnow.errors import UsageError, WinnowError
-from winnow.ledger.append import append
+from winnow.ledger.append import append, append_rows
+from winnow.ledger.erasures import erasure, hash_keys
 from winnow.ledger.history import History, read_history, read_ledger
-from winnow.ledger.place import check_ledger
+from winnow.ledger.place import ERASURES, check_ledger
 from winnow.ledger.rows import Entry, entry_of
 from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
@@ -174,15 +175,22 @@ def clean(
 
 def _recorded(spark: SparkSession, ledger: str, entry: Entry) -> RunResult:
     """The result that says whether it is in the ledger."""
+    note = _note_unless(ledger, lambda: append(spark.sparkContext, ledger, entry))
+    if note is not None:
+        return replace(entry.result, notes=(*entry.result.notes, note))
+    return replace(entry.result, ledger=ledger)
+
+
+def _note_unless(ledger: str, write: Callable[[], object]) -> str | None:
+    """What is to be said of a ledger that could not be written; None if it could."""
     try:
-        append(spark.sparkContext, ledger, entry)
+        write()
     except Exception as error:  # noqa: BLE001 - what was done is done, whatever is wrong with the ledger
         if not isinstance(error, WinnowError):
             _log.exception("the ledger could not be written")
         what = f"{error}".partition("\n")[0] or type(error).__name__
-        note = f"THE RUN IS NOT IN THE LEDGER {ledger}, though all else was done as told: {what}"
-        return replace(entry.result, notes=(*entry.result.notes, note))
-    return replace(entry.result, ledger=ledger)
+        return f"THE RUN IS NOT IN THE LEDGER {ledger}, though all else was done as told: {what}"
+    return None
 
 
 def _clock() -> int:
@@ -214,6 +222,7 @@ def erase(
     settings: Settings | None = None,
     topics: Sequence[str] = (),
     dry_run: bool = False,
+    ledger: str | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> EraseResult:
@@ -222,13 +231,16 @@ def erase(
 
     `keys`: bytes, an Arrow array of them, or a DataFrame with a column `key`, binary or string. `settings`: index
     intervals and which topics are tiered; Kafka's defaults without them. `topics`: globs, all topics if there are none;
-    Kafka's own only by their names. `dry_run`: look and count, change nothing.
+    Kafka's own only by their names. `dry_run`: look and count, change nothing. `ledger`: as for `clean`; the keys are
+    in it as hashes under `EraseResult.hash_key`, which only the result tells. A dry run is not recorded.
 
     The active segment, and what lies at or above the high watermark, is looked into and not changed. Raises UsageError
     for no keys, and otherwise as `plan` does.
     """
     progress = progress or Silence()
-    different = different_keys(keys)
+    different, started = different_keys(keys), _clock()
+    if ledger is not None:
+        check_ledger(ledger, log_dirs)
     with locked(log_dirs) as dirs:
         found_settings, found = with_metadata(settings or Settings(), LocalStorage(), dirs)
         request = Request(
@@ -243,7 +255,23 @@ def erase(
         with cancelling_jobs(spark.sparkContext, request.stop):
             result = erase_from(spark, dirs, request, different, run_id=_new_run_id())
         skipped = (f"{d.path}/{s.name} is not looked into: {s.why}" for d in dirs for s in d.skipped)
-        return replace(result, notes=(*found_settings.notes(), *found, *skipped))
+        result = replace(result, notes=(*found_settings.notes(), *found, *skipped))
+    if ledger is None or dry_run:
+        return result
+    hashes = hash_keys(key.as_py() for key in different)
+    addition = erasure(result, hashes, log_dirs=log_dirs, started=started, ended=_clock())
+    note = _note_unless(ledger, lambda: append_rows(spark.sparkContext, ledger, addition))
+    if note is not None:
+        return replace(result, notes=(*result.notes, note))
+    return replace(result, ledger=ledger, hash_key=hashes.hash_key)
+
+
+def erasures(spark: SparkSession, ledger: str) -> DataFrame:
+    """The erasures in a ledger, a row each, with the columns of `winnow.ledger.erasures.LEDGER_OF_ERASURES`.
+
+    Raises UsageError where there are none.
+    """
+    return read_ledger(spark, ledger, ERASURES)
 
 
 def explain(

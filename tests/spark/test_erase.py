@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +18,11 @@ from tests.crash.runs import files_of as content
 from tests.crash.runs import read_log
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.runs import changes, checkpoint, files_of
-from winnow.api import erase, verify
+from winnow.api import erase, erasures, verify
 from winnow.cli.main import run as run_command
 from winnow.engine.erase.values import EraseResult, Matches, PartitionErasure
 from winnow.errors import UsageError
+from winnow.ledger.erasures import hash_keys
 from winnow.wire.plain import Record
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def erased(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Era
     # Those of markers begin with a zero; nobody can ask for them.
     there = {r.key for name in USERS for r in read_log(before / name).records if r.key and not r.key.startswith(b"\0")}
     keys = frozenset(sorted(there)[::5])
-    result = erase(spark, [str(scratch / "after")], keys=[*keys, b"in no record"])
+    result = erase(spark, [str(scratch / "after")], keys=[*keys, b"in no record"], ledger=str(scratch / "ledger"))
     return Erased(before, scratch / "after", keys, result)
 
 
@@ -114,6 +116,20 @@ def test_files_without_a_match_are_not_touched(erased: Erased) -> None:
     assert all(
         before[file].mtime_ns // 10**6 == after[file].mtime_ns // 10**6 for file in changed if file.endswith(".log")
     )
+
+
+def test_the_ledger_has_hashes_that_only_the_results_key_explains(erased: Erased, spark: SparkSession) -> None:
+    assert erased.result.ledger == str(erased.after.parent / "ledger")
+    (row,) = erasures(spark, erased.result.ledger).collect()
+    assert (row.run_id, row.proven, row.keys) == (erased.result.run_id, True, len(erased.keys) + 1)
+    hash_key = bytes.fromhex(erased.result.hash_key or "")
+    given = [*erased.keys, b"in no record"]
+    assert row.key_hashes == sorted(blake2b(key, digest_size=16, key=hash_key).hexdigest() for key in given)
+    assert row.keys_hash == hash_keys(reversed(given), hash_key).together
+    told = {f"{p.topic}-{p.partition}": (p.records_erased, p.left_active, p.proof_reached) for p in row.partitions}
+    partitions = erased.partitions.items()
+    assert told == {name: (p.erased.records, p.active.records, 0) for name, p in partitions if p.erased and p.active}
+    assert erased.result.hash_key not in str(row)
 
 
 def test_kafkas_own_topics_only_by_name(erased: Erased, spark: SparkSession) -> None:
@@ -175,7 +191,7 @@ def test_the_command(
     planned = json.loads(capsys.readouterr().out)
     assert (planned["dry_run"], planned["keys"], planned["keys_found"], planned["proven"]) == (True, 1, 1, None)
     (tmp_path / "hex").write_text(key.hex())
-    assert run_command(["erase", str(log_dir), "--keys-hex", str(tmp_path / "hex")]) == 0
+    assert run_command(["erase", str(log_dir), "--keys-hex", str(tmp_path / "hex"), "--no-ledger"]) == 0
     out, _ = capsys.readouterr()
     assert "Proven" in out
     assert f"{planned['partitions'][0]['closed']['records']} records erased" in out

@@ -215,6 +215,8 @@ def erase_keys(
     sets: Sets = None,
     topic_sets: TopicSets = None,
     timeout: Timeout = None,
+    ledger: LedgerUrl = None,
+    no_ledger: NoLedger = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Look and count, change nothing.")] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -228,6 +230,8 @@ def erase_keys(
         sets=sets or (),
         topic_sets=topic_sets or (),
         timeout=timeout,
+        ledger=ledger,
+        no_ledger=no_ledger,
         quiet=quiet,
         json=json,
     )

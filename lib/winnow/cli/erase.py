@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.options import Request, check_log_dirs, parse_duration, parse_settings
+from winnow.cli.options import Request, check_log_dirs, ledger_of, parse_duration, parse_settings
 from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import complain, guarded, tell
 from winnow.cli.session import spark_session
@@ -41,6 +41,7 @@ def run_erase(keys: Keys, request: Request, *, dry_run: bool) -> int:
         settings = parse_settings(request)
         check_log_dirs(request.log_dirs)
         given = _given(keys)
+        ledger = ledger_of(request)
         with spark_session() as spark, signals.ask(stop, spark):
             from winnow import api  # noqa: PLC0415 - it loads numba
 
@@ -52,6 +53,7 @@ def run_erase(keys: Keys, request: Request, *, dry_run: bool) -> int:
                     settings=settings,
                     topics=tuple(request.topics),
                     dry_run=dry_run,
+                    ledger=ledger,
                     progress=progress,
                     stop=stop,
                 )
@@ -109,5 +111,7 @@ def to_json(result: EraseResult) -> str:
         "keys_found": result.keys_found,
         "partitions": partitions,
         "notes": result.notes,
+        "ledger": result.ledger,
+        "hash_key": result.hash_key,
     }
     return json_format.dumps(whole, indent=2)

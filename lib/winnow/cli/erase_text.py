@@ -75,6 +75,9 @@ def _summary(result: EraseResult) -> Iterator[str]:
     yield f"{counted(erased.records, 'record')} erased, {size(erased.bytes)} of their own"
     if result.proven:
         yield "Proven: a second reading, by other code, found none of the keys in what an erasure reaches"
+    if result.hash_key is not None:
+        yield f"Recorded in {printable(result.ledger or '')}, with hashes of the keys under this hash key; keep it:"
+        yield f"  {result.hash_key}"
     if left.records:
         yield f"{counted(left.records, 'record')} left where no erasure reaches: see above"
 

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import fcntl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JJavaError
 
 from winnow.errors import WinnowError
-from winnow.ledger.place import local_path, table_url
+from winnow.ledger.place import TABLE, local_path, table_url
 from winnow.ledger.rows import Entry, json_rows
 from winnow.ledger.schema import LEDGER
 from winnow.version import VERSION
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+    from pyspark.sql.types import StructType
 
 ATTEMPTS = 5
 LOCK = "append.lock"
@@ -38,17 +40,34 @@ _ONCE = 1
 """Version of the one transaction that a run makes under its own id."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """What a run adds to one of a ledger's tables."""
+
+    table: str
+    schema: StructType
+    rows: Sequence[str]
+    """A JSON object each, without a line break."""
+    run_id: str
+
+
 def append(sc: SparkContext, ledger: str, entry: Entry) -> bool:
     """Adds a run to the ledger, which is made if it is not there; False if the run is in it already.
 
     Other writers may be at work. Raises WinnowError where it can't be written.
     """
+    rows = [*json_rows(entry)]
+    return append_rows(sc, ledger, Addition(table=TABLE, schema=LEDGER, rows=rows, run_id=entry.result.run_id))
+
+
+def append_rows(sc: SparkContext, ledger: str, addition: Addition) -> bool:
+    """As `append`, to any table."""
     # pyspark has no other way to the JVM.
-    return append_in(sc._jvm, sc._jsc.hadoopConfiguration(), ledger, entry)  # noqa: SLF001
+    return append_in(sc._jvm, sc._jsc.hadoopConfiguration(), ledger, addition)  # noqa: SLF001
 
 
-def append_in(jvm: Any, hadoop: Any, ledger: str, entry: Entry) -> bool:  # noqa: ANN401 - py4j has no types
-    """As `append`, in a JVM with this Hadoop configuration."""
+def append_in(jvm: Any, hadoop: Any, ledger: str, addition: Addition) -> bool:  # noqa: ANN401 - py4j has no types
+    """As `append_rows`, in a JVM with this Hadoop configuration."""
     if not isinstance(jvm.io.delta.kernel.Table, JavaClass):
         raise WinnowError(
             "Delta's classes are not there",
@@ -59,7 +78,7 @@ def append_in(jvm: Any, hadoop: Any, ledger: str, entry: Entry) -> bool:  # noqa
         attempts += 1
         try:
             with _alone(ledger):
-                return _append(jvm, hadoop, table_url(ledger), entry)
+                return _append(jvm, hadoop, table_url(ledger, addition.table), addition)
         except Py4JJavaError as error:
             kind = error.java_exception.getClass().getSimpleName()
             if kind == "ConcurrentTransactionException":
@@ -97,13 +116,13 @@ def _alone(ledger: str) -> Iterator[None]:
         yield
 
 
-def _append(jvm: Any, hadoop: Any, url: str, entry: Entry) -> bool:  # noqa: ANN401
+def _append(jvm: Any, hadoop: Any, url: str, addition: Addition) -> bool:  # noqa: ANN401
     kernel, nothing = jvm.io.delta.kernel, jvm.java.util.Optional.empty()
     engine = kernel.defaults.engine.DefaultEngine.create(hadoop)
-    schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(LEDGER.json())
-    transaction = _transaction(kernel, engine, url, schema, run_id=entry.result.run_id)
+    schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(addition.schema.json())
+    transaction = _transaction(kernel, engine, url, schema, run_id=addition.run_id)
     # One string for all rows: each call to the JVM costs as much as a thousand bytes.
-    lines = jvm.org.apache.hadoop.util.StringUtils.getStringCollection("\n".join(json_rows(entry)), "\n")
+    lines = jvm.org.apache.hadoop.util.StringUtils.getStringCollection("\n".join(addition.rows), "\n")
     vector = kernel.defaults.internal.data.vector.DefaultGenericVector
     column = vector.fromList(kernel.types.StringType.STRING, lines)
     batch = engine.getJsonHandler().parseJson(column, schema, nothing)

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
 from winnow.errors import UsageError, WinnowError
-from winnow.ledger.place import table_url
+from winnow.ledger.place import TABLE, table_url
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -84,13 +84,13 @@ class History:
         return sum(run.freed_bytes for run in self.runs)
 
 
-def read_ledger(spark: SparkSession, ledger: str) -> DataFrame:
-    """All rows, `LEDGER` its columns. UsageError where there is no ledger."""
+def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFrame:
+    """All rows of a table, in that of the cleanings with the columns of `LEDGER`. UsageError where there is none."""
     session = spark.newSession()
     for key, value in _SETTINGS.items():
         session.conf.set(key, value)
     try:
-        return session.read.format("delta").load(table_url(ledger))
+        return session.read.format("delta").load(table_url(ledger, table))
     except AnalysisException as error:
         kind = error.getCondition() or ""
         if kind == "DATA_SOURCE_NOT_FOUND":

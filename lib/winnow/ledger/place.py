@@ -10,7 +10,9 @@ from pathlib import Path
 from winnow.errors import UsageError
 
 TABLE = "partitions-v1"
-"""The one table of a ledger, named after its schema: another schema would be another table beside it."""
+"""The table of what cleanings did, named after its schema: another schema would be another table beside it."""
+ERASURES = "erasures-v1"
+"""That of what was erased."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -23,10 +25,10 @@ def default_ledger(environment: Mapping[str, str]) -> str:
     return str(Path(state) / "winnow" / "ledger")
 
 
-def table_url(ledger: str) -> str:
-    """The table's root as Hadoop names it. Without a scheme it is on this machine, whatever `fs.defaultFS` says."""
+def table_url(ledger: str, table: str = TABLE) -> str:
+    """A table's root as Hadoop names it. Without a scheme it is on this machine, whatever `fs.defaultFS` says."""
     local = local_path(ledger)
-    return f"{ledger.rstrip('/') if local is None else f'file:{local}'}/{TABLE}"
+    return f"{ledger.rstrip('/') if local is None else f'file:{local}'}/{table}"
 
 
 def local_path(ledger: str) -> Path | None:

@@ -53,9 +53,9 @@ def _of_run(entry: Entry) -> dict[str, Any]:
         "winnow_version": VERSION,
         "user": entry.user,
         "host": entry.host,
-        "started_at": _time(entry.started),
-        "ended_at": _time(entry.ended),
-        "clock": _time(result.now),
+        "started_at": instant(entry.started),
+        "ended_at": instant(entry.ended),
+        "clock": instant(result.now),
         "log_dirs": list(entry.log_dirs),
         "status": result.status,
         "exit_code": result.exit_code,
@@ -69,14 +69,14 @@ def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:
     row = {column.name: getattr(partition, column.name, None) for column in PARTITION_COLUMNS}
     oldest, removed = partition.oldest_dirty_timestamp, partition.records_removed
     return row | {
-        "oldest_dirty_at": None if oldest is None else _time(oldest),
+        "oldest_dirty_at": None if oldest is None else instant(oldest),
         "records_removed": None if removed is None else asdict(removed),
-        "segments": [asdict(one) | {"largest_timestamp": _time(one.largest_timestamp)} for one in partition.segments],
+        "segments": [asdict(one) | {"largest_timestamp": instant(one.largest_timestamp)} for one in partition.segments],
         "outputs": [asdict(one) for one in partition.outputs],
     }
 
 
-def _time(ms: int) -> str | None:
+def instant(ms: int) -> str | None:
     """ISO-8601 in UTC; None for a time that no calendar has."""
     try:
         return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds")

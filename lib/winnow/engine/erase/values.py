@@ -87,6 +87,10 @@ class EraseResult:
     """Of them: those that some record had, wherever it lay."""
     partitions: tuple[PartitionErasure, ...]
     notes: tuple[str, ...] = ()
+    ledger: str | None = None
+    """Where the erasure was recorded."""
+    hash_key: str | None = None
+    """In hexadecimal: under which the ledger has the keys' hashes. It is nowhere else."""
 
     @property
     def proven(self) -> bool | None:
