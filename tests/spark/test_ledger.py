@@ -152,7 +152,7 @@ import sys
 from pyspark.java_gateway import launch_gateway
 from tests.spark.test_ledger import entry, of_id
 from tests.unit.cli.results import partition, run_of
-from winnow.ledger.append import append_in
+from winnow.ledger.append import append_in, cleaning
 
 jvm = launch_gateway().jvm
 hadoop = jvm.org.apache.hadoop.conf.Configuration()
@@ -160,8 +160,8 @@ name, ledger = sys.argv[1:]
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(5):
-    assert append_in(jvm, hadoop, ledger, entry(of_id(f"{name}-{number}", run_of(partition(name)))))
-assert not append_in(jvm, hadoop, ledger, entry(of_id(f"{name}-0", run_of(partition(name)))))
+    assert append_in(jvm, hadoop, ledger, cleaning(entry(of_id(f"{name}-{number}", run_of(partition(name))))))
+assert not append_in(jvm, hadoop, ledger, cleaning(entry(of_id(f"{name}-0", run_of(partition(name))))))
 """
 
 

@@ -56,8 +56,12 @@ def append(sc: SparkContext, ledger: str, entry: Entry) -> bool:
 
     Other writers may be at work. Raises WinnowError where it can't be written.
     """
-    rows = [*json_rows(entry)]
-    return append_rows(sc, ledger, Addition(table=TABLE, schema=LEDGER, rows=rows, run_id=entry.result.run_id))
+    return append_rows(sc, ledger, cleaning(entry))
+
+
+def cleaning(entry: Entry) -> Addition:
+    """What a cleaning adds."""
+    return Addition(table=TABLE, schema=LEDGER, rows=[*json_rows(entry)], run_id=entry.result.run_id)
 
 
 def append_rows(sc: SparkContext, ledger: str, addition: Addition) -> bool:
