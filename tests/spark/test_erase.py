@@ -17,12 +17,21 @@ import pytest
 from tests.crash.runs import files_of as content
 from tests.crash.runs import read_log
 from tests.fixtures.data import copy_log_dir, copy_tree
-from tests.spark.runs import changes, checkpoint, files_of
+from tests.spark.runs import add_partition, changes, checkpoint, files_of, new_log_dir
+from tests.unit.engine.kafka_log.reading import rows
 from winnow.api import erase, erasures, verify
 from winnow.cli.main import run as run_command
+from winnow.engine.erase.erase import NO_CLOCK
+from winnow.engine.erase.keys import different_keys
+from winnow.engine.erase.proof import prove
+from winnow.engine.erase.targets import Target, find_targets
 from winnow.engine.erase.values import EraseResult, Matches, PartitionErasure
+from winnow.engine.prepare import Request
 from winnow.errors import UsageError
 from winnow.ledger.erasures import hash_keys
+from winnow.logdir.listing import survey_log_dirs
+from winnow.policy.sources import Settings
+from winnow.storage.local import LocalStorage
 from winnow.wire.plain import Record
 
 if TYPE_CHECKING:
@@ -33,6 +42,7 @@ pytestmark = pytest.mark.spark
 COMPACTED = ("c-tomb-0", "c-zstd-0", "c-lz4-0", "c-multi-0")
 USERS = (*COMPACTED, "b-txn-0", "t-open-0", "t-long-0", "d-start-0")
 NAMES = (*USERS, "__consumer_offsets-0")
+COLUMNS = ("topic", "partition", "offset", "key", "value", "timestamp", "segment", "position", "magic")
 
 
 @dataclass(frozen=True)
@@ -172,10 +182,49 @@ def test_no_keys_are_refused(keys: list[bytes], spark: SparkSession, tmp_path: P
 def test_old_formats(spark: SparkSession, tmp_path: Path) -> None:
     """Only batches that lose records become v2."""
     log_dir = copy_log_dir("legacy", tmp_path / "legacy")
-    names = [path.name for path in sorted(log_dir.iterdir()) if path.is_dir()]
-    result = erase(spark, [str(log_dir)], keys=[b"k1", b"key-1", b"5"])
-    assert result.partitions
-    assert {p.error for p in result.partitions} == {None}, names
+    before = rows(log_dir, columns=COLUMNS)
+    keys = {row["key"] for row in before[::17] if row["key"] is not None}
+    result = erase(spark, [str(log_dir)], keys=sorted(keys))
+    assert {p.error for p in result.partitions} == {None}
+    assert result.proven
+    active = {p.name: max(path.name for path in p.glob("*.log")) for p in log_dir.iterdir() if p.is_dir()}
+    wanted = [r for r in before if r["key"] not in keys or r["segment"] == active[f"{r['topic']}-{r['partition']}"]]
+    after = rows(log_dir, columns=COLUMNS)
+    identity = ("topic", "partition", "offset", "key", "value", "timestamp")
+    assert [[r[name] for name in identity] for r in after] == [[r[name] for name in identity] for r in wanted]
+    touched = {(r["topic"], r["partition"], r["segment"], r["position"]) for r in before if r not in wanted}
+    formats = {(r["topic"], r["partition"], r["offset"]): r["magic"] for r in after}
+    for row in wanted:
+        alone = (row["topic"], row["partition"], row["segment"], row["position"]) not in touched
+        assert formats[row["topic"], row["partition"], row["offset"]] == (row["magic"] if alone else 2)
+    assert {0, 1, 2} <= {*formats.values()}
+
+
+def test_the_second_reading_finds_what_is_there(erased: Erased, spark: SparkSession) -> None:
+    """Before the erasure, that is: as many as the erasure's own scan."""
+    request = Request(settings=Settings(), topics=(), now=NO_CLOCK, only=None, touch=False)
+    found = find_targets(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(erased.before)]), request)
+    targets = [target for target in found if isinstance(target, Target)]
+    proofs = {str(at): proof for at, proof in prove(spark, targets, different_keys(sorted(erased.keys))).items()}
+    assert {name: (proof.reached, proof.unreached, proof.problems) for name, proof in proofs.items()} == {
+        name: (p.closed.records, p.left.records, 0) for name, p in erased.partitions.items() if p.closed
+    }
+    assert not any(proof.holds for proof in proofs.values())
+
+
+def test_damage_and_older_copies_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-badcrc-0"])
+    before = files_of(log_dir)
+    result = erase(spark, [str(log_dir)], keys=[b"none"])
+    assert ["CRC" in (p.error or "") for p in result.partitions] == [True]
+    assert (result.status, result.exit_code, result.proven) == ("partial", 3, None)
+    assert changes(before, files_of(log_dir)) == []
+    sound = new_log_dir(tmp_path / "sound")
+    kept = add_partition(sound, "c-tomb-0", "c-tomb-0") / ".winnow-kept-run"
+    kept.mkdir()
+    result = erase(spark, [str(sound)], keys=[b"none"])
+    assert [p.copies for p in result.partitions] == [(str(kept),)]
+    assert (result.status, result.exit_code, result.proven) == ("partial", 3, True)
 
 
 def test_the_command(

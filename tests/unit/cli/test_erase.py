@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from winnow.cli.erase import to_json
+from winnow.cli.erase_text import lines
+from winnow.cli.keys import read_hex_keys, read_keys
+from winnow.engine.erase.values import EraseResult, Matches, PartitionErasure, Proof
+from winnow.errors import NoSpaceError, UsageError, VerificationError
+
+FINE = PartitionErasure(
+    topic="t",
+    partition=0,
+    log_dir="/kafka",
+    closed=Matches(3, 300),
+    above_high_watermark=Matches(),
+    active=Matches(),
+    erased=Matches(3, 300),
+    segments=5,
+    segments_with_matches=2,
+    bytes_before=10_000,
+    bytes_after=9_000,
+    proof=Proof(0, 0, 0),
+)
+
+
+def changed(**fields: object) -> PartitionErasure:
+    told = {name: getattr(FINE, name) for name in FINE.__slots__}
+    return PartitionErasure(**(told | fields))
+
+
+def result(*partitions: PartitionErasure, dry_run: bool = False) -> EraseResult:
+    return EraseResult(run_id="r", dry_run=dry_run, keys=2, keys_found=1, partitions=partitions)
+
+
+@pytest.mark.parametrize(
+    ("partition", "status", "code"),
+    [
+        (FINE, "done", 0),
+        (changed(active=Matches(1, 10)), "partial", 3),
+        (changed(above_high_watermark=Matches(1, 10)), "partial", 3),
+        (changed(copies=("/kafka/t-0/.winnow-kept-r",)), "partial", 3),
+        (changed(why_left_alone="tiered"), "partial", 3),
+        (changed(error="full", error_code=NoSpaceError.exit_code), "partial", 6),
+        (changed(error="bad", error_code=VerificationError.exit_code), "partial", 4),
+        (changed(proof=Proof(1, 0, 0)), "failed", 4),
+        (changed(proof=Proof(0, 0, 1)), "failed", 4),
+    ],
+)
+def test_what_is_left_decides_the_exit_code(partition: PartitionErasure, status: str, code: int) -> None:
+    for whole in (result(partition), result(FINE, partition)):
+        assert (whole.status, whole.exit_code) == (status, code)
+
+
+def test_nothing_was_proven_where_nothing_was_read_again() -> None:
+    assert result(changed(proof=None)).proven is None
+    assert "Proven" not in "\n".join(lines(result(changed(proof=None, erased=None, bytes_after=None), dry_run=True)))
+
+
+def test_for_a_person() -> None:
+    told = [*lines(result(FINE, changed(topic="u", active=Matches(4, 40)), changed(topic="v", proof=Proof(7, 0, 2))))]
+    assert told[1].split() == ["t-0", "3", "2", "of", "5", "9.8", "KiB", "8.8", "KiB", "0"]
+    assert any(line.startswith("u-0: 4 records in the active segment") for line in told)
+    assert "v-0: NOT PROVEN: the second reading found 7 records and 2 places that can't be read" in told
+    assert not any(line.startswith("Proven") for line in told)
+    assert any(line.startswith("Proven") for line in lines(result(FINE)))
+
+
+def test_for_a_program() -> None:
+    assert '"erased": {' in to_json(result(FINE))
+    assert "error_code" not in to_json(result(FINE))
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+def test_a_key_per_line(end: bytes, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_bytes(b"a\r\nb c \n\xc3\xa4" + end)
+    assert read_keys(str(tmp_path / "keys"), option="--keys").to_pylist() == [b"a", b"b c ", b"\xc3\xa4"]
+    (tmp_path / "keys").write_bytes(b"00fF\n61" + end)
+    assert read_hex_keys(str(tmp_path / "keys"), option="--keys-hex").to_pylist() == [b"\0\xff", b"a"]
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"a\n\nb\n", "line 2"),
+        (b"\r\n", "line 1"),
+        (b"a\xff\n", "not UTF-8"),
+        (b"\xef\xbb\xbfa\n", "byte order mark"),
+    ],
+)
+def test_what_is_no_list_of_keys_is_refused(data: bytes, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_bytes(data)
+    with pytest.raises(UsageError, match=problem):
+        read_keys(str(tmp_path / "keys"), option="--keys")
+    with pytest.raises(UsageError):
+        read_hex_keys(str(tmp_path / "keys"), option="--keys-hex")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="can't read the file of --keys"):
+        read_keys(str(tmp_path / "none"), option="--keys")
+    (tmp_path / "empty").touch()
+    assert len(read_keys(str(tmp_path / "empty"), option="--keys")) == 0
