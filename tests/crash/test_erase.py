@@ -98,7 +98,7 @@ def test_each_segment_is_old_or_new_and_the_next_one_finishes(
     must_stay = {r.offset for r in before.records if r.key not in KEYS or r.offset >= bases[-1]}
     points = 0
     for point in crash_points(
-        root, tmp_path / "crash", act, out_of_order=out_of_order, every=20 if out_of_order else 2
+        root, tmp_path / "crash", act, out_of_order=out_of_order, every=20 if out_of_order else 3
     ):
         directory, copy = point.root / NAME, tmp_path / f"kafka-{points}" / NAME
         if points % 15 == 0:
