@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = "key binary, topic string, partition int, segment string, problem string"
 _CHUNK_KEYS = 2**20
+_KEY_TASKS = 4
+"""For each core, at most."""
 
 
 def prove(spark: SparkSession, targets: Sequence[Target], keys: Any) -> Mapping[TopicPartition, Proof]:  # noqa: ANN401
@@ -51,6 +53,8 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: Any) -> DataFr
     records = spark.read.format("kafka-log").schema(_COLUMNS).options(**options).load(paths)
     batches = [pa.record_batch([chunk], names=["key"]) for chunk in _chunks(keys)]
     erased = spark.createDataFrame(pa.Table.from_batches(batches)).withColumn("erased", f.lit(1))
+    # Spark makes a partition of each ten thousand: a task for each would cost more than the join.
+    erased = erased.coalesce(_KEY_TASKS * spark.sparkContext.defaultParallelism)
     told = records.join(erased, "key", "left").where(f.col("erased").isNotNull() | f.col("problem").isNotNull())
     return told.groupBy("topic", "partition", "segment", f.col("problem").isNotNull().alias("unread")).count()
 
