@@ -19,26 +19,17 @@ from tests.kill import log
 from tests.kill.processes import Run
 from winnow.logdir.names import CLEANED, DELETED, STAGING_PREFIX, SWAP
 
-Victim = Literal["group", "driver", "jvm", "worker", "executor", "straggler"]
+Victim = Literal["group", "driver", "jvm", "worker", "executor"]
 Stage = Literal["start", "staging", "commit"]
 
 RUN_SECONDS = 300
 VICTIMS: tuple[Victim, ...] = (
     *("group", "jvm", "driver", "worker", "group", "driver", "jvm", "executor"),
-    *("group", "jvm", "driver", "worker", "group", "driver", "jvm", "straggler"),
+    *("group", "jvm", "driver", "worker", "group", "driver", "jvm", "worker"),
 )
 CLUSTER = "local-cluster[2,1,1024]"
-SURVIVED = ("worker", "executor", "straggler")
-"""Spark does their work again: the run itself must succeed. A straggler is a worker that is not killed but stopped, so
-that Spark runs its task a second time, and goes on when the run is over."""
-SPECULATION = {
-    "spark.speculation": "true",
-    "spark.speculation.interval": "50ms",
-    "spark.speculation.multiplier": "1.1",
-    "spark.speculation.quantile": "0.1",
-    # Else Spark waits for ever for the only task of a stage.
-    "spark.speculation.task.duration.threshold": "5s",
-}
+SURVIVED = ("worker", "executor")
+"""Spark does their work again: the run itself must succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +118,7 @@ def told(field: Field) -> str:
 def carry_out(kill: Kill, field: Field, *, kafka: Kafka | None = None) -> Outcome:
     """Starts a run, kills, checks what is left and what the next run makes of it."""
     log_dir = fresh(field)
-    master = ["--master", CLUSTER] if kill.victim in {"executor", "straggler"} else []
-    if kill.victim == "straggler":
-        master += [word for key, value in SPECULATION.items() for word in ("--conf", f"{key}={value}")]
+    master = ["--master", CLUSTER] if kill.victim == "executor" else []
     with (field.scratch / "output").open("wb") as output:
         run = Run([*log.arguments(log_dir), *master], output=output)
         try:
@@ -137,9 +126,6 @@ def carry_out(kill: Kill, field: Field, *, kafka: Kafka | None = None) -> Outcom
             time.sleep(kill.after)
             killed = strike(run, kill.victim)
             code = run.wait(timeout_seconds=RUN_SECONDS)
-            if kill.victim == "straggler":
-                for late in run.workers():
-                    os.kill(late.pid, signal.SIGCONT)
             if kill.victim in SURVIVED:
                 assert code == 0, f"{kill}: the run ended with {code}\n{told(field)}"
             wait_for_lock(log_dir)
@@ -189,7 +175,7 @@ def strike(run: Run, victim: Victim) -> bool:
         found = {"driver": run.drivers, "executor": run.executors}.get(victim, run.workers)()
         for one in found[:1]:
             try:
-                os.kill(one.pid, signal.SIGSTOP if victim == "straggler" else signal.SIGKILL)
+                os.kill(one.pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
             return True

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.kafka.judge import Kafka
 from tests.kill.kills import Field, Kill, carry_out
-from tests.kill.run import make_field
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def field(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Field:
-    return make_field(spark, tmp_path_factory.mktemp("kill"))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +19,7 @@ def field(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fiel
         Kill("driver", "staging", 0.0),
         Kill("worker", "staging", 0.0),
         Kill("executor", "staging", 0.0),
-        Kill("straggler", "staging", 0.0),
+        Kill("jvm", "start", 2.0),
     ],
     ids=lambda kill: f"{kill.victim}-{kill.stage}",
 )
