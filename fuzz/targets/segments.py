@@ -73,7 +73,9 @@ def _walk(data: bytes) -> None:
     with _Partition(_split(data)) as path:
         listing = list_segments(storage, path)
         segment = listing.segments[0]
-        wanted = TransactionsWanted(high_watermark=2**62, end_offset=None, txn_index=segment.txnindex_bytes is not None)
+        wanted = TransactionsWanted(
+            high_watermark=2**62, log_start_offset=0, end_offset=None, txn_index=segment.txnindex_bytes is not None
+        )
         walk = walk_segment(
             path,
             _BASE,

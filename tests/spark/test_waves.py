@@ -70,8 +70,8 @@ class Jobs:
     def __init__(self) -> None:
         self.count = 0
 
-    def stage(self, name: str, *, total_tasks: int | None = None) -> None:
-        del total_tasks
+    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
+        del total_bytes, total_tasks
         self.count += name.startswith("compacting")
 
     def advance(self, amount: int) -> None:

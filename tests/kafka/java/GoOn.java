@@ -125,6 +125,8 @@ public class GoOn {
 
         for (int i = 0; i < 5; i++) open.send(new ProducerRecord<>("open", "k" + i, "decided-" + i)).get();
         open.commitTransaction();
+        // The coordinator has decided; its marker comes a moment later.
+        while (stateOf(OPEN).stream().anyMatch(s -> s.currentTransactionStartOffset().isPresent())) Thread.sleep(20);
         found.put("open_committed", all("open", "read_committed").stream().filter(v -> v.contains("decided")).map(v -> v.replace(".", "")).toList());
 
         transaction(transactional, "txn", 1000, true);
