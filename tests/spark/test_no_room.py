@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,10 +62,10 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 
 def _try(*command: str) -> None:
-    try:
-        done = subprocess.run(command, check=False, capture_output=True)
-    except FileNotFoundError:
+    program = shutil.which(command[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None:
         pytest.skip(f"there is no {command[0]} here")
+    done = subprocess.run([program, *command[1:]], check=False, capture_output=True)
     if done.returncode:
         pytest.skip(f"{command[0]} is not allowed here: {done.stderr.decode().strip()}")
 
