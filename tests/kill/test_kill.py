@@ -14,8 +14,6 @@ pytestmark = pytest.mark.spark
     "kill",
     [
         Kill("group", "commit", 0.0),
-        Kill("driver", "commit", 0.15),
-        Kill("jvm", "commit", 0.05),
         Kill("driver", "staging", 0.0),
         Kill("worker", "staging", 0.0),
         Kill("executor", "staging", 0.0),
