@@ -15,7 +15,7 @@ from tests.kill.cluster import two_hosts
 from tests.kill.kills import RUN_SECONDS, Field, fresh, wait_for
 from tests.kill.processes import DAEMON, Run
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_speculation_leaves_the_same_bytes_and_late_tasks_find_nowhere_to_write(field: Field, tmp_path: Path) -> None:
