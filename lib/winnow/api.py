@@ -308,9 +308,10 @@ def explain(
             only=only,
             touch=False,
             below_recovery_point=unclean_shutdown == "below-recovery-point",
+            progress=progress,
         )
         progress.stage(f"looking at {partition}")
-        answer = explain_partition(spark.sparkContext, home, request, Question(offset, key), progress)
+        answer = explain_partition(spark.sparkContext, home, request, Question(offset, key))
     return replace(answer, notes=(*settings.notes(), *found))
 
 
@@ -332,10 +333,16 @@ def doctor(
     with locked(log_dirs) as dirs:
         settings, found = with_metadata(settings, LocalStorage(), dirs)
         request = Request(
-            settings=settings, topics=tuple(topics), now=now, only=None, touch=False, below_recovery_point=True
+            settings=settings,
+            topics=tuple(topics),
+            now=now,
+            only=None,
+            touch=False,
+            below_recovery_point=True,
+            progress=progress,
         )
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
-        diagnosis = diagnose(spark.sparkContext, dirs, request, progress)
+        diagnosis = diagnose(spark.sparkContext, dirs, request)
     return replace(diagnosis, notes=(*settings.notes(), *found))
 
 
@@ -433,9 +440,7 @@ def _run(
             elif verb == "clean" and free_at_least is not None:
                 done = delete_first(prepared, request, run_id=run_id)
             elif verb == "clean":
-                done = carry_out_with_quarantine(
-                    spark.sparkContext, dirs, prepared, request, run_id=run_id, progress=progress
-                )
+                done = carry_out_with_quarantine(spark.sparkContext, dirs, prepared, request, run_id=run_id)
             else:
                 done = foresee(prepared, request, weigh=weighing if estimate else None)
         local = (note for d in dirs if (note := why_seen_here_only(d.path)))

@@ -13,7 +13,6 @@ from tests.fixtures.data import copy_file, copy_tree
 from tests.oracle.runs import CHECKPOINTS, write_checkpoint
 from winnow.engine.clean import carry_out
 from winnow.engine.prepare import Request, prepare
-from winnow.engine.progress import Silence
 from winnow.engine.result import PartitionResult
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.lock import lock_log_dir
@@ -121,7 +120,7 @@ def run_winnow(
     )
     with lock_log_dir(str(log_dir)):
         prepared = prepare(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request)
-        return carry_out(spark.sparkContext, prepared, request, run_id="run", progress=Silence()).partitions
+        return carry_out(spark.sparkContext, prepared, request, run_id="run").partitions
 
 
 def gather(case: Case, before: Path, points: Iterable[CrashPoint], log_dir: Path) -> dict[str, str]:

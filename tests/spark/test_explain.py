@@ -22,7 +22,6 @@ from winnow.engine.explain.find import FoundRecord, Search, find_in_segment
 from winnow.engine.explain.records import fate_of
 from winnow.engine.explain.values import Explanation, RecordFate
 from winnow.engine.prepare import LeftAlone, Request, prepare
-from winnow.engine.progress import Silence
 from winnow.errors import LogDirInUseError, UsageError
 from winnow.logdir.batches import read_batches
 from winnow.logdir.listing import survey_log_dirs
@@ -96,7 +95,7 @@ def foretell(
     for item in prepare(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request):
         if isinstance(item, LeftAlone):
             continue
-        surveyed = survey_ground(spark.sparkContext, item, request, Silence(), foresee=True)
+        surveyed = survey_ground(spark.sparkContext, item, request, foresee=True)
         assert not isinstance(surveyed, Failure), surveyed
         ground, search = surveyed
         records = [r for place in places(item) for r in find_in_segment(search, place).records]

@@ -11,7 +11,6 @@ from tests.crash.replay import RecordingStorage
 from tests.spark.runs import NOW, add_partition, new_log_dir, set_checkpoint, settings
 from winnow.engine.clean import carry_out
 from winnow.engine.prepare import Request, prepare
-from winnow.engine.progress import Silence
 from winnow.logdir.listing import survey_log_dirs
 from winnow.storage.local import LocalStorage
 
@@ -34,7 +33,7 @@ def test_retention_then_the_dirtiest_log(spark: SparkSession, tmp_path: Path) ->
     sets = ["?:cleanup.policy=compact", "?:min.cleanable.dirty.ratio=0", "d:cleanup.policy=delete", "d:retention.ms=0"]
     request = Request(settings=settings(*sets), topics=(), now=NOW, only=None, touch=True, storage=storage)
     prepared = prepare(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request)
-    results = carry_out(spark.sparkContext, prepared, request, run_id="run", progress=Silence()).partitions
+    results = carry_out(spark.sparkContext, prepared, request, run_id="run").partitions
     assert [result.actions for result in results] == [*[("compacted",)] * 3, ("retained",)]
     touched = [path.split("/")[0] for effect in storage.effects for path in effect.paths if path[1:3] == "-0"]
     assert list(dict.fromkeys(touched)) == ["d-0", "c-0", "b-0", "a-0"]

@@ -13,7 +13,6 @@ from winnow.engine import report
 from winnow.engine.compact import NOT_BEGUN, Run, compact
 from winnow.engine.keep import kept_bytes
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking
-from winnow.engine.progress import Progress
 from winnow.engine.result import PartitionResult
 from winnow.engine.retention import retain_only
 from winnow.engine.rounds import Round, dirtiest_first, make_round, why_no_room
@@ -35,9 +34,7 @@ class CarriedOut:
     """The most that lay beside the logs at once, written and not yet in the place of anything."""
 
 
-def carry_out(
-    sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str, progress: Progress
-) -> CarriedOut:
+def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str) -> CarriedOut:
     """Does what the plans say."""
     results: dict[int, PartitionResult] = {}
     compacted: dict[int, tuple[Undertaking, CompactionPlan]] = {}
@@ -55,7 +52,7 @@ def carry_out(
             results[number] = retain_only(item, request, run_id=run_id)
         else:
             compacted[number] = item, item.plan.compaction
-    run = Run(sc, request, run_id, (secrets.randbits(64), secrets.randbits(64)), progress)
+    run = Run(sc, request, run_id, (secrets.randbits(64), secrets.randbits(64)))
     # Only now: how much room there is for them depends on what retention has freed.
     for number, (item, plan) in compacted.items():
         made = make_round(item, plan, now=request.now, run_id=run_id)

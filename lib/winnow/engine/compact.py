@@ -19,7 +19,6 @@ from winnow.engine.compaction import Failure, Outcome, failure, run_compaction
 from winnow.engine.job import CompactionJob, PartitionJob
 from winnow.engine.keep import kept_by
 from winnow.engine.prepare import Request
-from winnow.engine.progress import Progress
 from winnow.engine.result import PartitionResult
 from winnow.engine.retention import retain_from, state_now
 from winnow.engine.rewrite import RewrittenGroup
@@ -49,7 +48,6 @@ class Run:
     run_id: str
     secret: tuple[int, int]
     """Key of the hash of record keys."""
-    progress: Progress
     peak_bytes: int = 0
     """The most that was staged at once so far, indexes included."""
     kept_bytes: int = 0
@@ -138,13 +136,13 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
     if not jobs:
         return []
     try:
-        outcomes = run_compaction(run.sc, CompactionJob(run.request.now, run.secret, tuple(jobs)), run.progress)
+        outcomes = run_compaction(run.sc, CompactionJob(run.request.now, run.secret, tuple(jobs)), run.request.progress)
     except (Py4JError, PySparkException) as error:
         if run.request.stop.reason is None:
             _log.exception("the Spark job failed")
         what = str(error).strip().partition("\n")[0]
         return [[Failure(f"the Spark job failed: {what}", WinnowError.exit_code)] for _ in jobs]
-    run.progress.stage(f"committing {counted(len(jobs), 'partition')}")
+    run.request.progress.stage(f"committing {counted(len(jobs), 'partition')}")
     staged = sum(o.bytes_staged for groups in outcomes for o in groups if isinstance(o, RewrittenGroup))
     run.peak_bytes = max(run.peak_bytes, run.kept_bytes + staged)
     if run.request.keep_replaced:

@@ -13,7 +13,6 @@ from winnow.engine import report
 from winnow.engine.clean import CarriedOut, carry_out
 from winnow.engine.compaction import Failure
 from winnow.engine.prepare import LeftAlone, Prepared, Request, prepare
-from winnow.engine.progress import Progress
 from winnow.engine.quarantine import Quarantined, commit, stage_quarantine
 from winnow.engine.result import PartitionResult
 from winnow.errors import CorruptLogError, WinnowError
@@ -42,10 +41,9 @@ def carry_out_with_quarantine(
     request: Request,
     *,
     run_id: str,
-    progress: Progress,
 ) -> CarriedOut:
     """As `carry_out`. With `quarantine` what is found damaged loses its damage and is cleaned afterwards."""
-    done = carry_out(sc, prepared, request, run_id=run_id, progress=progress)
+    done = carry_out(sc, prepared, request, run_id=run_id)
     if request.on_corrupt != "quarantine":
         return done
     results, peak = list(done.partitions), done.peak_extra_bytes
@@ -53,18 +51,18 @@ def carry_out_with_quarantine(
     for number, result in enumerate(results):
         damaged = result.error is not None and result.error_code == CorruptLogError.exit_code
         if damaged and request.stop.reason is None:
-            again = _quarantine(sc, homes[result.log_dir], result, request, run_id=run_id, progress=progress)
+            again = _quarantine(sc, homes[result.log_dir], result, request, run_id=run_id)
             (results[number],), peak = again.partitions, max(peak, again.peak_extra_bytes)
     return CarriedOut(results, peak)
 
 
 def _quarantine(
-    sc: SparkContext, log_dir: LogDir, result: PartitionResult, request: Request, *, run_id: str, progress: Progress
+    sc: SparkContext, log_dir: LogDir, result: PartitionResult, request: Request, *, run_id: str
 ) -> CarriedOut:
     """Of this one partition."""
     topic_partition = TopicPartition(result.topic, result.partition)
     home = replace(log_dir, partitions=(topic_partition,))
-    progress.stage(f"looking for damage in {topic_partition}")
+    request.progress.stage(f"looking for damage in {topic_partition}")
     try:
         staged = stage_quarantine(sc, home, topic_partition, request, run_id=run_id)
     except (WinnowError, OSError) as error:
@@ -74,9 +72,9 @@ def _quarantine(
     except (WinnowError, OSError) as error:
         what = f"{result.error}; {_CUT_SHORT}: {error}"
         return CarriedOut([replace(result, error=what, segments_after=None, bytes_after=None)], 0)
-    progress.stage(f"cleaning {topic_partition}, quarantined")
+    request.progress.stage(f"cleaning {topic_partition}, quarantined")
     try:
-        again = carry_out(sc, prepare(sc, [home], request), request, run_id=run_id, progress=progress)
+        again = carry_out(sc, prepare(sc, [home], request), request, run_id=run_id)
     except (WinnowError, OSError, Py4JError, PySparkException) as error:
         what = str(error).strip().partition("\n")[0]
         error_text = f"not cleaned afterwards: {what}"

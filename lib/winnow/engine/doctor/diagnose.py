@@ -17,7 +17,6 @@ from winnow.policy.words import duration, number
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from winnow.engine.progress import Progress
     from winnow.logdir.listing import LogDir
 
 _DAY_MS = 86_400_000
@@ -27,11 +26,11 @@ _TIMES_READ = 2.0
 """A compaction reads twice, and writing what is left takes about as long as it took to read what goes."""
 
 
-def diagnose(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request, progress: Progress) -> Diagnosis:
+def diagnose(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> Diagnosis:
     """Over all partitions that `request` wants; it must not touch anything."""
     prepared = prepare(sc, log_dirs, request)
     undertakings = [item for item in prepared if isinstance(item, Undertaking)]
-    progress.stage("measuring how fast logs can be read here")
+    request.progress.stage("measuring how fast logs can be read here")
     overdue = sorted(_overdue(undertakings), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))
     held = sorted(_held_back(undertakings), key=lambda h: (-h.held_bytes, h.topic, h.partition))
     troubles = tuple(_troubles(prepared))

@@ -40,22 +40,20 @@ class Question:
     key: bytes | None = None
 
 
-def explain_partition(
-    sc: SparkContext, log_dir: LogDir, request: Request, question: Question, progress: Progress
-) -> Explanation:
+def explain_partition(sc: SparkContext, log_dir: LogDir, request: Request, question: Question) -> Explanation:
     """Of the one partition that `log_dir.partitions` has."""
     (item,) = prepare(sc, [log_dir], request)
     if isinstance(item, LeftAlone):
         return _left_alone(item, request, question)
-    surveyed = survey_ground(sc, item, request, progress, foresee=False)
+    surveyed = survey_ground(sc, item, request, foresee=False)
     if isinstance(surveyed, Failure):
         return _failed(item, surveyed, request, question)
-    answer = _answer(sc, places(item), *surveyed, question, progress)
+    answer = _answer(sc, places(item), *surveyed, question, request.progress)
     if not isinstance(answer, Failure) and any(record.verdict is Verdict.UNDECIDED for record in answer[0]):
-        surveyed = survey_ground(sc, item, request, progress, foresee=True)
+        surveyed = survey_ground(sc, item, request, foresee=True)
         if isinstance(surveyed, Failure):
             return _failed(item, surveyed, request, question)
-        answer = _answer(sc, places(item), *surveyed, question, progress)
+        answer = _answer(sc, places(item), *surveyed, question, request.progress)
     if isinstance(answer, Failure):
         return _failed(item, answer, request, question)
     ground, (records, older) = surveyed[0], answer
@@ -80,7 +78,7 @@ def explain_partition(
 
 
 def survey_ground(
-    sc: SparkContext, item: Undertaking, request: Request, progress: Progress, *, foresee: bool
+    sc: SparkContext, item: Undertaking, request: Request, *, foresee: bool
 ) -> tuple[Ground, Search] | Failure:
     """What the fates of the partition's records rest on, and how records are looked for; why there are none instead.
 
@@ -90,7 +88,7 @@ def survey_ground(
     ground, search = _ground(item, made, request)
     if made is None or ground.gone is not None or not foresee or item.overflowed:
         return ground, search
-    after = measured(sc, item.state, made, request.now, progress)
+    after = measured(sc, item.state, made, request.now, request.progress)
     if isinstance(after, Failure):
         return after
     return replace(ground, gone=gone_segments(after, item.config, request.now)), search
