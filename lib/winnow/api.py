@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from winnow.clock import now_ms
 from winnow.engine.cancel import cancelling_jobs
 from winnow.engine.clean import CarriedOut
 from winnow.engine.corrupt import carry_out_with_quarantine, damaged_first
@@ -149,7 +150,7 @@ def clean(
     """
     if ledger is not None:
         check_ledger(ledger, log_dirs)
-    started = _clock()
+    started = now_ms()
     result = _run(
         spark,
         log_dirs,
@@ -170,7 +171,7 @@ def clean(
     )
     if ledger is None:
         return result
-    return _recorded(spark, ledger, entry_of(result, log_dirs=log_dirs, started=started, ended=_clock()))
+    return _recorded(spark, ledger, entry_of(result, log_dirs=log_dirs, started=started, ended=now_ms()))
 
 
 def _recorded(spark: SparkSession, ledger: str, entry: Entry) -> RunResult:
@@ -191,10 +192,6 @@ def _note_unless(ledger: str, write: Callable[[], object]) -> str | None:
         what = f"{error}".partition("\n")[0] or type(error).__name__
         return f"THE RUN IS NOT IN THE LEDGER {ledger}, though all else was done as told: {what}"
     return None
-
-
-def _clock() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def history(spark: SparkSession, ledger: str, *, since: int | None = None, topics: Sequence[str] = ()) -> History:
@@ -238,7 +235,7 @@ def erase(
     for no keys, and otherwise as `plan` does.
     """
     progress = progress or Silence()
-    different, started = different_keys(keys), _clock()
+    different, started = different_keys(keys), now_ms()
     if ledger is not None:
         check_ledger(ledger, log_dirs)
     with locked(log_dirs) as dirs:
@@ -259,7 +256,7 @@ def erase(
     if ledger is None or dry_run:
         return result
     hashes = hash_keys(key.as_py() for key in different)
-    addition = erasure(result, hashes, log_dirs=log_dirs, started=started, ended=_clock())
+    addition = erasure(result, hashes, log_dirs=log_dirs, started=started, ended=now_ms())
     note = _note_unless(ledger, lambda: append_rows(spark.sparkContext, ledger, addition))
     if note is not None:
         return replace(result, notes=(*result.notes, note))

@@ -14,9 +14,10 @@ from rich.text import Text
 
 from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
 from winnow.cli.progress import progress_on_stderr
-from winnow.cli.run import clock, complain, guarded, tell
+from winnow.cli.run import complain, guarded, tell
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout
+from winnow.clock import now_ms
 from winnow.policy.words import duration
 from winnow.words import counted, instant, moment, printable, size
 
@@ -33,7 +34,7 @@ def run_doctor(request: Request) -> int:
 
     def work() -> int:
         nonlocal now
-        now = clock() if request.now is None else parse_now(request.now)
+        now = now_ms() if request.now is None else parse_now(request.now)
         settings = parse_settings(request)
         check_log_dirs(request.log_dirs)
         with spark_session() as spark:

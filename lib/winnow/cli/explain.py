@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
 from winnow.cli.progress import progress_on_stderr
-from winnow.cli.run import clock, complain, guarded, tell
+from winnow.cli.run import complain, guarded, tell
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout
+from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.words import counted, instant, moment, size
 
@@ -48,7 +49,7 @@ def run_explain(asked: Asked, request: Request) -> int:
 
     def work() -> int:
         nonlocal now
-        now = clock() if request.now is None else parse_now(request.now)
+        now = now_ms() if request.now is None else parse_now(request.now)
         settings = parse_settings(request)
         key = key_bytes(asked)
         check_log_dirs(request.log_dirs)

@@ -10,9 +10,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from winnow.cli.options import parse_now
-from winnow.cli.run import clock, guarded, tell
+from winnow.cli.run import guarded, tell
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout
+from winnow.clock import now_ms
 from winnow.ledger.place import check_ledger, default_ledger
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def run_history(ledger: str | None, *, since: str | None, topics: Sequence[str],
         with spark_session() as spark:
             from winnow.ledger.history import read_history  # noqa: PLC0415 - it loads pyspark
 
-            tell_history(read_history(spark, where, since=begin, topics=topics), now=clock(), json=json)
+            tell_history(read_history(spark, where, since=begin, topics=topics), now=now_ms(), json=json)
         return 0
 
     return guarded(work, json=json, now=lambda: None)

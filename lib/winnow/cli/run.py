@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from winnow.cli.report import Place, place_of_report
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
 from winnow.cli.table import console_for_stdout, show
+from winnow.clock import now_ms
 from winnow.engine.result import RunResult
 from winnow.engine.stop import Stop
 from winnow.errors import UsageError, WinnowError
@@ -44,7 +44,7 @@ def run_verb(verb: str, request: Request) -> int:
 
     def work() -> int:
         nonlocal now
-        now = clock() if request.now is None else parse_now(request.now)
+        now = now_ms() if request.now is None else parse_now(request.now)
         stop = Stop(timeout_s=None if request.timeout is None else parse_duration(request.timeout, option="--timeout"))
         call = prepare(verb, request, now, stop)
         place = place_of_report(verb, request)
@@ -158,8 +158,3 @@ def complain(message: str) -> None:
     """Names of files may be in it: nothing that a terminal would obey, or that stderr can't encode, gets there."""
     sys.stderr.write(f"winnow: {printable(message)}\n")
     sys.stderr.flush()
-
-
-def clock() -> int:
-    """Now, in ms since the epoch: the only place where a run asks."""
-    return time.time_ns() // 1_000_000

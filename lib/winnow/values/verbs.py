@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from winnow import api
 from winnow.api import Only, UncleanShutdown
+from winnow.clock import now_ms
 from winnow.engine.explain.values import Explanation
 from winnow.engine.prepare import OnCorrupt
 from winnow.engine.progress import Progress
@@ -60,7 +60,7 @@ def plan(
         spark,
         facts.log_dirs,
         settings=sources.parsed(),
-        now=_clock() if now is None else now,
+        now=now_ms() if now is None else now,
         topics=listed(topics),
         only=only,
         unclean_shutdown=unclean_shutdown,
@@ -108,7 +108,7 @@ def clean(
         spark,
         listed(log_dirs),
         settings=sources.parsed(),
-        now=_clock() if now is None else now,
+        now=now_ms() if now is None else now,
         topics=listed(topics),
         only=only,
         unclean_shutdown=unclean_shutdown,
@@ -156,7 +156,7 @@ def explain(
         offset=offset,
         key=key.encode() if isinstance(key, str) else key,
         settings=sources.parsed(),
-        now=_clock() if now is None else now,
+        now=now_ms() if now is None else now,
         only=only,
         unclean_shutdown=unclean_shutdown,
     )
@@ -170,7 +170,3 @@ def verify(spark: SparkSession, log_dirs: str | Sequence[str], *, topics: str | 
 def ledger_table(spark: SparkSession, ledger: str | None = None) -> DataFrame:
     """All of a ledger, one row for each partition of each run; the ledger of the command line if none is named."""
     return api.ledger_table(spark, default_ledger(os.environ) if ledger is None else ledger)
-
-
-def _clock() -> int:
-    return time.time_ns() // 1_000_000
