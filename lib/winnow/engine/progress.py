@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from winnow.engine.ticks import TickSheet
-
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+    from winnow.engine.ticks import TickSheet  # it loads numpy
 
 _EVERY_S = 0.5
 

@@ -11,16 +11,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from winnow.errors import CorruptLogError, VerificationError
-from winnow.logdir.damage import Damage
 from winnow.logdir.kept import encode_manifest, not_understood, read_manifest, sha256_of
 from winnow.logdir.names import LOG, QUARANTINE_PREFIX, STAGING_PREFIX, segment_file
 from winnow.logdir.staging import move_aside
 from winnow.logdir.state import PartitionState, Segment
 from winnow.storage.contract import Storage
 from winnow.storage.segment_io import drop_cached
+
+if TYPE_CHECKING:
+    from winnow.logdir.damage import Damage  # it loads numba
 
 MANIFEST = "manifest.json"
 STAGING_SUFFIX = "-quarantine"
