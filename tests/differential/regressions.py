@@ -97,4 +97,20 @@ REGRESSIONS: Mapping[str, Life] = {
             ),
         )
     ),
+    # Kafka reads a log from its start on, and so knows of no transaction whose data lies below it: we took it for open.
+    "an-open-transaction-below-the-log-start": Life(
+        (
+            Span((Append((Rec(0),), producer=3), Append((Rec(1),)), Append((Rec(1),)), DeleteRecords(1000)), _SMALL),
+            Span((Append((Rec(0),)), Append((Rec(0),)), Roll(), Append()), _SMALL),
+            Span((Append((Rec(0),)),), _SMALL),
+        )
+    ),
+    # If a snapshot tells of it, Kafka stops at the first batch of the log, not at the log start before it.
+    "a-transaction-below-the-log-start-in-a-snapshot": Life(
+        (
+            Span((Append((Rec(0),), producer=3), Append((Rec(1),)), Roll()), _SMALL),
+            Span((DeleteRecords(1000), Append((Rec(0),), gap=1000), Roll(), Append((Rec(0),)), Roll()), _SMALL),
+            Span((Append((Rec(0),)), Roll()), _SMALL),
+        )
+    ),
 }

@@ -54,12 +54,15 @@ def control_columns(buf: Bytes, rows: Array, path: str) -> ControlColumns:
 
 
 class Gatherer:
-    """Is given the rows of a walk (dtype BATCH), piece by piece, in order. `buf` is what they are rows of."""
+    """Is given the rows of a walk (dtype BATCH), piece by piece, in order. `buf` is what they are rows of.
 
-    def __init__(self, buf: Bytes, path: str, *, producers: bool, transactions: bool) -> None:
+    `producers_from`: those of producers are wanted that end at or above this offset; None: none.
+    """
+
+    def __init__(self, buf: Bytes, path: str, *, producers_from: int | None, transactions: bool) -> None:
         self._buf = buf
         self._path = path
-        self._producers = producers
+        self._producers_from = producers_from
         self._transactions = transactions
         self._last = np.empty(0, BATCH)
         self._last_ends = np.empty(0, np.bool_)
@@ -67,10 +70,13 @@ class Gatherer:
 
     def add(self, rows: Array) -> None:
         kinds = np.empty(0, np.int8)
-        if self._producers or (self._transactions and (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any()):
+        if self._producers_from is not None or (
+            self._transactions and (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any()
+        ):
             kinds = batch_kinds(rows, control_columns(self._buf, rows, self._path).type)
-        if self._producers:
-            self._add_producers(rows, kinds)
+        if self._producers_from is not None:
+            later = rows["last_offset"] >= self._producers_from
+            self._add_producers(rows[later], kinds[later])
         if self._transactions and len(kinds):
             events = np.empty(len(rows), EVENT)
             events["producer_id"], events["offset"] = rows["producer_id"], rows["base_offset"]

@@ -45,11 +45,10 @@ def newest_snapshot(storage: Storage, state: PartitionState) -> Snapshot:
 def known_producers(snapshot: Snapshot, walks: Sequence[SegmentWalk], *, now: int, expiration_ms: int) -> ProducerState:
     """The producer state at the log end offset, as a broker that starts at `now` has it.
 
-    `walks`: of all segments that reach beyond the snapshot, with what is left of each producer. Which transactions were
-    completed is not all in it: see `policy.transaction_runs`.
+    `walks`: of all segments that reach beyond the snapshot, with what is left of each producer from its offset on.
+    Which transactions were completed is not all in it: see `policy.transaction_runs`.
     """
     producers = expire(from_entries(snapshot.entries), now, expiration_ms)
     for walk in walks:
-        later = walk.last_batches["last_offset"] >= snapshot.offset
-        producers = replay(producers, walk.last_batches[later], markers=walk.markers)
+        producers = replay(producers, walk.last_batches, markers=walk.markers)
     return expire(producers, now, expiration_ms)

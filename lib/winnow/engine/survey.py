@@ -159,7 +159,7 @@ def _walk_one(state: PartitionState, at: int, producers_from: int) -> SegmentWal
         state.directory,
         segment.base_offset,
         segment.log_bytes,
-        producers=end > producers_from,
+        producers_from=producers_from if end > producers_from else None,
         check_index=segment.index_bytes is not None,
         transactions=TransactionsWanted(
             high_watermark=state.high_watermark,

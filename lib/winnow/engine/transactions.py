@@ -44,7 +44,8 @@ def settle(
     Raises CorruptLogError where a transaction index disagrees with the log. A transaction that the log shows open
     counts as open even if no snapshot says so: a broker that lost its snapshots would forget it (S8.4), and take for
     committed what nobody ever decided. For the same reason one counts as undecided whose marker is not below the high
-    watermark, though a broker that loads a later snapshot has forgotten that, too.
+    watermark, though a broker that loads a later snapshot has forgotten that, too. Of one that begins below the log
+    start offset counts what a broker knows.
     """
     folded = fold(
         [walk.runs for walk in walks],
@@ -61,11 +62,15 @@ def settle(
     producers = known_producers(snapshot, walks, now=now, expiration_ms=expiration_ms)
     found = undecided(producers, state.high_watermark) + ([folded.undecided] if folded.undecided else [])
     stable = last_stable_offset(found, state.high_watermark)
+    if stable < state.log_start_offset:
+        # A broker raises it to the log start offset, and that to the batch it reads there.
+        live = (walk.first_live for walk in walks if walk.first_live is not None)
+        stable = min(next(live, state.log_end_offset), state.high_watermark)
     aborted = np.concatenate([walk.aborted for walk in walks])
     return Transactions(
         producers=producers,
         last_stable_offset=stable,
-        undecided=next((t for t in found if t.first_offset == stable < state.high_watermark), None),
+        undecided=min(found, key=lambda t: t.first_offset) if stable < state.high_watermark else None,
         open_producers=folded.open_producers,
         lingering=folded.lingering,
         aborted=aborted[aborted["last_offset"] >= state.log_start_offset],

@@ -79,6 +79,9 @@ class SegmentWalk:
     """How transactions run through the segment; nothing unless asked for."""
     aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
     """Its transaction index, dtype ABORTED; empty unless asked for."""
+    first_live: int | None = None
+    """Base offset of the first batch that ends at or above the log start offset; None: there is none, or `runs` were
+    not asked for."""
     holdings: Holdings | None = None
     """None unless asked for, and see `holdings_of`."""
 
@@ -116,13 +119,14 @@ def walk_segment(
     base_offset: int,
     log_bytes: int,
     *,
-    producers: bool = False,
+    producers_from: int | None = None,
     check_index: bool = False,
     transactions: TransactionsWanted | None = None,
     topic: str | None = None,
 ) -> SegmentWalk:
-    """Reads every batch header of a segment, and control batches whole if `producers` or `transactions` ask for it.
+    """Reads every batch header of a segment, and control batches whole if producers or transactions are wanted.
 
+    `producers_from`: asks for `SegmentWalk.last_batches`, of the batches that end at or above this offset.
     `topic`: its name, if `SegmentWalk.holdings` is wanted. Only then records are looked into.
 
     Raises CorruptLogError where a header makes no sense, the log ends inside a batch, offsets do not ascend,
@@ -132,9 +136,10 @@ def walk_segment(
     path = f"{directory}/{segment_file(base_offset, LOG)}"
     with map_range(path, 0, log_bytes) as buf:
         gatherer = None
-        if producers or transactions is not None:
-            gatherer = Gatherer(buf, path, producers=producers, transactions=transactions is not None)
-        walk = _walk(buf, path, directory, base_offset, gatherer=gatherer, check_index=check_index)
+        if producers_from is not None or transactions is not None:
+            gatherer = Gatherer(buf, path, producers_from=producers_from, transactions=transactions is not None)
+        log_start = None if transactions is None else transactions.log_start_offset
+        walk = _walk(buf, path, directory, base_offset, gatherer=gatherer, check_index=check_index, log_start=log_start)
         if topic is not None:
             walk = replace(walk, holdings=holdings_of(buf, base_offset, topic))
         if gatherer is None:
@@ -162,13 +167,21 @@ def _with_runs(walk: SegmentWalk, directory: str, gatherer: Gatherer, wanted: Tr
 
 
 def _walk(
-    buf: Bytes, path: str, directory: str, base_offset: int, *, gatherer: Gatherer | None, check_index: bool
+    buf: Bytes,
+    path: str,
+    directory: str,
+    base_offset: int,
+    *,
+    gatherer: Gatherer | None,
+    check_index: bool,
+    log_start: int | None,
 ) -> SegmentWalk:
     rows = np.empty(_ROWS, BATCH)
     position, least_offset = 0, base_offset
     batches = records = 0
     attributes = 0
     legacy = guessed = False
+    first_live: int | None = None
     splits: list[Split] = []
     split_start = split_records = 0
     index_rows: list[np.ndarray[Any, Any]] = []
@@ -182,6 +195,8 @@ def _walk(
         seen = rows[:count]
         _refuse_wild_counts(seen, path)
         least_offset = int(seen["last_offset"][-1]) + 1
+        if log_start is not None and first_live is None and least_offset > log_start:
+            first_live = int(seen["base_offset"][np.searchsorted(seen["last_offset"], log_start)])
         batches += count
         attributes |= int(np.bitwise_or.reduce(seen["attributes"]))
         legacy |= bool((seen["magic"] < 2).any())
@@ -220,6 +235,7 @@ def _walk(
         guessed=guessed,
         splits=tuple(splits),
         last_batches=np.empty(0, BATCH),
+        first_live=first_live,
     )
 
 

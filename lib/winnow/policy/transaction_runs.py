@@ -50,7 +50,8 @@ class SegmentRuns:
     runs: NDArray[np.void]
     """Dtype RUN."""
     undecided: Undecided | None = None
-    """The earliest that begins below the high watermark and ends at or above it, all inside the segment."""
+    """The earliest that begins below the high watermark and ends at or above it, all inside the segment. Those that
+    begin below the log start offset don't count: see `Fold.undecided`."""
 
 
 def reduced(events: NDArray[np.void]) -> NDArray[np.void]:
@@ -93,7 +94,8 @@ def summarise(
         raise _across_marker(
             int(seen.producer_id[at]), int(entry_first[at]), int(seen.offset[at]), int(seen.previous[at]), where
         )
-    straddling = seen.end & (seen.first >= 0) & (seen.first < high_watermark) & (seen.offset >= high_watermark)
+    straddling = seen.end & (seen.first >= log_start_offset) & (seen.first < high_watermark)
+    straddling &= seen.offset >= high_watermark
     undecided = None
     if straddling.any():
         at = int(np.flatnonzero(straddling)[np.argmin(seen.first[straddling])])
@@ -155,7 +157,9 @@ class Fold:
     lingering: tuple[frozenset[int], ...]
     """Likewise: those that are lingering there (see `policy.transactions.Judged`)."""
     undecided: Undecided | None
-    """The earliest transaction that is open at the log's end, or ends at or above the high watermark."""
+    """The earliest transaction that is open at the log's end, or ends at or above the high watermark. Those that begin
+    below the log start offset don't count: a broker reads the log from there on, and if it knows of their beginning,
+    then from a snapshot (`policy.producers`)."""
 
 
 def fold(
@@ -190,14 +194,18 @@ def fold(
                 raise _without_entry(producer, first, marker, files)
             if 0 <= entry <= ended.get(producer, -1):
                 raise _across_marker(producer, entry, marker, ended[producer], files)
-            if first is not None and first < high_watermark <= marker:
+            if first is not None and log_start_offset <= first < high_watermark <= marker:
                 undecided.append(Undecided(first_offset=first, producer_id=producer, marker_offset=marker))
             unknown = aborted and marker < log_start_offset
             lingers = _with(lingers, producer, _after_marker(after, first, aborted=aborted, unknown=unknown))
             ended[producer] = last_marker
             if tail >= 0:
                 opened[producer] = tail
-    undecided += [Undecided(first_offset=first, producer_id=p, marker_offset=None) for p, first in opened.items()]
+    undecided += [
+        Undecided(first_offset=first, producer_id=producer, marker_offset=None)
+        for producer, first in opened.items()
+        if first >= log_start_offset
+    ]
     return Fold(
         open_producers=tuple(open_producers),
         lingering=tuple(lingering),

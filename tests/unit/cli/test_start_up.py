@@ -21,7 +21,5 @@ def test_help_and_mistakes_wait_for_nothing_heavy(heavy: str, loaded: set[str]) 
 @pytest.fixture(scope="module")
 def loaded() -> set[str]:
     """The top-level modules of a fresh interpreter that knows the console's commands."""
-    shown = subprocess.run(
-        [sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True
-    )
+    shown = subprocess.run([sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True)
     return set(shown.stdout.split())

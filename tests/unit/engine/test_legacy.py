@@ -54,7 +54,7 @@ def test_the_walk_counts_records_and_guesses_at_wrappers(tmp_path: Path) -> None
 def test_bits_that_mean_something_in_v2_only_are_none(tmp_path: Path) -> None:
     log = [entry(0, 0, attributes=0xF8), entry(1, 1, attributes=0xF0)]
     directory = str(make_partition(tmp_path / "t-0", {0: log}))
-    walk = walk_segment(directory, 0, sum(map(len, log)), producers=True)
+    walk = walk_segment(directory, 0, sum(map(len, log)), producers_from=0)
     assert (walk.control, walk.transactional, len(walk.last_batches)) == (False, False, 0)
 
 

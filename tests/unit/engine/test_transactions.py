@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.engine.partitions import NOW, SECRET, job_of, make_partition, record, records_in, segments_of
+from tests.unit.engine.partitions import NOW, SECRET, batch, job_of, make_partition, record, records_in, segments_of
 from winnow.engine import walk as walk_module
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.producers import Snapshot
@@ -20,12 +20,14 @@ from winnow.engine.verify import verify_staged
 from winnow.engine.walk import SegmentWalk, TransactionsWanted, walk_segment
 from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
+from winnow.logdir.snapshots import ProducerEntry
 from winnow.logdir.state import PartitionState, TopicPartition
 from winnow.logdir.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
 from winnow.wire.plain import Record, decode_batch, encode_batch
 
 ABORTED = AbortedTransaction(7, 1, 4, 5)
 DAY = 86_400_000
+NOTHING_TOLD = Snapshot(0, ())
 
 
 def data(offset: int, producer: int, key: bytes) -> bytes:
@@ -53,31 +55,41 @@ def directory(tmp_path: Path) -> Path:
     return made
 
 
-def walked(directory: Path, *, high_watermark: int = 7) -> list[SegmentWalk]:
+def walked(
+    directory: Path, *, high_watermark: int = 7, log_start: int = 0, producers_from: int = 0
+) -> list[SegmentWalk]:
     segments = segments_of(directory)
+    ends = [*(segment.base_offset for segment in segments[1:]), None]
     return [
         walk_segment(
             str(directory),
             segment.base_offset,
             segment.log_bytes,
-            producers=True,
+            producers_from=producers_from,
             transactions=TransactionsWanted(
                 high_watermark=high_watermark,
-                log_start_offset=0,
+                log_start_offset=log_start,
                 end_offset=following,
                 txn_index=segment.txnindex_bytes is not None,
             ),
         )
-        for segment, following in zip(segments, [3, 6, None], strict=True)
+        for segment, following in zip(segments, ends, strict=True)
     ]
 
 
-def settled(directory: Path, *, high_watermark: int = 7) -> Transactions:
+def settled(
+    directory: Path,
+    walks: list[SegmentWalk],
+    *,
+    high_watermark: int = 7,
+    log_start: int = 0,
+    snapshot: Snapshot = NOTHING_TOLD,
+) -> Transactions:
     state = PartitionState(
         log_dir=str(directory.parent),
         topic_partition=TopicPartition("t", 0),
         segments=segments_of(directory),
-        log_start_offset=0,
+        log_start_offset=log_start,
         log_end_offset=7,
         high_watermark=high_watermark,
         cleaner_checkpoint=None,
@@ -85,8 +97,7 @@ def settled(directory: Path, *, high_watermark: int = 7) -> Transactions:
         snapshot_offsets=(),
         leader_epochs=(),
     )
-    walks = walked(directory, high_watermark=high_watermark)
-    return settle(state, Snapshot(0, ()), walks, now=NOW, expiration_ms=DAY)
+    return settle(state, snapshot, walks, now=NOW, expiration_ms=DAY)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 65_536])
@@ -94,7 +105,7 @@ def test_producers_and_open_transactions_are_told_across_pieces_and_segments(
     directory: Path, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(walk_module, "_ROWS", rows)
-    found = settled(directory)
+    found = settled(directory, walked(directory))
     assert found.open_producers == (frozenset(), frozenset({7, 8}), frozenset())
     assert (found.last_stable_offset, str(found.undecided)) == (6, "producer 8 has a transaction open since offset 6")
     producers = found.producers.producers
@@ -104,9 +115,43 @@ def test_producers_and_open_transactions_are_told_across_pieces_and_segments(
 
 
 def test_a_transaction_that_ends_at_the_high_watermark_is_undecided(directory: Path) -> None:
-    found = settled(directory, high_watermark=5)
+    found = settled(directory, walked(directory, high_watermark=5), high_watermark=5)
     assert found.last_stable_offset == 2
     assert "producer 8 from offset 2 on ends at 5" in str(found.undecided)
+
+
+# Open from offset 1 on, and no more of it.
+OPEN = {0: [encode_batch([record(0)]), data(1, 7, b"a"), batch(record(2), record(3), record(4))], 5: [batch(record(5))]}
+TOLD = ProducerEntry(
+    producer_id=7,
+    epoch=0,
+    last_sequence=1,
+    last_offset=1,
+    offset_delta=0,
+    timestamp=NOW,
+    coordinator_epoch=-1,
+    current_txn_first_offset=1,
+)
+
+
+@pytest.mark.parametrize(
+    ("log_start", "snapshot", "stable"),
+    [
+        pytest.param(1, Snapshot(1, ()), 1, id="begins at it"),
+        pytest.param(2, Snapshot(2, ()), 6, id="below it and unknown"),
+        pytest.param(3, Snapshot(5, (TOLD,)), 2, id="below it and known, and it lies inside of a batch"),
+        pytest.param(5, Snapshot(6, (TOLD,)), 5, id="below it and known, and a segment begins there"),
+    ],
+)
+def test_a_transaction_below_the_log_start_is_open_only_if_a_snapshot_says_so(
+    tmp_path: Path, log_start: int, snapshot: Snapshot, stable: int
+) -> None:
+    """Kafka replays from the log start offset, and raises what a snapshot tells of to the first batch there (S3.2)."""
+    made = make_partition(tmp_path / "t-0", OPEN)
+    walks = walked(made, high_watermark=6, log_start=log_start, producers_from=snapshot.offset)
+    found = settled(made, walks, high_watermark=6, log_start=log_start, snapshot=snapshot)
+    assert found.last_stable_offset == stable
+    assert (found.undecided is None) == (stable == 6)
 
 
 def test_an_index_of_another_log_is_refused_with_both_files_named(directory: Path) -> None:
@@ -133,7 +178,7 @@ def cleaned(job: PartitionJob) -> list[RewrittenGroup]:
 
 
 def two_groups(directory: Path) -> PartitionJob:
-    transactions = settled(directory)
+    transactions = settled(directory, walked(directory))
     segments = segments_of(directory)
     job = job_of(directory, end_offset=6, aborted=transactions.aborted, last_records={})
     groups = tuple(
@@ -154,10 +199,10 @@ def test_case_33_groups_of_one_transaction_are_cleaned_apart(directory: Path) ->
 
 
 def test_a_group_of_several_splits_is_cleaned_as_one_of_one(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = cleaned(job_of(directory, aborted=settled(directory).aborted))
+    whole = cleaned(job_of(directory, aborted=settled(directory, walked(directory)).aborted))
     monkeypatch.setattr(walk_module, "SPLIT_BYTES", 1)
     (directory / ".winnow-again").mkdir()
-    job = job_of(directory, aborted=settled(directory).aborted, staging=f"{directory}/.winnow-again")
+    job = job_of(directory, aborted=settled(directory, walked(directory)).aborted, staging=f"{directory}/.winnow-again")
     assert len(job.splits) == 7
     split = cleaned(job)
     for suffix, path in whole[0].staged.paths.items():

@@ -46,7 +46,7 @@ def test_splits_cover_the_log_once_and_their_records_add_up(
 
 
 def test_an_empty_segment_ends_at_its_base_and_has_no_split(tmp_path: Path) -> None:
-    walk = walked(make_partition(tmp_path / "t-0", {0: []}), producers=True, check_index=True)
+    walk = walked(make_partition(tmp_path / "t-0", {0: []}), producers_from=0, check_index=True)
     assert (walk.next_offset, walk.batches, walk.records, walk.splits) == (0, 0, 0, ())
     assert len(walk.last_batches) == 0
 
@@ -57,7 +57,7 @@ def test_the_last_batch_of_each_producer_is_told_across_pieces_of_the_walk(
     producers = [7, 8, -1, 7, 9, 8, 7, -1]
     log = [batch(record(offset), producer_id=pid) for offset, pid in enumerate(producers)]
     monkeypatch.setattr(walk_module, "_ROWS", 3)
-    last = walked(make_partition(tmp_path / "t-0", {0: log}), producers=True).last_batches
+    last = walked(make_partition(tmp_path / "t-0", {0: log}), producers_from=0).last_batches
     assert list(zip(last["producer_id"].tolist(), last["last_offset"].tolist(), strict=True)) == [
         (9, 4),
         (8, 5),

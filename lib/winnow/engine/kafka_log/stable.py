@@ -88,7 +88,7 @@ def _events(storage: Storage, segments: Segments, start: int) -> list[tuple[int,
         following = segments.bases[number + 1] if number + 1 < len(segments.bases) else None
         if following is None or following > start:
             for piece in _pieces(storage, segments, number, max(start, base)):
-                gatherer = Gatherer(piece.data, segments.path(number), producers=False, transactions=True)
+                gatherer = Gatherer(piece.data, segments.path(number), producers_from=None, transactions=True)
                 gatherer.add(piece.rows[piece.rows["base_offset"] >= start])
                 found += gatherer.events().tolist()
     return found

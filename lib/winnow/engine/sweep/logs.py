@@ -223,7 +223,7 @@ class _Reader:
             self._events_known = False
 
     def _gather(self, piece: Piece, rows: Rows) -> None:
-        gatherer = Gatherer(piece.data, self._log.path, producers=False, transactions=True)
+        gatherer = Gatherer(piece.data, self._log.path, producers_from=None, transactions=True)
         try:
             gatherer.add(rows)
         except CorruptLogError as error:
