@@ -97,6 +97,25 @@ REGRESSIONS: Mapping[str, Life] = {
             ),
         )
     ),
+    # The data of such a transaction counts as committed: the producer's next COMMIT marker stays for its sake.
+    "aborted-below-the-log-start-and-a-commit-without-data": Life(
+        (
+            Span(
+                (
+                    Append((Rec(key=1),), producer=3),
+                    End(commit=False),
+                    End(),
+                    End(),
+                    Append((Rec(key=2),)),
+                    Append((Rec(key=2),)),
+                    DeleteRecords(500),
+                    Roll(),
+                ),
+                _SMALL,
+            ),
+            Span((Append((Rec(key=2),)), Roll()), _SMALL),
+        )
+    ),
     # Kafka reads a log from its start on, and so knows of no transaction whose data lies below it: we took it for open.
     "an-open-transaction-below-the-log-start": Life(
         (

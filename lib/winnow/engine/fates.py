@@ -9,7 +9,7 @@ import numpy as np
 from winnow.engine.gather import control_columns
 from winnow.errors import CorruptLogError
 from winnow.logdir.txnindex import AbortedTransaction
-from winnow.policy.transactions import judge
+from winnow.policy.transactions import Carried, judge
 from winnow.storage.segment_io import Bytes
 from winnow.wire.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 
@@ -20,10 +20,9 @@ _Bits = np.ndarray[tuple[int], np.dtype[np.bool_]]
 class BatchFates:
     """Goes through a group's batches in order, split by split, and remembers which transactions are under way."""
 
-    def __init__(self, aborted: Array, open_producers: frozenset[int], lingering: frozenset[int], *, now: int) -> None:
+    def __init__(self, aborted: Array, carried: Carried, *, now: int) -> None:
         self._aborted = aborted
-        self._open_producers = open_producers
-        self._lingering = lingering
+        self._carried = carried
         self._now = now
         self.discard: _Bits = np.empty(0, np.bool_)
         """Per batch of the split that was judged last: all its records go."""
@@ -38,14 +37,12 @@ class BatchFates:
             self.discard = self.horizon_cause = np.zeros(len(batches), np.bool_)
             return
         types = control_columns(buf, batches, path).type
-        judged = judge(
-            batches, types, aborted=self._aborted, open_producers=self._open_producers, lingering=self._lingering
-        )
+        judged = judge(batches, types, aborted=self._aborted, before=self._carried)
         control = (batches["attributes"] & CONTROL) != 0
         expired = ((batches["attributes"] & DELETE_HORIZON) != 0) & (batches["base_timestamp"] <= self._now)
         self.discard = judged.discardable & (~control | expired)
         self.horizon_cause = judged.discardable & control
-        self._open_producers, self._lingering = judged.open_producers, judged.lingering
+        self._carried = judged.after
         self.indexed += self._entries(judged.indexed, path)
 
     def _entries(self, markers: Array, path: str) -> list[AbortedTransaction]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from winnow.engine.walk import Split
 from winnow.logdir.state import Segment
-from winnow.policy.transactions import ABORTED
+from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried
 
 BUCKET_RECORDS = 2_000_000
 """Records that one bucket of keys is meant to hold: 40 MB on the wire and about 100 MB while it is merged."""
@@ -25,10 +25,8 @@ class GroupJob:
     segments: tuple[Segment, ...]
     splits: tuple[int, ...]
     """Numbers of its splits, ascending, in `PartitionJob.splits`."""
-    open_producers: frozenset[int] = frozenset()
-    """Those with transactional data before the group after their last marker (S4.1)."""
-    lingering: frozenset[int] = frozenset()
-    """Those that are lingering there (see `policy.transactions.Judged`)."""
+    carried: Carried = NOTHING_CARRIED
+    """By what lies before the group (S4.1)."""
     most_log_bytes: int = 0
     """Of the output, as far as can be told: a codec can do worse on what is left of a batch."""
     most_index_bytes: int = 0

@@ -34,7 +34,7 @@ class GroupOutput:
         self._now = now
         self._keep = _by_number(survivors)
         self._log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
-        self._fates = BatchFates(job.aborted, group.open_producers, group.lingering, now=now)
+        self._fates = BatchFates(job.aborted, group.carried, now=now)
         self._index = IndexBuilder(
             base_offset=group.base_offset,
             index_interval_bytes=job.index_interval_bytes,

@@ -231,11 +231,11 @@ def _check_transactions(
     ]
     folded = fold(_each(sc, runs, items, request), high_watermark=_NEVER, log_start_offset=start, where=where)
     last = max(damage.end_offset for item in staged for damage in item.damages)
-    if folded.undecided is not None and folded.undecided.first_offset < last:
+    producer, first = min(folded.opened.items(), key=lambda opened: opened[1], default=(None, last))
+    if first < last:
         raise CorruptLogError(
             "the marker of a transaction may be among the damaged bytes",
-            expected=f"an end of the transaction of producer {folded.undecided.producer_id} that begins at offset "
-            f"{folded.undecided.first_offset}",
+            expected=f"an end of the transaction of producer {producer} that begins at offset {first}",
             found="none in what can be read",
             where=state.directory,
             hint="Without it the transaction would stay open for ever. Copy the partition from another replica.",

@@ -18,6 +18,7 @@ from winnow.policy.cleanable import segments_between
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.producers import last_records
+from winnow.policy.transactions import Carried
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str
     for number, split in enumerate(splits):
         numbers.setdefault(split.base_offset, []).append(number)
     legacy = {walk.base_offset for walk in item.walks or () if walk.legacy}
-    carried = {group.base_offset: group for group in journal.groups}
+    told = {group.base_offset: group for group in journal.groups}
     groups = []
     for group in plan.groups:
         log_bytes = most_log_bytes(group, legacy)
@@ -55,8 +56,7 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str
             GroupJob(
                 group,
                 tuple(number for segment in group for number in numbers.get(segment.base_offset, ())),
-                frozenset(carried[group[0].base_offset].open_producers),
-                frozenset(carried[group[0].base_offset].lingering),
+                _carried(told[group[0].base_offset]),
                 most_log_bytes=log_bytes,
                 most_index_bytes=most_index_bytes(group, log_bytes, config),
             )
@@ -84,6 +84,10 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str
     return Round(item, job.part(0, len(job.groups)), journal, begun=item.goes_on is not None)
 
 
+def _carried(group: JournalGroup) -> Carried:
+    return Carried(frozenset(group.open_producers), frozenset(group.lingering))
+
+
 def why_no_room(job: PartitionJob, room: int, *, at_once: bool) -> Failure | None:
     """`room`: bytes that may be written. Unless they are to be written `at_once`, the largest group has to fit."""
     needed = job.most_bytes if at_once else max(group.most_bytes for group in job.groups)
@@ -108,10 +112,11 @@ def _new_journal(
         groups=tuple(
             JournalGroup(
                 sources=group,
-                open_producers=tuple(sorted(transactions.open_producers[number[group[0].base_offset]])),
-                lingering=tuple(sorted(transactions.lingering[number[group[0].base_offset]])),
+                open_producers=tuple(sorted(carried.open_producers)),
+                lingering=tuple(sorted(carried.lingering)),
             )
             for group in plan.groups
+            for carried in [transactions.carried[number[group[0].base_offset]]]
         ),
         rest=Rest(
             first_dirty_offset=plan.first_dirty_offset,

@@ -14,6 +14,7 @@ from winnow.logdir.names import LOG, TXNINDEX, segment_file
 from winnow.logdir.state import PartitionState
 from winnow.policy.producers import ProducerState, Undecided, last_stable_offset, undecided
 from winnow.policy.transaction_runs import fold
+from winnow.policy.transactions import Carried
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -27,10 +28,8 @@ class Transactions:
     last_stable_offset: int
     undecided: Undecided | None
     """The transaction that keeps it below the high watermark."""
-    open_producers: tuple[frozenset[int], ...]
-    """Per segment: the producers with transactional data before it after their last marker."""
-    lingering: tuple[frozenset[int], ...]
-    """Likewise: those that are lingering there (see `policy.transactions.Judged`)."""
+    carried: tuple[Carried, ...]
+    """Per segment, by what lies before it."""
     aborted: Array = field(repr=False)
     """Entries of all transaction indexes, dtype ABORTED, but for those that Kafka's cleaner does not ask for: their
     markers lie below the log start offset (S4.1)."""
@@ -71,7 +70,6 @@ def settle(
         producers=producers,
         last_stable_offset=stable,
         undecided=min(found, key=lambda t: t.first_offset) if stable < state.high_watermark else None,
-        open_producers=folded.open_producers,
-        lingering=folded.lingering,
+        carried=folded.carried,
         aborted=aborted[aborted["last_offset"] >= state.log_start_offset],
     )

@@ -8,7 +8,7 @@ way at each segment's start, which transactions are undecided, and whether the t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.policy.producers import Undecided
-from winnow.policy.transactions import sequence
+from winnow.policy.transactions import Carried, sequence
 from winnow.wire.control import ControlType
 
 EVENT = np.dtype([("producer_id", np.int64), ("offset", np.int64), ("kind", np.int8)])
@@ -116,7 +116,7 @@ def summarise(
     runs["first_marker"][rows] = seen.offset[firsts]
     runs["first_aborted"][rows] = aborting[firsts]
     runs["first_entry"][rows] = entry_first[firsts]
-    # Data of an aborted transaction below the log start offset is taken for committed (see `Judged.lingering`).
+    # Data of an aborted transaction below the log start offset is taken for committed (see `Carried.lingering`).
     begins = aborting & (seen.first >= 0) & (seen.offset < log_start_offset)
     changes = np.flatnonzero((begins | (seen.end & ~aborting)) & (seen.previous >= 0))
     runs["lingers"] = -1
@@ -152,10 +152,10 @@ def _check_entries(aborted: NDArray[np.void], entry: NDArray[np.int64], where: t
 class Fold:
     """What the segments of a log say of its transactions together."""
 
-    open_producers: tuple[frozenset[int], ...]
-    """Per segment: the producers that have transactional data before it after their last marker."""
-    lingering: tuple[frozenset[int], ...]
-    """Likewise: those that are lingering there (see `policy.transactions.Judged`)."""
+    carried: tuple[Carried, ...]
+    """Per segment, by what lies before it."""
+    opened: Mapping[int, int]
+    """Producer id -> first offset of its transaction that is open at the log's end."""
     undecided: Undecided | None
     """The earliest transaction that is open at the log's end, or ends at or above the high watermark. Those that begin
     below the log start offset don't count: a broker reads the log from there on, and if it knows of their beginning,
@@ -175,13 +175,11 @@ def fold(
     """
     opened: dict[int, int] = {}
     ended: dict[int, int] = {}
-    open_producers: list[frozenset[int]] = []
     lingers: frozenset[int] = frozenset()
-    lingering: list[frozenset[int]] = []
+    carried: list[Carried] = []
     undecided: list[Undecided] = []
     for segment, files in zip(segments, where, strict=True):
-        open_producers.append(frozenset(opened))
-        lingering.append(lingers)
+        carried.append(Carried(frozenset(opened), lingers))
         if segment.undecided is not None:
             undecided.append(segment.undecided)
         for producer, head, marker, aborted, entry, last_marker, tail, after in segment.runs.tolist():
@@ -207,8 +205,8 @@ def fold(
         if first >= log_start_offset
     ]
     return Fold(
-        open_producers=tuple(open_producers),
-        lingering=tuple(lingering),
+        carried=tuple(carried),
+        opened=opened,
         undecided=min(undecided, key=lambda u: (u.first_offset, u.producer_id), default=None),
     )
 

@@ -121,6 +121,20 @@ def sequence(kinds: NDArray[np.int8], producer_id: NDArray[np.int64], offset: ND
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What the batches of a log leave for those that follow to be judged with."""
+
+    open_producers: frozenset[int] = frozenset()
+    """Those with transactional data after their last marker."""
+    lingering: frozenset[int] = frozenset()
+    """Those with data whose ABORT marker nothing is known of. Kafka's cleaner has taken that data for committed, and it
+    counts for the next COMMIT marker of its producer."""
+
+
+NOTHING_CARRIED = Carried()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """What becomes of some batches for the sake of transactions (S4.1), one item per batch."""
@@ -129,11 +143,7 @@ class Judged:
     """Data of an aborted transaction, or a marker of a transaction of which no batch was seen (`canDiscardBatch`)."""
     indexed: NDArray[np.int64]
     """Offsets of the ABORT markers that keep their entry in the transaction index, ascending."""
-    open_producers: frozenset[int]
-    """Those with transactional data after their last marker: what the batches that follow have to be judged with."""
-    lingering: frozenset[int]
-    """Likewise: those with data whose ABORT marker nothing is known of. Kafka's cleaner has taken that data for
-    committed, and it counts for the next COMMIT marker of its producer."""
+    after: Carried
 
 
 def judge(
@@ -141,27 +151,25 @@ def judge(
     types: NDArray[np.int8],
     *,
     aborted: NDArray[np.void],
-    open_producers: Collection[int],
-    lingering: Collection[int] = (),
+    before: Carried = NOTHING_CARRIED,
 ) -> Judged:
     """Of `batches` (dtype BATCH, ascending) whose control batches have these `types`, one item each, in order.
 
     `aborted`: dtype ABORTED, at least those that touch these batches, but for those that end below the log start
-    offset: of their ABORT markers nothing is known. `open_producers` and `lingering`: see `Judged`, of the batch before
-    the first.
+    offset: of their ABORT markers nothing is known. `before`: what the batches before the first leave.
     """
     discardable = aborted_batches(batches, aborted)
     kinds = batch_kinds(batches, types)
     # Cleaned away before, all but their header: whatever it was for is gone (S4.1).
     discardable |= kinds == EMPTY_CONTROL
     seen = sequence(kinds, batches["producer_id"], batches["base_offset"])
-    carried = (seen.previous < 0) & np.isin(seen.producer_id, np.array(sorted(open_producers), np.int64))
+    carried = (seen.previous < 0) & np.isin(seen.producer_id, np.array(sorted(before.open_producers), np.int64))
     abort = kinds[seen.rows] == _ABORT
     unknown = abort & ~np.isin(seen.offset, aborted["last_offset"])
     commit = seen.end & ~abort
     own = (seen.first >= 0) | carried
-    before, after = _lingering(seen, begins=unknown & own, ends=commit, carried=lingering)
-    has_data = (own & ~unknown) | (commit & before)
+    lingered, lingers = _lingering(seen, begins=unknown & own, ends=commit, carried=before.lingering)
+    has_data = (own & ~unknown) | (commit & lingered)
     discardable[seen.rows[seen.end & ~has_data]] = True
     kept = seen.rows[seen.end & has_data]
     indexed = np.sort(batches["base_offset"][kept[kinds[kept] == _ABORT]])
@@ -170,8 +178,10 @@ def judge(
     return Judged(
         discardable=discardable,
         indexed=indexed,
-        open_producers=frozenset(set(open_producers) - touched | set(still_open.tolist())),
-        lingering=frozenset(set(lingering) - touched | set(seen.producer_id[seen.last & after].tolist())),
+        after=Carried(
+            open_producers=before.open_producers - touched | frozenset(still_open.tolist()),
+            lingering=before.lingering - touched | frozenset(seen.producer_id[seen.last & lingers].tolist()),
+        ),
     )
 
 

@@ -106,7 +106,7 @@ def test_producers_and_open_transactions_are_told_across_pieces_and_segments(
 ) -> None:
     monkeypatch.setattr(walk_module, "_ROWS", rows)
     found = settled(directory, walked(directory))
-    assert found.open_producers == (frozenset(), frozenset({7, 8}), frozenset())
+    assert [carried.open_producers for carried in found.carried] == [set(), {7, 8}, set()]
     assert (found.last_stable_offset, str(found.undecided)) == (6, "producer 8 has a transaction open since offset 6")
     producers = found.producers.producers
     assert (producers[7].last_data_offset, producers[7].coordinator_epoch) == (1, 11)
@@ -182,8 +182,7 @@ def two_groups(directory: Path) -> PartitionJob:
     segments = segments_of(directory)
     job = job_of(directory, end_offset=6, aborted=transactions.aborted, last_records={})
     groups = tuple(
-        GroupJob((segment,), (number,), transactions.open_producers[number], transactions.lingering[number])
-        for number, segment in enumerate(segments[:2])
+        GroupJob((segment,), (number,), transactions.carried[number]) for number, segment in enumerate(segments[:2])
     )
     return replace(job, splits=job.splits[:2], groups=groups)
 

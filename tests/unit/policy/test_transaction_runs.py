@@ -50,7 +50,7 @@ def one_by_one(log: Log, high_watermark: int) -> tuple[list[set[int]], int | Non
 def test_the_summaries_of_segments_say_what_going_through_the_whole_log_says(log: Log, high_watermark: int) -> None:
     opened, undecided = one_by_one(log, high_watermark)
     found = folded(log, high_watermark=high_watermark)
-    assert [set(producers) for producers in found.open_producers] == opened
+    assert [set(carried.open_producers) for carried in found.carried] == opened
     assert (found.undecided.first_offset if found.undecided else None) == undecided
 
 
@@ -62,7 +62,7 @@ def test_case_33_data_in_one_segment_and_its_marker_in_another() -> None:
     log.roll()
     log.abort(7, first)
     found = folded(log)
-    assert found.open_producers == (frozenset(), frozenset({7}), frozenset({7, 8}))
+    assert [carried.open_producers for carried in found.carried] == [set(), {7}, {7, 8}]
     assert found.undecided == Undecided(first_offset=1, producer_id=8, marker_offset=None)
     assert "producer 8 has a transaction open since offset 1" in str(found.undecided)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.policy.txn_logs import ABORT, COMMIT, EMPTY, FAR, OTHER, Log, runs_of, sound_logs
 from winnow.policy.transaction_runs import fold
-from winnow.policy.transactions import aborted_batches, judge
+from winnow.policy.transactions import Carried, aborted_batches, judge
 from winnow.policy.transactions_plain import Aborted, CleanedTransactions
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 
@@ -79,8 +79,7 @@ def test_every_group_alone_is_judged_as_kafka_judges_the_whole_round(log: Log, d
             rows[mine],
             types[mine[control]],
             aborted=index,
-            open_producers=folded.open_producers[at],
-            lingering=folded.lingering[at],
+            before=folded.carried[at],
         )
         found += judged.discardable.tolist()
         assert judged.indexed.tolist() == wanted
@@ -92,18 +91,17 @@ def test_a_split_goes_on_where_the_one_before_it_ended(log: Log, cut: int, start
     rows, types = log.rows, log.all_types
     control = (rows["attributes"] & CONTROL) != 0
     index = log.index[log.index["last_offset"] >= start] if len(log.index) else log.index
-    at_once = judge(rows, types, aborted=index, open_producers=())
-    first = judge(rows[:cut], types[: control[:cut].sum()], aborted=index, open_producers=())
+    at_once = judge(rows, types, aborted=index)
+    first = judge(rows[:cut], types[: control[:cut].sum()], aborted=index)
     second = judge(
         rows[cut:],
         types[control[:cut].sum() :],
         aborted=index,
-        open_producers=first.open_producers,
-        lingering=first.lingering,
+        before=first.after,
     )
     assert [*first.discardable, *second.discardable] == at_once.discardable.tolist()
     assert [*first.indexed, *second.indexed] == at_once.indexed.tolist()
-    assert (second.open_producers, second.lingering) == (at_once.open_producers, at_once.lingering)
+    assert second.after == at_once.after
 
 
 def test_case_28_only_the_batches_between_first_offset_and_marker_are_aborted() -> None:
@@ -124,7 +122,7 @@ def test_case_28_only_the_batches_between_first_offset_and_marker_are_aborted() 
 def test_case_35_an_empty_data_batch_keeps_its_marker() -> None:
     log = Log()
     log.abort(7, log.data(7))
-    judged = judge(log.rows, log.all_types, aborted=log.index, open_producers=())
+    judged = judge(log.rows, log.all_types, aborted=log.index)
     assert judged.discardable.tolist() == [True, False]
     assert judged.indexed.tolist() == [1]
 
@@ -136,12 +134,12 @@ def test_cases_29_34_a_marker_without_data_can_go_and_one_whose_data_lies_before
         log.abort(7, 0)
     else:
         log.marker(7, kind)
-    alone = judge(log.rows, log.all_types, aborted=log.index, open_producers=())
+    alone = judge(log.rows, log.all_types, aborted=log.index)
     assert (alone.discardable.tolist(), alone.indexed.tolist()) == ([True], [])
-    carried = judge(log.rows, log.all_types, aborted=log.index, open_producers={7, 9})
+    carried = judge(log.rows, log.all_types, aborted=log.index, before=Carried(frozenset({7, 9})))
     assert carried.discardable.tolist() == [False]
     assert carried.indexed.tolist() == ([0] if kind == ABORT else [])
-    assert carried.open_producers == {9}
+    assert carried.after == Carried(frozenset({9}))
 
 
 def test_case_31_an_empty_control_batch_can_go_and_a_marker_of_another_kind_stays() -> None:
@@ -149,6 +147,24 @@ def test_case_31_an_empty_control_batch_can_go_and_a_marker_of_another_kind_stay
     log.data(7)
     log.marker(7, EMPTY)
     log.marker(7, OTHER)
-    judged = judge(log.rows, log.all_types, aborted=log.index, open_producers=())
+    judged = judge(log.rows, log.all_types, aborted=log.index)
     assert judged.discardable.tolist() == [False, True, False]
-    assert judged.open_producers == {7}
+    assert judged.after == Carried(frozenset({7}))
+
+
+def test_what_was_aborted_below_the_log_start_counts_as_committed_for_the_next_commit() -> None:
+    """Kafka's cleaner asks for no entry of it: the ABORT marker is nobody's, and the COMMIT has data (S4.1)."""
+    log = Log()
+    log.abort(7, log.data(7))
+    log.marker(7, COMMIT)
+    log.marker(7, COMMIT)
+    known = judge(log.rows, log.all_types, aborted=log.index)
+    assert known.discardable.tolist() == [True, False, True, True]
+    unknown = judge(log.rows, log.all_types, aborted=log.index[:0])
+    assert unknown.discardable.tolist() == [False, True, False, True]
+    first = judge(log.rows[:2], log.all_types[:1], aborted=log.index[:0])
+    assert first.after == Carried(lingering=frozenset({7}))
+    assert judge(log.rows[2:], log.all_types[1:], aborted=log.index[:0], before=first.after).discardable.tolist() == [
+        False,
+        True,
+    ]

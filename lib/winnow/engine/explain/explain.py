@@ -20,6 +20,7 @@ from winnow.engine.rounds import Round, make_round
 from winnow.logdir.state import PartitionState
 from winnow.policy.fate import Fact, Fate, RoundFacts, Verdict
 from winnow.policy.plan import Reason
+from winnow.policy.transactions import NOTHING_CARRIED
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -128,13 +129,11 @@ def _ground(item: Undertaking, made: Round | None, request: Request) -> tuple[Gr
 
 def places(item: Undertaking) -> list[Place]:
     """Every segment of the partition that can be looked into, with what a search has to know at its start."""
-    nobody: frozenset[int] = frozenset()
-    none = [nobody] * len(item.state.segments)
-    opened = item.transactions.open_producers if item.transactions else none
-    lingering = item.transactions.lingering if item.transactions else none
+    segments = item.state.segments
+    before = item.transactions.carried if item.transactions else (NOTHING_CARRIED,) * len(segments)
     return [
-        Place(segment.base_offset, segment.log_bytes, *producers)
-        for segment, *producers in zip(item.state.segments, opened, lingering, strict=True)
+        Place(segment.base_offset, segment.log_bytes, carried)
+        for segment, carried in zip(segments, before, strict=True)
         if rules.is_trusted(item.state, segment)
     ]
 

@@ -20,7 +20,7 @@ from winnow.engine.gather import control_columns
 from winnow.engine.walk import Split, walk_segment
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.names import LOG, segment_file
-from winnow.policy.transactions import ABORTED, judge
+from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried, judge
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL
 from winnow.wire.inflate import RecordBlocks, inflate_parts
@@ -66,20 +66,14 @@ class FoundRecord:
         return self.key is not None and not self.control and not self.discardable
 
 
-_Carried = tuple[frozenset[int], frozenset[int]]
-"""Producers whose transactions are under way, and lingering ones."""
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """A segment to look into."""
 
     base_offset: int
     log_bytes: int
-    open_producers: frozenset[int] = frozenset()
-    """Those with data of a transaction under way at its start (S4.1)."""
-    lingering: frozenset[int] = frozenset()
-    """See `policy.transactions.Judged`."""
+    carried: Carried = NOTHING_CARRIED
+    """By what lies before it (S4.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +134,7 @@ def find_in_segment(search: Search, place: Place) -> Found:
 
 def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
     path = f"{search.directory}/{segment_file(place.base_offset, LOG)}"
-    carried = place.open_producers, place.lingering
+    carried = place.carried
     for split in walk_segment(search.directory, place.base_offset, place.log_bytes).splits:
         with map_range(path, split.start, split.end) as buf:
             try:
@@ -154,15 +148,13 @@ def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
                 ) from error
 
 
-def _judged(
-    search: Search, buf: Bytes, rows: Array, carried: _Carried, path: str
-) -> tuple[NDArray[np.bool_], _Carried]:
+def _judged(search: Search, buf: Bytes, rows: Array, carried: Carried, path: str) -> tuple[NDArray[np.bool_], Carried]:
     """Which batches are discardable, and whose transactions are under way or linger after them (S4.1)."""
     if not (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
         return np.zeros(len(rows), np.bool_), carried
     types = control_columns(buf, rows, path).type
-    judged = judge(rows, types, aborted=search.aborted, open_producers=carried[0], lingering=carried[1])
-    return judged.discardable, (judged.open_producers, judged.lingering)
+    judged = judge(rows, types, aborted=search.aborted, before=carried)
+    return judged.discardable, judged.after
 
 
 def _in_split(
