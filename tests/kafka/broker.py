@@ -79,7 +79,7 @@ class Broker:
         self._settings = dict(settings or {})
         self._heap = heap
         self._process: subprocess.Popen[bytes] | None = None
-        self.port, self._controller_port = _free_ports(2)
+        self.port, self._controller_port = free_ports(2)
 
     @property
     def bootstrap(self) -> str:
@@ -235,7 +235,7 @@ def _consumed(line: str) -> tuple[str, Consumed]:
     )
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """All are held until all are known, so that no two are the same."""
     sockets = [socket.socket() for _ in range(count)]
     try:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,8 @@ from urllib.request import urlopen
 
 import pyspark
 
+from tests.kafka.broker import free_ports
+
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 HOSTS = ("127.0.0.2", "127.0.0.3")
 _START_SECONDS = 60
@@ -26,7 +27,7 @@ _START_SECONDS = 60
 @contextmanager
 def two_hosts(scratch: Path) -> Iterator[str]:
     """The URL of its master. Each host has one core; what the processes say is in `scratch`."""
-    port, web = _free_port(), _free_port()
+    port, web = free_ports(2)
     master = f"spark://127.0.0.1:{port}"
     commands = [
         ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)],
@@ -74,9 +75,3 @@ def _wait_for_workers(url: str, scratch: Path) -> None:
             pass
         time.sleep(0.2)
     raise AssertionError((scratch / "cluster.log").read_text(errors="replace")[-3000:])
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

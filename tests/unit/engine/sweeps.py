@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from winnow.engine.sweep.directories import check_directory
 from winnow.engine.sweep.findings import Checked, Finding
 from winnow.engine.sweep.log_dirs import check_log_dir
-from winnow.engine.sweep.partitions import check_partition
+from winnow.engine.sweep.partitions import all_findings
+from winnow.engine.sweep.segments import check_segment
 from winnow.storage.local import LocalStorage
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 
@@ -16,9 +18,10 @@ def swept(log_dir: Path, *, limit: int = MAX_DECOMPRESSED_BYTES) -> tuple[list[F
     checked = check_log_dir(storage, str(log_dir), topics=())
     found, total = list(checked.findings), Checked()
     for place in checked.partitions:
-        findings, more = check_partition(storage, checked, place, max_decompressed_bytes=limit)
-        found += findings
-        total += more
+        directory = check_directory(storage, place)
+        logs = [check_segment(storage, log, max_decompressed_bytes=limit) for log in directory.logs]
+        found += all_findings(checked, place, directory, logs)
+        total += sum((log.checked for log in logs), Checked(partitions=1))
     return found, total
 
 

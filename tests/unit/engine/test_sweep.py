@@ -19,7 +19,8 @@ from winnow.engine.sweep.kinds import Kind
 from winnow.engine.sweep.log_dirs import find_log_dirs
 from winnow.engine.sweep.logs import LogFile, check_log
 from winnow.errors import UsageError
-from winnow.logdir.names import CLEAN_SHUTDOWN, INDEX, LOG, SNAPSHOT, TIMEINDEX, segment_file
+from winnow.logdir.names import CLEAN_SHUTDOWN, INDEX, LOG, LOG_START_CHECKPOINT, SNAPSHOT, TIMEINDEX, segment_file
+from winnow.logdir.txnindex import decode_txn_index
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import HEADER_V2_SIZE
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
@@ -116,6 +117,18 @@ def test_a_lost_transaction_index_is_named_where_its_transaction_ends(tmp_path: 
         path.unlink()
         assert brief(log_dir) == [("transaction-index", f"t-long-0/{path.name}", None)]
         path.write_bytes(content)
+    assert brief(log_dir) == []
+
+
+def test_below_the_log_start_a_transaction_index_may_be_lost(tmp_path: Path) -> None:
+    """Kafka's cleaner drops the entries of what was aborted there, even where it leaves the marker (S4.1)."""
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["t-long-0"])
+    [index] = (log_dir / "t-long-0").glob("*.txnindex")
+    end = decode_txn_index(index.read_bytes(), "", base_offset=0, end_offset=None)[-1].last_offset
+    index.unlink()
+    set_checkpoint(log_dir / LOG_START_CHECKPOINT, "t-long-0", end)
+    assert brief(log_dir) == [("transaction-index", f"t-long-0/{index.name}", None)]
+    set_checkpoint(log_dir / LOG_START_CHECKPOINT, "t-long-0", end + 1)
     assert brief(log_dir) == []
 
 

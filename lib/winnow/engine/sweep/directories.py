@@ -39,6 +39,8 @@ _T = TypeVar("_T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionPlace:
     scope: Scope
+    log_start_offset: int
+    """By the checkpoint, 0 if it has none."""
     recovery_point: int | None
     """After an unclean shutdown, where a broker that starts begins to check the log (S8.2); None after a clean one."""
 
@@ -141,7 +143,7 @@ def _segments(place: PartitionPlace, files: dict[str, Entry], *, newest_epoch: i
             newest_epoch=None if recovered else newest_epoch,
         )
         indexes = frozenset(suffix for suffix in INDEX_SUFFIXES if segment_file(base, suffix) in files)
-        segments.append(SegmentFiles(log, indexes))
+        segments.append(SegmentFiles(log, indexes, place.log_start_offset))
     return segments
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from winnow.engine.sweep.directories import DirectoryCheck, PartitionPlace, check_directory
-from winnow.engine.sweep.findings import Checked, Finding, Scope
+from winnow.engine.sweep.directories import DirectoryCheck, PartitionPlace
+from winnow.engine.sweep.findings import Finding, Scope
 from winnow.engine.sweep.kinds import Kind
 from winnow.engine.sweep.log_dirs import LogDirCheck
-from winnow.engine.sweep.segments import SegmentCheck, SegmentFiles, check_segment
+from winnow.engine.sweep.segments import SegmentCheck, SegmentFiles
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import (
     HIGH_WATERMARK_CHECKPOINT,
@@ -19,21 +19,9 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.state import TopicPartition
 from winnow.policy.transaction_runs import SegmentRuns, fold
-from winnow.storage.contract import Storage
 
 _LIMITS = (LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
 """Checkpoints that say of an offset that the log reaches it. The first comes first: a broker deletes the log then."""
-
-
-def check_partition(
-    storage: Storage, log_dir: LogDirCheck, place: PartitionPlace, *, max_decompressed_bytes: int
-) -> tuple[tuple[Finding, ...], Checked]:
-    """All of one partition, here and now: what a sweep does with many, spread over tasks."""
-    directory = check_directory(storage, place)
-    logs = [check_segment(storage, log, max_decompressed_bytes=max_decompressed_bytes) for log in directory.logs]
-    return tuple(all_findings(log_dir, place, directory, logs)), sum(
-        (log.checked for log in logs), Checked(partitions=1)
-    )
 
 
 def all_findings(
@@ -50,7 +38,7 @@ def _together(
     log_dir: LogDirCheck, place: PartitionPlace, directory: DirectoryCheck, checks: Sequence[SegmentCheck]
 ) -> Iterator[Finding]:
     segments = directory.logs[: directory.segments]
-    yield from _transactions(place.scope, segments, checks)
+    yield from _transactions(place, segments, checks)
     if not log_dir.clean_shutdown or not checks:
         return
     if not directory.snapshots and any(check.producers for check in checks):
@@ -72,22 +60,24 @@ def _end(log_dir: LogDirCheck, scope: Scope, end_offset: int) -> Iterator[Findin
             return
 
 
-def _transactions(scope: Scope, segments: Sequence[SegmentFiles], checks: Sequence[SegmentCheck]) -> Iterator[Finding]:
+def _transactions(
+    place: PartitionPlace, segments: Sequence[SegmentFiles], checks: Sequence[SegmentCheck]
+) -> Iterator[Finding]:
     """Transactions that run across segments, as far as every segment before is known."""
     runs: list[SegmentRuns] = []
     for check in checks:
         if check.runs is None:
             break
         runs.append(check.runs)
-    at = bisect_left(range(len(runs)), True, key=lambda number: _fault(runs[: number + 1]) is not None)
-    error = _fault(runs)
+    at = bisect_left(range(len(runs)), True, key=lambda number: _fault(place, runs[: number + 1]) is not None)
+    error = _fault(place, runs)
     if error is not None:
-        yield scope.finding(Kind.TXN_INDEX, segments[at].name(TXNINDEX), error)
+        yield place.scope.finding(Kind.TXN_INDEX, segments[at].name(TXNINDEX), error)
 
 
-def _fault(runs: Sequence[SegmentRuns]) -> CorruptLogError | None:
+def _fault(place: PartitionPlace, runs: Sequence[SegmentRuns]) -> CorruptLogError | None:
     try:
-        fold(runs, high_watermark=0, where=[("", "")] * len(runs))
+        fold(runs, high_watermark=0, log_start_offset=place.log_start_offset, where=[("", "")] * len(runs))
     except CorruptLogError as error:
         return error
     return None

@@ -26,6 +26,8 @@ class SegmentFiles:
 
     log: LogFile
     indexes: frozenset[str] | None = None
+    log_start_offset: int = 0
+    """Of the partition. What was aborted below it may have lost its entry in the transaction index (S4.1)."""
 
     def name(self, suffix: str) -> str:
         return segment_file(self.log.base_offset, suffix)
@@ -129,7 +131,13 @@ def _transactions(
         entries = decode_txn_index(data, path, base_offset=file.base_offset, end_offset=file.end_offset)
         if log.events is None:
             return None, ()
-        return summarise(log.events, aborted_rows(entries), high_watermark=0, where=(path, file.path)), ()
+        return summarise(
+            log.events,
+            aborted_rows(entries),
+            high_watermark=0,
+            log_start_offset=segment.log_start_offset,
+            where=(path, file.path),
+        ), ()
     except CorruptLogError as error:
         return None, (file.scope.finding(Kind.TXN_INDEX, name, error),)
     except OSError as error:
