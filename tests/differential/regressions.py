@@ -124,6 +124,21 @@ REGRESSIONS: Mapping[str, Life] = {
             Span((Append((Rec(0),)),), _SMALL),
         )
     ),
+    # Nor is there an entry in the transaction index if such a transaction is aborted later.
+    "an-abort-marker-of-data-below-the-log-start": Life(
+        (
+            Span((Append((Rec(0),), producer=3), DeleteRecords(1000)), _SMALL),
+            Span((End(commit=False), Append((Rec(1),)), Roll(), Append((Rec(1),)), Roll()), _SMALL),
+            Span((Append((Rec(1),)), Roll(), End(), Append((Rec(1),)), Roll()), _SMALL),
+        )
+    ),
+    "data-below-and-above-the-log-start-that-is-aborted": Life(
+        (
+            Span((Append((Rec(0),), producer=3), Append((Rec(1),), producer=3), DeleteRecords(500)), _SMALL),
+            Span((End(commit=False), Append((Rec(1),)), Roll(), Append((Rec(1),)), Roll()), _SMALL),
+            Span((Append((Rec(1),)), Roll(), End(), Append((Rec(1),)), Roll()), _SMALL),
+        )
+    ),
     # If a snapshot tells of it, Kafka stops at the first batch of the log, not at the log start before it.
     "a-transaction-below-the-log-start-in-a-snapshot": Life(
         (

@@ -78,6 +78,10 @@ class Kafka:
         """Open and close, fsync included; `unclean=True` recovers as after a crash."""
         return self._answer("open", directories, options)
 
+    def rebuild(self, directories: Iterable[Path], **options: Option) -> dict[Path, Line]:
+        """Opens and closes, as `open`; a log whose missing indexes Kafka could not make anew has "error"."""
+        return self._of_each("open", directories, options)
+
     def live(self, directories: Iterable[Path], *, now: int, steps: Path, **options: Option) -> dict[Path, Line]:
         """Appends to each what the file of its name in `steps` says (Append.java), or nothing. One may have "error"."""
         fixed: dict[str, Option] = {"now": now, "steps": steps, "write_checkpoint": True}

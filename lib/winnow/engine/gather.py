@@ -57,30 +57,32 @@ class Gatherer:
     """Is given the rows of a walk (dtype BATCH), piece by piece, in order. `buf` is what they are rows of.
 
     `producers_from`: those of producers are wanted that end at or above this offset; None: none.
+    `log_start_offset`: which events are live; None: none are wanted.
     """
 
-    def __init__(self, buf: Bytes, path: str, *, producers_from: int | None, transactions: bool) -> None:
+    def __init__(self, buf: Bytes, path: str, *, producers_from: int | None, log_start_offset: int | None) -> None:
         self._buf = buf
         self._path = path
         self._producers_from = producers_from
-        self._transactions = transactions
+        self._log_start_offset = log_start_offset
         self._last = np.empty(0, BATCH)
         self._last_ends = np.empty(0, np.bool_)
         self._events: list[Array] = []
 
     def add(self, rows: Array) -> None:
-        kinds = np.empty(0, np.int8)
-        if self._producers_from is not None or (
-            self._transactions and (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any()
-        ):
-            kinds = batch_kinds(rows, control_columns(self._buf, rows, self._path).type)
+        log_start = self._log_start_offset
+        if log_start is not None and not (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
+            log_start = None
+        if log_start is None and self._producers_from is None:
+            return
+        kinds = batch_kinds(rows, control_columns(self._buf, rows, self._path).type)
         if self._producers_from is not None:
             later = rows["last_offset"] >= self._producers_from
             self._add_producers(rows[later], kinds[later])
-        if self._transactions and len(kinds):
+        if log_start is not None:
             events = np.empty(len(rows), EVENT)
             events["producer_id"], events["offset"] = rows["producer_id"], rows["base_offset"]
-            events["kind"] = kinds
+            events["kind"], events["live"] = kinds, rows["last_offset"] >= log_start
             self._events.append(reduced(events))
 
     def _add_producers(self, rows: Array, kinds: Array) -> None:

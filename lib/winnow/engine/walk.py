@@ -134,11 +134,11 @@ def walk_segment(
     (`transactions`) the transaction index is not that of the log (S4.1).
     """
     path = f"{directory}/{segment_file(base_offset, LOG)}"
+    log_start = None if transactions is None else transactions.log_start_offset
     with map_range(path, 0, log_bytes) as buf:
         gatherer = None
         if producers_from is not None or transactions is not None:
-            gatherer = Gatherer(buf, path, producers_from=producers_from, transactions=transactions is not None)
-        log_start = None if transactions is None else transactions.log_start_offset
+            gatherer = Gatherer(buf, path, producers_from=producers_from, log_start_offset=log_start)
         walk = _walk(buf, path, directory, base_offset, gatherer=gatherer, check_index=check_index, log_start=log_start)
         if topic is not None:
             walk = replace(walk, holdings=holdings_of(buf, base_offset, topic))

@@ -15,22 +15,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
+from winnow.policy import transactions
 from winnow.policy.producers import Undecided
 from winnow.policy.transactions import Carried, sequence
 from winnow.wire.control import ControlType
 
-EVENT = np.dtype([("producer_id", np.int64), ("offset", np.int64), ("kind", np.int8)])
-"""A transactional data batch or a marker: base offset, and DATA or a `ControlType`."""
+EVENT = np.dtype([("producer_id", np.int64), ("offset", np.int64), ("kind", np.int8), ("live", np.bool_)])
+"""A transactional data batch or a marker: base offset, DATA or a `ControlType`, and whether it ends at or above the log
+start offset. A broker reads a log from there on, and knows of nothing below it but what a snapshot tells."""
 
 RUN = np.dtype(
     [
         ("producer_id", np.int64),
         ("head", np.int64),  # offset of the first data before the first marker, or at all if there is no marker; -1
+        ("live_head", np.int64),  # likewise, of the first that is live
         ("first_marker", np.int64),  # -1: none
         ("first_aborted", np.bool_),
         ("first_entry", np.int64),  # first offset by the index entry of the first marker, -1: has none
         ("last_marker", np.int64),
         ("tail", np.int64),  # offset of the first data after the last marker, -1: none
+        ("live_tail", np.int64),
         ("lingers", np.int8),  # after the markers that follow the first: 1 yes, 0 no, -1 as after the first
     ]
 )
@@ -50,16 +54,18 @@ class SegmentRuns:
     runs: NDArray[np.void]
     """Dtype RUN."""
     undecided: Undecided | None = None
-    """The earliest that begins below the high watermark and ends at or above it, all inside the segment. Those that
-    begin below the log start offset don't count: see `Fold.undecided`."""
+    """The earliest with live data below the high watermark that ends at or above it, all inside the segment."""
 
 
 def reduced(events: NDArray[np.void]) -> NDArray[np.void]:
-    """Only the markers, and of the data between two of them the first of each producer; nothing else counts."""
+    """Only the markers, and of the data between two of them the first of each producer and the first that is live;
+    nothing else counts.
+    """
     if not len(events):
         return events
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
-    return np.asarray(events[np.sort(seen.rows[seen.end | (seen.first == seen.offset)])])
+    live = _first_live(seen, events["live"])
+    return np.asarray(events[np.sort(seen.rows[seen.end | (seen.first == seen.offset) | (live == seen.offset)])])
 
 
 def summarise(
@@ -72,57 +78,69 @@ def summarise(
 ) -> SegmentRuns:
     """Of one segment whose `events` (dtype EVENT) are in log order. `aborted`: its index, dtype ABORTED.
 
-    `where`: paths of the index and of the log. Below the log start offset an ABORT marker may have no entry: Kafka's
-    cleaner doesn't ask for those that end there, and drops them. Raises CorruptLogError where index and log disagree
-    inside the segment.
+    `where`: paths of the index and of the log. An ABORT marker needs an entry if it has live data. If not it may have
+    none: Kafka's cleaner drops those that end below the log start offset, and a broker that read the log from there on
+    knows of no transaction to write one for. Raises CorruptLogError where index and log disagree in the segment.
     """
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
+    live = _first_live(seen, events["live"])
     aborting = seen.end & (events["kind"][seen.rows] == _ABORT)
     entry = _entries_of(seen.offset, seen.producer_id, aborting, aborted)
     _check_entries(aborted, entry, where)
     entry_first = np.full(len(seen.rows), -1)
     has_entry = entry >= 0
     entry_first[has_entry] = aborted["first_offset"][entry[has_entry]]
-    wrong = aborting & (seen.first >= 0) & ((entry < 0) | (seen.first < entry_first))
-    wrong &= seen.offset >= log_start_offset
+    wrong = aborting & (live >= 0) & ((entry < 0) | (live < entry_first))
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
-        raise _without_entry(int(seen.producer_id[at]), int(seen.first[at]), int(seen.offset[at]), where)
+        raise _without_entry(int(seen.producer_id[at]), int(live[at]), int(seen.offset[at]), where)
     wrong = has_entry & (seen.previous >= entry_first)
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise _across_marker(
             int(seen.producer_id[at]), int(entry_first[at]), int(seen.offset[at]), int(seen.previous[at]), where
         )
-    straddling = seen.end & (seen.first >= log_start_offset) & (seen.first < high_watermark)
-    straddling &= seen.offset >= high_watermark
+    straddling = seen.end & (live >= 0) & (live < high_watermark) & (seen.offset >= high_watermark)
     undecided = None
     if straddling.any():
-        at = int(np.flatnonzero(straddling)[np.argmin(seen.first[straddling])])
+        at = int(np.flatnonzero(straddling)[np.argmin(live[straddling])])
         undecided = Undecided(
-            first_offset=int(seen.first[at]), producer_id=int(seen.producer_id[at]), marker_offset=int(seen.offset[at])
+            first_offset=int(live[at]), producer_id=int(seen.producer_id[at]), marker_offset=int(seen.offset[at])
         )
     lasts = np.flatnonzero(seen.last)
     runs = np.zeros(len(lasts), RUN)
     runs["producer_id"] = seen.producer_id[lasts]
     runs["last_marker"] = np.where(seen.end[lasts], seen.offset[lasts], seen.previous[lasts])
     without_marker = runs["last_marker"] < 0
-    runs["tail"] = np.where(seen.end[lasts] | without_marker, -1, seen.first[lasts])
-    runs["head"] = np.where(without_marker, seen.first[lasts], -1)
+    for head, tail, first in (("head", "tail", seen.first), ("live_head", "live_tail", live)):
+        runs[tail] = np.where(seen.end[lasts] | without_marker, -1, first[lasts])
+        runs[head] = np.where(without_marker, first[lasts], -1)
     runs["first_marker"] = runs["first_entry"] = -1
     firsts = np.flatnonzero(seen.end & (seen.previous < 0))
     rows = np.searchsorted(runs["producer_id"], seen.producer_id[firsts])
-    runs["head"][rows] = seen.first[firsts]
+    runs["head"][rows], runs["live_head"][rows] = seen.first[firsts], live[firsts]
     runs["first_marker"][rows] = seen.offset[firsts]
     runs["first_aborted"][rows] = aborting[firsts]
     runs["first_entry"][rows] = entry_first[firsts]
-    # Data of an aborted transaction below the log start offset is taken for committed (see `Carried.lingering`).
-    begins = aborting & (seen.first >= 0) & (seen.offset < log_start_offset)
+    # Data of an aborted transaction of which nothing is known is taken for committed (see `Carried.lingering`).
+    begins = aborting & (seen.first >= 0) & (~has_entry | (seen.offset < log_start_offset))
     changes = np.flatnonzero((begins | (seen.end & ~aborting)) & (seen.previous >= 0))
     runs["lingers"] = -1
     # The last change of each producer is what is assigned last.
     runs["lingers"][np.searchsorted(runs["producer_id"], seen.producer_id[changes])] = begins[changes]
     return SegmentRuns(runs=runs, undecided=undecided)
+
+
+def _first_live(seen: transactions.Sequence, live: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """As `Sequence.first`, of the data that is live; `live` is of all events."""
+    numbers = np.arange(len(seen.rows))
+    begin = np.searchsorted(seen.producer_id, seen.producer_id)
+    ended = np.maximum.accumulate(np.where(seen.end, numbers, -1))
+    begin[1:] = np.maximum(begin[1:], ended[:-1] + 1)
+    data = live[seen.rows] & ~seen.end
+    following = np.minimum.accumulate(np.where(data, numbers, len(numbers))[::-1])[::-1]
+    at = following[begin]
+    return np.where(at <= numbers, seen.offset[np.minimum(at, len(numbers) - 1)], -1)
 
 
 def _entries_of(
@@ -157,9 +175,7 @@ class Fold:
     opened: Mapping[int, int]
     """Producer id -> first offset of its transaction that is open at the log's end."""
     undecided: Undecided | None
-    """The earliest transaction that is open at the log's end, or ends at or above the high watermark. Those that begin
-    below the log start offset don't count: a broker reads the log from there on, and if it knows of their beginning,
-    then from a snapshot (`policy.producers`)."""
+    """The earliest transaction with live data that is open at the log's end, or ends at or above the high watermark."""
 
 
 def fold(
@@ -173,7 +189,7 @@ def fold(
 
     Raises CorruptLogError where the index of a segment disagrees with the log of earlier ones.
     """
-    opened: dict[int, int] = {}
+    opened: dict[int, tuple[int, int]] = {}
     ended: dict[int, int] = {}
     lingers: frozenset[int] = frozenset()
     carried: list[Carried] = []
@@ -182,40 +198,48 @@ def fold(
         carried.append(Carried(frozenset(opened), lingers))
         if segment.undecided is not None:
             undecided.append(segment.undecided)
-        for producer, head, marker, aborted, entry, last_marker, tail, after in segment.runs.tolist():
+        for (
+            producer,
+            head,
+            live_head,
+            marker,
+            aborted,
+            entry,
+            last_marker,
+            tail,
+            live_tail,
+            after,
+        ) in segment.runs.tolist():
             if head >= 0:
-                opened.setdefault(producer, head)
+                first, live = opened.get(producer, (head, -1))
+                opened[producer] = first, live_head if live < 0 else live
             if marker < 0:
                 continue
-            first = opened.pop(producer, None)
-            if aborted and first is not None and marker >= log_start_offset and not 0 <= entry <= first:
-                raise _without_entry(producer, first, marker, files)
+            first, live = opened.pop(producer, (-1, -1))
+            if aborted and live >= 0 and not 0 <= entry <= live:
+                raise _without_entry(producer, live, marker, files)
             if 0 <= entry <= ended.get(producer, -1):
                 raise _across_marker(producer, entry, marker, ended[producer], files)
-            if first is not None and log_start_offset <= first < high_watermark <= marker:
-                undecided.append(Undecided(first_offset=first, producer_id=producer, marker_offset=marker))
-            unknown = aborted and marker < log_start_offset
-            lingers = _with(lingers, producer, _after_marker(after, first, aborted=aborted, unknown=unknown))
+            if 0 <= live < high_watermark <= marker:
+                undecided.append(Undecided(first_offset=live, producer_id=producer, marker_offset=marker))
+            if after < 0 and not aborted:
+                after = 0  # noqa: PLW2901
+            elif after < 0 <= first and (entry < 0 or marker < log_start_offset):
+                after = 1  # noqa: PLW2901
+            lingers = _with(lingers, producer, after)
             ended[producer] = last_marker
             if tail >= 0:
-                opened[producer] = tail
+                opened[producer] = tail, live_tail
     undecided += [
-        Undecided(first_offset=first, producer_id=producer, marker_offset=None)
-        for producer, first in opened.items()
-        if first >= log_start_offset
+        Undecided(first_offset=live, producer_id=producer, marker_offset=None)
+        for producer, (_, live) in opened.items()
+        if live >= 0
     ]
     return Fold(
         carried=tuple(carried),
-        opened=opened,
+        opened={producer: first for producer, (first, _) in opened.items()},
         undecided=min(undecided, key=lambda u: (u.first_offset, u.producer_id), default=None),
     )
-
-
-def _after_marker(after: int, first: int | None, *, aborted: bool, unknown: bool) -> int:
-    """RUN's `lingers` once the first marker is known to have data from offset `first` on."""
-    if after >= 0:
-        return after
-    return 0 if not aborted else 1 if unknown and first is not None else -1
 
 
 def _with(lingers: frozenset[int], producer: int, change: int) -> frozenset[int]:

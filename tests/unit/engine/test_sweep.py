@@ -124,11 +124,11 @@ def test_below_the_log_start_a_transaction_index_may_be_lost(tmp_path: Path) -> 
     """Kafka's cleaner drops the entries of what was aborted there, even where it leaves the marker (S4.1)."""
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["t-long-0"])
     [index] = (log_dir / "t-long-0").glob("*.txnindex")
-    end = decode_txn_index(index.read_bytes(), "", base_offset=0, end_offset=None)[-1].last_offset
+    last = decode_txn_index(index.read_bytes(), "", base_offset=0, end_offset=None)[-1]
     index.unlink()
-    set_checkpoint(log_dir / LOG_START_CHECKPOINT, "t-long-0", end)
+    set_checkpoint(log_dir / LOG_START_CHECKPOINT, "t-long-0", last.first_offset)
     assert brief(log_dir) == [("transaction-index", f"t-long-0/{index.name}", None)]
-    set_checkpoint(log_dir / LOG_START_CHECKPOINT, "t-long-0", end + 1)
+    set_checkpoint(log_dir / LOG_START_CHECKPOINT, "t-long-0", last.last_offset)
     assert brief(log_dir) == []
 
 

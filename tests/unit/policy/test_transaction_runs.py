@@ -23,33 +23,41 @@ def folded(log: Log, *, high_watermark: int = FAR, log_start_offset: int = 0) ->
     )
 
 
-def one_by_one(log: Log, high_watermark: int) -> tuple[list[set[int]], int | None]:
-    """The producers that are open at each segment's start, and the first offset of what is undecided."""
-    opened: dict[int, int] = {}
+def one_by_one(log: Log, high_watermark: int, log_start: int) -> tuple[list[set[int]], int | None]:
+    """The producers that are open at each segment's start, and the first offset of what is undecided, at or above the
+    log start offset.
+    """
+    opened: set[int] = set()
+    live: dict[int, int] = {}
     undecided, at_start, types = [], {}, iter(log.types)
     for base in log.bases:
         at_start[base] = set[int]()
     starts = list(log.bases)
-    for base, _, producer, attributes in log.batches:
+    for base, last, producer, attributes in log.batches:
         while starts and base >= starts[0]:
             at_start[starts.pop(0)] = set(opened)
         if attributes & CONTROL:
-            if next(types) in (ABORT, COMMIT) and producer in opened:
-                first = opened.pop(producer)
+            if next(types) in (ABORT, COMMIT):
+                opened.discard(producer)
+                first = live.pop(producer, base)
                 if first < high_watermark <= base:
                     undecided.append(first)
         elif attributes & TRANSACTIONAL:
-            opened.setdefault(producer, base)
+            opened.add(producer)
+            if last >= log_start:
+                live.setdefault(producer, base)
     for start in starts:
         at_start[start] = set(opened)
-    return [at_start[base] for base in log.bases], min([*undecided, *opened.values()], default=None)
+    return [at_start[base] for base in log.bases], min([*undecided, *live.values()], default=None)
 
 
 @settings(max_examples=300, deadline=None)
-@given(log=sound_logs(), high_watermark=st.integers(0, 60))
-def test_the_summaries_of_segments_say_what_going_through_the_whole_log_says(log: Log, high_watermark: int) -> None:
-    opened, undecided = one_by_one(log, high_watermark)
-    found = folded(log, high_watermark=high_watermark)
+@given(log=sound_logs(), high_watermark=st.integers(0, 60), log_start=st.integers(0, 60))
+def test_the_summaries_of_segments_say_what_going_through_the_whole_log_says(
+    log: Log, high_watermark: int, log_start: int
+) -> None:
+    opened, undecided = one_by_one(log, high_watermark, log_start)
+    found = folded(log, high_watermark=high_watermark, log_start_offset=log_start)
     assert [set(carried.open_producers) for carried in found.carried] == opened
     assert (found.undecided.first_offset if found.undecided else None) == undecided
 
@@ -102,8 +110,29 @@ def test_below_the_log_start_an_abort_marker_may_have_lost_its_entry(*, roll: bo
         log.roll()
     log.marker(7, ABORT)
     assert folded(log, log_start_offset=2).undecided is None
+    assert folded(log, log_start_offset=1).undecided is None, (
+        "a broker that read the log from 1 on had no entry to write"
+    )
     with pytest.raises(CorruptLogError, match="disagree"):
-        folded(log, log_start_offset=1)
+        folded(log, log_start_offset=0)
+
+
+@pytest.mark.parametrize("roll", [False, True])
+def test_data_at_the_log_start_needs_an_entry_that_begins_there_whatever_lies_below(*, roll: bool) -> None:
+    log = Log()
+    log.data(7)
+    second = log.data(7, 2)
+    log.data(7)
+    if roll:
+        log.roll()
+    log.abort(7, second)
+    for log_start in (second, second + 1):
+        assert folded(log, log_start_offset=log_start).undecided is None
+        undecided = folded(log, log_start_offset=log_start, high_watermark=4).undecided
+        assert undecided == Undecided(first_offset=second, producer_id=7, marker_offset=4)
+    log.aborted = []
+    with pytest.raises(CorruptLogError, match="from offset 1 to its ABORT marker at 4"):
+        folded(log, log_start_offset=second + 1)
 
 
 def test_case_42_an_entry_without_its_marker() -> None:

@@ -129,6 +129,7 @@ def runs_of(log: Log, *, high_watermark: int = FAR, log_start_offset: int = 0) -
         events = np.empty(int(mine.sum()), EVENT)
         events["producer_id"], events["offset"] = rows["producer_id"][mine], rows["base_offset"][mine]
         events["kind"] = kinds[mine]
+        events["live"] = rows["last_offset"][mine] >= log_start_offset
         index = log.index[(log.index["last_offset"] >= start) & (log.index["last_offset"] < end)]
         found.append(
             summarise(events, index, high_watermark=high_watermark, log_start_offset=log_start_offset, where=("I", "L"))

@@ -88,9 +88,9 @@ def _events(storage: Storage, segments: Segments, start: int) -> list[tuple[int,
         following = segments.bases[number + 1] if number + 1 < len(segments.bases) else None
         if following is None or following > start:
             for piece in _pieces(storage, segments, number, max(start, base)):
-                gatherer = Gatherer(piece.data, segments.path(number), producers_from=None, transactions=True)
+                gatherer = Gatherer(piece.data, segments.path(number), producers_from=None, log_start_offset=0)
                 gatherer.add(piece.rows[piece.rows["base_offset"] >= start])
-                found += gatherer.events().tolist()
+                found += gatherer.events()[["producer_id", "offset", "kind"]].tolist()
     return found
 
 

@@ -141,9 +141,10 @@ def _segments(place: PartitionPlace, files: dict[str, Entry], *, newest_epoch: i
             following=following,
             recovered=recovered,
             newest_epoch=None if recovered else newest_epoch,
+            log_start_offset=place.log_start_offset,
         )
         indexes = frozenset(suffix for suffix in INDEX_SUFFIXES if segment_file(base, suffix) in files)
-        segments.append(SegmentFiles(log, indexes, place.log_start_offset))
+        segments.append(SegmentFiles(log, indexes))
     return segments
 
 

@@ -47,6 +47,8 @@ class LogFile:
     """A broker that starts reads it batch by batch and cuts it off at the first that is not sound (S8.2)."""
     newest_epoch: int | None = None
     """In the leader-epoch-checkpoint; None if there is none to compare with."""
+    log_start_offset: int = 0
+    """Of the partition. What was aborted below it may have no entry in a transaction index (S4.1)."""
 
     @property
     def path(self) -> str:
@@ -223,7 +225,9 @@ class _Reader:
             self._events_known = False
 
     def _gather(self, piece: Piece, rows: Rows) -> None:
-        gatherer = Gatherer(piece.data, self._log.path, producers_from=None, transactions=True)
+        gatherer = Gatherer(
+            piece.data, self._log.path, producers_from=None, log_start_offset=self._log.log_start_offset
+        )
         try:
             gatherer.add(rows)
         except CorruptLogError as error:

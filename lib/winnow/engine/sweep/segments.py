@@ -26,8 +26,6 @@ class SegmentFiles:
 
     log: LogFile
     indexes: frozenset[str] | None = None
-    log_start_offset: int = 0
-    """Of the partition. What was aborted below it may have lost its entry in the transaction index (S4.1)."""
 
     def name(self, suffix: str) -> str:
         return segment_file(self.log.base_offset, suffix)
@@ -135,7 +133,7 @@ def _transactions(
             log.events,
             aborted_rows(entries),
             high_watermark=0,
-            log_start_offset=segment.log_start_offset,
+            log_start_offset=segment.log.log_start_offset,
             where=(path, file.path),
         ), ()
     except CorruptLogError as error:
