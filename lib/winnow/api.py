@@ -319,10 +319,12 @@ def doctor(
     settings: Settings,
     now: int,
     topics: Sequence[str] = (),
+    deep: bool = False,
     progress: Progress | None = None,
 ) -> Diagnosis:
     """What ails these log directories, what would free space in them, and which command comes next.
 
+    `deep`: read all records of compacted topics as well, for those without a key and for tombstones by age.
     Changes nothing. After an unclean shutdown it looks at what lies below the recovery point. Arguments and errors
     are as for `plan`.
     """
@@ -339,7 +341,7 @@ def doctor(
             progress=progress,
         )
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
-        diagnosis = diagnose(spark.sparkContext, dirs, request)
+        diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)
     return replace(diagnosis, notes=(*settings.notes(), *found))
 
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.crash.runs import read_log
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.spark.runs import NOW, by_name, changes, files_of, run, settings
-from winnow.api import doctor, plan
+from winnow.api import clean, doctor, plan
 from winnow.cli.main import run as run_command
-from winnow.engine.result import COMPACTED, RETAINED
+from winnow.engine.doctor.values import Amount, Census
+from winnow.engine.result import COMPACTED, RETAINED, TOMBSTONE_AGES_MS
 from winnow.policy.sources import Settings
+from winnow.wire.batch import CONTROL, DELETE_HORIZON, HEADER_V2_SIZE
+from winnow.wire.buffers import Rows
+from winnow.wire.plain import Record, decode_batch, encode_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +32,51 @@ pytestmark = pytest.mark.spark
 DAY_MS = 86_400_000
 GIVEN = ["--topic-configs", str(TOPIC_CONFIGS), "--now", str(NOW)]
 Command = Callable[..., tuple[int, str]]
+
+
+def append_batch(directory: Path, records: Sequence[tuple[bytes | None, bytes | None]]) -> int:
+    """One batch at the end of a log, in the active segment; how many of its records have no key."""
+    end = read_log(directory).end
+    batch = encode_batch([Record(end + i, NOW - DAY_MS, key, value) for i, (key, value) in enumerate(records)])
+    with max(directory.glob("*.log")).open("ab") as log:
+        log.write(batch)
+    return sum(key is None for key, _ in records)
+
+
+def census_plain(log_dir: Path, one: Census, now: int) -> Census:
+    """The same by reading batch after batch, record after record, in Python."""
+    keyless, ages = Amount(0, 0), [Amount(0, 0)] * (len(TOMBSTONE_AGES_MS) + 1)
+    horizons = {"horizon_come": Amount(0, 0), "horizon_to_come": Amount(0, 0), "no_horizon": Amount(0, 0)}
+    for log in (log_dir / f"{one.topic}-{one.partition}").glob("*.log"):
+        data = log.read_bytes()
+        position = 0
+        while position < len(data):
+            row, records = decode_batch(data, position)
+            position += int(row["size"])
+            attributes, horizon = int(row["attributes"]), int(row["base_timestamp"])
+            age = bisect_right(TOMBSTONE_AGES_MS, now - max(int(row["max_timestamp"]), 0))
+            kind = (
+                "no_horizon"
+                if not attributes & DELETE_HORIZON
+                else "horizon_come"
+                if horizon <= now
+                else "horizon_to_come"
+            )
+            for record in records if not attributes & CONTROL else ():
+                alone = Amount(1, size_in_batch(record, row))
+                if record.key is None:
+                    keyless += alone
+                elif record.value is None:
+                    ages[age] += alone
+                    horizons[kind] += alone
+    return replace(one, keyless=keyless, tombstones=tuple(ages), **horizons)
+
+
+def size_in_batch(record: Record, row: Rows) -> int:
+    """Of one record as it lies in its batch: what an encoded batch has more with it than without."""
+    base, horizon = int(row["base_offset"]), int(row["base_timestamp"])
+    whole = encode_batch([record], base_offset=base, delete_horizon=horizon)
+    return len(whole) - HEADER_V2_SIZE
 
 
 @pytest.fixture
@@ -65,6 +117,26 @@ def test_figures_are_the_plans_and_nothing_changes(spark: SparkSession, tmp_path
     assert 0 < disk.free_bytes < disk.total_bytes
 
 
+def test_deep_counts_what_the_plain_reader_counts(spark: SparkSession, tmp_path: Path) -> None:
+    """On recorded logs and on one with keyless records, cleaned once so that batches have delete horizons."""
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0", "c-zstd-0"])
+    keyless = append_batch(log_dir / "c-zstd-0", [(None, b"value"), (None, None), (b"key", None)])
+    assert run(clean, spark, log_dir, only="compaction").exit_code == 0
+    day_later = NOW + DAY_MS
+    for now in (NOW, day_later - 1, day_later):
+        found = doctor(spark, [str(log_dir)], settings=settings(), now=now, deep=True)
+        assert found.census is not None
+        assert {f"{one.topic}-{one.partition}": census_plain(log_dir, one, now) for one in found.census} == {
+            f"{one.topic}-{one.partition}": one for one in found.census
+        }
+        by_topic = {one.topic: one for one in found.census}
+        assert by_topic["c-zstd"].keyless.records == keyless
+        tombstones = by_topic["c-tomb"]
+        assert (tombstones.horizon_come.records > 0) == (now == day_later)
+        assert tombstones.horizon_to_come.records + tombstones.horizon_come.records > 0
+        assert "doctor" not in [advice.arguments[0] for advice in found.advice]
+
+
 def test_a_cleaner_that_has_not_been_seen_for_a_day(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0"])
     checkpoint = log_dir / "cleaner-offset-checkpoint"
@@ -85,7 +157,7 @@ def test_every_command_on_the_page_runs_and_frees_what_it_says(tmp_path: Path, c
     assert code == 0
     told = json.loads(out)
     commands = [item["command"] for item in told["advice"]]
-    assert [words[1] for words in commands] == ["clean", "clean", "explain"]
+    assert [words[1] for words in commands] == ["clean", "clean", "explain", "doctor"]
     results: list[dict[str, Any]] = []
     for script, *words in commands:
         assert script == "./spark-submit.sh"
@@ -95,6 +167,7 @@ def test_every_command_on_the_page_runs_and_frees_what_it_says(tmp_path: Path, c
         results.append(json.loads(out))
     freed = sum(p["bytes_before"] - p["bytes_after"] for p in results[0]["partitions"])
     assert freed == next(gain["freed_bytes"] for gain in told["gains"] if gain["what"] == "retention")
+    assert results[-1]["census"] is not None
     _, out = command("doctor", str(log_dir), *GIVEN)
     assert "nothing, by these topics' own rules" in out
 
@@ -104,8 +177,9 @@ def test_after_a_crash_the_commands_say_how_far_they_go(spark: SparkSession, tmp
     (log_dir / ".kafka_cleanshutdown").unlink()
     found = doctor(spark, [str(log_dir)], settings=settings(), now=NOW)
     assert not found.disks[0].clean_shutdown
-    assert found.advice
-    assert all("--unclean-shutdown=below-recovery-point" in advice.arguments for advice in found.advice)
+    cleans = [advice for advice in found.advice if advice.arguments[0] == "clean"]
+    assert cleans
+    assert all("--unclean-shutdown=below-recovery-point" in advice.arguments for advice in cleans)
 
 
 def test_damage_and_unknown_topics_lead_to_the_verb_that_helps(spark: SparkSession, tmp_path: Path) -> None:

@@ -290,6 +290,10 @@ def examine(
     sets: Sets = None,
     topic_sets: TopicSets = None,
     now: Now = None,
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Read all records of compacted topics, too: records without a key, tombstones."),
+    ] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -305,7 +309,7 @@ def examine(
         quiet=quiet,
         json=json,
     )
-    return run_doctor(request)
+    return run_doctor(request, deep=deep)
 
 
 @app.command("history")

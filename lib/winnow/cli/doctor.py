@@ -5,30 +5,29 @@ from __future__ import annotations
 import json as json_format
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
+from winnow.cli.doctor_census import census_lines
+from winnow.cli.doctor_text import bold, listed, plain
 from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
 from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import complain, guarded, tell
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout
 from winnow.clock import now_ms
-from winnow.policy.words import duration
-from winnow.words import counted, instant, moment, printable, size
+from winnow.policy.words import duration, roughly
+from winnow.words import counted, instant, moment, size
 
 if TYPE_CHECKING:
     from winnow.engine.doctor.values import Advice, Diagnosis, Gain, Overdue
 
-MOST = 10
-"""Lines of each list on the page; --json has all."""
 
-
-def run_doctor(request: Request) -> int:
+def run_doctor(request: Request, *, deep: bool) -> int:
     """The exit code: 0, or 3 if there is a partition that nothing can be done for as it is."""
     now = None
 
@@ -47,6 +46,7 @@ def run_doctor(request: Request) -> int:
                     settings=settings,
                     topics=tuple(request.topics),
                     now=now,
+                    deep=deep,
                     progress=progress,
                 )
             for note in found.notes:
@@ -77,7 +77,7 @@ def command(advice: Advice, request: Request) -> list[str]:
     ]
     if verb == "verify":
         given = []
-    elif "--topics" not in options and verb in ("plan", "clean"):
+    elif "--topics" not in options and verb in ("plan", "clean", "doctor"):
         given += [word for value in request.topics for word in ("--topics", value)]
     return ["./spark-submit.sh", verb, *request.log_dirs, *options, *given]
 
@@ -91,47 +91,38 @@ def _page(found: Diagnosis, request: Request) -> Iterator[Text]:
     for disk in found.disks:
         share = f"{100 * disk.free_bytes / disk.total_bytes:.0f} %" if disk.total_bytes else "?"
         state = "shut down cleanly" if disk.clean_shutdown else "NOT shut down cleanly"
-        yield _bold(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {size(disk.free_bytes)} free ({share})")
-        yield _plain(f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}")
-    yield _plain("")
-    yield _bold("What can be freed")
-    yield from (_plain(f"  {_gain(gain)}") for gain in found.gains)
+        yield bold(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {size(disk.free_bytes)} free ({share})")
+        yield plain(f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}")
+    yield plain("")
+    yield bold("What can be freed")
+    yield from (plain(f"  {_gain(gain)}") for gain in found.gains)
     if not found.gains:
-        yield _plain(f"  nothing, by these topics' own rules, at {moment(found.now)}")
-    yield from _list("Overdue for compaction", [_overdue_line(found.now, o) for o in found.overdue])
+        yield plain(f"  nothing, by these topics' own rules, at {moment(found.now)}")
+    yield from listed("Overdue for compaction", [_overdue_line(found.now, o) for o in found.overdue])
     if found.dead_cleaner:
-        yield _plain(f"  Is the cleaner dead? {found.dead_cleaner}", style="yellow")
-    yield from _list(
+        yield plain(f"  Is the cleaner dead? {found.dead_cleaner}", style="yellow")
+    yield from listed(
         "Held back by open transactions",
         [
             f"{h.topic}-{h.partition}  {size(h.held_bytes)}: {h.words}, last seen {_when(h.last_seen)}"
             for h in found.held_back
         ],
     )
-    yield from _list("Can't be cleaned as they are", _trouble_lines(found))
-    yield from _list(
+    yield from listed("Can't be cleaned as they are", _trouble_lines(found))
+    yield from listed(
         "Topics by bytes",
         [
             f"{t.topic}  {size(t.log_bytes)} in {counted(t.partitions, 'partition')}, {t.policy or 'policy not known'}"
             for t in found.topics
         ],
     )
+    yield from census_lines(found)
     if found.advice:
-        yield _plain("")
-        yield _bold("What to run next")
+        yield plain("")
+        yield bold("What to run next")
     for advice in found.advice:
-        yield _plain(f"  {shlex.join(command(advice, request))}")
-        yield _plain(f"      {advice.why}", style="dim")
-
-
-def _list(title: str, lines: Sequence[str]) -> Iterator[Text]:
-    if not lines:
-        return
-    yield _plain("")
-    yield _bold(title)
-    yield from (_plain(f"  {line}") for line in lines[:MOST])
-    if len(lines) > MOST:
-        yield _plain(f"  and {len(lines) - MOST} more: --json has all", style="dim")
+        yield plain(f"  {shlex.join(command(advice, request))}")
+        yield plain(f"      {advice.why}", style="dim")
 
 
 def _overdue_line(now: int, overdue: Overdue) -> str:
@@ -153,17 +144,9 @@ def _trouble_lines(found: Diagnosis) -> list[str]:
 
 def _gain(gain: Gain) -> str:
     most = "at most " if gain.at_most else ""
-    took = "seconds" if gain.seconds < 10 else f"about {duration(round(gain.seconds) * 1000)}"
-    return f"{gain.what}  {most}{size(gain.freed_bytes)} of {counted(gain.partitions, 'partition')}, in {took}"
+    many = counted(gain.partitions, "partition")
+    return f"{gain.what}  {most}{size(gain.freed_bytes)} of {many}, in {roughly(gain.seconds)}"
 
 
 def _when(ms: int | None) -> str:
     return "never" if ms is None else instant(ms)
-
-
-def _bold(text: str) -> Text:
-    return _plain(text, style="bold")
-
-
-def _plain(text: str, *, style: str = "") -> Text:
-    return Text(printable(text), style=style)

@@ -41,6 +41,15 @@ _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 TOMBSTONE_AGES_MS = (_HOUR, _DAY, 7 * _DAY, 30 * _DAY, 365 * _DAY)
 """Where one age of `PartitionResult.tombstones` ends and the next begins."""
+TOMBSTONE_AGES = (
+    "under 1 hour",
+    "1 hour to 1 day",
+    "1 to 7 days",
+    "7 to 30 days",
+    "30 to 365 days",
+    "365 days and more",
+)
+"""The ages in words."""
 
 Fate = Literal["kept", "compacted", "deleted"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,8 +17,8 @@ def none_of_any_age() -> NDArray[np.int64]:
     return np.zeros(len(_LIMITS) + 1, np.int64)
 
 
-def by_age(batches: Rows, tombstones: NDArray[np.int32], now: int) -> NDArray[np.int64]:
-    """`tombstones` of each batch, added up as `PartitionResult.tombstones` has them.
+def by_age(batches: Rows, tombstones: NDArray[np.integer[Any]], now: int) -> NDArray[np.int64]:
+    """`tombstones` of each batch, or their bytes, added up as `PartitionResult.tombstones` has them.
 
     A batch is as old as its newest record; without a timestamp it is of the oldest.
     """

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 _DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_SECONDS = 10
 
 
 def duration(ms: int) -> str:
     """`432000000` -> `5 d`, `90000` -> `1.5 min`."""
     return _scaled(ms, _DURATIONS, "ms")
+
+
+def roughly(seconds: float) -> str:
+    """No more exact than an estimate is: `seconds`, `about 5 min`."""
+    return "seconds" if seconds < _SECONDS else f"about {duration(round(seconds) * 1000)}"
 
 
 def size(count: int) -> str:

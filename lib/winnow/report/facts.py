@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from winnow.engine.result import NONE, PartitionResult, RunResult
+from winnow.engine.result import NONE, TOMBSTONE_AGES, PartitionResult, RunResult
 from winnow.report.segments import FATES, Strip, Timeline, strip_of, timeline_of
 from winnow.report.topics import TopicRow, freed_key, topic_rows
 
@@ -20,15 +20,6 @@ MOST_REASONS = 30
 MOST_NOTES = 50
 MOST_SLOW = 10
 MOST_STRIPS = 12
-TOMBSTONE_AGES = (
-    "under 1 hour",
-    "1 hour to 1 day",
-    "1 to 7 days",
-    "7 to 30 days",
-    "30 to 365 days",
-    "365 days and more",
-)
-"""Those that lie between TOMBSTONE_AGES_MS."""
 REASONS = {
     "superseded": "superseded, or without a key",
     "tombstones": "tombstones whose time had come",

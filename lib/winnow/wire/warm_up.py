@@ -15,6 +15,7 @@ from winnow.wire.key_search import find_keys, key_set_of
 from winnow.wire.names import count_names
 from winnow.wire.plain import Record, encode_batch
 from winnow.wire.record_checks import check_records
+from winnow.wire.record_tally import tally_records
 from winnow.wire.records import scan_records
 from winnow.wire.search import find_batch
 from winnow.wire.walk import first_bad_crc, walk_batches
@@ -38,6 +39,7 @@ def warm_up() -> None:
     first_bad_crc(buf, batches)
     blocks = inflate(buf, batches)
     check_records(blocks)
+    tally_records(blocks)
     find_batch(buf, 1, 0, 1)
     places = record_places(blocks, blocks.rows)
     gathered(blocks, places.key)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from winnow.engine.doctor.values import Advice, Disk, Gain, HeldBack, Trouble
-from winnow.policy.words import number, size
+from winnow.engine.doctor.values import Advice, Disk, Gain, HeldBack, Reading, Trouble
+from winnow.policy.words import number, roughly, size
 
 UNCLEAN = "--unclean-shutdown=below-recovery-point"
 NO_POLICY = "S9.2"
@@ -13,9 +13,15 @@ DAMAGED = "S8.8"
 
 
 def advise(
-    disks: Sequence[Disk], gains: Sequence[Gain], held: Sequence[HeldBack], troubles: Sequence[Trouble]
+    disks: Sequence[Disk],
+    gains: Sequence[Gain],
+    held: Sequence[HeldBack],
+    troubles: Sequence[Trouble],
+    unread: Reading | None,
 ) -> tuple[Advice, ...]:
-    """Commands for `./spark-submit.sh`, without the log directories and the caller's own options."""
+    """Commands for `./spark-submit.sh`, without the log directories and the caller's own options. `unread`: what
+    reading all records would cost; None if that was done.
+    """
     after_crash = () if all(disk.clean_shutdown for disk in disks) else (UNCLEAN,)
     by_what = {gain.what: gain for gain in gains}
     found: list[Advice] = []
@@ -58,4 +64,8 @@ def advise(
                 f"{open_transaction.partition} --start-offset {open_transaction.first_offset}` ends it",
             )
         )
+    if unread is not None and unread.bytes:
+        took = "" if unread.seconds is None else f" in {roughly(unread.seconds)}"
+        why = f"counts records without a key and tombstones by age; reads {size(unread.bytes)}{took}"
+        found.append(Advice(arguments=("doctor", "--deep"), why=why))
     return tuple(found)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from winnow.engine.doctor.advise import advise
+from winnow.engine.doctor.census import readable, take_census
 from winnow.engine.doctor.rate import scan_rate
-from winnow.engine.doctor.values import Diagnosis, Disk, Gain, HeldBack, Overdue, Topic, Trouble
+from winnow.engine.doctor.values import Diagnosis, Disk, Gain, HeldBack, Overdue, Reading, Topic, Trouble
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking, prepare
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG
 from winnow.policy.cleanable import segments_between
@@ -26,15 +27,20 @@ _TIMES_READ = 2.0
 """A compaction reads twice, and writing what is left takes about as long as it took to read what goes."""
 
 
-def diagnose(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> Diagnosis:
-    """Over all partitions that `request` wants; it must not touch anything."""
+def diagnose(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request, *, deep: bool) -> Diagnosis:
+    """Over all partitions that `request` wants; it must not touch anything. `deep`: read all records, too."""
     prepared = prepare(sc, log_dirs, request)
     undertakings = [item for item in prepared if isinstance(item, Undertaking)]
     request.progress.stage("measuring how fast logs can be read here")
     overdue = sorted(_overdue(undertakings), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))
     held = sorted(_held_back(undertakings), key=lambda h: (-h.held_bytes, h.topic, h.partition))
     troubles = tuple(_troubles(prepared))
-    gains = _gains(undertakings, sc.defaultParallelism)
+    compacted = [item for item in undertakings if item.config.cleanup_compact]
+    rate = scan_rate([item.state for item in compacted], limit=_limit(compacted)) if compacted else None
+    rate_of_all = None if rate is None else rate * sc.defaultParallelism
+    gains = _gains(undertakings, rate_of_all)
+    read = sum(segment.log_bytes for item in compacted for segment in readable(item.state))
+    reading = Reading(bytes=read, seconds=None if rate_of_all is None else read / rate_of_all)
     bytes_of = {id(item): _log_bytes(item, request) for item in prepared}
     disks = tuple(_disk(log_dir, prepared, bytes_of, request) for log_dir in log_dirs)
     return Diagnosis(
@@ -46,7 +52,9 @@ def diagnose(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> 
         held_back=tuple(held),
         troubles=troubles,
         dead_cleaner=_dead_cleaner(disks, overdue, request.now),
-        advice=advise(disks, gains, held, troubles),
+        advice=advise(disks, gains, held, troubles, None if deep else reading),
+        deep=reading,
+        census=take_census(sc, compacted, now=request.now, progress=request.progress) if deep else None,
     )
 
 
@@ -102,7 +110,8 @@ def _troubles(prepared: Iterable[Prepared]) -> Iterable[Trouble]:
             )
 
 
-def _gains(items: Sequence[Undertaking], cores: int) -> tuple[Gain, ...]:
+def _gains(items: Sequence[Undertaking], rate: float | None) -> tuple[Gain, ...]:
+    """`rate`: bytes that all cores together read in a second."""
     retained = [item.plan.retention for item in items if item.plan.retention is not None]
     gains = []
     if retained:
@@ -118,8 +127,7 @@ def _gains(items: Sequence[Undertaking], cores: int) -> tuple[Gain, ...]:
             )
         )
     compacted = [(item, item.plan.compaction) for item in items if item.plan.compaction is not None]
-    rate = scan_rate([item.state for item, _ in compacted], limit=_limit(items)) if compacted else None
-    if rate is not None:
+    if compacted and rate is not None:
         read = sum(segment.log_bytes for _, plan in compacted for segment in plan.segments)
         gains.append(
             Gain(
@@ -128,7 +136,7 @@ def _gains(items: Sequence[Undertaking], cores: int) -> tuple[Gain, ...]:
                 freed_bytes=read,
                 at_most=True,
                 read_bytes=read,
-                seconds=_TIMES_READ * read / (rate * cores),
+                seconds=_TIMES_READ * read / rate,
             )
         )
     return tuple(gains)

@@ -86,6 +86,49 @@ class Gain:
     """At the rate at which this machine read a part of these very logs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Amount:
+    records: int
+    bytes: int
+    """Of the records as they are decompressed."""
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.records + other.records, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    """What reading all records of a compacted topic's partition told. Whether a record is superseded does not matter
+    here.
+    """
+
+    topic: str
+    partition: int
+    log_dir: str
+    keyless: Amount
+    """Data without a key: the next compaction that reaches it drops it (S5.5). A broker refuses such records, so that
+    they are older than the topic's policy."""
+    tombstones: tuple[Amount, ...]
+    """By age, as `PartitionResult.tombstones`."""
+    horizon_come: Amount
+    """The delete horizon of their batch has come: the next compaction that reaches them drops them."""
+    horizon_to_come: Amount
+    no_horizon: Amount
+    """Their batch has none yet: the next compaction that reaches it sets it, now + `delete.retention.ms` (S5.4). Those
+    of v0 and v1, which have none, go by the age of their file (S5.3)."""
+    error: str | None
+    """Why it could not be read; all figures are 0 then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What reading all records of the compacted topics costs."""
+
+    bytes: int
+    seconds: float | None
+    """None: nothing is known of how fast these logs are read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """A command to run next. `arguments` follow `./spark-submit.sh`."""
@@ -109,6 +152,10 @@ class Diagnosis:
     dead_cleaner: str | None
     """In words, why the broker's cleaner seems not to have been at work; None if nothing says so."""
     advice: tuple[Advice, ...]
+    deep: Reading
+    """What `census` costs, or has cost."""
+    census: tuple[Census, ...] | None
+    """Partitions of compacted topics, by name; None: not asked for."""
     notes: tuple[str, ...] = ()
 
     @property

@@ -1,0 +1,130 @@
+"""Records without a key and tombstones, counted batch by batch: nothing of a record is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from winnow.wire.batch import CONTROL
+from winnow.wire.buffers import Bytes, Rows, as_rows
+from winnow.wire.plain import read_records
+from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.record_kernels import check_area, kernel, parse_record
+from winnow.wire.records import record_total
+from winnow.wire.varint import read_varint
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from winnow.wire.inflate import RecordBlocks
+
+_NONE, _ORDER, _LEFT_OVER = int(Fault.NONE), int(Fault.ORDER), int(Fault.LEFT_OVER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordTally:
+    """One item per batch; of a control batch all are 0. A record without a key and a value is no tombstone (S5.5)."""
+
+    keyless: NDArray[np.int32]
+    keyless_bytes: NDArray[np.int64]
+    """Of the records as they are decompressed, their length fields included."""
+    tombstones: NDArray[np.int32]
+    tombstone_bytes: NDArray[np.int64]
+
+
+def tally_records(blocks: RecordBlocks) -> RecordTally:
+    """Parses all records of `blocks`.
+
+    Raises CorruptLogError, naming the batch's position, for any record that is not as S2.2 has it.
+    """
+    rows = as_rows(blocks.rows)
+    record_total(blocks, rows)
+    tally = _none(len(rows))
+    fault, i, position = _tally(
+        blocks.raw,
+        blocks.inflated,
+        blocks.compressed,
+        blocks.begin,
+        blocks.end,
+        rows,
+        tally.keyless,
+        tally.keyless_bytes,
+        tally.tombstones,
+        tally.tombstone_bytes,
+    )
+    if fault:
+        raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
+    return tally
+
+
+def _none(n: int) -> RecordTally:
+    return RecordTally(
+        keyless=np.zeros(n, np.int32),
+        keyless_bytes=np.zeros(n, np.int64),
+        tombstones=np.zeros(n, np.int32),
+        tombstone_bytes=np.zeros(n, np.int64),
+    )
+
+
+@kernel
+def _tally(
+    raw: Bytes,
+    inflated: Bytes,
+    compressed: NDArray[np.bool_],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    batches: Rows,
+    keyless: NDArray[np.int32],
+    keyless_bytes: NDArray[np.int64],
+    tombstones: NDArray[np.int32],
+    tombstone_bytes: NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """(fault, row of its batch, position in the area's array)."""
+    for i in range(batches.size):
+        area = inflated if compressed[i] else raw
+        count = int(batches[i].record_count)
+        last_delta = batches[i].last_offset - batches[i].base_offset
+        control = batches[i].attributes & CONTROL != 0
+        pos, stop = begin[i], end[i]
+        fault = check_area(area, pos, stop, count)
+        if fault != _NONE:
+            return fault, i, pos
+        previous = -1
+        for _ in range(count):
+            fault, after, _, delta, _, key_size, value_size, _, _ = parse_record(area, pos, stop)
+            if fault == _NONE and (delta <= previous or delta > last_delta):
+                fault = _ORDER
+            if fault != _NONE:
+                return fault, i, pos
+            if not control and key_size < 0:
+                keyless[i] += 1
+                keyless_bytes[i] += after - pos
+            elif not control and value_size < 0:
+                tombstones[i] += 1
+                tombstone_bytes[i] += after - pos
+            previous = delta
+            pos = after
+        if pos != stop:
+            return _LEFT_OVER, i, pos
+    return 0, 0, 0
+
+
+def tally_records_plain(blocks: RecordBlocks) -> RecordTally:
+    """The twin of `tally_records`."""
+    tally = _none(len(blocks.rows))
+    for i, row in enumerate(blocks.rows):
+        area, pos = blocks.area(i), 0
+        for record in read_records(area, row):
+            size, start = read_varint(area, pos)
+            bytes_of_record, pos = start + size - pos, start + size
+            if int(row["attributes"]) & CONTROL:
+                continue
+            if record.key is None:
+                tally.keyless[i] += 1
+                tally.keyless_bytes[i] += bytes_of_record
+            elif record.value is None:
+                tally.tombstones[i] += 1
+                tally.tombstone_bytes[i] += bytes_of_record
+    return tally

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import random
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.wire.legacy_logs import legacy_log, random_legacy_log
+from tests.unit.wire.logs import log, random_log, record
+from winnow.errors import CorruptLogError
+from winnow.wire.batch import HEADER_V2_SIZE, Codec
+from winnow.wire.buffers import as_bytes
+from winnow.wire.inflate import RecordBlocks, inflate
+from winnow.wire.plain import encode_batch
+from winnow.wire.record_tally import RecordTally, tally_records, tally_records_plain
+
+
+def columns(tally: RecordTally) -> dict[str, list[int]]:
+    return {field.name: getattr(tally, field.name).tolist() for field in fields(tally)}
+
+
+def outcome(blocks: RecordBlocks) -> dict[str, list[int]] | None:
+    """What the kernel and its twin agree on; None: that the records can't be read."""
+    told: list[dict[str, list[int]] | None] = []
+    for tally in (tally_records, tally_records_plain):
+        try:
+            told.append(columns(tally(blocks)))
+        except CorruptLogError:
+            told.append(None)
+    assert told[0] == told[1]
+    return told[0]
+
+
+@given(seed=st.integers(0, 2**32))
+def test_kernel_is_the_twin(seed: int) -> None:
+    buf, rows = log(random_log(seed))
+    assert outcome(inflate(buf, rows)) is not None
+    buf, rows = legacy_log(random_legacy_log(seed))
+    assert outcome(inflate(buf, rows)) is not None
+
+
+@given(seed=st.integers(0, 2**32))
+def test_kernel_and_twin_agree_on_what_is_damaged(seed: int) -> None:
+    rng = random.Random(seed)
+    buf, rows = log(random_log(seed, (Codec.NONE,)))
+    damaged = bytearray(buf.tobytes())
+    row = rows[rng.randrange(len(rows))]
+    if row["size"] > HEADER_V2_SIZE:
+        damaged[int(row["position"]) + rng.randrange(HEADER_V2_SIZE, int(row["size"]))] ^= rng.randrange(1, 256)
+    outcome(inflate(as_bytes(bytes(damaged)), rows))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "keyless", "tombstones"),
+    [(None, b"v", 1, 0), (None, None, 1, 0), (b"k", None, 0, 1), (b"", None, 0, 1), (b"", b"", 0, 0)],
+)
+def test_what_counts_as_what(key: bytes | None, value: bytes | None, keyless: int, tombstones: int) -> None:
+    batch = encode_batch([record(0), record(1, key, value)])
+    told = outcome(inflate(*log([batch, encode_batch([record(2, key, value)], control=True)])))
+    size = len(batch) - len(encode_batch([record(0)]))
+    assert told == {
+        "keyless": [keyless, 0],
+        "keyless_bytes": [keyless * size, 0],
+        "tombstones": [tombstones, 0],
+        "tombstone_bytes": [tombstones * size, 0],
+    }
