@@ -320,10 +320,11 @@ def past_runs(
         str | None, typer.Option(metavar="MS|ISO-8601", help="Only runs that ended then or later.")
     ] = None,
     topics: Topics = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Show what past runs freed, when and whose they were, and when each partition was cleaned last."""
-    return run_history(ledger, since=since, topics=topics or (), json=json)
+    return run_history(ledger, since=since, topics=topics or (), quiet=quiet, json=json)
 
 
 @app.command()

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from winnow.cli.options import parse_now
+from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import guarded, tell
 from winnow.cli.session import spark_session
 from winnow.cli.table import console_for_stdout
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from winnow.ledger.history import History
 
 
-def run_history(ledger: str | None, *, since: str | None, topics: Sequence[str], json: bool) -> int:
+def run_history(ledger: str | None, *, since: str | None, topics: Sequence[str], quiet: bool, json: bool) -> int:
     """The exit code; errors are told here and not raised."""
 
     def work() -> int:
@@ -30,7 +31,10 @@ def run_history(ledger: str | None, *, since: str | None, topics: Sequence[str],
         with spark_session() as spark:
             from winnow.ledger.history import read_history  # noqa: PLC0415 - it loads pyspark
 
-            tell_history(read_history(spark, where, since=begin, topics=topics), now=now_ms(), json=json)
+            with progress_on_stderr(quiet=quiet) as progress:
+                progress.stage("reading the ledger")
+                history = read_history(spark, where, since=begin, topics=topics)
+            tell_history(history, now=now_ms(), json=json)
         return 0
 
     return guarded(work, json=json, now=lambda: None)
@@ -46,5 +50,5 @@ def tell_history(history: History, *, now: int, json: bool) -> None:
 
 
 def to_json(history: History) -> str:
-    """Others script against its keys: add none, drop none, rename none. Times in ms since the epoch."""
+    """Others script against its keys: drop none, rename none. Times in ms since the epoch."""
     return json_format.dumps({"freed_bytes": history.freed_bytes, **asdict(history)}, indent=2)

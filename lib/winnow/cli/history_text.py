@@ -1,4 +1,4 @@
-"""What a ledger tells, as two tables: runs, the newest first, and partitions, those that are due first."""
+"""What a ledger tells, as tables: runs, the newest first, erasures alike, and partitions, those that are due first."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from winnow.ledger.history import History, PastPartition, PastRun
+from winnow.ledger.history import History, PastErasure, PastPartition, PastRun
 from winnow.policy.words import duration
 from winnow.words import counted, moment, printable, size
 
 MOST_RUNS = 20
 MOST_PARTITIONS = 50
 RUN_HEAD = ("run", "ended", "who", "cleaned", "left alone", "freed", "took")
-PARTITION_HEAD = ("partition", "log directory", "runs", "freed", "last cleaned", "due")
+ERASURE_HEAD = ("erasure", "ended", "who", "keys found", "records erased", "left", "freed", "proven")
+PARTITION_HEAD = ("partition", "log directory", "runs", "freed", "last cleaned", "last looked at", "due by max lag")
+_WORDS = {RUN_HEAD: 3, ERASURE_HEAD: 3, PARTITION_HEAD: 2}
+"""So many columns are words."""
 
 Row = tuple[str, ...]
 
@@ -22,19 +25,16 @@ Row = tuple[str, ...]
 def show(history: History, console: Console, *, now: int) -> None:
     """`now`: ms since the epoch, for how long ago things were."""
     runs, partitions = history.runs, sorted(history.partitions, key=_urgency)
+    erased = f", {counted(len(history.erasures), 'erasure')}" if history.erasures else ""
     console.print(
-        f"{counted(len(runs), 'run')} over {counted(len(partitions), 'partition')}: {size(history.freed_bytes)} freed "
-        f"({printable(history.ledger)})\n",
+        f"{counted(len(runs), 'run')} over {counted(len(partitions), 'partition')}: {size(history.freed_bytes)} freed"
+        f"{erased} ({printable(history.ledger)})",
         soft_wrap=True,
     )
-    if not runs:
-        return
     lines = [
-        *_table(RUN_HEAD, [_run(run) for run in runs[:MOST_RUNS]], left=3),
-        *_more(len(runs) - MOST_RUNS, "run"),
-        Text(),
-        *_table(PARTITION_HEAD, [_partition(p, now) for p in partitions[:MOST_PARTITIONS]], left=2),
-        *_more(len(partitions) - MOST_PARTITIONS, "partition"),
+        *_section(RUN_HEAD, [_run(run) for run in runs], most=MOST_RUNS, noun="run"),
+        *_section(ERASURE_HEAD, [_erasure(one) for one in history.erasures], most=MOST_RUNS, noun="erasure"),
+        *_section(PARTITION_HEAD, [_partition(p, now) for p in partitions], most=MOST_PARTITIONS, noun="partition"),
         *_left_alone(partitions),
     ]
     for line in lines:
@@ -53,6 +53,19 @@ def _run(run: PastRun) -> Row:
     )
 
 
+def _erasure(one: PastErasure) -> Row:
+    return (
+        one.run_id,
+        moment(one.ended),
+        printable(f"{one.user}@{one.host}"),
+        f"{one.keys_found} of {one.keys}",
+        str(one.records_erased),
+        str(one.records_left),
+        size(one.freed_bytes),
+        "" if one.proven is None else "yes" if one.proven else "NO",
+    )
+
+
 def _partition(p: PastPartition, now: int) -> Row:
     return (
         f"{p.topic}-{p.partition}",
@@ -60,6 +73,7 @@ def _partition(p: PastPartition, now: int) -> Row:
         str(p.runs),
         size(p.freed_bytes),
         "never" if p.last_cleaned is None else _ago(p.last_cleaned, now),
+        _ago(p.last_run, now),
         "" if p.due is None else f"in {duration(p.due - now)}" if p.due > now else f"overdue {duration(now - p.due)}",
     )
 
@@ -72,15 +86,21 @@ def _urgency(p: PastPartition) -> tuple[bool, int, str, int]:
     return (p.due is None, p.due or 0, p.topic, p.partition)
 
 
-def _table(head: Row, rows: Sequence[Row], *, left: int) -> Iterator[Text]:
-    """`left`: so many columns are words; the others are flush right."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    for number, row in enumerate((head, *rows)):
+def _section(head: Row, rows: Sequence[Row], *, most: int, noun: str) -> Iterator[Text]:
+    """A table below an empty line; nothing without a row. The words of a row come first, figures are flush right."""
+    if not rows:
+        return
+    yield Text()
+    shown = (head, *rows[:most])
+    left = _WORDS[head]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for number, row in enumerate(shown):
         cells = (
             cell.ljust(width) if column < left else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         yield Text("  ".join(cells).rstrip(), style="" if number else "bold")
+    yield from _more(len(rows) - most, noun)
 
 
 def _more(count: int, noun: str) -> Iterator[Text]:

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
 from winnow.errors import UsageError, WinnowError
-from winnow.ledger.place import TABLE, table_url
+from winnow.ledger.place import ERASURES, TABLE, table_url
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -69,15 +69,37 @@ class PastPartition:
     known to be dirty."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastErasure:
+    """An erasure, with sums over those of its partitions that were asked for. Times in ms since the epoch."""
+
+    run_id: str
+    user: str
+    host: str
+    started: int
+    ended: int
+    status: str
+    proven: bool | None
+    """A second reading found none of the keys in what an erasure reaches; None: there was nothing to read."""
+    keys: int
+    keys_found: int
+    partitions: int
+    records_erased: int
+    records_left: int
+    """With one of the keys, where no erasure reaches."""
+    freed_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class History:
-    """Runs, the newest first, and partitions by name. The same partition of another host or log directory is another
-    replica, and has a line of its own.
+    """Runs and erasures, the newest first, and partitions by name. The same partition of another host or log directory
+    is another replica, and has a line of its own.
     """
 
     ledger: str
     runs: tuple[PastRun, ...]
     partitions: tuple[PastPartition, ...]
+    erasures: tuple[PastErasure, ...] = ()
 
     @property
     def freed_bytes(self) -> int:
@@ -102,16 +124,34 @@ def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFra
 
 def read_history(spark: SparkSession, ledger: str, *, since: int | None, topics: Sequence[str]) -> History:
     """UsageError where there is no ledger. `since`: ms since the epoch."""
-    rows = read_ledger(spark, ledger)
-    if since is not None:
-        rows = rows.where(f.col("ended_at") >= f.lit(_EPOCH + timedelta(milliseconds=since)))
-    if topics:
-        rows = rows.where(_any_of(topics))
+    cleanings, erasures = _table(spark, ledger, TABLE), _table(spark, ledger, ERASURES)
+    if cleanings is None and erasures is None:
+        read_ledger(spark, ledger)  # says that there is none
+    runs: tuple[PastRun, ...] = ()
+    partitions: tuple[PastPartition, ...] = ()
     try:
-        return History(ledger=ledger, runs=_runs(rows), partitions=_partitions(rows))
+        if cleanings is not None:
+            rows = _asked_for(cleanings, since, topics)
+            runs, partitions = _runs(rows), _partitions(rows)
+        erased = () if erasures is None else _erasures(erasures, since, topics)
     except Py4JJavaError as error:
         what = str(error.java_exception.getMessage()).partition("\n")[0]
         raise WinnowError("the ledger can't be read", found=what, where=ledger) from error
+    return History(ledger=ledger, runs=runs, partitions=partitions, erasures=erased)
+
+
+def _table(spark: SparkSession, ledger: str, table: str) -> DataFrame | None:
+    """None: no run has written to it yet."""
+    try:
+        return read_ledger(spark, ledger, table)
+    except UsageError:
+        return None
+
+
+def _asked_for(rows: DataFrame, since: int | None, topics: Sequence[str]) -> DataFrame:
+    if since is not None:
+        rows = rows.where(f.col("ended_at") >= f.lit(_EPOCH + timedelta(milliseconds=since)))
+    return rows.where(_any_of(topics)) if topics else rows
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -144,10 +184,7 @@ def _runs(rows: DataFrame) -> tuple[PastRun, ...]:
         _freed().alias("freed_bytes"),
         f.coalesce(f.sum("kept_bytes"), f.lit(0)).alias("kept_bytes"),
     )
-    chosen = summed.select("*", _ms(f.col("started_at")).alias("started"), _ms(f.col("ended_at")).alias("ended")).drop(
-        "started_at", "ended_at"
-    )
-    found = (PastRun(**row.asDict()) for row in chosen.collect())
+    found = (PastRun(**row.asDict()) for row in _with_ms(summed).collect())
     return tuple(sorted(found, key=lambda run: (-run.ended, run.run_id)))
 
 
@@ -170,3 +207,23 @@ def _partitions(rows: DataFrame) -> tuple[PastPartition, ...]:
     )
     found = (PastPartition(**row.asDict()) for row in summed.collect())
     return tuple(sorted(found, key=lambda p: (p.topic, p.partition, p.host, p.log_dir)))
+
+
+def _erasures(rows: DataFrame, since: int | None, topics: Sequence[str]) -> tuple[PastErasure, ...]:
+    of_run = ("run_id", "user", "host", "started_at", "ended_at", "status", "proven", "keys", "keys_found")
+    each = _asked_for(
+        rows.select(*of_run, f.explode_outer("partitions").alias("p")).select(*of_run, "p.*"), since, topics
+    )
+    summed = each.groupBy(*of_run).agg(
+        f.count("topic").alias("partitions"),
+        f.coalesce(f.sum("records_erased"), f.lit(0)).alias("records_erased"),
+        f.coalesce(f.sum(f.col("left_active") + f.col("left_above_high_watermark")), f.lit(0)).alias("records_left"),
+        _freed().alias("freed_bytes"),
+    )
+    found = (PastErasure(**row.asDict()) for row in _with_ms(summed).collect())
+    return tuple(sorted(found, key=lambda run: (-run.ended, run.run_id)))
+
+
+def _with_ms(rows: DataFrame) -> DataFrame:
+    times = _ms(f.col("started_at")).alias("started"), _ms(f.col("ended_at")).alias("ended")
+    return rows.select("*", *times).drop("started_at", "ended_at")

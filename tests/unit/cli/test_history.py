@@ -15,7 +15,7 @@ from winnow.cli.history import run_history, to_json
 from winnow.cli.history_text import MOST_PARTITIONS, MOST_RUNS, show
 from winnow.cli.options import Request, ledger_of
 from winnow.errors import UsageError
-from winnow.ledger.history import History, PastPartition, PastRun
+from winnow.ledger.history import History, PastErasure, PastPartition, PastRun
 
 HOUR = 3_600_000
 
@@ -53,6 +53,24 @@ def past_partition(topic: str, **changes: object) -> PastPartition:
     return PastPartition(**{**values, **changes})  # type: ignore[arg-type]
 
 
+def past_erasure(run_id: str, *, proven: bool = True) -> PastErasure:
+    return PastErasure(
+        run_id=run_id,
+        user="u",
+        host="h",
+        started=NOW - 4000,
+        ended=NOW,
+        status="partial",
+        proven=proven,
+        keys=3,
+        keys_found=2,
+        partitions=1,
+        records_erased=40,
+        records_left=5,
+        freed_bytes=1 << 10,
+    )
+
+
 def shown(history: History, *, now: int = NOW + HOUR) -> list[str]:
     stream = io.StringIO()
     show(history, Console(file=stream, width=200, highlight=False, markup=False, emoji=False), now=now)
@@ -76,13 +94,24 @@ def test_runs_and_partitions_as_a_person_reads_them() -> None:
         "r2   2026-11-21T22:26:40Z  u@h   2 of 3           0  2.0 MiB (+ 1.0 MiB kept)   4 s",
         "r1   2026-11-21T22:26:40Z  u@h   2 of 3           1                       0 B   4 s",
         "",
-        "partition  log directory  runs    freed  last cleaned          due",
-        "c-0        h:/kafka          2  1.0 MiB         never  overdue 2 h",
-        "b-0        h:/kafka          2  1.0 MiB       1 h ago       in 2 h",
-        "a-0        h:/kafka          2  1.0 MiB       1 h ago",
+        "partition  log directory  runs    freed  last cleaned  last looked at  due by max lag",
+        "c-0        h:/kafka          2  1.0 MiB         never         1 h ago     overdue 2 h",
+        "b-0        h:/kafka          2  1.0 MiB       1 h ago         1 h ago          in 2 h",
+        "a-0        h:/kafka          2  1.0 MiB       1 h ago         1 h ago",
         "",
         "Left alone by the last run",
         "  b-0: its CRC is wrong\\x1b[2J",
+    ]
+
+
+def test_erasures_have_a_table_of_their_own() -> None:
+    told = shown(History("/ledger", (), (), (past_erasure("r"), past_erasure("s", proven=False))))
+    assert told == [
+        "0 runs over 0 partitions: 0 B freed, 2 erasures (/ledger)",
+        "",
+        "erasure  ended                 who  keys found  records erased  left    freed  proven",
+        "r        2026-11-21T22:26:40Z  u@h      2 of 3              40     5  1.0 KiB     yes",
+        "s        2026-11-21T22:26:40Z  u@h      2 of 3              40     5  1.0 KiB      NO",
     ]
 
 
@@ -103,7 +132,7 @@ def test_long_tables_are_cut_and_say_so() -> None:
 
 def test_the_keys_of_the_json() -> None:
     told = json.loads(to_json(History("/ledger", (past_run("r"),), (past_partition("a"),))))
-    assert set(told) == {"ledger", "freed_bytes", "runs", "partitions"}
+    assert set(told) == {"ledger", "freed_bytes", "runs", "partitions", "erasures"}
     assert set(told["runs"][0]) == {one.name for one in fields(PastRun)}
     assert set(told["partitions"][0]) == {one.name for one in fields(PastPartition)}
     assert told["freed_bytes"] == 3 << 20
@@ -122,5 +151,5 @@ def test_where_clean_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_slip_in_since_is_found_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_history("/l", since="yesterday", topics=(), json=False) == 2
+    assert run_history("/l", since="yesterday", topics=(), quiet=True, json=False) == 2
     assert "--since can't be understood" in capsys.readouterr().err
