@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.runs import add_partition, clean, new_log_dir, run
+from tests.spark.runs import NOW, add_partition, clean, new_log_dir, run, settings
+from winnow.api import doctor, erase, explain, verify
 from winnow.engine.progress import watched
 from winnow.engine.ticks import TickSheet, tick
 
@@ -77,3 +78,27 @@ def test_of_a_stage_that_fails_not_all_is_done(spark: SparkSession) -> None:
     with pytest.raises(ZeroDivisionError), watched(spark.sparkContext, heard, "a stage", tasks=4):
         raise ZeroDivisionError
     assert heard.stages == [("a stage", None, 4, [])]
+
+
+def test_other_verbs_tell_in_bytes_what_they_read(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = new_log_dir(tmp_path / "log")
+    logs = [*add_partition(log_dir, "q-a-0", "c-none-0").glob("*.log")]
+    size = sum(log.stat().st_size for log in logs)
+    verbs: dict[str, Callable[[Heard], object]] = {
+        "looking for the key": lambda heard: explain(
+            spark, [str(log_dir)], partition="q-a-0", key=b"k", settings=settings(*SETS), now=NOW, progress=heard
+        ),
+        "reading the records of 1 partition": lambda heard: doctor(
+            spark, [str(log_dir)], settings=settings(*SETS), now=NOW, deep=True, progress=heard
+        ),
+        f"reading {len(logs)} logs": lambda heard: verify(spark, [str(log_dir)], progress=heard),
+        "looking for the keys in 1 partition": lambda heard: erase(
+            spark, [str(log_dir)], keys=[b"k"], dry_run=True, progress=heard
+        ),
+    }
+    for stage, verb in verbs.items():
+        heard = Heard()
+        verb(heard)
+        assert [(total, sum(amounts)) for name, total, _, amounts in heard.stages if name == stage] == [(size, size)], [
+            name for name, *_ in heard.stages
+        ]

@@ -345,10 +345,11 @@ def recover_dirs(
         str | None, typer.Option(metavar="RUN_ID|all", help="Remove what this run kept, or all of them.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, change nothing.")] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Finish or roll back what a crash left; undo a run, or free what it kept. Needs no Spark."""
-    return run_recover(log_dirs, topics=topics or (), undo=undo, purge=purge, dry_run=dry_run, json=json)
+    return run_recover(log_dirs, topics=topics or (), undo=undo, purge=purge, dry_run=dry_run, quiet=quiet, json=json)
 
 
 @app.command("inspect", no_args_is_help=True)
@@ -362,7 +363,8 @@ def inspect_files(
         str | None, typer.Option(metavar="MS|ISO-8601", help="Where this timestamp leads in a partition.")
     ] = None,
     records: Annotated[bool, typer.Option("--records", help="Show every record of each batch.")] = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Show what is in Kafka's files, verified. Takes no lock and changes nothing."""
-    return run_inspect(paths, offset=offset, timestamp=timestamp, records=records, json=json)
+    return run_inspect(paths, offset=offset, timestamp=timestamp, records=records, quiet=quiet, json=json)

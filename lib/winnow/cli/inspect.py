@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from winnow.cli.options import parse_now
+from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import guarded, tell
+
+if TYPE_CHECKING:
+    from winnow.engine.progress import Progress
+    from winnow.inspect.values import FileDescription, Line
 
 SOUND, DAMAGED = 0, 3
 """Exit codes: all that was read is as it should be, or something is not."""
 
 
-def run_inspect(paths: Sequence[str], *, offset: int | None, timestamp: str | None, records: bool, json: bool) -> int:
+def run_inspect(
+    paths: Sequence[str], *, offset: int | None, timestamp: str | None, records: bool, quiet: bool, json: bool
+) -> int:
     """The exit code. Mistakes in the paths are found before anything is told."""
 
     def work() -> int:
@@ -29,7 +38,28 @@ def run_inspect(paths: Sequence[str], *, offset: int | None, timestamp: str | No
         files = (file for target in wanted for file in describe_target(storage, target, records=records))
         in_full = records or all(target.only is not None for target in targets)
         output = inspect_json.Output(sys.stdout) if json else inspect_text.Output(sys.stdout, in_full=in_full)
-        tell(lambda: output.write(files, positions))
+        # On a terminal the lines that come tell how far it is, and a live one would run into them.
+        with progress_on_stderr(quiet=quiet or sys.stdout.isatty()) as progress:
+            tell(lambda: output.write(_watched(files, progress), positions))
         return DAMAGED if output.problems else SOUND
 
     return guarded(work, json=json, now=lambda: None)
+
+
+def _watched(files: Iterable[FileDescription], progress: Progress) -> Iterator[FileDescription]:
+    """The same files, each a stage of its own; of a log the batches tell how far it is."""
+    from winnow.inspect.values import FileKind  # noqa: PLC0415 - other verbs need not load it
+
+    for file in files:
+        is_log = file.kind is FileKind.LOG
+        progress.stage(f"reading {file.path.rpartition('/')[2]}", total_bytes=file.size if is_log else None)
+        yield replace(file, lines=_counted(file.lines, progress)) if is_log else file
+
+
+def _counted(lines: Iterable[Line], progress: Progress) -> Iterator[Line]:
+    from winnow.inspect.values import BatchLine  # noqa: PLC0415
+
+    for line in lines:
+        if isinstance(line, BatchLine):
+            progress.advance(line.size)
+        yield line

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from winnow.cli.options import check_log_dirs
+from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import guarded, tell
 from winnow.recover.run import recover_log_dirs
 from winnow.recover.values import Action, PartitionRecovery, RecoverResult
@@ -15,13 +16,35 @@ from winnow.words import counted, moment, size
 
 
 def run_recover(
-    log_dirs: Sequence[str], *, topics: Sequence[str], undo: str | None, purge: str | None, dry_run: bool, json: bool
+    log_dirs: Sequence[str],
+    *,
+    topics: Sequence[str],
+    undo: str | None,
+    purge: str | None,
+    dry_run: bool,
+    quiet: bool,
+    json: bool,
 ) -> int:
     """The exit code."""
 
     def work() -> int:
         check_log_dirs(log_dirs)
-        result = recover_log_dirs(log_dirs, topics=topics, undo_run=undo, purge_run=purge, dry_run=dry_run)
+        with progress_on_stderr(quiet=quiet) as progress:
+
+            def on_partition(done: int, total: int) -> None:
+                if done:
+                    progress.advance(1)
+                else:
+                    progress.stage(f"recovering {counted(total, 'partition')}", total_tasks=total)
+
+            result = recover_log_dirs(
+                log_dirs,
+                topics=topics,
+                undo_run=undo,
+                purge_run=purge,
+                dry_run=dry_run,
+                on_partition=on_partition,
+            )
         tell(lambda: sys.stdout.write(_to_json(result) if json else "".join(f"{line}\n" for line in _lines(result))))
         return result.exit_code
 

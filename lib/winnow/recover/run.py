@@ -36,11 +36,13 @@ def recover_log_dirs(
     purge_run: str | None = None,
     dry_run: bool = False,
     storage: Storage | None = None,
+    on_partition: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> RecoverResult:
     """Puts right what a crash left in every partition of these log directories; then, if asked, undoes or purges.
 
     `undo_run`: id of a run of `clean(..., keep_replaced=True)`, whose originals take their places again.
     `purge_run`: one of which what it kept goes for good, or `ALL`. `topics`: globs, all topics if there are none.
+    `on_partition`: told how many partitions are done, and of how many, before the first and after each.
 
     Raises UsageError for both at once, for a run that keeps nothing here and for what is not a Kafka log directory,
     LogDirInUseError where a broker runs on one.
@@ -67,7 +69,11 @@ def recover_log_dirs(
             works.append(lambda s, d, p: _purge(s, d, p, purge_run, dry_run=dry_run))
         if dry_run:
             works[0] = _foresee
-        partitions = [_one(storage, log_dir, topic_partition, works) for log_dir, topic_partition in places]
+        partitions = []
+        on_partition(0, len(places))
+        for log_dir, topic_partition in places:
+            partitions.append(_one(storage, log_dir, topic_partition, works))
+            on_partition(len(partitions), len(places))
     return RecoverResult(partitions=tuple(partitions), dry_run=dry_run)
 
 

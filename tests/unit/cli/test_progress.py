@@ -3,14 +3,19 @@ import os
 import pty
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import TextIO
 
 import pytest
 
 from winnow.cli import progress as progress_module
+from winnow.cli.main import run
 from winnow.cli.progress import Progress, progress_on_stderr
+from winnow.engine.progress import Progress as Told
 from winnow.engine.progress import Silence
+from winnow.logdir.names import LOG, segment_file
+from winnow.wire.plain import Record, encode_batch
 
 
 class Clock:
@@ -112,6 +117,44 @@ def test_on_a_terminal_the_line_is_live_and_gone_at_the_end(monkeypatch: pytest.
     shown = written.decode()
     assert "compacting 1 partition: 50 % of 2 tasks" in shown
     assert shown.rstrip("\r\n").endswith("\x1b[2K")
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
+    """What verbs tell of how far they are, `line()` by `line()`; none for those that are quiet."""
+    made: list[Progress] = []
+
+    def progress_of_verb(*, quiet: bool) -> AbstractContextManager[Told]:
+        if quiet:
+            return nullcontext(Silence())
+        made.append(Progress(io.StringIO(), clock=Clock()))
+        return made[-1]
+
+    for verb in ("inspect", "recover"):
+        monkeypatch.setattr(f"winnow.cli.{verb}.progress_on_stderr", progress_of_verb)
+    return made
+
+
+def test_a_file_that_is_inspected_is_a_stage_of_as_many_bytes(tmp_path: Path, told: list[Progress]) -> None:
+    log = tmp_path / "t-0" / segment_file(0, LOG)
+    log.parent.mkdir()
+    log.write_bytes(b"".join(encode_batch([Record(offset, 0, b"k", bytes(3000))]) for offset in range(100)))
+    assert run(["inspect", str(log)]) == 0
+    assert [progress.line() for progress in told] == [f"reading {log.name}: 100 % of 299.9 KiB (0 s)"]
+    assert run(["inspect", str(log), "--quiet"]) == 0
+    assert len(told) == 1
+
+
+def test_a_recovery_counts_partitions(tmp_path: Path, told: list[Progress]) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abc\n")
+    for number in range(3):
+        directory = tmp_path / f"t-{number}"
+        directory.mkdir()
+        (directory / segment_file(0, LOG)).write_bytes(b"")
+    assert run(["recover", str(tmp_path)]) == 0
+    assert [progress.line() for progress in told] == ["recovering 3 partitions: 100 % of 3 tasks (0 s)"]
+    assert run(["recover", str(tmp_path), "--quiet"]) == 0
+    assert len(told) == 1
 
 
 def test_quiet_is_silent(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,10 @@ from winnow.engine.erase.scan import SegmentMatches, scan_segment
 from winnow.engine.erase.targets import Target
 from winnow.engine.packing import pack, task_count
 from winnow.engine.progress import Progress, watched
+from winnow.engine.ticks import TickSheet, tick
 from winnow.errors import WinnowError
 from winnow.wire.key_search import KeySet
+from winnow.words import counted
 
 if TYPE_CHECKING:
     from pyspark import Broadcast, SparkContext
@@ -33,8 +35,17 @@ def scan_all(
         for target in targets
         for segment in target.state.segments
     ]
-    scan = partial(_each, lambda item: scan_segment(item[0], item[1], keys.value, max_decompressed_bytes=item[2]))
-    done = iter(_run(sc, items, [item[1].log_bytes for item in items], scan, progress, "looking for the keys"))
+    sizes = [segment.log_bytes for _, segment, _ in items]
+    done = iter(
+        _run(
+            sc,
+            items,
+            sizes,
+            lambda item: scan_segment(item[0], item[1], keys.value, max_decompressed_bytes=item[2]),
+            progress,
+            f"looking for the keys in {counted(len(targets), 'partition')}",
+        )
+    )
     return [_together([next(done) for _ in target.state.segments]) for target in targets]
 
 
@@ -42,25 +53,27 @@ def rewrite_all(
     sc: SparkContext, works: Sequence[SegmentWork], keys: SharedKeys, progress: Progress
 ) -> list[RewrittenSegment | Failure]:
     """In the order given."""
-    rewrite = partial(_each, lambda work: rewrite_segment(work, keys.value))
-    return _run(sc, works, [work.segment.log_bytes for work in works], rewrite, progress, "erasing")
+    sizes = [work.segment.log_bytes for work in works]
+    name = f"erasing in {counted(len(works), 'segment')}"
+    return _run(sc, works, sizes, lambda work: rewrite_segment(work, keys.value), progress, name)
 
 
 def _each(
-    do: Callable[[_Item], _Done], tasks: Iterable[list[tuple[int, _Item]]]
+    do: Callable[[_Item], _Done], ticks: str, tasks: Iterable[list[tuple[int, _Item]]]
 ) -> Iterator[tuple[int, _Done | Failure]]:
     for number, item in (numbered for task in tasks for numbered in task):
         try:
             yield number, do(item)
         except (WinnowError, OSError) as error:
             yield number, failure(error)
+        tick(ticks, number)
 
 
 def _run(
     sc: SparkContext,
     items: Sequence[_Item],
     weights: Sequence[int],
-    do: Callable[[Iterable[list[tuple[int, _Item]]]], Iterator[tuple[int, _Done | Failure]]],
+    do: Callable[[_Item], _Done],
     progress: Progress,
     name: str,
 ) -> list[_Done | Failure]:
@@ -70,8 +83,8 @@ def _run(
     lists: list[list[tuple[int, _Item]]] = [[] for _ in range(tasks)]
     for (number, item), task in zip(enumerate(items), pack(weights, tasks=tasks), strict=True):
         lists[task].append((number, item))
-    with watched(sc, progress, name, tasks=tasks):
-        done = dict(sc.parallelize(lists, tasks).mapPartitions(do).collect())
+    with TickSheet(weights) as sheet, watched(sc, progress, name, tasks=tasks, ticks=sheet):
+        done = dict(sc.parallelize(lists, tasks).mapPartitions(partial(_each, do, sheet.path)).collect())
     return [done[number] for number in range(len(items))]
 
 

@@ -174,27 +174,27 @@ def _answer(
     """The records that were asked for, and how many more there are."""
     if question.offset is None and question.key is None:
         return (), 0
-    progress.stage("looking for the records")
     if question.key is not None:
-        found = find(sc, replace(search, key=question.key, most=MOST), everywhere)
+        found = find(sc, replace(search, key=question.key, most=MOST), everywhere, progress, "looking for the key")
         return found if isinstance(found, Failure) else _of_key(found, ground)
     outside = _outside(ground.state, question.offset or 0)
-    fate = outside or _at_offset(sc, everywhere, ground, search, question.offset or 0)
+    fate = outside or _at_offset(sc, everywhere, ground, search, question.offset or 0, progress)
     return fate if isinstance(fate, Failure) else ((fate,), 0)
 
 
 def _at_offset(
-    sc: SparkContext, everywhere: Sequence[Place], ground: Ground, search: Search, offset: int
+    sc: SparkContext, everywhere: Sequence[Place], ground: Ground, search: Search, offset: int, progress: Progress
 ) -> RecordFate | Failure:
     home = max(place.base_offset for place in everywhere if place.base_offset <= offset)
-    at_offset = find(sc, replace(search, offset=offset), [p for p in everywhere if p.base_offset == home])
+    there = [place for place in everywhere if place.base_offset == home]
+    at_offset = find(sc, replace(search, offset=offset), there, progress, "looking for the record")
     if isinstance(at_offset, Failure):
         return at_offset
     records = [record for found in at_offset for record in found.records]
     if not records:
         words = f"segment {home} has no record at this offset: it was cleaned away before, or never was one"
         return RecordFate(offset=offset, verdict=Verdict.ABSENT, rule="S5.6", words=words, segment=home)
-    latest = _latest_of_key(sc, everywhere, ground, search, records[0])
+    latest = _latest_of_key(sc, everywhere, ground, search, records[0], progress)
     return latest if isinstance(latest, Failure) else fate_of(records[0], ground, latest=latest)
 
 
@@ -206,7 +206,12 @@ def _of_key(found: Sequence[Found], ground: Ground) -> tuple[tuple[RecordFate, .
 
 
 def _latest_of_key(
-    sc: SparkContext, everywhere: Sequence[Place], ground: Ground, search: Search, record: FoundRecord
+    sc: SparkContext,
+    everywhere: Sequence[Place],
+    ground: Ground,
+    search: Search,
+    record: FoundRecord,
+    progress: Progress,
 ) -> int | Failure | None:
     compaction = ground.compaction
     if compaction is None or record.key is None or record.control or record.segment >= compaction.end_offset:
@@ -217,7 +222,8 @@ def _latest_of_key(
         if place.base_offset < compaction.end_offset
         and rules.end_of(ground.state, place.base_offset) > compaction.first_dirty_offset
     ]
-    found = find(sc, replace(search, key=record.key, most=0), dirty)
+    doing = "looking for later records of its key"
+    found = find(sc, replace(search, key=record.key, most=0), dirty, progress, doing)
     return found if isinstance(found, Failure) else latest_of(found)
 
 

@@ -17,6 +17,8 @@ import numpy as np
 from winnow.engine.chunks import batches_of
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.gather import control_columns
+from winnow.engine.progress import Progress, watched
+from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.walk import Split, walk_segment
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.names import LOG, segment_file
@@ -102,21 +104,32 @@ class Search:
     secret: tuple[int, int]
 
 
-def find(sc: SparkContext, search: Search, places: Sequence[Place]) -> list[Found] | Failure:
-    """For each segment, in the order given, what is found there. The first Failure, if there is one."""
+def find(
+    sc: SparkContext, search: Search, places: Sequence[Place], progress: Progress, doing: str
+) -> list[Found] | Failure:
+    """For each segment, in the order given, what is found there. The first Failure, if there is one.
+
+    `doing`: what this is, in words, for who watches.
+    """
     if not places:
         return []
     parts = min(len(places), sc.defaultParallelism * 4)
-    outcomes = sc.parallelize(list(places), parts).map(partial(_find_one, search)).collect()
+    with TickSheet([place.log_bytes for place in places]) as sheet:
+        work = partial(_find_one, search, sheet.path)
+        with watched(sc, progress, doing, tasks=parts, ticks=sheet):
+            outcomes = sc.parallelize(list(enumerate(places)), parts).map(work).collect()
     found = [outcome for outcome in outcomes if isinstance(outcome, Found)]
     return found if len(found) == len(outcomes) else next(o for o in outcomes if isinstance(o, Failure))
 
 
-def _find_one(search: Search, place: Place) -> Found | Failure:
+def _find_one(search: Search, ticks: str, numbered: tuple[int, Place]) -> Found | Failure:
+    number, place = numbered
     try:
         return find_in_segment(search, place)
     except (WinnowError, OSError) as error:
         return failure(error)
+    finally:
+        tick(ticks, number)
 
 
 def find_in_segment(search: Search, place: Place) -> Found:
