@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -114,12 +115,13 @@ class WarmWinnow:
             env=_environment(cores),
         )
 
-    def clean(self, data: DataSet, log_dir: Path) -> Measure:
+    def clean(self, data: DataSet, log_dir: Path, *, ledger: Path | None = None) -> Measure:
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             message = "Winnow's pipes are not open"
             raise ContestantFailedError(message)
-        stdin.write(json.dumps({"log_dir": str(log_dir), "topic_configs": str(data.topic_configs), "now": NOW}) + "\n")
+        order = {"log_dir": str(log_dir), "topic_configs": str(data.topic_configs), "now": NOW}
+        stdin.write(json.dumps(order | {"ledger": None if ledger is None else str(ledger)}) + "\n")
         stdin.flush()
         alarm = threading.Timer(SESSION_SECONDS, self._process.kill)
         alarm.start()
@@ -149,10 +151,10 @@ class WarmWinnow:
         self._log.close()
 
 
-def winnow_cold(data: DataSet, log_dir: Path, *, cores: int) -> Measure:
-    """`./spark-submit.sh clean` from process start to its end, everything set up."""
+def winnow_cold(data: DataSet, log_dir: Path, *, cores: int, options: Sequence[str] = ()) -> Measure:
+    """`./spark-submit.sh clean` from process start to its end, everything set up. `options`: more of the verb's."""
     command = [str(PROJECT / "spark-submit.sh"), "--master", f"local[{cores}]", "clean", str(log_dir), "--json"]
-    command += ["--topic-configs", str(data.topic_configs), "--now", str(NOW)]
+    command += ["--topic-configs", str(data.topic_configs), "--now", str(NOW), *options]
     begin = time.perf_counter()
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     seconds = time.perf_counter() - begin

@@ -1,7 +1,8 @@
 """One Spark session that cleans whatever log directory it is told to, and says how long that took.
 
-Started by run.py. One JSON object per line on stdin: log_dir, topic_configs, now; one per line back:
-seconds, status, rewritten bytes. The session lives on from one to the next, as in a notebook or a service.
+Started by run.py and ledger.py. One JSON object per line on stdin: log_dir, topic_configs, now, ledger (null: none);
+one per line back: seconds, status, rewritten bytes. The session lives on from one to the next, as in a notebook or a
+service.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ def main() -> None:
 def run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
     settings = Settings(topic_configs=parse_topic_configs(Path(order["topic_configs"]).read_text(encoding="utf-8")))
     begin = time.perf_counter()
-    result = clean(spark, [order["log_dir"]], settings=settings, now=order["now"])
+    result = clean(spark, [order["log_dir"]], settings=settings, now=order["now"], ledger=order["ledger"])
     seconds = time.perf_counter() - begin
     return {
         "seconds": seconds,
         "status": result.status,
+        "ledger": result.ledger,
         "bytes_after": sum(partition.bytes_after or 0 for partition in result.partitions),
         "records_after": sum(partition.records_after or 0 for partition in result.partitions),
         "errors": [partition.error for partition in result.partitions if partition.error],
