@@ -1,0 +1,109 @@
+"""What a person sees, word by word: each verb on the bundled log directory, beside the text in golden/.
+
+After a change that is meant: `WINNOW_GOLDEN=write ./run-tests.sh tests/spark/test_golden.py`, and look at the diff.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import socket
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from winnow.cli import demo
+from winnow.cli.main import run as run_command
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+GOLDEN = Path(__file__).parent / "golden"
+WRITE = os.environ.get("WINNOW_GOLDEN") == "write"
+GIVEN = ["--topic-configs", str(demo.DATA / "topic-configs.txt"), "--now", demo.NOW]
+TOMBSTONES = ["--partition", "c-tomb-0"]
+
+EVERYWHERE = (
+    (re.compile(r"\b\d{8}T\d{6}Z-[0-9a-f]{8}\b"), "RUN_ID"),
+    (re.compile(r"\S+ \S+ free \(\d+ %\)"), "SIZE free (SHARE)"),
+    (re.compile(r"^  [0-9a-f]{64}$", re.MULTILINE), "  HASH_KEY"),
+)
+OF_THIS_RUN = (
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "TIME"),
+    (re.compile(rf"{re.escape(getpass.getuser())}@{re.escape(socket.gethostname())}"), "USER@HOST"),
+    (re.compile(rf"\b{re.escape(socket.gethostname())}:"), "HOST:"),
+    (re.compile(r"\b[\d.]+ (ms|s|min)( ago)?\b"), r"DURATION\2"),
+    (re.compile(r"  +"), "  "),
+)
+"""For what the machine's own clock, names and speed are in."""
+
+
+class Golden:
+    """The verbs on one copy of the bundled directory, one after the other."""
+
+    def __init__(self, scratch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.scratch = scratch
+        self.log_dir = demo.unpack()
+        self._capsys = capsys
+
+    def __call__(self, name: str, verb: str, *words: str, code: int = 0, of_this_run: bool = False) -> str:
+        """Runs a verb and compares what it says with golden/NAME.txt; what it said, as it was."""
+        self._capsys.readouterr()
+        assert run_command([verb, *words]) == code, self._capsys.readouterr().err
+        out = self._capsys.readouterr().out
+        told = out.replace(str(self.log_dir), "LOG_DIR").replace(str(self.scratch), "SCRATCH")
+        told = told.replace(str(demo.DATA), "DEMO")
+        for pattern, what in (*EVERYWHERE, *(OF_THIS_RUN if of_this_run else ())):
+            told = pattern.sub(what, told)
+        file = GOLDEN / f"{name}.txt"
+        if WRITE:
+            file.write_text(told, encoding="utf-8")
+        assert told.splitlines() == file.read_text(encoding="utf-8").splitlines(), name
+        return out
+
+
+@pytest.fixture
+def golden(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Golden:
+    for verb in ("run", "doctor", "erase", "explain", "history", "verify"):
+        monkeypatch.setattr(f"winnow.cli.{verb}.spark_session", lambda: nullcontext(spark))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "120")
+    return Golden(tmp_path, capsys)
+
+
+def test_before_anything_is_changed(golden: Golden) -> None:
+    log_dir = str(golden.log_dir)
+    golden("plan", "plan", log_dir, *GIVEN)
+    golden("doctor", "doctor", log_dir, *GIVEN)
+    golden("doctor-deep", "doctor", log_dir, *GIVEN, "--deep")
+    golden("explain", "explain", log_dir, *GIVEN, *TOMBSTONES)
+    golden("explain-offset", "explain", log_dir, *GIVEN, *TOMBSTONES, "--offset", "17")
+    golden("inspect", "inspect", f"{log_dir}/c-tomb-0")
+    golden("inspect-timestamp", "inspect", f"{log_dir}/c-tomb-0", "--timestamp", "1790000000000")
+    golden("verify", "verify", log_dir)
+    log = max((golden.log_dir / "c-none-0").glob("*.log"), key=lambda path: path.stat().st_size)
+    damaged = bytearray(log.read_bytes())
+    damaged[100] ^= 1
+    log.write_bytes(damaged)
+    golden("verify-damaged", "verify", log_dir, "--topics", "c-none", code=4)
+
+
+def test_what_is_done_and_told_afterwards(golden: Golden) -> None:
+    log_dir, ledger = str(golden.log_dir), str(golden.scratch / "ledger")
+    out = golden("clean", "clean", log_dir, *GIVEN, "--keep-replaced", "--ledger", ledger, "--report", "none")
+    assert "cleaned" in out
+    golden("recover", "recover", log_dir, of_this_run=True)
+    run_id = next(path.name.removeprefix(".winnow-kept-") for path in (golden.log_dir / "c-tomb-0").glob(".winnow-k*"))
+    golden("recover-undo", "recover", log_dir, "--undo", run_id, "--dry-run", of_this_run=True)
+    golden("recover-purge", "recover", log_dir, "--purge", "all")
+    (golden.scratch / "keys").write_text("k0\nd1\nin no record\n", encoding="utf-8")
+    keys = ["--keys", str(golden.scratch / "keys")]
+    golden("erase", "erase", log_dir, *keys, "--ledger", ledger, code=3)
+    golden("history", "history", "--ledger", ledger, of_this_run=True)
