@@ -104,6 +104,12 @@ def test_runs_and_partitions_as_a_person_reads_them() -> None:
     ]
 
 
+def test_what_is_kept_has_freed_nothing() -> None:
+    """More is kept than logs became smaller by: what took the place of the old segments lies beside them."""
+    told = shown(History("/ledger", (past_run("r", freed_bytes=1 << 20, kept_bytes=2 << 20),), ()))
+    assert "  0 B (+ 2.0 MiB kept)  " in told[3]
+
+
 def test_erasures_have_a_table_of_their_own() -> None:
     told = shown(History("/ledger", (), (), (past_erasure("r"), past_erasure("s", proven=False))))
     assert told == [
