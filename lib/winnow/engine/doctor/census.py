@@ -16,7 +16,6 @@ from winnow.engine.doctor.values import Amount, Census
 from winnow.engine.explain.partition import is_trusted
 from winnow.engine.packing import pack, task_count
 from winnow.engine.progress import Progress, watched
-from winnow.engine.throttle import in_task
 from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.tombstones import by_age, none_of_any_age
 from winnow.errors import CorruptLogError, WinnowError
@@ -78,8 +77,7 @@ def _run(
     with TickSheet(sizes) as sheet:
         name = f"reading the records of {counted(partitions, 'partition')}"
         with watched(sc, progress, name, tasks=tasks, ticks=sheet):
-            work = in_task(partial(_each, now, sheet.path))
-            return sc.parallelize(lists, tasks).mapPartitions(work).collect()
+            return sc.parallelize(lists, tasks).mapPartitions(partial(_each, now, sheet.path)).collect()
 
 
 def _each(now: int, ticks: str, assigned: Iterable[list[_Work]]) -> Iterator[tuple[int, Sums | Failure]]:

@@ -36,7 +36,9 @@ def diagnose(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request, *, 
     held = sorted(_held_back(undertakings), key=lambda h: (-h.held_bytes, h.topic, h.partition))
     troubles = tuple(_troubles(prepared))
     compacted = [item for item in undertakings if item.config.cleanup_compact]
-    rate = scan_rate([item.state for item in compacted], limit=_limit(compacted)) if compacted else None
+    # Where some are due they alone are measured: what the others hold nobody has looked at.
+    measured = [item for item in compacted if item.plan.compaction is not None] or compacted
+    rate = scan_rate([item.state for item in measured], limit=_limit(measured)) if measured else None
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
     gains = _gains(undertakings, rate_of_all)
     read = sum(segment.log_bytes for item in compacted for segment in readable(item.state))
