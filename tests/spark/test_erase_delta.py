@@ -78,9 +78,9 @@ def test_the_same_keys_as_a_file_erase_the_same(kind: str, spark: SparkSession, 
 @pytest.mark.parametrize(
     ("schema", "row", "problem"),
     [
-        ("key bigint", (1,), "found: key of bigint"),
-        ("key struct<id: string>", (("a",),), "found: key of struct<id:string>"),
-        ("id string", ("a",), "found: columns id"),
+        ("key bigint", (1,), "found key of bigint"),
+        ("key struct<id: string>", (("a",),), "found key of struct<id:string>"),
+        ("id string", ("a",), "found columns id"),
         ("key string", (None,), "a key is null"),
     ],
 )
