@@ -31,6 +31,8 @@ TOMBSTONES = ["--partition", "c-tomb-0"]
 EVERYWHERE = (
     (re.compile(r"\b\d{8}T\d{6}Z-[0-9a-f]{8}\b"), "RUN_ID"),
     (re.compile(r"\S+ \S+ free \(\d+ %\)"), "SIZE free (SHARE)"),
+    # With manifests, which tell of inodes.
+    (re.compile(r"purged: [\d.]+ \w+ freed"), "purged: SIZE freed"),
     (re.compile(r"^  [0-9a-f]{64}$", re.MULTILINE), "  HASH_KEY"),
 )
 OF_THIS_RUN = (
