@@ -137,6 +137,25 @@ def test_deep_counts_what_the_plain_reader_counts(spark: SparkSession, tmp_path:
         assert "doctor" not in [advice.arguments[0] for advice in found.advice]
 
 
+def test_damage_that_nobody_had_looked_at(spark: SparkSession, tmp_path: Path) -> None:
+    """In a log that is not due: it is no reason to say nothing of those that are, and a deep look names it."""
+    log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0", "c-zstd-0"])
+    for log in (log_dir / "c-zstd-0").glob("*.log"):
+        with log.open("r+b") as file:
+            file.seek(HEADER_V2_SIZE)
+            file.write(bytes(16))
+    not_due = settings("c-zstd:min.cleanable.dirty.ratio=1")
+    found = doctor(spark, [str(log_dir)], settings=not_due, now=NOW, deep=True)
+    assert [o.topic for o in found.overdue] == ["c-tomb"]
+    assert [(gain.what, gain.partitions) for gain in found.gains] == [("compaction", 1)]
+    sound, damaged = found.census or ()
+    assert sound.error is None
+    assert sum((age.records for age in sound.tombstones), 0) > 0
+    assert "CRC" in (damaged.error or "")
+    assert str(log_dir / "c-zstd-0") in (damaged.error or "")
+    assert {damaged.keyless, *damaged.tombstones} == {Amount(0, 0)}
+
+
 def test_a_cleaner_that_has_not_been_seen_for_a_day(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0"])
     checkpoint = log_dir / "cleaner-offset-checkpoint"

@@ -29,6 +29,7 @@ from winnow.logdir.listing import LogDir
 from winnow.logdir.names import LOG, STAGING_PREFIX
 from winnow.logdir.staging import remove_staging
 from winnow.logdir.swap import swap_group
+from winnow.words import size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,8 +128,9 @@ def erase_from(
         if request.touch:
             sound = [number for number, result in enumerate(results) if isinstance(result, _Found)]
             done = _erase(spark, [results[n] for n in sound], request, shared, run_id)  # type: ignore[misc]
-            progress.stage("reading again, to prove it")
-            proofs = prove(spark, [looked_into[number] for number in sound], keys)
+            proven = [looked_into[number] for number in sound]
+            progress.stage(f"reading {size(sum(target.state.log_bytes for target in proven))} again, to prove it")
+            proofs = prove(spark, proven, keys)
             for number, one in zip(sound, done, strict=True):
                 told[number] = _with_outcome(told[number], looked_into[number], one, request)
                 told[number] = replace(told[number], proof=proofs[looked_into[number].state.topic_partition])
