@@ -132,7 +132,7 @@ class WarmWinnow:
             message = f"Winnow's session ended, or said nothing for {SESSION_SECONDS} s\n{logged[-3000:]}"
             raise ContestantFailedError(message)
         answer: dict[str, Any] = json.loads(line)
-        if answer["status"] != "done":
+        if answer["status"] != "done" or (ledger is not None and answer["ledger"] is None):
             message = f"Winnow: {answer}"
             raise ContestantFailedError(message)
         return Measure(seconds=answer["seconds"], process_seconds=None, bytes_after=log_bytes(log_dir))
@@ -182,6 +182,7 @@ def _environment(cores: int) -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": shlex.join(submit),
         "PYTHONPATH": str(PROJECT / "lib"),
+        "SPARK_DIST_CLASSPATH": str(PROJECT / ".cache" / "jars" / "*"),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_SUBMIT_OPTS": f'-Dlog4j2.configurationFile="{PROJECT / "conf" / "log4j2.properties"}"',
     }
