@@ -264,6 +264,8 @@ def _check_index(directory: str, base_offset: int, log_bytes: int, chunks: list[
         if log_bytes:
             raise CorruptLogError("the segment has no offset index", expected=path, found="no such file")
         return
-    batches = np.concatenate(chunks) if chunks else np.empty(0, BATCH)[_INDEXED]
     index = read_offset_index(storage, path, base_offset=base_offset, log_bytes=log_bytes)
+    if not len(index):
+        return
+    batches = np.concatenate(chunks) if chunks else np.empty(0, BATCH)[_INDEXED]
     check_index_against(index, batches, file=path, wrappers=is_wrapper(batches))

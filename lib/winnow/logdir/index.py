@@ -46,6 +46,8 @@ def decode_offset_index(
     """As `read_offset_index`, of what was read."""
     raw = _entries(data, _OFFSET_ENTRY_ON_DISK, path)
     entries = np.empty(raw.shape[0], OFFSET_ENTRY)
+    if not raw.shape[0]:
+        return entries
     entries["offset"] = raw["relative_offset"].astype(np.int64) + base_offset
     entries["position"] = raw["position"]
     _check_each(entries["position"] > 0, entries, path, OFFSET_ENTRY_SIZE, "a position above 0")
@@ -69,6 +71,8 @@ def decode_time_index(data: bytes, path: str, *, base_offset: int, end_offset: i
     """As `read_time_index`, of what was read."""
     raw = _entries(data, _TIME_ENTRY_ON_DISK, path)
     entries = np.empty(raw.shape[0], TIME_ENTRY)
+    if not raw.shape[0]:
+        return entries
     entries["timestamp"] = raw["timestamp"]
     entries["offset"] = raw["relative_offset"].astype(np.int64) + base_offset
     _check_each(entries["timestamp"] >= 0, entries, path, TIME_ENTRY_SIZE, "a timestamp of at least 0")

@@ -82,6 +82,8 @@ def summarise(
     none: Kafka's cleaner drops those that end below the log start offset, and a broker that read the log from there on
     knows of no transaction to write one for. Raises CorruptLogError where index and log disagree in the segment.
     """
+    if not len(events) and not len(aborted):
+        return SegmentRuns(runs=np.empty(0, RUN))
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
     live = _first_live(seen, events["live"])
     aborting = seen.end & (events["kind"][seen.rows] == _ABORT)
