@@ -171,6 +171,7 @@ def clean(
     )
     if ledger is None:
         return result
+    (progress or Silence()).stage("writing the ledger")
     return _recorded(spark, ledger, entry_of(result, log_dirs=log_dirs, started=started, ended=now_ms()))
 
 
@@ -255,6 +256,7 @@ def erase(
         result = replace(result, notes=(*found_settings.notes(), *found, *skipped))
     if ledger is None or dry_run:
         return result
+    progress.stage("writing the ledger")
     hashes = hash_keys(key.as_py() for key in different)
     addition = erasure(result, hashes, log_dirs=log_dirs, started=started, ended=now_ms())
     note = _note_unless(ledger, lambda: append_rows(spark.sparkContext, ledger, addition))

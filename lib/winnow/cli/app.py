@@ -128,6 +128,9 @@ Estimate = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on stderr; notes and errors still.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
+TellProfile = Annotated[
+    bool, typer.Option("--profile", help="Tell on stderr where the time went: seconds, tasks and bytes of each phase.")
+]
 Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
 
 
@@ -162,6 +165,7 @@ def _verb(name: str) -> Callable[..., int]:
         estimate: Estimate = False,
         dry_run: DryRun = False,
         quiet: Quiet = False,
+        profile: TellProfile = False,
         json: Json = False,
     ) -> int:
         request = Request(
@@ -186,6 +190,7 @@ def _verb(name: str) -> Callable[..., int]:
             quiet=quiet,
             estimate=estimate,
             json=json,
+            profile=profile,
         )
         return run_verb("plan" if dry_run else name, request)
 
@@ -219,6 +224,7 @@ def erase_keys(
     no_ledger: NoLedger = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Look and count, change nothing.")] = False,
     quiet: Quiet = False,
+    profile: TellProfile = False,
     json: Json = False,
 ) -> int:
     """Take all records of some keys out of closed segments, whatever the cleanup policy, and prove it."""
@@ -234,6 +240,7 @@ def erase_keys(
         no_ledger=no_ledger,
         quiet=quiet,
         json=json,
+        profile=profile,
     )
     return run_erase(Keys(keys=keys, keys_hex=keys_hex, keys_delta=keys_delta), request, dry_run=dry_run)
 
@@ -275,9 +282,11 @@ def explain_one(
 
 
 @app.command("verify", no_args_is_help=True)
-def verify_log_dirs(log_dirs: LogDirs, *, topics: Topics = None, quiet: Quiet = False, json: Json = False) -> int:
+def verify_log_dirs(
+    log_dirs: LogDirs, *, topics: Topics = None, quiet: Quiet = False, profile: TellProfile = False, json: Json = False
+) -> int:
     """Read everything in log directories and name all that is wrong. Changes nothing."""
-    return run_verify(log_dirs, topics=topics or (), quiet=quiet, json=json)
+    return run_verify(log_dirs, topics=topics or (), quiet=quiet, json=json, profile=profile)
 
 
 @app.command("doctor", no_args_is_help=True)

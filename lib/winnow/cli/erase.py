@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.options import Request, check_log_dirs, ledger_of, parse_duration, parse_settings
-from winnow.cli.progress import progress_on_stderr
+from winnow.cli.profile import Clock
 from winnow.cli.run import complain, guarded, tell
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
@@ -35,6 +35,7 @@ class Keys:
 def run_erase(keys: Keys, request: Request, *, dry_run: bool) -> int:
     """The exit code; errors are told here and not raised."""
     signals = Signals()
+    clock = Clock(asked=request.profile)
 
     def work() -> int:
         stop = Stop(timeout_s=None if request.timeout is None else parse_duration(request.timeout, option="--timeout"))
@@ -42,10 +43,11 @@ def run_erase(keys: Keys, request: Request, *, dry_run: bool) -> int:
         check_log_dirs(request.log_dirs)
         given = _given(keys)
         ledger = ledger_of(request)
-        with spark_session() as spark, signals.ask(stop, spark):
+        clock.starts_spark()
+        with spark_session() as spark, signals.ask(stop, spark), clock.with_spark(spark):
             from winnow import api  # noqa: PLC0415 - it loads numba
 
-            with progress_on_stderr(quiet=request.quiet) as progress:
+            with clock.progress(quiet=request.quiet) as progress:
                 result = api.erase(
                     spark,
                     list(request.log_dirs),
@@ -59,7 +61,9 @@ def run_erase(keys: Keys, request: Request, *, dry_run: bool) -> int:
                 )
             for note in result.notes:
                 complain(f"note: {note}")
-            tell_erasure(result, json=request.json)
+            clock.begins("telling the result")
+            tell_erasure(result, json=request.json, more=clock.json() if request.json else {})
+            clock.tell()
         return result.exit_code
 
     return signals.exit_code(guarded(work, json=request.json, now=lambda: None))
@@ -85,18 +89,18 @@ def _given(keys: Keys) -> Callable[[SparkSession], Any]:
     return lambda _: found
 
 
-def tell_erasure(result: EraseResult, *, json: bool) -> None:
+def tell_erasure(result: EraseResult, *, json: bool, more: Mapping[str, Any]) -> None:
     from winnow.cli.erase_text import lines  # noqa: PLC0415 - it loads numba
 
     if json:
-        tell(lambda: sys.stdout.write(to_json(result) + "\n"))
+        tell(lambda: sys.stdout.write(to_json(result, more) + "\n"))
     else:
         console = console_for_stdout()
         tell(lambda: console.print("\n".join(lines(result)), soft_wrap=True, markup=False, highlight=False))
 
 
-def to_json(result: EraseResult) -> str:
-    """Others script against its keys: drop none, rename none."""
+def to_json(result: EraseResult, more: Mapping[str, Any] | None = None) -> str:
+    """Others script against its keys: drop none, rename none. `more`: keys that only an option brings."""
     partitions = []
     for partition in result.partitions:
         told = asdict(partition)
@@ -113,5 +117,6 @@ def to_json(result: EraseResult) -> str:
         "notes": result.notes,
         "ledger": result.ledger,
         "hash_key": result.hash_key,
+        **(more or {}),
     }
     return json_format.dumps(whole, indent=2)

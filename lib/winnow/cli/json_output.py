@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -47,10 +48,12 @@ plan: at most. `short_bytes`: how much less than --free-at-least the rules let g
 HOLDER_KEYS = ("name", "records_before", "bytes_before", "records_after", "bytes_after")
 
 
-def to_json(result: RunResult) -> str:
+def to_json(result: RunResult, more: Mapping[str, Any] | None = None) -> str:
+    """`more`: keys that only an option brings."""
     return _dump(
         {key: getattr(result, key) for key in RUN_KEYS}
         | {"partitions": [_partition(partition) for partition in result.partitions]}
+        | dict(more or {})
     )
 
 

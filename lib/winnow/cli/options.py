@@ -59,6 +59,7 @@ class Request:
     quiet: bool = False
     estimate: bool = False
     json: bool = False
+    profile: bool = False
 
 
 def ledger_of(request: Request) -> str | None:

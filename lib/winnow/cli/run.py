@@ -19,7 +19,7 @@ from winnow.cli.options import (
     parse_settings,
     parse_size,
 )
-from winnow.cli.progress import progress_on_stderr
+from winnow.cli.profile import Clock
 from winnow.cli.report import Place, place_of_report
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
@@ -41,24 +41,26 @@ def run_verb(verb: str, request: Request) -> int:
     """`plan` or `clean`, told as asked for. The exit code; errors are told here and not raised."""
     now = None
     signals = Signals()
+    clock = Clock(asked=request.profile)
 
     def work() -> int:
         nonlocal now
         now = now_ms() if request.now is None else parse_now(request.now)
         stop = Stop(timeout_s=None if request.timeout is None else parse_duration(request.timeout, option="--timeout"))
-        call = prepare(verb, request, now, stop)
+        call = prepare(verb, request, now, stop, clock=clock)
         place = place_of_report(verb, request)
-        with spark_session() as spark, signals.ask(stop, spark):
+        clock.starts_spark()
+        with spark_session() as spark, signals.ask(stop, spark), clock.with_spark(spark):
             result = call(spark)
-            tell_result(result, json=request.json)  # before Spark is stopped: it takes a while, and the JVM may go
-            if place is not None:
-                tell_report(result, place, json=request.json)
+            _tell_all(result, place, request, clock)  # before Spark is stopped: it takes a while, and the JVM may go
         return result.exit_code
 
     return signals.exit_code(guarded(work, json=request.json, now=lambda: now))
 
 
-def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> Callable[[SparkSession], RunResult]:
+def prepare(
+    verb: str, request: Request, now: int, stop: Stop | None = None, *, clock: Clock | None = None
+) -> Callable[[SparkSession], RunResult]:
     """What is left to do once Spark is there. UsageError for whatever can be found wrong without it."""
     settings = parse_settings(request)
     check_log_dirs(request.log_dirs)
@@ -74,7 +76,7 @@ def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> 
     def call(spark: SparkSession) -> RunResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
 
-        with progress_on_stderr(quiet=request.quiet) as progress:
+        with (clock or Clock(asked=False)).progress(quiet=request.quiet) as progress:
             of_clean: dict[str, Any] = {"keep_replaced": request.keep_replaced, "ledger": ledger}
             more: dict[str, Any] = of_clean if verb == "clean" else {"estimate": request.estimate}
             function = api.clean if verb == "clean" else api.plan
@@ -103,9 +105,26 @@ def prepare(verb: str, request: Request, now: int, stop: Stop | None = None) -> 
     return call
 
 
-def tell_result(result: RunResult, *, json: bool) -> None:
+def _tell_all(result: RunResult, place: Place | None, request: Request, clock: Clock) -> None:
+    def tell_it() -> None:
+        clock.begins("telling the result")
+        tell_result(result, json=request.json, clock=clock)
+
+    def report_it() -> None:
+        if place is not None:
+            clock.begins("writing the report")
+            tell_report(result, place, json=request.json)
+
+    # A profile in the result is to tell of the report, too.
+    for step in (report_it, tell_it) if request.json and request.profile else (tell_it, report_it):
+        step()
+    clock.tell()
+
+
+def tell_result(result: RunResult, *, json: bool, clock: Clock | None = None) -> None:
     if json:
-        tell(lambda: sys.stdout.write(to_json(result) + "\n"))
+        more = {} if clock is None else clock.json()
+        tell(lambda: sys.stdout.write(to_json(result, more) + "\n"))
     else:
         tell(lambda: show(result, console_for_stdout()))
 

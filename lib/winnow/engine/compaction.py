@@ -121,9 +121,9 @@ def _run(
         sc.parallelize(splits, assignment.scan_tasks)
         .mapPartitions(in_task(partial(_scan, shared)))
         .partitionBy(assignment.resolve_tasks, int)
-        .mapPartitions(partial(_resolve, shared))
+        .mapPartitions(in_task(partial(_resolve, shared)))
         .partitionBy(assignment.rewrite_tasks, int)
-        .mapPartitionsWithIndex(partial(_finish_in_task, shared, last_stage))
+        .mapPartitionsWithIndex(in_task(partial(_finish, shared, last_stage)))
     )
     tasks = assignment.scan_tasks + assignment.resolve_tasks + assignment.rewrite_tasks
     name = f"{doing} {counted(len(job.partitions), 'partition')}"
@@ -172,15 +172,6 @@ def _resolve(
                 continue
             group = group_of[kept.split]
             yield assignment.group_task[partition, group], (partition, group, kept)
-
-
-def _finish_in_task(
-    shared: _Shared,
-    last_stage: _LastStage[_Group_co],
-    task: int,
-    items: Iterable[tuple[int, tuple[int, int, _Kept]]],
-) -> Iterator[tuple[_At, _Group_co | Failure]]:
-    return in_task(partial(_finish, shared, last_stage, task))(items)
 
 
 def _finish(

@@ -139,6 +139,7 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
     ]
     request.stop.check()
     listed = iter(list_known(sc, [item for item in prepared if isinstance(item, Known)], request))
+    request.progress.stage("deciding")
     decided = [_decide(*next(listed), request) if isinstance(item, Known) else item for item in prepared]
     return _walk(sc, decided, request)
 
@@ -297,6 +298,7 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
     ]
     request.stop.check()
     walked = walk([item.state for _, item in chosen], producers_from=[item.snapshot.offset for _, item in chosen])
+    request.progress.stage("deciding")
     result = list(decided)
     for (number, item), walks in zip(chosen, walked, strict=True):
         if isinstance(walks, Failure):

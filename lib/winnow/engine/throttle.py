@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from winnow.engine.meter import metered
 from winnow.storage.throttle import Throttle, throttled
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _SHARE = "winnow.io.max.bytes.per.second"
-_T = TypeVar("_T")
+_P = ParamSpec("_P")
 _U = TypeVar("_U")
 
 
@@ -38,15 +39,15 @@ def limiting_io(sc: SparkContext, bytes_per_second: float | None) -> Iterator[No
         sc.setLocalProperty(_SHARE, None)  # type: ignore[arg-type]  # Java's null: there is no such property any more
 
 
-def in_task(function: Callable[[Iterable[_T]], Iterable[_U]]) -> Callable[[Iterable[_T]], Iterator[_U]]:
-    """The same function of a partition's items, for `mapPartitions`, within the task's share."""
-    return partial(_limited, function)
+def in_task(function: Callable[_P, Iterable[_U]]) -> Callable[_P, Iterator[_U]]:
+    """The same function of a partition's items, for `mapPartitions`, within the task's share, and counted."""
+    return metered(partial(_limited, function))
 
 
-def _limited(function: Callable[[Iterable[_T]], Iterable[_U]], items: Iterable[_T]) -> Iterator[_U]:
+def _limited(function: Callable[_P, Iterable[_U]], *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_U]:
     from pyspark import TaskContext  # noqa: PLC0415 - tests call tasks' functions without Spark
 
     task = TaskContext.get()
     share = None if task is None else task.getLocalProperty(_SHARE)
     with throttled(None if share is None else Throttle(float(share))):
-        yield from function(items)
+        yield from function(*args, **kwargs)

@@ -6,6 +6,9 @@ import os
 import stat
 
 from winnow.storage.contract import Entry
+from winnow.storage.moved import MOVED
+
+_PIECE_BYTES = 2**20
 
 
 class LocalStorage:
@@ -35,19 +38,39 @@ class LocalStorage:
         return os.path.exists(path)
 
     def read_bytes(self, path: str) -> bytes:
-        with open(path, "rb") as file:
-            return file.read()
+        # Not open(): a survey reads a million small files, and its buffer costs twice as much as the file.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            parts = []
+            at_once = min(os.fstat(fd).st_size + 1, _PIECE_BYTES)
+            while part := os.read(fd, at_once):
+                parts.append(part)
+        except OSError as error:
+            error.filename = path
+            raise
+        finally:
+            os.close(fd)
+        data = b"".join(parts)
+        MOVED.read += len(data)
+        return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        with open(path, "rb", buffering=0) as file:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
             parts = []
             while length > 0:
-                part = os.pread(file.fileno(), length, start)
+                part = os.pread(fd, length, start)
                 if not part:
                     break
                 parts.append(part)
                 start += len(part)
                 length -= len(part)
+                MOVED.read += len(part)
+        except OSError as error:
+            error.filename = path
+            raise
+        finally:
+            os.close(fd)
         return b"".join(parts)
 
     def create(self, path: str, data: bytes) -> None:
@@ -56,6 +79,7 @@ class LocalStorage:
             view = memoryview(data)
             while view.nbytes:
                 view = view[os.write(fd, view) :]
+            MOVED.written += len(data)
             os.fsync(fd)
         except OSError as error:  # half of it is of no use, and in the way of a second attempt
             os.unlink(path)

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from winnow.errors import CorruptLogError, NoSpaceError
+from winnow.storage.moved import MOVED
 from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -48,6 +49,7 @@ def map_range(path: str, start: int, end: int) -> Iterator[Bytes]:
         mapped = mmap.mmap(fd, end - first_page, flags=flags, prot=mmap.PROT_READ, offset=first_page)
     finally:
         os.close(fd)
+    MOVED.read += end - start
     if throttle is not None:
         _read_slowly(np.frombuffer(mapped, np.uint8), throttle)
     # No mapped.close(): it would raise while an array still refers to the map. The last reference unmaps it.
@@ -99,6 +101,7 @@ class SegmentWriter:
                 error.filename = self.path
                 raise
             self.size += written
+            MOVED.written += written
             view = view[written:]
 
     def __enter__(self) -> Self:

@@ -65,7 +65,7 @@ def test_a_terminal_obeys_no_name() -> None:
 
 
 def test_json_is_one_object_with_these_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_sweep(result(CRC), json=True)
+    tell_sweep(result(CRC), json=True, more={})
     told = json.loads(capsys.readouterr().out)
     assert told["checked"] == {"partitions": 2, "segments": 1, "bytes": 3 << 20, "batches": 7, "records": 70}
     assert (told["status"], told["notes"]) == ("damaged", [])

@@ -10,6 +10,7 @@ from winnow.engine.compaction import Failure, failure
 from winnow.engine.erase.rewrite import RewrittenSegment, SegmentWork, rewrite_segment
 from winnow.engine.erase.scan import SegmentMatches, scan_segment
 from winnow.engine.erase.targets import Target
+from winnow.engine.meter import metered
 from winnow.engine.packing import pack, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.ticks import TickSheet, tick
@@ -84,7 +85,7 @@ def _run(
     for (number, item), task in zip(enumerate(items), pack(weights, tasks=tasks), strict=True):
         lists[task].append((number, item))
     with TickSheet(weights) as sheet, watched(sc, progress, name, tasks=tasks, ticks=sheet):
-        done = dict(sc.parallelize(lists, tasks).mapPartitions(partial(_each, do, sheet.path)).collect())
+        done = dict(sc.parallelize(lists, tasks).mapPartitions(metered(partial(_each, do, sheet.path))).collect())
     return [done[number] for number in range(len(items))]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
+from winnow.engine.meter import metered
 from winnow.engine.packing import pack, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.sweep.directories import DirectoryCheck, PartitionPlace, check_directory
@@ -83,7 +85,11 @@ def _directories(sc: SparkContext, places: Sequence[PartitionPlace], progress: P
         len(places), per_task=_DIRECTORIES_PER_TASK, items=len(places), parallelism=sc.defaultParallelism
     )
     with watched(sc, progress, f"looking at {len(places)} partitions", tasks=tasks):
-        return sc.parallelize(places, tasks).map(lambda place: check_directory(LocalStorage(), place)).collect()
+        return (
+            sc.parallelize(places, tasks)
+            .mapPartitions(metered(partial(map, partial(check_directory, LocalStorage()))))
+            .collect()
+        )
 
 
 def _logs(
@@ -112,4 +118,4 @@ def _logs(
                 tick(ticks, piece)
 
         with watched(sc, progress, f"reading {counted(len(items), 'log')}", tasks=tasks, ticks=sheet):
-            return dict(sc.parallelize(of_tasks, tasks).mapPartitions(check).collect())
+            return dict(sc.parallelize(of_tasks, tasks).mapPartitions(metered(check)).collect())

@@ -1,0 +1,139 @@
+"""`--profile`: where the time of a run went, from the start of its process to its result."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from winnow.cli.progress import progress_on_stderr
+from winnow.clock import now_ms
+from winnow.engine.profile import Mark, Phase, Profile, Profiler, profiling
+from winnow.engine.progress import Progress
+from winnow.words import size
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HEAD = (
+    *("phase", "seconds", "share", "driver", "jobs", "tasks", "task s", "Python s", "JVM s", "GC s"),
+    *("read", "written", "shuffled", "spilled"),
+)
+
+
+class Clock:
+    """Of one verb. Everything that it is asked does nothing, and costs nothing, unless a profile was asked for."""
+
+    def __init__(self, *, asked: bool) -> None:
+        self._asked = asked
+        self._begun_ms = now_ms()
+        self._session_asked_ms = self._begun_ms
+        self._profiler: Profiler | None = None
+
+    def starts_spark(self) -> None:
+        """What could be found wrong without Spark is found."""
+        self._session_asked_ms = now_ms()
+
+    @contextmanager
+    def with_spark(self, spark: SparkSession) -> Iterator[None]:
+        """The Spark jobs inside the block are the verb's."""
+        if not self._asked:
+            yield
+            return
+        earlier = [
+            Mark("starting the process", _process_began_ms(spark, self._begun_ms)),
+            Mark("reading the command", self._begun_ms),
+            Mark("starting Spark", self._session_asked_ms),
+            Mark("opening log directories", now_ms()),
+        ]
+        with profiling(spark.sparkContext, earlier=earlier) as self._profiler:
+            yield
+
+    def progress(self, *, quiet: bool) -> AbstractContextManager[Progress]:
+        """What the run is to tell how far it is."""
+        told = progress_on_stderr(quiet=quiet)
+        return told if self._profiler is None else _through(self._profiler, told)
+
+    def begins(self, phase: str) -> None:
+        """After the run itself."""
+        if self._profiler is not None:
+            self._profiler.mark(phase)
+
+    def profile(self) -> Profile | None:
+        """None: not asked for, or not to be had."""
+        if self._profiler is None:
+            return None
+        try:
+            return self._profiler.profile()
+        except Exception as error:  # noqa: BLE001 - the run is what it is, and so is its exit code
+            sys.stderr.write(f"winnow: there is no profile: {type(error).__name__}: {error}".partition("\n")[0] + "\n")
+            return None
+
+    def json(self) -> dict[str, Any]:
+        """What --json has more."""
+        profile = self.profile()
+        return {} if profile is None else {"profile": asdict(profile)}
+
+    def tell(self) -> None:
+        """The table on stderr, after everything else."""
+        profile = self.profile()
+        if profile is not None:
+            sys.stderr.write("\n".join(table(profile)) + "\n")
+            sys.stderr.flush()
+
+
+@contextmanager
+def _through(profiler: Profiler, told: AbstractContextManager[Progress]) -> Iterator[Progress]:
+    with told as progress:
+        profiler.tell(progress)
+        yield profiler
+
+
+def table(profile: Profile) -> Iterator[str]:
+    """A line for each phase, the sum last. Seconds of tasks are theirs added up, more than the wall's on many cores."""
+    rows = [HEAD, *(_row(phase, profile.seconds) for phase in profile.phases), _sums(profile)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    # What is nothing in every row is not worth a column.
+    shown = [at for at, column in enumerate(zip(*rows[1:], strict=True)) if any(column)]
+    yield f"profile: {profile.seconds:.2f} s until here"
+    for row in rows:
+        cells = (row[at].ljust(widths[at]) if at == 0 else row[at].rjust(widths[at]) for at in shown)
+        yield "  ".join(cells).rstrip()
+
+
+def _sums(profile: Profile) -> Sequence[str]:
+    names = [name for name in Phase.__slots__ if name != "name"]
+    sums = {name: sum(getattr(phase, name) for phase in profile.phases) for name in names}
+    return _row(Phase(name="all", **sums), profile.seconds)
+
+
+def _row(phase: Phase, seconds: float) -> Sequence[str]:
+    return (
+        phase.name,
+        f"{phase.seconds:.2f}",
+        f"{100 * phase.seconds / seconds:.0f} %" if seconds else "",
+        f"{phase.driver_seconds:.2f}",
+        *(str(count) if count else "" for count in (phase.jobs, phase.tasks)),
+        *map(_seconds, (phase.task_seconds, phase.python_cpu_seconds, phase.jvm_cpu_seconds, phase.gc_seconds)),
+        *(
+            size(count) if count else ""
+            for count in (phase.bytes_read, phase.bytes_written, phase.shuffle_bytes_written, phase.spilled_bytes)
+        ),
+    )
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f}" if round(value, 2) else ""
+
+
+def _process_began_ms(spark: SparkSession, latest_ms: int) -> int:
+    """Of spark-submit, which became the JVM and started this process; of this one if nobody else did."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - pyspark has no other way to the JVM
+    handles = jvm.java.lang.ProcessHandle
+    own = "PYSPARK_GATEWAY_PORT" not in os.environ
+    process = handles.of(os.getpid()).get() if own else handles.current()
+    began = process.info().startInstant()
+    return min(int(began.get().toEpochMilli()), latest_ms) if began.isPresent() else latest_ms

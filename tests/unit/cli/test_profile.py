@@ -1,0 +1,53 @@
+import io
+from contextlib import nullcontext
+
+import pytest
+
+from winnow.cli.profile import Clock, table
+from winnow.engine.profile import Phase, Profile
+
+PROFILE = Profile(
+    4.0,
+    (
+        Phase(name="starting Spark", seconds=3.0, driver_seconds=3.0),
+        Phase(
+            name="compacting 2 partitions",
+            seconds=1.0,
+            driver_seconds=0.25,
+            jobs=1,
+            stages=3,
+            tasks=9,
+            task_seconds=1.5,
+            python_cpu_seconds=1.0,
+            jvm_cpu_seconds=0.004,
+            bytes_read=3 << 20,
+            bytes_written=1 << 20,
+            shuffle_bytes_written=2048,
+        ),
+    ),
+)
+
+
+def test_a_line_for_each_phase_and_one_for_all() -> None:
+    assert list(table(PROFILE)) == [
+        "profile: 4.00 s until here",
+        "phase                    seconds  share  driver  jobs  tasks  task s  Python s     read  written  shuffled",
+        "starting Spark              3.00   75 %    3.00",
+        "compacting 2 partitions     1.00   25 %    0.25     1      9    1.50      1.00  3.0 MiB  1.0 MiB   2.0 KiB",
+        "all                         4.00  100 %    3.25     1      9    1.50      1.00  3.0 MiB  1.0 MiB   2.0 KiB",
+    ]
+
+
+def test_a_clock_that_was_not_asked_tells_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock(asked=False)
+    clock.starts_spark()
+    with clock.with_spark(None):  # type: ignore[arg-type]  # it has no use for it
+        clock.begins("anything")
+        assert isinstance(clock.progress(quiet=True), nullcontext)
+    assert (clock.profile(), clock.json()) == (None, {})
+    clock.tell()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_run_of_no_time_has_no_shares() -> None:
+    assert "share" not in io.StringIO("\n".join(table(Profile(0.0, ())))).read()
