@@ -24,6 +24,8 @@ class Case:
     codec: Codec = Codec.NONE
     partitions: int = 1
     shape: Shape = Shape.HALF
+    unique: float = 0.5
+    """Of `HALF`: share of the records whose key comes for the first time."""
 
     @property
     def topic(self) -> str:

@@ -115,12 +115,22 @@ class WarmWinnow:
             env=_environment(cores),
         )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def clean(self, data: DataSet, log_dir: Path, *, ledger: Path | None = None) -> Measure:
+        return self.clean_profiled(data, log_dir, ledger=ledger, profile=False)[0]
+
+    def clean_profiled(
+        self, data: DataSet, log_dir: Path, *, ledger: Path | None = None, profile: bool = True
+    ) -> tuple[Measure, dict[str, Any]]:
+        """The second is the `winnow.engine.profile.Profile`, as a dictionary; empty if it is not wanted."""
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             message = "Winnow's pipes are not open"
             raise ContestantFailedError(message)
-        order = {"log_dir": str(log_dir), "topic_configs": str(data.topic_configs), "now": NOW}
+        order = {"log_dir": str(log_dir), "topic_configs": str(data.topic_configs), "now": NOW, "profile": profile}
         stdin.write(json.dumps(order | {"ledger": None if ledger is None else str(ledger)}) + "\n")
         stdin.flush()
         alarm = threading.Timer(SESSION_SECONDS, self._process.kill)
@@ -135,7 +145,8 @@ class WarmWinnow:
         if answer["status"] != "done" or (ledger is not None and answer["ledger"] is None):
             message = f"Winnow: {answer}"
             raise ContestantFailedError(message)
-        return Measure(seconds=answer["seconds"], process_seconds=None, bytes_after=log_bytes(log_dir))
+        measure = Measure(seconds=answer["seconds"], process_seconds=None, bytes_after=log_bytes(log_dir))
+        return measure, answer["profile"] or {}
 
     def __enter__(self) -> Self:
         return self

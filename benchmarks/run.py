@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import os
-import platform
 import shutil
 import statistics
 import sys
@@ -28,6 +27,7 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba"))  # as e
 from benchmarks.cases import CASES  # noqa: E402 - needs the path above
 from benchmarks.contestants import Measure, WarmKafka, WarmWinnow, copy, kafka, winnow_cold  # noqa: E402
 from benchmarks.data import DATA, DataSet, data_set, fresh_copy, warm_page_cache  # noqa: E402
+from benchmarks.machine import describe_machine, say  # noqa: E402
 from benchmarks.shapes import COMMITTED, GROUPS, KEY_BYTES  # noqa: E402
 from tests.kafka.jars import KAFKA_VERSION  # noqa: E402
 from winnow.wire.batch import Codec  # noqa: E402
@@ -61,7 +61,7 @@ def main() -> None:
             results.append(
                 (data, measure(data, contestants(data, warm, warm_kafka, cores), options.only, options.repeat))
             )
-    options.output.write_text(report(results, options.mib, options.repeat, cores), encoding="utf-8")
+    options.output.write_text(report(results, options.mib, options.repeat), encoding="utf-8")
     say(f"written: {options.output}")
 
 
@@ -138,15 +138,14 @@ def check_same_result(data: DataSet, measures: Runs) -> None:
         raise SystemExit(message)
 
 
-def report(results: Sequence[tuple[DataSet, Runs]], mib: int, repeat: int, cores: int) -> str:
+def report(results: Sequence[tuple[DataSet, Runs]], mib: int, repeat: int) -> str:
     today = dt.datetime.now(tz=dt.UTC).date()
     head = f"""\
 # Winnow beside Kafka's own cleaner
 
 Made by `benchmarks/run.py --mib {mib} --repeat {repeat}` on {today}; figures are medians of {repeat} runs, in turns.
 
-* Machine: {processor()}, {cores} cores, {memory_gib():.0f} GiB; {platform.system()} {platform.release()},
-  Python {platform.python_version()}. Load at the end: {os.getloadavg()[0]:.1f}.
+{describe_machine()}
 * Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of cores, rounds until
   nothing is dirty; from opening the log to the last fsync. In a fresh JVM unless it says warm.
 * Warm: the same process has cleaned a copy of the same data before. The process column tells the time from process
@@ -188,22 +187,6 @@ def table(data: DataSet, measures: Runs) -> list[str]:
         )
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
-
-
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def memory_gib() -> float:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,6 @@ BATCH_BYTES = 16_384
 """Uncompressed bytes of records after which a batch ends: the usual `batch.size` of a producer."""
 GROUPS, COMMITTED = 200, 10
 """Groups in an offsets partition, and partitions that each commit is of."""
-_UNIQUE = 0.5
-"""Share of records whose key comes for the first time."""
 _TOMBSTONES = 0.01
 _DIRTY = 0.05
 _FIRST_TIMESTAMP = 1_790_000_000_000
@@ -51,7 +49,7 @@ def fill(log: LogWriter, case: Case, raw_bytes: int, seed: int) -> int | None:
     if case.shape is Shape.OFFSETS:
         _append(log, case, _commits(random, raw_bytes))
     elif case.shape is Shape.HALF:
-        keys = max(1, int(records * universe_factor(_UNIQUE)))
+        keys = max(1, int(records * universe_factor(case.unique)))
         _append(log, case, _updates(random, case, (random.integers(0, keys, n) for n in _pieces(case, records))))
     else:
         clean = max(1, round(records * (1 - _DIRTY)))

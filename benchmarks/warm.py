@@ -1,8 +1,8 @@
 """One Spark session that cleans whatever log directory it is told to, and says how long that took.
 
-Started by run.py and ledger.py. One JSON object per line on stdin: log_dir, topic_configs, now, ledger (null: none);
-one per line back: seconds, status, rewritten bytes. The session lives on from one to the next, as in a notebook or a
-service.
+Started by run.py, ledger.py and scaling.py. One JSON object per line on stdin: log_dir, topic_configs, now, ledger (null:
+none), profile (if one is wanted); one per line back: seconds, status, rewritten bytes, profile. The session lives on
+from one to the next, as in a notebook or a service.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from winnow.api import clean
+from winnow.engine.profile import profiling
 from winnow.policy.sources import Settings, parse_topic_configs
 
 
@@ -29,10 +32,14 @@ def main() -> None:
 
 def run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
     settings = Settings(topic_configs=parse_topic_configs(Path(order["topic_configs"]).read_text(encoding="utf-8")))
-    begin = time.perf_counter()
-    result = clean(spark, [order["log_dir"]], settings=settings, now=order["now"], ledger=order["ledger"])
-    seconds = time.perf_counter() - begin
+    with ExitStack() as stack:
+        profiler = stack.enter_context(profiling(spark.sparkContext)) if order["profile"] else None
+        ledger, now = order["ledger"], order["now"]
+        begin = time.perf_counter()
+        result = clean(spark, [order["log_dir"]], settings=settings, now=now, ledger=ledger, progress=profiler)
+        seconds = time.perf_counter() - begin
     return {
+        "profile": None if profiler is None else asdict(profiler.profile()),
         "seconds": seconds,
         "status": result.status,
         "ledger": result.ledger,
