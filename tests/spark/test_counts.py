@@ -1,0 +1,50 @@
+"""A run must not read, shuffle or start more than it did: counts are the same on every machine, times are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.counts import COUNTS, Counts, measured, recorded
+
+pytestmark = pytest.mark.spark
+
+SLACK = {"shuffle_bytes_written": 1.01}
+"""How Python's pickle cuts what is shuffled into pieces depends a little on which of them come first."""
+
+RENEW = "If that is meant to be, `PYTHONPATH=lib .venv/bin/python -m tests.spark.counts` records the new figures."
+
+
+def grown(found: Counts, known: Counts) -> list[str]:
+    """What there is more of than there was, in words."""
+    new = [f"{phase}: a new phase with Spark jobs" for phase in found if phase not in known]
+    return new + [
+        f"{phase}: {name} {counts[name]}, it was {known[phase][name]}"
+        for phase, counts in found.items()
+        if phase in known
+        for name in COUNTS
+        if counts[name] > known[phase][name] * SLACK.get(name, 1)
+    ]
+
+
+def test_no_run_does_more_than_it_did(spark: SparkSession, tmp_path: Path) -> None:
+    found, known = measured(spark, tmp_path), recorded()
+    assert found.keys() == known.keys()
+    more = [f"{case}, {line}" for case, counts in found.items() for line in grown(counts, known[case])]
+    assert not more, "\n".join([*more, RENEW])
+    # Figures that are far too high would let anything through.
+    for case, counts in known.items():
+        assert counts.keys() == found[case].keys(), case
+        for phase, then in counts.items():
+            assert all(found[case][phase][name] > 0.9 * then[name] for name in COUNTS if then[name]), (case, phase)
+
+
+def test_more_of_anything_is_told() -> None:
+    one = dict.fromkeys(COUNTS, 1000)
+    assert grown({"a": one}, {"a": one}) == []
+    for name in COUNTS:
+        assert grown({"a": one | {name: 1011}}, {"a": one}) == [f"a: {name} 1011, it was 1000"]
+    assert grown({"a": one, "b": one}, {"a": one}) == ["b: a new phase with Spark jobs"]
+    assert grown({}, {"a": one}) == []
