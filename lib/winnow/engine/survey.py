@@ -35,9 +35,6 @@ _LIST_PER_TASK = 256
 _WALK_BYTES = 2**30
 _ROWS = 65_536
 
-_Piece = tuple[int, int, int]
-"""A segment to be walked: its number, that of its partition, and that of the segment in the partition."""
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -113,61 +110,95 @@ def walk_partitions(
 
     `producers_from`: for each partition, the offset from which on producers' last batches are wanted.
     """
-    items = [
-        (number, at, segment.log_bytes)
-        for number, state in enumerate(states)
-        for at, segment in enumerate(state.segments)
-    ]
-    if not items:
-        return []
-    tasks = task_count(
-        sum(size for *_, size in items), per_task=_WALK_BYTES, items=len(items), parallelism=sc.defaultParallelism
-    )
-    lists: list[list[_Piece]] = [[] for _ in range(tasks)]
-    for piece, task in enumerate(pack([size for *_, size in items], tasks=tasks)):
-        number, at, _ = items[piece]
-        lists[task].append((piece, number, at))
-    with TickSheet([size for *_, size in items]) as sheet:
-        shared = sc.broadcast((tuple(states), tuple(producers_from), sheet.path))
-
-        def walk(assigned: Iterable[list[_Piece]]) -> Iterator[tuple[tuple[int, int], SegmentWalk | Failure]]:
-            states, producers_from, ticks = shared.value
-            for piece, number, at in (one for task in assigned for one in task):
-                try:
-                    yield (number, at), _walk_one(states[number], at, producers_from[number])
-                except (WinnowError, OSError) as error:
-                    yield (number, at), failure(error)
-                tick(ticks, piece)
-
-        name = f"reading batch headers of {counted(len(states), 'partition')}"
-        with watched(sc, progress, name, tasks=tasks, ticks=sheet):
-            walked = dict(sc.parallelize(lists, tasks).mapPartitions(in_task(walk)).collect())
-        shared.unpersist()
+    keys = [(number, at) for number, state in enumerate(states) for at in range(len(state.segments))]
+    works = {(number, at): _work(states[number], at, producers_from[number]) for number, at in keys}
+    walked: dict[tuple[int, int], SegmentWalk | Failure] = {
+        (number, at): not_walked(states[number].segments[at].base_offset)
+        for (number, at), work in works.items()
+        if work is None
+    }
+    items = [(key, work) for key, work in works.items() if work is not None]
+    if items:
+        walked |= _walk_all(sc, items, f"reading batch headers of {counted(len(states), 'partition')}", progress)
     return [
         _together([walked[number, at] for at in range(len(state.segments))], state)
         for number, state in enumerate(states)
     ]
 
 
-def _walk_one(state: PartitionState, at: int, producers_from: int) -> SegmentWalk:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """All that the walk of one segment has to be told."""
+
+    directory: str
+    topic: str
+    base_offset: int
+    log_bytes: int
+    check_index: bool
+    producers_from: int | None
+    transactions: TransactionsWanted
+
+
+_Piece = tuple[int, tuple[int, int], _Work]
+"""A segment to be walked: its number among them, and those of its partition and of the segment in the partition."""
+
+
+def _walk_all(
+    sc: SparkContext, items: Sequence[tuple[tuple[int, int], _Work]], name: str, progress: Progress
+) -> dict[tuple[int, int], SegmentWalk | Failure]:
+    sizes = [work.log_bytes for _, work in items]
+    tasks = task_count(sum(sizes), per_task=_WALK_BYTES, items=len(items), parallelism=sc.defaultParallelism)
+    # Not broadcast: of a node with many partitions each worker would hold all that only one task needs.
+    lists: list[list[_Piece]] = [[] for _ in range(tasks)]
+    for piece, task in enumerate(pack(sizes, tasks=tasks)):
+        lists[task].append((piece, *items[piece]))
+    with TickSheet(sizes) as sheet:
+        ticks = sheet.path
+
+        def walk(assigned: Iterable[list[_Piece]]) -> Iterator[tuple[tuple[int, int], SegmentWalk | Failure]]:
+            for piece, key, work in (one for task in assigned for one in task):
+                try:
+                    yield key, _walk_one(work)
+                except (WinnowError, OSError) as error:
+                    yield key, failure(error)
+                tick(ticks, piece)
+
+        with watched(sc, progress, name, tasks=tasks, ticks=sheet):
+            return dict(sc.parallelize(lists, tasks).mapPartitions(in_task(walk)).collect())
+
+
+def _work(state: PartitionState, at: int, producers_from: int) -> _Work | None:
+    """None for a segment that may not be looked into."""
     segment = state.segments[at]
     following = state.segments[at + 1].base_offset if at + 1 < len(state.segments) else None
     end = state.log_end_offset if following is None else following
     if state.trusted_end is not None and (following is None or end > state.trusted_end):
-        return not_walked(segment.base_offset)
-    return walk_segment(
-        state.directory,
-        segment.base_offset,
-        segment.log_bytes,
-        producers_from=producers_from if end > producers_from else None,
+        return None
+    return _Work(
+        directory=state.directory,
+        topic=state.topic_partition.topic,
+        base_offset=segment.base_offset,
+        log_bytes=segment.log_bytes,
         check_index=segment.index_bytes is not None,
+        producers_from=producers_from if end > producers_from else None,
         transactions=TransactionsWanted(
             high_watermark=state.high_watermark,
             log_start_offset=state.log_start_offset,
             end_offset=following,
             txn_index=segment.txnindex_bytes is not None,
         ),
-        topic=state.topic_partition.topic,
+    )
+
+
+def _walk_one(work: _Work) -> SegmentWalk:
+    return walk_segment(
+        work.directory,
+        work.base_offset,
+        work.log_bytes,
+        producers_from=work.producers_from,
+        check_index=work.check_index,
+        transactions=work.transactions,
+        topic=work.topic,
     )
 
 
