@@ -1,7 +1,7 @@
 """One Spark session that cleans whatever log directory it is told to, and says how long that took.
 
-Started by run.py, ledger.py and scaling.py. One JSON object per line on stdin: log_dir, topic_configs, now, ledger (null:
-none), profile (if one is wanted); one per line back: seconds, status, rewritten bytes, profile. The session lives on
+Started by run.py, ledger.py and scaling.py. One JSON object per line on stdin: log_dir, topic_configs, now, ledger or
+null, whether a profile is wanted; one per line back: seconds, status, rewritten bytes, profile. The session lives on
 from one to the next, as in a notebook or a service.
 """
 

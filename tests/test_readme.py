@@ -35,9 +35,15 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
 def test_the_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
     [command] = re.findall(rf"^\$ (\./spark-submit\.sh +{verb} +/var/lib/kafka [^#\n]*)", README, re.MULTILINE)
     words = [word.replace("/var/lib/kafka", str(log_dir)) for word in command.split()]
-    run = subprocess.run([*words, "--json"], cwd=ROOT, check=False, capture_output=True, text=True)
+    run = subprocess.run([*words, "--json", "--profile"], cwd=ROOT, check=False, capture_output=True, text=True)
     told = json.loads(run.stdout)
     assert (run.returncode, told["status"]) == (0, "done"), run.stderr
+    phases = {phase["name"]: phase for phase in told["profile"]["phases"]}
+    assert sum(phase["seconds"] for phase in phases.values()) == pytest.approx(told["profile"]["seconds"])
+    assert {"starting the process", "starting Spark", "deciding"} <= phases.keys()
+    assert {"committing 26 partitions", "writing the report"} <= phases.keys() or verb == "plan"
+    assert phases["looking at 34 partitions"]["tasks"] > 0
+    assert "\nstarting Spark " in run.stderr
     assert any(partition["actions"] == ["compacted"] for partition in told["partitions"])
 
 
