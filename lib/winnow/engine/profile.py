@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -105,12 +105,15 @@ class Profiler:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """The Spark jobs that this thread starts inside the block are those of the run."""
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - the command line knows this module before it needs Spark
+
         self._sc.addJobTag(self._tag)
         try:
             with metering(self._counts):
                 yield
         finally:
-            self._sc.removeJobTag(self._tag)
+            with suppress(Py4JError, OSError):  # the JVM is going, and the tag with it
+                self._sc.removeJobTag(self._tag)
 
     def profile(self) -> Profile:
         """Of all until now."""
