@@ -158,7 +158,7 @@ def report(found: Measured) -> str:
         (
             f"`plan --json` of {found.partitions:,} partitions with {found.segments:,} segments, {found.compacted:,} "
             f"of them to be compacted: **{found.seconds:.1f} s** from process start to its end, at most "
-            f"**{found.peak_bytes / 2**20:,.0f} MiB** in all processes together (PSS, looked at every 0.25 s)."
+            f"**{found.peak_bytes / 2**20:,.0f} MiB** in all processes together (PSS, looked at twice a second)."
         ),
         "",
         f"The limit for 20,000 partitions with 400,000 segments is {LIMIT_SECONDS} s and {LIMIT_BYTES / 2**30} GiB.",

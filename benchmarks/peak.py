@@ -10,11 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-_EVERY_S = 0.25
+_EVERY_S = 0.5
 
 
 class PeakMemory:
-    """A context that looks at a process every quarter of a second. Linux only: elsewhere the peak stays 0."""
+    """A context that looks at a process twice a second. Linux only: elsewhere the peak stays 0."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

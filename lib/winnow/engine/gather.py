@@ -22,11 +22,17 @@ from winnow.wire.walk import first_bad_crc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+NO_BATCHES = np.empty(0, BATCH)
+"""One for all: pickle keeps what is the same object the same."""
+_NONE_ABORTED = np.empty(0, ABORTED)
 _ENDS = (int(ControlType.ABORT), int(ControlType.COMMIT))
 
 
 def aborted_rows(entries: Iterable[AbortedTransaction]) -> Array:
     """As dtype ABORTED."""
+    entries = tuple(entries)
+    if not entries:
+        return _NONE_ABORTED
     return np.array([astuple(entry) for entry in entries], ABORTED)
 
 
@@ -65,7 +71,7 @@ class Gatherer:
         self._path = path
         self._producers_from = producers_from
         self._log_start_offset = log_start_offset
-        self._last = np.empty(0, BATCH)
+        self._last = NO_BATCHES
         self._last_ends = np.empty(0, np.bool_)
         self._events: list[Array] = []
 

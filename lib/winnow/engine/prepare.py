@@ -141,6 +141,7 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
     listed = iter(list_known(sc, [item for item in prepared if isinstance(item, Known)], request))
     request.progress.stage("deciding")
     decided = [_decide(*next(listed), request) if isinstance(item, Known) else item for item in prepared]
+    del listed, prepared  # of many partitions they hold more than the walks take
     return _walk(sc, decided, request)
 
 

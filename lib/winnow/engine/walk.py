@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from winnow.engine.chunks import counted, next_offset
-from winnow.engine.gather import Gatherer, aborted_rows
+from winnow.engine.gather import NO_BATCHES, Gatherer, aborted_rows
 from winnow.engine.holders import Holdings, holdings_of
 from winnow.errors import CorruptLogError
 from winnow.logdir.index import check_index_against, read_offset_index
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
 from winnow.logdir.txnindex import read_txn_index
 from winnow.policy.producers import Marker
-from winnow.policy.transaction_runs import RUN, SegmentRuns, summarise
+from winnow.policy.transaction_runs import NO_RUNS, SegmentRuns, summarise
 from winnow.policy.transactions import ABORTED
 from winnow.storage.local import LocalStorage
 from winnow.storage.segment_io import Bytes, map_range
@@ -75,7 +75,7 @@ class SegmentWalk:
     the last batch of each, and more of those with transactions. Empty unless asked for."""
     markers: Mapping[int, Marker] = field(default_factory=dict, repr=False)
     """The decoded control batches among `last_batches`, by base offset."""
-    runs: SegmentRuns = field(default_factory=lambda: SegmentRuns(runs=np.empty(0, RUN)), repr=False)
+    runs: SegmentRuns = field(default=NO_RUNS, repr=False)
     """How transactions run through the segment; nothing unless asked for."""
     aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
     """Its transaction index, dtype ABORTED; empty unless asked for."""
@@ -110,7 +110,7 @@ def not_walked(base_offset: int) -> SegmentWalk:
         legacy=False,
         guessed=False,
         splits=(),
-        last_batches=np.empty(0, BATCH),
+        last_batches=NO_BATCHES,
     )
 
 
@@ -234,7 +234,7 @@ def _walk(
         legacy=legacy,
         guessed=guessed,
         splits=tuple(splits),
-        last_batches=np.empty(0, BATCH),
+        last_batches=NO_BATCHES,
         first_live=first_live,
     )
 

@@ -57,6 +57,10 @@ class SegmentRuns:
     """The earliest with live data below the high watermark that ends at or above it, all inside the segment."""
 
 
+NO_RUNS = SegmentRuns(runs=np.empty(0, RUN))
+"""One for all: pickle keeps what is the same object the same."""
+
+
 def reduced(events: NDArray[np.void]) -> NDArray[np.void]:
     """Only the markers, and of the data between two of them the first of each producer and the first that is live;
     nothing else counts.
@@ -83,7 +87,7 @@ def summarise(
     knows of no transaction to write one for. Raises CorruptLogError where index and log disagree in the segment.
     """
     if not len(events) and not len(aborted):
-        return SegmentRuns(runs=np.empty(0, RUN))
+        return NO_RUNS
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
     live = _first_live(seen, events["live"])
     aborting = seen.end & (events["kind"][seen.rows] == _ABORT)
