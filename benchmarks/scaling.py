@@ -4,13 +4,14 @@
 
 Each point is cleaned in a session that is warm, on a fresh copy with a warm page cache. One thing is varied at a time,
 from a point in the middle. Needs the project set up with what tests need (`./run-tests.sh --version` does that) and a
-quiet machine.
+quiet machine, and with 512 MiB about 15 GB for the data, which stays in `.cache/benchmarks/`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
@@ -29,9 +30,11 @@ from benchmarks.machine import say  # noqa: E402
 from benchmarks.peak import PeakMemory  # noqa: E402
 from benchmarks.run import fresh  # noqa: E402
 from benchmarks.scaling_model import TERMS, Point  # noqa: E402
-from benchmarks.scaling_report import write  # noqa: E402
+from benchmarks.scaling_report import AXES, write  # noqa: E402
 
 MIB = 1 << 20
+WARM_UP = 2
+"""Runs that pay for workers, kernels and Java's compiler."""
 SIZES = (1 / 8, 1 / 4, 1 / 2, 3 / 4, 1, 3 / 2, 2)
 UNIQUE = (0.01, 0.1, 0.3, 0.5, 0.8, 1 - 1e-3)
 PARTITIONS = (1, 2, 4, 16, 64, 128)
@@ -57,12 +60,16 @@ def main() -> None:
     for cores in sorted({plan.cores for plan in plans}, reverse=True):
         with WarmWinnow(cores=cores) as session:
             chosen = [plan for plan in plans if plan.cores == cores]
-            once(session, chosen[0])  # pays for workers, kernels, and Java's compiler
-            for plan_ in chosen:
+            for _ in range(WARM_UP):
+                once(session, chosen[0])
+            # In any order but that of their factor: what changes with time must not look like a factor's doing.
+            for plan_ in random.Random(0).sample(chosen, len(chosen)):
                 points.append(measure(session, plan_, options.repeat))
                 say(f"{plan_.factor}, {plan_.case.words}, {cores} cores: {points[-1].seconds:.2f} s")
     if len(points) < 2 * len(TERMS):
         raise SystemExit(f"{len(points)} points are too few for a model of {len(TERMS)} terms")
+    order = list(AXES)
+    points.sort(key=lambda point: (order.index(point.factor), AXES[point.factor][1](point)))
     write(points, options.output, command=f"benchmarks/scaling.py --mib {options.mib} --repeat {options.repeat}")
     say(f"written: {options.output}/SCALING.md")
 
@@ -78,15 +85,21 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def plan(raw_bytes: int, cores: int) -> Iterator[Plan]:
     for size in SIZES:
-        yield Plan("input size", Case("scaling"), int(raw_bytes * size), cores)
+        yield Plan("input size", case(), int(raw_bytes * size), cores)
     for unique in UNIQUE:
-        yield Plan("unique keys", Case(f"scaling-u{unique:.3f}", unique=unique), raw_bytes, cores)
+        yield Plan("unique keys", case(unique=unique), raw_bytes, cores)
     for value in VALUES:
-        yield Plan("record size", Case(f"scaling-v{value}", value_bytes=value), raw_bytes, cores)
+        yield Plan("record size", case(value=value), raw_bytes, cores)
     for partitions in PARTITIONS:
-        yield Plan("partitions", Case(f"scaling-p{partitions}", partitions=partitions), raw_bytes, cores)
+        yield Plan("partitions", case(partitions=partitions), raw_bytes, cores)
     for fewer in sorted({1, 2, max(1, cores // 2), cores}):
-        yield Plan("cores", Case("scaling-p4", partitions=4), raw_bytes, fewer)
+        yield Plan("cores", case(partitions=4), raw_bytes, fewer)
+
+
+def case(*, unique: float = 0.5, value: int = 100, partitions: int = 1) -> Case:
+    """The same data for the same arguments, made once."""
+    name = f"scaling-{unique:.3f}-{value}B-{partitions}"
+    return Case(name, unique=unique, value_bytes=value, partitions=partitions)
 
 
 def once(session: WarmWinnow, plan_: Plan) -> tuple[float, dict[str, Any], PeakMemory, DataSet]:

@@ -139,6 +139,7 @@ def _plot(points: Sequence[Point], model: Model, path: Path) -> None:
         axis.set_ylabel("seconds")
         if factor in {"partitions", "record size"}:
             axis.set_xscale("log")
+            axis.minorticks_off()
     axes[0].legend()
     figure.savefig(path, dpi=100)
     plt.close(figure)
