@@ -41,8 +41,8 @@ def test_the_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
     phases = {phase["name"]: phase for phase in told["profile"]["phases"]}
     assert sum(phase["seconds"] for phase in phases.values()) == pytest.approx(told["profile"]["seconds"])
     assert {"starting the process", "starting Spark", "deciding"} <= phases.keys()
-    assert {"committing 26 partitions", "writing the report"} <= phases.keys() or verb == "plan"
-    assert phases["looking at 34 partitions"]["tasks"] > 0
+    assert {"writing the ledger", "writing the report"} <= phases.keys() or verb == "plan"
+    assert sum(phase["tasks"] for phase in phases.values()) > 0
     assert "\nstarting Spark " in run.stderr
     assert any(partition["actions"] == ["compacted"] for partition in told["partitions"])
 
