@@ -38,7 +38,11 @@ def test_no_run_does_more_than_it_did(spark: SparkSession, tmp_path: Path) -> No
     for case, counts in known.items():
         assert counts.keys() == found[case].keys(), case
         for phase, then in counts.items():
-            assert all(found[case][phase][name] > 0.9 * then[name] for name in COUNTS if then[name]), (case, phase)
+            assert all(found[case][phase][name] > 0.9 * then[name] for name in COUNTS if then[name]), (
+                case,
+                phase,
+                RENEW,
+            )
 
 
 def test_more_of_anything_is_told() -> None:
