@@ -15,4 +15,6 @@ source "$root/lib/set-up.sh"
 set_up requirements.txt requirements-dev.txt
 export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}
 cd "$root"
+# All of them: two processes side by side, each with a whole file at a time.
+(($#)) || set -- --numprocesses 2 --dist loadfile
 exec "$python_in_venv" -m pytest "$@"

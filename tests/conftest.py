@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 
+from tests.crash.tried import tried
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
 from tests.kafka.judge import Kafka
 
@@ -52,6 +53,23 @@ def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "spark: starts a SparkSession (one for all tests)")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tests that ran in a process beside others: that process has to tell what it counted."""
+    if isinstance(told := getattr(session.config, "workeroutput", None), dict):
+        told["crash points"] = dict(tried)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    tried.update(getattr(node, "workeroutput", {}).get("crash points", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if tried:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(tried.items()))
+        terminalreporter.write_line(f"crash points tried: {tried.total()} ({kinds})")
 
 
 def local_session() -> SparkSession:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash import replay
 from tests.crash.runs import Case, CrashRun, record_run
 from tests.crash.small_log import GROUP_BYTES, HOUR_MS, INTERVAL_BYTES, NAME, NOW, make_small_log, time_of
 from tests.crash.transactional_log import TWO_SEGMENTS, make_transactional_log
@@ -57,12 +56,6 @@ CASES = {
         {"cleanup.policy": "compact", "internal.segment.bytes": TWO_SEGMENTS, "min.cleanable.dirty.ratio": 0},
     ),
 }
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if replay.tried:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(replay.tried.items()))
-        terminalreporter.write_line(f"crash points tried: {replay.tried.total()} ({kinds})")
 
 
 @pytest.fixture(scope="session")

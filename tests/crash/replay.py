@@ -8,19 +8,17 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.crash.tried import tried
 from winnow.storage.local import LocalStorage
 
 _EFFECTS = (
     "create", "rename", "link", "unlink", "fsync_file", "fsync_dir", "mkdir", "ensure_dir", "rmdir", "copy_attributes",
     "set_mtime_ns",
 )  # fmt: skip
-tried: Counter[str] = Counter()
-"""States that were handed out, by kind: what a test session can say at its end."""
 _TARGET = {"rename": 1, "link": 1, "copy_attributes": 1}
 
 
