@@ -295,7 +295,7 @@ def explain(
     if offset is not None and key is not None:
         raise UsageError("an offset and a key together", expected="one of them, or neither")
     if offset is not None and offset < 0:
-        raise UsageError("an offset below 0", found=str(offset))
+        raise UsageError("an offset below 0", expected="0 or more", found=str(offset))
     progress = progress or Silence()
     with locked(log_dirs) as dirs:
         home = _home_of(dirs, partition)
@@ -382,8 +382,13 @@ def _home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
             return replace(log_dir, partitions=(wanted,))
         for skipped in log_dir.skipped:
             if skipped.name == partition:
-                raise UsageError(f"{partition} is never cleaned: {skipped.why}", where=log_dir.path)
-    raise UsageError("no such partition", found=partition, where=", ".join(log_dir.path for log_dir in dirs))
+                raise UsageError(
+                    f"{partition} is never cleaned: {skipped.why}",
+                    where=log_dir.path,
+                    hint="`plan` lists those that are.",
+                )
+    where = ", ".join(log_dir.path for log_dir in dirs)
+    raise UsageError("no such partition", found=partition, where=where, hint="`plan` lists those that are there.")
 
 
 def _run(
@@ -407,7 +412,10 @@ def _run(
     stop: Stop | None,
 ) -> RunResult:
     if free_at_least is not None and (only == "compaction" or keep_replaced):
-        raise UsageError("freeing space goes neither with compaction only nor with keeping what is replaced")
+        raise UsageError(
+            "freeing space goes neither with compaction only nor with keeping what is replaced",
+            hint="Leave one of them out.",
+        )
     progress = progress or Silence()
     run_id = _new_run_id()
     with locked(log_dirs) as dirs:

@@ -13,6 +13,7 @@ from winnow.cli.erase import Keys, run_erase
 from winnow.cli.explain import Asked, run_explain
 from winnow.cli.history import run_history
 from winnow.cli.inspect import run_inspect
+from winnow.cli.lessons import LESSONS, epilog, epilog_of_all
 from winnow.cli.options import OnCorrupt, Only, Request, UncleanShutdown
 from winnow.cli.recover import run_recover
 from winnow.cli.run import run_verb
@@ -25,8 +26,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Cleans Apache Kafka log directories without a broker: retention and compaction, exactly as Kafka would.",
-    epilog="Exit codes: 0 done or nothing to do, 1 failed, 2 usage, 3 some partitions left alone or failed, "
-    "4 verification failed and nothing was committed, or findings of verify, 5 directory in use, 6 not enough space.",
+    epilog=epilog_of_all(),
 )
 
 
@@ -197,13 +197,11 @@ def _verb(name: str) -> Callable[..., int]:
     return verb
 
 
-app.command("plan", help="Show what would be cleaned, and which rule says so. Changes nothing.", no_args_is_help=True)(
-    _verb("plan")
-)
-app.command("clean", help="Clean, and show before and after of every partition.", no_args_is_help=True)(_verb("clean"))
+for _name in ("plan", "clean"):
+    app.command(_name, help=LESSONS[_name].short, epilog=epilog(_name), no_args_is_help=True)(_verb(_name))
 
 
-@app.command("erase", no_args_is_help=True)
+@app.command("erase", short_help=LESSONS["erase"].short, epilog=epilog("erase"), no_args_is_help=True)
 def erase_keys(
     log_dirs: LogDirs,
     *,
@@ -245,7 +243,7 @@ def erase_keys(
     return run_erase(Keys(keys=keys, keys_hex=keys_hex, keys_delta=keys_delta), request, dry_run=dry_run)
 
 
-@app.command("explain", no_args_is_help=True)
+@app.command("explain", short_help=LESSONS["explain"].short, epilog=epilog("explain"), no_args_is_help=True)
 def explain_one(
     log_dirs: LogDirs,
     *,
@@ -281,7 +279,7 @@ def explain_one(
     return run_explain(Asked(partition=partition, offset=offset, key=key, key_hex=key_hex), request)
 
 
-@app.command("verify", no_args_is_help=True)
+@app.command("verify", short_help=LESSONS["verify"].short, epilog=epilog("verify"), no_args_is_help=True)
 def verify_log_dirs(
     log_dirs: LogDirs, *, topics: Topics = None, quiet: Quiet = False, profile: TellProfile = False, json: Json = False
 ) -> int:
@@ -289,7 +287,7 @@ def verify_log_dirs(
     return run_verify(log_dirs, topics=topics or (), quiet=quiet, json=json, profile=profile)
 
 
-@app.command("doctor", no_args_is_help=True)
+@app.command("doctor", short_help=LESSONS["doctor"].short, epilog=epilog("doctor"), no_args_is_help=True)
 def examine(
     log_dirs: LogDirs,
     *,
@@ -321,7 +319,7 @@ def examine(
     return run_doctor(request, deep=deep)
 
 
-@app.command("history")
+@app.command("history", short_help=LESSONS["history"].short, epilog=epilog("history"))
 def past_runs(
     *,
     ledger: LedgerUrl = None,
@@ -336,13 +334,13 @@ def past_runs(
     return run_history(ledger, since=since, topics=topics or (), quiet=quiet, json=json)
 
 
-@app.command()
+@app.command("demo", short_help=LESSONS["demo"].short, epilog=epilog("demo"))
 def demo(*, json: Json = False) -> int:
     """Clean a copy of a small real log directory and show before and after."""
     return run_demo(json=json)
 
 
-@app.command("recover", no_args_is_help=True)
+@app.command("recover", short_help=LESSONS["recover"].short, epilog=epilog("recover"), no_args_is_help=True)
 def recover_dirs(
     log_dirs: LogDirs,
     *,
@@ -361,7 +359,7 @@ def recover_dirs(
     return run_recover(log_dirs, topics=topics or (), undo=undo, purge=purge, dry_run=dry_run, quiet=quiet, json=json)
 
 
-@app.command("inspect", no_args_is_help=True)
+@app.command("inspect", short_help=LESSONS["inspect"].short, epilog=epilog("inspect"), no_args_is_help=True)
 def inspect_files(
     paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files, partition directories, log directories.")],
     *,

@@ -64,7 +64,7 @@ def unpack() -> Path:
         tar.extractall(scratch, filter="data")
     found = sorted(path.parent for path in scratch.rglob("meta.properties"))
     if not found:
-        raise WinnowError("the demo's data holds no log directory", where=str(archive))
+        raise WinnowError("the demo's data holds no log directory", where=str(archive), hint="Fetch demo/ anew.")
     return found[0]
 
 

@@ -60,7 +60,12 @@ def delta_keys(spark: SparkSession, url: str) -> DataFrame:
     except AnalysisException as error:
         if error.getCondition() == "DATA_SOURCE_NOT_FOUND":
             raise WinnowError("Delta is not on the class path", hint="./spark-submit.sh brings it.") from error
-        raise UsageError("--keys-delta can't be read", found=str(error).partition("\n")[0], where=url) from error
+        raise UsageError(
+            "--keys-delta can't be read",
+            expected="a Delta table with a column `key`",
+            found=str(error).partition("\n")[0],
+            where=url,
+        ) from error
 
 
 def _lines(file: str, option: str) -> Any:  # noqa: ANN401
@@ -68,7 +73,9 @@ def _lines(file: str, option: str) -> Any:  # noqa: ANN401
     try:
         data = Path(file).read_bytes()
     except OSError as error:
-        raise UsageError(f"can't read the file of {option}", found=error.strerror, where=file) from error
+        raise UsageError(
+            f"can't read the file of {option}", expected="a file that can be read", found=error.strerror, where=file
+        ) from error
     if data.startswith(_BOM):
         raise UsageError(
             f"{option} begins with a byte order mark", where=file, hint="Save it without one: it is part of no key."

@@ -129,7 +129,9 @@ def read_text(file: str, *, option: str) -> str:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         what = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"can't read the file of {option}", found=what, where=file) from error
+        raise UsageError(
+            f"can't read the file of {option}", found=what, where=file, expected="a file that can be read, in UTF-8"
+        ) from error
 
 
 def parse_settings(request: Request) -> Settings:

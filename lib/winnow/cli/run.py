@@ -69,7 +69,10 @@ def prepare(
         name: parse_size(text, option=f"--{name.replace('_', '-')}") for name, text in sizes.items() if text is not None
     }
     if request.free_at_least is not None and (request.only == "compaction" or request.keep_replaced):
-        raise UsageError("--free-at-least goes neither with --only compaction nor with --keep-replaced")
+        raise UsageError(
+            "--free-at-least goes neither with --only compaction nor with --keep-replaced",
+            hint="Leave one of them out.",
+        )
     throttle = None if request.throttle is None else parse_rate(request.throttle, option="--throttle")
     ledger = ledger_of(request)
 

@@ -163,7 +163,11 @@ def _each(
         collected = sc.parallelize(list(items), len(items)).mapPartitions(in_task(partial(map, guarded))).collect()
     except (Py4JError, PySparkException) as error:
         request.stop.check()
-        raise WinnowError("the Spark job failed", found=str(error).strip().partition("\n")[0]) from error
+        raise WinnowError(
+            "the Spark job failed",
+            found=str(error).strip().partition("\n")[0],
+            hint="The rest of it is in the driver's log. Run again.",
+        ) from error
     outcomes: list[_T] = []
     for outcome in collected:
         if isinstance(outcome, Failure):

@@ -33,4 +33,7 @@ class Stop:
     def check(self) -> None:
         """Raises StoppedError if there is a reason to end."""
         if self.reason is not None:
-            raise StoppedError(f"the run was stopped, {self.reason}: nothing was begun that is not finished")
+            raise StoppedError(
+                f"the run was stopped, {self.reason}: nothing was begun that is not finished",
+                hint="The same command does the rest.",
+            )

@@ -63,7 +63,8 @@ def verify_staged(
             count, position, status = walk_batches(buf, position, least_offset, rows)
             if status not in (WalkStatus.FULL, WalkStatus.END):
                 after = next_offset(rows[:count], least_offset)
-                raise VerificationError(str(describe(status, buf, position, least_offset=after, file_name=path)))
+                what = str(describe(status, buf, position, least_offset=after, file_name=path))
+                raise VerificationError(what, hint="Run again.")
             if not count:
                 break
             seen = rows[:count]

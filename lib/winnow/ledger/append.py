@@ -90,7 +90,9 @@ def append_in(jvm: Any, hadoop: Any, ledger: str, addition: Addition) -> bool:  
             # Writers that append don't disturb each other (Kernel tries again by itself), those that create a table do.
             if kind not in _CREATED_BY_ANOTHER or attempts == ATTEMPTS:
                 what = str(error.java_exception.getMessage()).partition("\n")[0]
-                raise WinnowError(f"Delta could not write: {kind}: {what}", where=ledger) from error
+                raise WinnowError(
+                    f"Delta could not write: {kind}: {what}", where=ledger, hint="--ledger names another place."
+                ) from error
 
 
 @contextmanager
@@ -106,7 +108,9 @@ def _alone(ledger: str) -> Iterator[None]:
         directory.mkdir(parents=True, exist_ok=True)
         lock = (directory / LOCK).open("a")
     except OSError as error:
-        raise WinnowError(f"can't write there: {error.strerror}", where=str(directory)) from error
+        raise WinnowError(
+            f"can't write there: {error.strerror}", where=str(directory), hint="--ledger names another place."
+        ) from error
     with lock:
         until = time.monotonic() + LOCK_SECONDS
         while True:
@@ -115,7 +119,9 @@ def _alone(ledger: str) -> Iterator[None]:
                 break
             except BlockingIOError as error:
                 if time.monotonic() > until:
-                    raise WinnowError("another process holds it", where=str(directory / LOCK)) from error
+                    raise WinnowError(
+                        "another process holds it", where=str(directory / LOCK), hint="`fuser` tells which one."
+                    ) from error
                 time.sleep(0.05)
         yield
 

@@ -18,6 +18,7 @@ from winnow.ledger.place import ERASURES, TABLE, table_url
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+_ANOTHER = "Is it one? --ledger names another."
 _SETTINGS = {
     # A path is read, no catalog is asked: Delta's catalog and parser need not be in the caller's session.
     "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
@@ -119,7 +120,9 @@ def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFra
             raise WinnowError("Delta is not on the class path", hint="./spark-submit.sh brings it.") from error
         if kind.startswith(("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "PATH_NOT_FOUND", "DELTA_PATH")):
             raise UsageError("there is no ledger", where=ledger, hint="The first `clean` makes it.") from error
-        raise WinnowError("the ledger can't be read", found=str(error).partition("\n")[0], where=ledger) from error
+        raise WinnowError(
+            "the ledger can't be read", found=str(error).partition("\n")[0], where=ledger, hint=_ANOTHER
+        ) from error
 
 
 def read_history(spark: SparkSession, ledger: str, *, since: int | None, topics: Sequence[str]) -> History:
@@ -136,7 +139,7 @@ def read_history(spark: SparkSession, ledger: str, *, since: int | None, topics:
         erased = () if erasures is None else _erasures(erasures, since, topics)
     except Py4JJavaError as error:
         what = str(error.java_exception.getMessage()).partition("\n")[0]
-        raise WinnowError("the ledger can't be read", found=what, where=ledger) from error
+        raise WinnowError("the ledger can't be read", found=what, where=ledger, hint=_ANOTHER) from error
     return History(ledger=ledger, runs=runs, partitions=partitions, erasures=erased)
 
 

@@ -66,7 +66,7 @@ def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, 
     paths = [storage.canonical(path) for path in log_dirs]
     for given, path in zip(log_dirs, paths, strict=True):
         if paths.count(path) > 1:
-            raise UsageError("a log directory was given twice", found=given, where=path)
+            raise UsageError("a log directory was given twice", found=given, where=path, hint="Name each one once.")
     found = tuple(_survey(storage, path) for path in paths)
     for other in found[1:]:
         _check_same_node(found[0], other)

@@ -85,7 +85,12 @@ class _Reader:
                     self._printed(key, value, where)
         elif entry := _ENTRY.match(line.strip()):
             if self._entity is None:
-                raise UsageError("a config without a line above that says whose it is", found=line.strip(), where=where)
+                raise UsageError(
+                    "a config without a line above that says whose it is",
+                    expected="`Dynamic configs for topic T are:`, as kafka-configs.sh prints it, or `T key=value`",
+                    found=line.strip(),
+                    where=where,
+                )
             self._printed(entry["key"], entry["value"], where, synonyms=entry["synonyms"])
         elif self._entity is not None and line[0].isspace() and (pair := _BARE.match(line.strip())):
             self._printed(pair["key"], pair["value"], where)

@@ -67,4 +67,6 @@ def _read(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("can't read a file of settings", found=str(error), where=file) from error
+        raise UsageError(
+            "can't read a file of settings", expected="a file that can be read, in UTF-8", found=str(error), where=file
+        ) from error

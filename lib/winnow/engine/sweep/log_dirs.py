@@ -47,7 +47,7 @@ def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
     found = tuple(storage.canonical(path) for path in paths)
     for given, path in zip(paths, found, strict=True):
         if found.count(path) > 1:
-            raise UsageError("a log directory was given twice", found=given, where=path)
+            raise UsageError("a log directory was given twice", found=given, where=path, hint="Name each one once.")
         if not storage.exists(f"{path}/{META_PROPERTIES}"):
             read_meta(storage, path)
     return found

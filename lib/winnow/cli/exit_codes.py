@@ -1,0 +1,67 @@
+"""What each verb's exit code tells. Others script against them: keep them exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_FAILED = {
+    1: "failed; the message says why",
+    2: "the command makes no sense, or this is no Kafka log directory",
+}
+_IN_USE = {5: "the log directory is in use; the message names by whom"}
+_LEFT = "some partitions were left alone or failed, each with its reason"
+
+EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
+    {
+        "plan": {
+            0: "every partition is understood, whether there is work to do or not",
+            **_FAILED,
+            3: "some partitions would be left alone, each with its reason",
+            **_IN_USE,
+            6: "not enough space for anything, or less may go than --free-at-least",
+        },
+        "clean": {
+            0: "done, or nothing to do",
+            **_FAILED,
+            3: f"done, but {_LEFT}, or lost damaged batches to a quarantine",
+            4: "what was written did not read back as meant; none of it was committed",
+            **_IN_USE,
+            6: "not enough space for anything, or less could go than --free-at-least",
+        },
+        "erase": {
+            0: "none of the keys is left in these partitions, and that is proven",
+            **_FAILED,
+            3: "proven for what an erasure reaches, but something is left, and named",
+            4: "the proof failed",
+            **_IN_USE,
+            6: "not enough space for anything",
+        },
+        "explain": {0: "explained", **_FAILED, 3: "the partition can't be understood", **_IN_USE},
+        "verify": {0: "nothing is wrong", **_FAILED, 4: "something is wrong, and named", **_IN_USE},
+        "doctor": {
+            0: "no partition is in trouble",
+            **_FAILED,
+            3: "some partitions can't be cleaned as they are",
+            **_IN_USE,
+        },
+        "history": {0: "told", **_FAILED},
+        "demo": {0: "done", **_FAILED, 3: "a partition failed"},
+        "recover": {0: "done, or nothing to do", **_FAILED, 3: "some partitions failed", **_IN_USE},
+        "inspect": {0: "all that was read is sound", **_FAILED, 3: "some of it is damaged"},
+    }
+)
+"""By verb. A process that a signal ended before it had a result gives 128 and the signal's number, as in a shell."""
+
+IN_SHORT = MappingProxyType(
+    {
+        0: "done, or nothing to do",
+        1: "failed",
+        2: "the command makes no sense",
+        3: "some partitions left alone or failed",
+        4: "verification failed and nothing was committed, or findings of verify",
+        5: "the log directory is in use",
+        6: "not enough space",
+    }
+)
+"""Over all verbs."""

@@ -1,0 +1,72 @@
+"""The help teaches: of every verb what it changes, an example that holds, its exit codes, in 80 columns."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from winnow.cli.app import app
+from winnow.cli.exit_codes import EXIT_CODES, IN_SHORT
+from winnow.cli.lessons import LESSONS
+from winnow.cli.main import run
+
+VERBS = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+SPARK_SUBMIT = (Path(__file__).resolve().parents[3] / "spark-submit.sh").read_text(encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((80, 24)))
+
+
+def test_every_verb_has_a_lesson_and_the_script_knows_it() -> None:
+    assert sorted(LESSONS) == sorted(EXIT_CODES) == sorted(VERBS)
+    known = " ".join(re.findall(r"^    ([\w| ]+)\)", SPARK_SUBMIT, re.MULTILINE))
+    assert set(VERBS) <= set(known.replace("|", " ").split())
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_a_verb(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([verb, "--help"], program="./spark-submit.sh") == 0
+    told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= 80
+    assert "\x1b" not in told
+    flat = " ".join(told.split())
+    assert LESSONS[verb].changes in flat
+    for example in LESSONS[verb].examples:
+        assert f"    ./spark-submit.sh {example}\n" in told
+    for code, words in EXIT_CODES[verb].items():
+        assert f" {code} {words}" in flat
+
+
+def test_help_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"], program="./spark-submit.sh") == 0
+    told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= 80
+    for verb in VERBS:
+        assert re.search(rf"^  {verb} +{re.escape(LESSONS[verb].short)}$", told, re.MULTILINE)
+    assert all(f"    {code}  {words}\n" in told for code, words in IN_SHORT.items())
+
+
+@pytest.mark.parametrize("example", [example for lesson in LESSONS.values() for example in lesson.examples])
+def test_an_example_is_understood(example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Up to where it needs Spark: what it names is not there, and nothing else is wrong with it."""
+    verb, *words = shlex.split(example)
+    if verb in {"demo", "history"}:  # they name nothing
+        words.append("--help")
+    (tmp_path / "FILE").write_text("log.retention.hours=168\n", encoding="utf-8")
+    own = [
+        str(tmp_path / word) if word == "FILE" else word.replace("/var/lib/kafka", f"{tmp_path}/gone") for word in words
+    ]
+    own = [word.replace("/disk", f"{tmp_path}/disk") for word in own]
+    code = run([verb, *own])
+    told = capsys.readouterr()
+    assert (code, "Usage" in told.out) == ((0, True) if "--help" in own else (2, False))
+    if "--help" not in own:
+        assert re.search(r"no such (directory|file)|No such file", told.err), told.err
