@@ -13,21 +13,44 @@ from enum import StrEnum
 from winnow.errors import UsageError
 from winnow.logdir.state import TopicPartition
 
-OPTIONS = (
-    "path",
-    "paths",
-    "topics",
-    "partitions",
-    "startingOffsets",
-    "endingOffsets",
-    "startingTimestamp",
-    "endingTimestamp",
-    "isolationLevel",
-    "mode",
-    "includeControl",
-    "belowLogStart",
-    "maxBytesPerPartition",
-)
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    default: str
+    """As it would be given; empty: nothing is."""
+    doc: str
+
+
+OPTIONS: Mapping[str, Option] = {
+    "path": Option("", "a log directory or a partition directory: what `load` is given"),
+    "paths": Option("", "a JSON list of them, as Spark makes it when `load` is given several"),
+    "topics": Option("", "all, or globs, with commas between them: `orders*,returns`"),
+    "partitions": Option("", "all, or numbers: `0,2,4-7`"),
+    "startingOffsets": Option(
+        "earliest",
+        'also an offset for all partitions, or Spark\'s JSON, `{"orders":{"0":23,"1":-2}}`, -2 for earliest; '
+        "partitions that it does not name are read from their beginning",
+    ),
+    "endingOffsets": Option("latest", "likewise, exclusive; -1 for latest"),
+    "startingTimestamp": Option(
+        "",
+        "ms since 1970 or ISO-8601: from the first record on that is as new, as `offsetsForTimes` finds it. Nothing, "
+        "where no record is",
+    ),
+    "endingTimestamp": Option("", "likewise: up to that record, exclusive"),
+    "isolationLevel": Option("read_uncommitted", "or `read_committed`"),
+    "includeControl": Option("false", "`true` shows transaction markers, too"),
+    "belowLogStart": Option(
+        "false",
+        "`true` begins at the first segment: records that no consumer gets any more, and that are still on the disk",
+    ),
+    "mode": Option("PERMISSIVE", "or `DROPMALFORMED`, `FAILFAST`: see below"),
+    "maxBytesPerPartition": Option(
+        "64m",
+        "bytes of logs that one task reads. A segment is cut at entries of its offset index; without one it is one "
+        "task",
+    ),
+}
 EARLIEST, LATEST = -2, -1
 """As Spark's JSON has them."""
 DEFAULT_BYTES = 64 << 20

@@ -6,6 +6,7 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -18,35 +19,46 @@ from winnow.errors import UsageError
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 
+
+def _column(name: str, of: DataType, comment: str) -> StructField:
+    return StructField(name, of, metadata={"comment": comment})
+
+
 SCHEMA = StructType(
     [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestampType", IntegerType()),
-        StructField("headers", ArrayType(_HEADER)),
-        StructField("baseOffset", LongType()),
-        StructField("batchLastOffset", LongType()),
-        StructField("batchSize", IntegerType()),
-        StructField("magic", IntegerType()),
-        StructField("codec", StringType()),
-        StructField("producerId", LongType()),
-        StructField("producerEpoch", IntegerType()),
-        StructField("sequence", IntegerType()),
-        StructField("isTransactional", BooleanType()),
-        StructField("isControl", BooleanType()),
-        StructField("partitionLeaderEpoch", IntegerType()),
-        StructField("deleteHorizon", TimestampType()),
-        StructField("segment", StringType()),
-        StructField("position", LongType()),
-        StructField("crcOk", BooleanType()),
-        StructField("problem", StringType()),
+        _column("key", BinaryType(), ""),
+        _column("value", BinaryType(), ""),
+        _column("topic", StringType(), ""),
+        _column("partition", IntegerType(), ""),
+        _column("offset", LongType(), ""),
+        _column(
+            "timestamp", TimestampType(), "-1 ms for message format v0, which has none; null beyond the year 292 277"
+        ),
+        _column("timestampType", IntegerType(), "0 create time, 1 log-append time, -1 none"),
+        _column("headers", ArrayType(_HEADER), "null where there are none"),
+        _column("baseOffset", LongType(), "of the record's batch, as are all that follow"),
+        _column("batchLastOffset", LongType(), "of the batch"),
+        _column("batchSize", IntegerType(), "bytes on disk"),
+        _column("magic", IntegerType(), "message format: 0, 1 or 2"),
+        _column("codec", StringType(), "none, gzip, snappy, lz4 or zstd"),
+        _column("producerId", LongType(), "-1: none"),
+        _column("producerEpoch", IntegerType(), "-1: none"),
+        _column("sequence", IntegerType(), "of the record; -1: none"),
+        _column("isTransactional", BooleanType(), ""),
+        _column("isControl", BooleanType(), "a transaction marker; only with includeControl"),
+        _column("partitionLeaderEpoch", IntegerType(), "-1: none"),
+        _column(
+            "deleteHorizon",
+            TimestampType(),
+            "when a cleaner may drop the batch's tombstones or markers; null until a cleaner has set it",
+        ),
+        _column("segment", StringType(), "name of the file"),
+        _column("position", LongType(), "byte of the file at which the batch begins"),
+        _column("crcOk", BooleanType(), ""),
+        _column("problem", StringType(), "null, or why there is no record here"),
     ]
 )
-"""What each one says: docs/kafka-log.md."""
+"""docs/kafka-log.md is made of it."""
 
 
 def check_schema(schema: StructType) -> StructType:

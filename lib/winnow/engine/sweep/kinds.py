@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """Others script against these words; docs/findings.md says what each stands for."""
+    """Others script against these words; docs/findings.md is made of them."""
 
     CRC = "crc"
     BATCH = "batch"
@@ -33,10 +33,111 @@ class Kind(StrEnum):
         return self not in _MENDED
 
     @property
+    def found(self) -> str:
+        """What of the file, in a few words."""
+        return _FOUND[self][0]
+
+    @property
+    def byte(self) -> str:
+        """Where the byte of such a finding points; empty: there is none."""
+        return _FOUND[self][1]
+
+    @property
     def meaning(self) -> str:
         """What it means to a user, and what to do."""
         return _MEANING[self]
 
+
+_FOUND = {
+    Kind.CRC: (
+        "the bytes of a batch do not match its CRC",
+        "the batch",
+    ),
+    Kind.BATCH: (
+        (
+            "no batch where one has to begin: a size, magic or count that can't be, or an end that is "
+            "missing. The next sound batch is looked for and reading goes on there"
+        ),
+        "where it has to begin",
+    ),
+    Kind.OFFSETS: (
+        "offsets that do not ascend, or that belong to the next segment",
+        "the batch that does not fit; it or the one before it is wrong",
+    ),
+    Kind.RECORDS: (
+        (
+            "a batch with the right CRC whose records can't be decompressed or parsed to its end, or are not"
+            " as many as it says"
+        ),
+        "the batch",
+    ),
+    Kind.OVERSIZED: (
+        "more than `max.decompressed.message.bytes` in a batch",
+        "the batch",
+    ),
+    Kind.TIMESTAMP: (
+        "a largest timestamp that is not that of the records (v2)",
+        "the batch",
+    ),
+    Kind.TORN_TAIL: (
+        (
+            "after an unclean shutdown: no sound batch from here to the end of the log. A broker cuts the "
+            "log off at just this byte"
+        ),
+        "the end of the last sound batch",
+    ),
+    Kind.UNREADABLE: (
+        "bytes that the system does not give, or no file where one has to be",
+        "the first batch that can't be read",
+    ),
+    Kind.MISSING: (
+        (
+            "no `.index` or `.timeindex` beside a log, no `.log` at all, no producer snapshot at all though "
+            "producers wrote"
+        ),
+        "",
+    ),
+    Kind.OFFSET_INDEX: (
+        "entries that do not ascend or do not name a batch, a torn end, zeros at the end",
+        "the entry",
+    ),
+    Kind.TIME_INDEX: (
+        ("the same, or a timestamp that is not the largest so far; a last entry that is not the largest of all"),
+        "the entry",
+    ),
+    Kind.TXN_INDEX: (
+        "entries without their ABORT marker, or a marker of a transaction with data that has no entry",
+        "the entry, if there is one",
+    ),
+    Kind.SNAPSHOT: (
+        "a producer snapshot with a wrong CRC, version or size",
+        "",
+    ),
+    Kind.LEADER_EPOCHS: (
+        "a checkpoint that can't be read, or a batch with an epoch above all in it",
+        "the batch, if it is one",
+    ),
+    Kind.CHECKPOINT: (
+        ("an offset checkpoint that can't be read, or one that says that the log goes further than it does"),
+        "",
+    ),
+    Kind.PROPERTIES: (
+        "a `meta.properties` or `partition.metadata` that can't be read",
+        "",
+    ),
+    Kind.NAME: (
+        "a name that keeps a broker from starting",
+        "",
+    ),
+    Kind.LEFTOVER: (
+        (
+            "a file of an interrupted cleaning or deletion; a `.log.swap`, which would replace others, is "
+            "read like a log"
+        ),
+        "",
+    ),
+}
+"""What was found, and where the byte of the finding points; empty: there is none."""
 
 _MENDED = frozenset((Kind.TORN_TAIL, Kind.LEFTOVER, Kind.SNAPSHOT))
 

@@ -1,0 +1,35 @@
+"""The documentation as a site: every page is in it, and no link of any page is broken."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.pages import DOCS, ROOT, blocks, commands
+
+
+def test_the_site_is_built_without_a_broken_link_and_has_every_page(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    pages = {str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md")}
+    built = {str(page.relative_to(tmp_path).with_suffix("")) for page in tmp_path.rglob("*.html")}
+    assert {page.replace("README", "index") for page in pages} - built == set()
+
+
+def test_the_proofs_that_safety_names_are_there() -> None:
+    """They are tests, and take long: each is named as it is started."""
+    lines = [command.line.partition("#")[0] for block in blocks(DOCS / "safety.md") for command in commands(block)]
+    files = [word for line in lines for word in line.split()[1:] if "/" in word]
+    modules = [line.split()[2] for line in lines if " -m " in line]
+    assert lines
+    assert [name for name in files if not (ROOT / name).exists()] == []
+    assert [
+        name for name in modules if not any((ROOT / name.replace(".", "/")).parent.glob(f"{name.split('.')[-1]}*"))
+    ] == []
