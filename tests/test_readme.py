@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,14 +14,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+from tests.pages import LOG_DIR, PROGRAM, ROOT, blocks, commands, run_here
+
+PAGE = ROOT / "README.md"
+README = PAGE.read_text(encoding="utf-8")
 SCRATCH = re.compile(r"\S*/winnow-demo-\w+")
 
 
 def test_the_demo_prints_what_the_readme_shows() -> None:
-    [shown] = [text for language, text in BLOCKS if language == "text"]
+    [shown] = [block.text for block in blocks(PAGE, "text")]
     piped = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     printed = subprocess.run(
         [ROOT / "spark-submit.sh", "demo"], check=True, capture_output=True, text=True, env=piped
@@ -33,8 +35,7 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
 
 @pytest.mark.parametrize("verb", ["plan", "clean"])
 def test_the_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
-    [command] = re.findall(rf"^\$ (\./spark-submit\.sh +{verb} +/var/lib/kafka [^#\n]*)", README, re.MULTILINE)
-    words = [word.replace("/var/lib/kafka", str(log_dir)) for word in command.split()]
+    words = [PROGRAM, *words_of(verb, log_dir)]
     run = subprocess.run([*words, "--json", "--profile"], cwd=ROOT, check=False, capture_output=True, text=True)
     told = json.loads(run.stdout)
     assert (run.returncode, told["status"]) == (0, "done"), run.stderr
@@ -47,13 +48,19 @@ def test_the_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
     assert any(partition["actions"] == ["compacted"] for partition in told["partitions"])
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("verb", ["doctor", "explain", "inspect", "plan --estimate", "verify"])
-def test_the_commands_that_look_run(verb: str, log_dir: Path) -> None:
-    [command] = re.findall(rf"^\$ (\./spark-submit\.sh {verb} +/var/lib/kafka[^#\n]*)", README, re.MULTILINE)
-    words = command.replace("/var/lib/kafka", str(log_dir)).split()
-    run = subprocess.run([*words, "--json"], cwd=ROOT, check=False, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout)
+def test_the_commands_that_look_run(verb: str, spark: SparkSession, log_dir: Path) -> None:
+    code, out, err = run_here(spark, [*words_of(verb, log_dir), "--json"])
+    assert code == 0, err
+    assert json.loads(out)
+
+
+def words_of(verb: str, log_dir: Path) -> list[str]:
+    """The one command of the README with this verb, without the program."""
+    lines = [command.line for block in blocks(PAGE, "console") for command in commands(block)]
+    [line] = [line for line in lines if re.match(rf"{re.escape(PROGRAM)} +{verb} +{LOG_DIR}", line)]
+    return shlex.split(line.replace(LOG_DIR, str(log_dir)), comments=True)[1:]
 
 
 def test_what_a_clean_did_is_history(log_dir: Path, tmp_path: Path) -> None:
@@ -69,7 +76,7 @@ def test_what_a_clean_did_is_history(log_dir: Path, tmp_path: Path) -> None:
 def test_the_python_example_runs(
     spark: SparkSession, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [example] = [text for language, text in BLOCKS if language == "python" and "winnow.plan" in text]
+    [example] = [block.text for block in blocks(PAGE, "python") if "winnow.plan" in block.text]
     (tmp_path / "server.properties").write_text("log.retention.hours=168\n")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"spark": spark}
@@ -79,7 +86,7 @@ def test_the_python_example_runs(
 
 @pytest.mark.spark
 def test_segment_files_are_a_data_frame(spark: SparkSession, log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    [example] = [text for language, text in BLOCKS if language == "python" and "kafka-log" in text]
+    [example] = [block.text for block in blocks(PAGE, "python") if "kafka-log" in block.text]
     exec(example.replace("/var/lib/kafka", str(log_dir)), {"spark": spark})  # noqa: S102 - that is the point
     assert re.search(r"^\|\s*c-tomb\|\s*[0-9]+\|", capsys.readouterr().out, re.MULTILINE)
 
@@ -92,7 +99,7 @@ def test_every_file_that_is_named_is_there() -> None:
 
 
 def test_every_option_of_the_readme_is_one() -> None:
-    [usage] = [text for language, text in BLOCKS if language == "console" and "plan|clean" in text]
+    [usage] = [block.text for block in blocks(PAGE, "console") if "plan|clean" in block.text]
     options = set(re.findall(r"--[a-z-]+", usage))
     told = subprocess.run(
         [ROOT / "spark-submit.sh", "clean", "--help"],

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from chispa import assert_df_equality
@@ -13,13 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import winnow
 from tests.fixtures.data import unpacked
-from winnow.engine.kafka_log.options import OPTIONS
-from winnow.engine.kafka_log.schema import SCHEMA
+from tests.pages import DOCS, LOG_DIR, ROOT, Reader, blocks
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "kafka-log.md").read_text(encoding="utf-8")
+PAGE = DOCS / "kafka-log.md"
 CLEAN = str(unpacked("before-clean") / "clean")
 DAMAGED = str(unpacked("before-damaged") / "damaged")
 
@@ -34,23 +30,18 @@ def load(spark: SparkSession, path: str = CLEAN, schema: str | None = None, **op
     return (reader.schema(schema) if schema else reader).load(path)
 
 
-def snippets(language: str) -> str:
-    return "".join(re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)).replace(
-        "/var/lib/kafka", CLEAN
-    )
-
-
-def test_the_examples_of_the_documentation_run(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, Any] = {"spark": spark}
-    exec(snippets("python"), names)  # noqa: S102 - that is the point
-    assert names["latest"].count() > 1
-    offsets = [row.offset for row in names["hour"].select("offset").collect()]
+def test_the_examples_of_the_documentation_run(spark: SparkSession, tmp_path: Path) -> None:
+    reader = Reader(spark, tmp_path, instead={LOG_DIR: CLEAN})
+    reader.follow(PAGE)
+    assert reader.names["latest"].count() > 1
+    offsets = [row.offset for row in reader.names["hour"].select("offset").collect()]
     assert offsets
-    assert "problem" in capsys.readouterr().out
+    assert "problem" in reader.names["damage"].columns
 
 
 def test_sql(spark: SparkSession) -> None:
-    *statements, query = (part for part in snippets("sql").split(";") if part.strip())
+    [block] = blocks(PAGE, "sql")
+    *statements, query = (part for part in block.text.replace(LOG_DIR, CLEAN).split(";") if part.strip())
     for statement in statements:
         spark.sql(statement)
     last = {row["key"]: row["last"] for row in spark.sql(query).collect()}
@@ -59,12 +50,6 @@ def test_sql(spark: SparkSession) -> None:
         if row.value is not None:
             expected[row.key.decode()] = row.offset
     assert last == expected != {}
-
-
-def test_the_documentation_has_every_option_and_column() -> None:
-    rows = re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE)
-    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert named >= {*OPTIONS[2:], *SCHEMA.fieldNames()}
 
 
 def test_a_partition_is_the_same_by_itself_and_in_its_log_directory(spark: SparkSession) -> None:
