@@ -263,7 +263,7 @@ def explain_one(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Say why a partition would be cleaned or not, and what becomes of a record. Changes nothing."""
+    """Say why a partition would be cleaned or not, and what becomes of a record."""
     request = Request(
         log_dirs=log_dirs,
         topic_configs=topic_configs,
@@ -283,7 +283,7 @@ def explain_one(
 def verify_log_dirs(
     log_dirs: LogDirs, *, topics: Topics = None, quiet: Quiet = False, profile: TellProfile = False, json: Json = False
 ) -> int:
-    """Read everything in log directories and name all that is wrong. Changes nothing."""
+    """Read everything in log directories and name all that is wrong."""
     return run_verify(log_dirs, topics=topics or (), quiet=quiet, json=json, profile=profile)
 
 
@@ -373,5 +373,5 @@ def inspect_files(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Show what is in Kafka's files, verified. Takes no lock and changes nothing."""
+    """Show what is in Kafka's files, verified."""
     return run_inspect(paths, offset=offset, timestamp=timestamp, records=records, quiet=quiet, json=json)
