@@ -10,7 +10,9 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,6 +80,22 @@ def test_two_nights_do_not_meet(night: Night) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert night.run() == 5
     assert night.asked == []
+
+
+def test_the_broker_starts_when_a_cleaning_that_was_told_to_end_has_ended(night: Night) -> None:
+    cleaning = night.place / "spark-submit.sh"
+    cleaning.unlink()
+    cleaning.write_text(
+        f"#!/bin/sh\ntrap 'sleep 0.3; echo cleaned >>{night.place}/asked; exit 3' TERM\n"
+        f"echo cleaning >>{night.place}/asked\nwhile :; do sleep 0.05; done\n"
+    )
+    cleaning.chmod(0o755)
+    with subprocess.Popen(["bash", night.script], env=night.environment, start_new_session=True) as running:
+        while "cleaning" not in night.asked:
+            time.sleep(0.02)
+        os.killpg(running.pid, signal.SIGTERM)  # as systemd does it
+        assert running.wait(timeout=30) == 3
+    assert night.asked == ["stop kafka", "cleaning", "cleaned", "start kafka"]
 
 
 def test_the_units_are_units(tmp_path: Path) -> None:
