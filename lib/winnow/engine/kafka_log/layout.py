@@ -60,6 +60,7 @@ def _look(storage: Storage, path: str) -> Iterator[Home]:
             expected="a log directory or a partition directory, on the driver as on the executors",
             found=str(error.strerror),
             where=path,
+            hint=None if path.startswith("/") else "Give an absolute path: Spark's workers start elsewhere.",
         ) from error
     if any(entry.is_file and entry.name.endswith(LOG) for entry in entries):
         yield Home(_partition_of(directory), directory, directory.rpartition("/")[0])

@@ -167,6 +167,8 @@ def test_offsets_of_some_partitions() -> None:
 def test_places_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such directory"):
         offsets(tmp_path / "none")
+    with pytest.raises(UsageError, match=r"found No such file or directory \(none\)\. Give an absolute path"):
+        offsets(Path("none"))
     with pytest.raises(UsageError, match="not a Kafka log directory, nor a partition's"):
         offsets(tmp_path)
     (tmp_path / "x").mkdir()
