@@ -54,7 +54,7 @@ LEDGER_OF_ERASURES = StructType(
         ("ended_at", TIME, "of the machine's clock"),
         ("log_dirs", ArrayType(TEXT), "as they were given"),
         ("status", TEXT, "done, partial or failed"),
-        ("exit_code", INT, "as the command line gave it"),
+        ("exit_code", INT, "as in docs/erase.md"),
         ("proven", BooleanType(), "a second reading found none of the keys in what an erasure reaches"),
         ("keys", LONG, "different ones that were given"),
         ("keys_found", LONG, "that some record had"),

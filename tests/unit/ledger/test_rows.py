@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
+import pytest
+from pyspark.sql.types import StructType
+
 from tests.unit.cli.results import NOW, left_alone, partition, run_of
 from winnow.engine.result import Output, RecordsRemoved, SegmentFate
+from winnow.ledger.erasures import LEDGER_OF_ERASURES
 from winnow.ledger.rows import entry_of, json_rows
 from winnow.ledger.schema import LEDGER, PARTITION_COLUMNS, RUN_COLUMNS
 
@@ -16,6 +21,12 @@ GOLDEN = Path(__file__).parent / "partitions-v1.txt"
 def test_the_schema_is_the_one_that_tables_have() -> None:
     """Whoever changes it gives the table another name (`place.TABLE`): tables of the old one exist."""
     assert LEDGER.treeString() == GOLDEN.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("schema", "digest"), [(LEDGER, "f1d15cc932fdc0c5"), (LEDGER_OF_ERASURES, "b2cb6af53834398a")])
+def test_so_are_its_comments(schema: StructType, digest: str) -> None:
+    """Delta refuses rows whose columns have other comments than the table's: a ledger that is there could not go on."""
+    assert hashlib.sha256(schema.json().encode()).hexdigest()[:16] == digest
 
 
 def test_a_row_for_each_partition_with_the_run_repeated() -> None:
