@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
-from tests.pages import DOCS, LOG_DIR, Reader, checkout
+from tests.pages import DOCS, LOG_DIR, ROOT, Reader, blocks, checkout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
+
+HOW_TO = ("disk-full", "schedule", "notebook", "erase")
+RUNNABLE = ("bash", "console", "ini", "python", "sql")
+PARTITIONS = ("c-tomb-0", "d-time-0", "d-size-0", "__consumer_offsets-0", "__cluster_metadata-0")
+OTHERS = {
+    "kafka-log.md": "tests/spark/test_kafka_log.py",
+    "python.md": "tests/spark/test_python_page.py",
+    "safety.md": "tests/docs/test_site.py",
+}
+"""Pages that another test follows, or whose commands are the tests themselves."""
 
 
 @pytest.fixture
@@ -29,12 +39,10 @@ def test_the_tutorial(spark: SparkSession, place: Path) -> None:
     Reader(spark, place).follow(DOCS / "tutorial.md")
 
 
-HOW_TO = ("disk-full", "schedule", "notebook", "erase")
-PARTITIONS = ("c-tomb-0", "d-time-0", "d-size-0", "__consumer_offsets-0", "__cluster_metadata-0")
-
-
-def test_every_how_to_page_has_a_reader() -> None:
-    assert {page.stem for page in (DOCS / "how-to").glob("*.md")} == set(HOW_TO)
+def test_every_page_with_something_to_run_has_a_reader() -> None:
+    runnable = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if blocks(page, *RUNNABLE)}
+    assert runnable == {"tutorial.md", *OTHERS, *(f"how-to/{page}.md" for page in HOW_TO)}
+    assert [name for name, test in OTHERS.items() if f'"{name}"' not in (ROOT / test).read_text("utf-8")] == []
 
 
 @pytest.mark.parametrize("page", HOW_TO)
