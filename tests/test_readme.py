@@ -49,7 +49,7 @@ def test_the_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("verb", ["doctor", "explain", "inspect", "plan --estimate", "verify"])
+@pytest.mark.parametrize("verb", ["doctor", "doctor --deep", "explain", "inspect", "plan --estimate", "verify"])
 def test_the_commands_that_look_run(verb: str, spark: SparkSession, log_dir: Path) -> None:
     code, out, err = run_here(spark, [*words_of(verb, log_dir), "--json"])
     assert code == 0, err
