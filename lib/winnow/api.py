@@ -36,7 +36,7 @@ from winnow.engine.free import delete_first, freed_bytes, only_what_is_needed, w
 from winnow.engine.prepare import OnCorrupt, Prepared, Request, prepare
 from winnow.engine.progress import Progress, Silence
 from winnow.engine.result import RunResult
-from winnow.engine.settings import with_metadata
+from winnow.engine.settings import io_rate, with_metadata
 from winnow.engine.stop import Stop
 from winnow.engine.sweep.log_dirs import find_log_dirs
 from winnow.engine.sweep.sweep import SweepResult, sweep
@@ -51,6 +51,7 @@ from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.lock_reach import why_seen_here_only
 from winnow.logdir.names import parse_partition_dir
+from winnow.logdir.survey import check_one_node
 from winnow.policy.sources import Settings
 from winnow.recover.run import recover_log_dirs
 from winnow.recover.values import RecoverResult
@@ -240,6 +241,7 @@ def erase(
     if ledger is not None:
         check_ledger(ledger, log_dirs)
     with locked(log_dirs) as dirs:
+        check_one_node(dirs, "erase")
         found_settings, found = with_metadata(settings or Settings(), LocalStorage(), dirs)
         request = Request(
             settings=found_settings,
@@ -298,6 +300,7 @@ def explain(
         raise UsageError("an offset below 0", expected="0 or more", found=str(offset))
     progress = progress or Silence()
     with locked(log_dirs) as dirs:
+        check_one_node(dirs, "explain")
         home = _home_of(dirs, partition)
         settings, found = with_metadata(settings, LocalStorage(), dirs)
         request = Request(
@@ -434,7 +437,7 @@ def _run(
             max_extra_space=max_extra_space,
         )
         if throttle is None:
-            throttle = settings.io_rate(node_id=dirs[0].meta.node_id if dirs else None)
+            throttle = io_rate(settings, dirs)
         weighing = partial(weigh, spark.sparkContext, now=now, progress=progress)
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         with cancelling_jobs(spark.sparkContext, request.stop), limiting_io(spark.sparkContext, throttle):

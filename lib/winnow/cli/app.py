@@ -36,7 +36,7 @@ def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
         raise typer.Exit
 
 
-LogDirs = Annotated[list[str], typer.Argument(metavar="LOG_DIR", help="Directories of the stopped broker's log.dirs.")]
+LogDirs = Annotated[list[str], typer.Argument(metavar="LOG_DIR", help="Directories of a stopped broker's log.dirs.")]
 Topics = Annotated[
     list[str] | None, typer.Option("--topics", metavar="GLOB", help="Only topics like this; repeatable.")
 ]

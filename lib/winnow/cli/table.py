@@ -12,7 +12,7 @@ from rich.text import Text
 
 from winnow.engine.result import NONE, PartitionResult, RunResult
 from winnow.wire.internal_topics import TRANSACTION_STATE
-from winnow.words import counted, moment, size
+from winnow.words import counted, moment, printable, size
 
 PIPE_WIDTH = 100
 """Columns where there is no terminal to ask."""
@@ -56,14 +56,15 @@ def show(result: RunResult, console: Console) -> None:
             soft_wrap=True,
         )
     quarantined = [p for p in result.partitions if p.quarantined_bytes]
+    replicas = _has_replicas(result)
     for p in sorted(quarantined, key=_name_key):
-        console.print(f"\nQuarantined: {p.topic}-{p.partition}")
+        console.print(f"\nQuarantined: {_name(p, replicas=replicas)}", soft_wrap=True)
         console.print(_indented(p.reason, console.width), soft_wrap=True)
     if len(idle) > FEW:
         console.print(f"{len(idle)} partitions need nothing.")
     if troubled:
         console.print(f"\nLeft alone: {counted(len(troubled), 'partition')}")
-    for text, names in _grouped(troubled).items():
+    for text, names in _grouped(troubled, replicas=replicas).items():
         for wrapped in textwrap.wrap(", ".join(names), console.width - 2, break_on_hyphens=False):
             console.print(Text(f"  {wrapped}", style="yellow"), soft_wrap=True)
         console.print(_indented(text, console.width), soft_wrap=True)
@@ -84,7 +85,8 @@ def _lines(
     if not active and not idle:
         return
     shown = [*active, *idle]
-    rows = [_row(p) for p in shown]
+    replicas = _has_replicas(result)
+    rows = [_row(p, replicas=replicas) for p in shown]
     sums = _sums(result)
     widths = [max(map(len, column)) for column in zip(HEAD[:-1], *rows, sums, strict=True)]
     left = width - sum(widths) - 2 * len(widths)
@@ -149,9 +151,19 @@ def _indented(text: str, width: int) -> Text:
     return Text(textwrap.fill(text, max(width, 40), initial_indent=space, subsequent_indent=space))
 
 
-def _row(p: PartitionResult) -> Row:
+def _has_replicas(result: RunResult) -> bool:
+    """Several brokers' directories were given, which have partitions in common."""
+    return len({_name_key(p)[:2] for p in result.partitions}) < len(result.partitions)
+
+
+def _name(p: PartitionResult, *, replicas: bool) -> str:
+    name = f"{p.topic}-{p.partition}"
+    return printable(f"{p.log_dir}/{name}") if replicas else name
+
+
+def _row(p: PartitionResult, *, replicas: bool) -> Row:
     return (
-        f"{p.topic}-{p.partition}",
+        _name(p, replicas=replicas),
         "+".join(p.actions) if _acts(p) else "-",
         _size(p.bytes_before),
         _size(p.bytes_after),
@@ -192,24 +204,24 @@ def _acts(p: PartitionResult) -> bool:
     return any(action != NONE for action in p.actions)
 
 
-def _gain_key(p: PartitionResult) -> tuple[float, str, int]:
+def _gain_key(p: PartitionResult) -> tuple[float, str, int, str]:
     """Bytes that go; where only a run can tell, the dirty bytes are the best guess."""
     before = p.bytes_before or 0
     gain = before * (p.dirty_ratio or 0.0) if p.bytes_after is None else before - p.bytes_after
     return (-gain, *_name_key(p))
 
 
-def _name_key(p: PartitionResult) -> tuple[str, int]:
-    return (p.topic, p.partition)
+def _name_key(p: PartitionResult) -> tuple[str, int, str]:
+    return (p.topic, p.partition, p.log_dir)
 
 
-def _grouped(troubled: Sequence[PartitionResult]) -> dict[str, list[str]]:
+def _grouped(troubled: Sequence[PartitionResult], *, replicas: bool) -> dict[str, list[str]]:
     """Partitions by what was said of them: one cause that hits a whole directory is told once."""
     texts = {p: p.reason if p.error is None or p.error in p.reason else f"{p.reason}: {p.error}" for p in troubled}
     counts = Counter(texts.values())
     groups: dict[str, list[str]] = {}
     for p in sorted(troubled, key=lambda p: (-counts[texts[p]], texts[p], *_name_key(p))):
-        groups.setdefault(texts[p], []).append(f"{p.topic}-{p.partition}")
+        groups.setdefault(texts[p], []).append(_name(p, replicas=replicas))
     return groups
 
 

@@ -33,6 +33,12 @@ def with_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[LogDi
     return replace(settings, metadata=found), notes
 
 
+def io_rate(settings: Settings, log_dirs: Sequence[LogDir]) -> float | None:
+    """Bytes per second that the settings let a run read and write: the least that one of the brokers has; None: all."""
+    nodes = {log_dir.meta.node_id for log_dir in log_dirs}
+    return min((rate for node in nodes if (rate := settings.io_rate(node_id=node)) is not None), default=None)
+
+
 def _find(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -> tuple[str | None, tuple[str, ...]]:
     """The directory of the metadata log, if there is one, and what is to be said about the choice."""
     notes: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.checkpoints import read_offset_checkpoint
@@ -58,10 +59,10 @@ class LogDir:
 
 
 def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, ...]:
-    """Looks at log directories of one node, in the order given.
+    """Looks at log directories of one or more nodes of one cluster, in the order given.
 
     Raises UsageError for what is no Kafka log directory, for a sub-directory that would keep a broker from starting,
-    a directory given twice, directories of different nodes or clusters, and a partition that is in two of them.
+    a directory given twice, directories of different clusters, and a partition that is in two of the same node.
     """
     paths = [storage.canonical(path) for path in log_dirs]
     for given, path in zip(log_dirs, paths, strict=True):
@@ -69,14 +70,14 @@ def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, 
             raise UsageError("a log directory was given twice", found=given, where=path, hint="Name each one once.")
     found = tuple(_survey(storage, path) for path in paths)
     for other in found[1:]:
-        _check_same_node(found[0], other)
-    homes: dict[TopicPartition, str] = {}
+        _check_same_cluster(found[0], other)
+    homes: dict[tuple[int | None, TopicPartition], str] = {}
     for log_dir in found:
         for topic_partition in log_dir.partitions:
-            home = homes.setdefault(topic_partition, log_dir.path)
+            home = homes.setdefault((log_dir.meta.node_id, topic_partition), log_dir.path)
             if home != log_dir.path:
                 raise UsageError(
-                    f"partition {topic_partition} is in two log directories",
+                    f"partition {topic_partition} is in two log directories of one broker",
                     expected="one",
                     found=f"{home} and {log_dir.path}",
                     hint="A broker would refuse to start; find out which one is current.",
@@ -132,16 +133,23 @@ def _survey(storage: Storage, path: str) -> LogDir:
     )
 
 
-def _check_same_node(first: LogDir, other: LogDir) -> None:
-    for what, one, two in (
-        ("cluster.id", first.meta.cluster_id, other.meta.cluster_id),
-        ("node.id", first.meta.node_id, other.meta.node_id),
-    ):
-        if one is not None and two is not None and one != two:
-            raise UsageError(
-                f"log directories of different {what}",
-                expected=f"{one} as in {first.path}",
-                found=str(two),
-                where=other.path,
-                hint="Clean the directories of one broker at a time.",
-            )
+def check_one_node(log_dirs: Sequence[LogDir], what: str) -> None:
+    """Raises UsageError where log directories of several nodes were given to what works on those of one."""
+    for other in log_dirs[1:]:
+        _check_same(log_dirs[0], other, "node.id", f"{what} takes the directories of one broker at a time.")
+
+
+def _check_same_cluster(first: LogDir, other: LogDir) -> None:
+    _check_same(first, other, "cluster.id", "Work on the brokers of one cluster at a time.")
+
+
+def _check_same(first: LogDir, other: LogDir, what: Literal["cluster.id", "node.id"], hint: str) -> None:
+    one, two = ((d.meta.cluster_id if what == "cluster.id" else d.meta.node_id) for d in (first, other))
+    if one is not None and two is not None and one != two:
+        raise UsageError(
+            f"log directories of different {what}",
+            expected=f"{one} as in {first.path}",
+            found=str(two),
+            where=other.path,
+            hint=hint,
+        )

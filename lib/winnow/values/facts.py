@@ -17,10 +17,10 @@ from winnow.engine.estimate import Weighed, weigh
 from winnow.engine.job import PartitionJob
 from winnow.engine.prepare import Prepared, Request, Undertaking, prepare
 from winnow.engine.rethink import check_same
+from winnow.engine.settings import io_rate
 from winnow.engine.survey import walk_partitions
 from winnow.engine.throttle import limiting_io
 from winnow.engine.walk import SegmentWalk
-from winnow.logdir.listing import LogDir
 from winnow.logdir.state import PartitionState
 
 if TYPE_CHECKING:
@@ -92,14 +92,10 @@ class Facts:
     @contextmanager
     def _unchanged(self) -> Iterator[Request]:
         request = self.first_request
-        with locked(self.log_dirs) as dirs, limiting_io(self.spark.sparkContext, _io_rate(request, dirs)):
+        with locked(self.log_dirs) as dirs, limiting_io(self.spark.sparkContext, io_rate(request.settings, dirs)):
             # Retention alone is decided without reading a log.
             check_same(self.prepared, prepare(self.spark.sparkContext, dirs, replace(request, only="retention")))
             yield request
-
-
-def _io_rate(request: Request, dirs: Sequence[LogDir]) -> float | None:
-    return request.settings.io_rate(node_id=dirs[0].meta.node_id if dirs else None)
 
 
 def _key(job: PartitionJob, now: int) -> Hashable:

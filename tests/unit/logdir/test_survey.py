@@ -9,6 +9,7 @@ import pytest
 from winnow.errors import UsageError
 from winnow.logdir.listing import survey_log_dirs
 from winnow.logdir.state import TopicPartition
+from winnow.logdir.survey import check_one_node
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()
@@ -88,14 +89,24 @@ def test_the_same_directory_twice_is_refused(tmp_path: Path) -> None:
         survey_log_dirs(STORAGE, [path, f"{tmp_path}/b"])
 
 
-def test_one_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="t-0 is in two"):
-        survey_log_dirs(STORAGE, [_log_dir(tmp_path / "a", "t-0"), _log_dir(tmp_path / "b", "t-0")])
+def test_one_partition_in_two_directories_of_a_broker_is_refused(tmp_path: Path) -> None:
+    one, two = _log_dir(tmp_path / "a", "t-0", node=1), _log_dir(tmp_path / "b", "t-0", node=2)
+    with pytest.raises(UsageError, match="t-0 is in two log directories of one broker"):
+        survey_log_dirs(STORAGE, [one, two, _log_dir(tmp_path / "c", "t-0", node=1)])
 
 
-def test_directories_of_different_owners_are_refused(tmp_path: Path) -> None:
-    first = _log_dir(tmp_path / "a")
-    with pytest.raises(UsageError, match=r"different node\.id"):
-        survey_log_dirs(STORAGE, [first, _log_dir(tmp_path / "b", node=2)])
+def test_replicas_of_several_brokers(tmp_path: Path) -> None:
+    """Of one cluster; some verbs take one broker only."""
+    paths = [_log_dir(tmp_path / str(node), "t-0", f"own-{node}", node=node) for node in (1, 2)]
+    found = survey_log_dirs(STORAGE, paths)
+    assert [log_dir.partitions for log_dir in found] == [
+        (TopicPartition("own", node), TopicPartition("t", 0)) for node in (1, 2)
+    ]
+    check_one_node(found[:1], "erase")
+    with pytest.raises(UsageError, match=r"different node\.id.*erase takes"):
+        check_one_node(found, "erase")
+
+
+def test_directories_of_different_clusters_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"different cluster\.id"):
-        survey_log_dirs(STORAGE, [first, _log_dir(tmp_path / "c", cluster="d")])
+        survey_log_dirs(STORAGE, [_log_dir(tmp_path / "a"), _log_dir(tmp_path / "c", node=2, cluster="d")])
