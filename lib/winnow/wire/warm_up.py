@@ -8,6 +8,7 @@ from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.columns import gathered, header_places, record_places
 from winnow.wire.control_records import decode_control
+from winnow.wire.digests import record_digests
 from winnow.wire.filtering import Retention, filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
@@ -44,6 +45,7 @@ def warm_up() -> None:
     places = record_places(blocks, blocks.rows)
     gathered(blocks, places.key)
     header_places(blocks, places.headers)
+    record_digests(blocks, places, (1, 2))
     find_keys(blocks, blocks.rows, key_set_of([b"key"], (1, 2)))
     columns = scan_records(blocks, blocks.rows, (1, 2))
     retention = np.full(count, Retention.DELETE_EMPTY, np.int8)

@@ -102,15 +102,32 @@ def _of_partition(
         end = end if stable.end is None else min(end, stable.end)
     if pushed.offset is not None:
         first, end = max(first, pushed.offset.low), min(end, pushed.offset.high + 1)
+    yield from ranges_of(
+        storage, segments, home.topic_partition, first, end, aborted=aborted, pushed=pushed, max_bytes=options.max_bytes
+    )
+
+
+def ranges_of(
+    storage: Storage,
+    segments: Segments,
+    topic_partition: TopicPartition,
+    first: int,
+    end: int,
+    *,
+    aborted: Array,
+    pushed: Pushed,
+    max_bytes: int,
+) -> Iterator[Range]:
+    """All ranges of a partition with offsets from `first` up to, but without, `end`. `aborted`: dtype ABORTED."""
     if first >= end:
         return
     for number, base in enumerate(segments.bases):
         following = segments.bases[number + 1] if number + 1 < len(segments.bases) else None
         if base < end and (following is None or following > first):
             mine = aborted[(aborted["last_offset"] >= base) & (aborted["first_offset"] < (following or MAX_LONG))]
-            for start_byte, end_byte, least in _cuts(storage, segments, number, first, end, pushed, options.max_bytes):
+            for start_byte, end_byte, least in _cuts(storage, segments, number, first, end, pushed, max_bytes):
                 yield Range(
-                    topic_partition=home.topic_partition,
+                    topic_partition=topic_partition,
                     path=segments.path(number),
                     start_byte=start_byte,
                     end_byte=end_byte,

@@ -1,0 +1,112 @@
+"""What stands for records whose bytes stay where they are: 128 bits for a key, 128 bits for all that a consumer sees.
+
+Two records with the same digests are the same key, value, timestamp and headers, wherever and however they are stored:
+codec, batch and position are not in it. Keyed with a secret as all hashes of keys are (`winnow.wire.siphash`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from winnow.wire.buffers import Bytes
+from winnow.wire.record_kernels import kernel
+from winnow.wire.siphash import siphash, siphash_plain
+from winnow.wire.varint_kernels import read_varint
+
+if TYPE_CHECKING:
+    from winnow.wire.columns import RecordPlaces
+    from winnow.wire.inflate import RecordBlocks
+    from winnow.wire.plain import Record
+
+_MASK = (1 << 64) - 1
+Digests = NDArray[np.uint64]
+
+
+def record_digests(blocks: RecordBlocks, places: RecordPlaces, secret: tuple[int, int]) -> tuple[Digests, Digests]:
+    """(keys, contents), uint64[n, 2] each, of the records at `places`. The key of a record without one is that of an
+    empty one. `secret`: two uint64.
+    """
+    keys, contents = (np.empty((len(places), 2), np.uint64) for _ in range(2))
+    fault = _digest(
+        blocks.raw,
+        blocks.inflated,
+        blocks.compressed,
+        places.batch,
+        places.timestamp,
+        places.key.at,
+        places.key.size,
+        places.value.at,
+        places.value.size,
+        places.headers.at,
+        places.headers.size,
+        np.uint64(secret[0]),
+        np.uint64(secret[1]),
+        keys,
+        contents,
+    )
+    if fault:
+        message = "these places are not in these batches"
+        raise ValueError(message)
+    return keys, contents
+
+
+def digests_plain(record: Record, secret: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The twin, of one record."""
+
+    def hashed(text: bytes | None, first: int, second: int) -> tuple[int, int]:
+        size = -1 if text is None else len(text)
+        return siphash_plain(text or b"", (first, second ^ (size & _MASK)))
+
+    content = hashed(record.value, secret[0] ^ (record.timestamp & _MASK), secret[1])
+    for name, value in record.headers:
+        content = hashed(value, *hashed(name, *content))
+    return siphash_plain(record.key or b"", secret), content
+
+
+@kernel
+def _hashed(area: Bytes, at: int, size: int, first: np.uint64, second: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Of a byte string that is null where `size` is -1."""
+    return siphash(area, at, max(size, 0), first, second ^ np.uint64(size))
+
+
+@kernel
+def _digest(
+    raw: Bytes,
+    inflated: Bytes,
+    compressed: NDArray[np.bool_],
+    batch_of: NDArray[np.int32],
+    timestamps: NDArray[np.int64],
+    key_at: NDArray[np.int64],
+    key_sizes: NDArray[np.int32],
+    value_at: NDArray[np.int64],
+    value_sizes: NDArray[np.int32],
+    headers_at: NDArray[np.int64],
+    header_counts: NDArray[np.int32],
+    secret0: np.uint64,
+    secret1: np.uint64,
+    keys: Digests,
+    contents: Digests,
+) -> bool:
+    """True for a fault: a place that is not in its area."""
+    for i in range(batch_of.size):
+        area = inflated if compressed[batch_of[i]] else raw
+        size = max(int(key_sizes[i]), 0)
+        if key_at[i] < 0 or key_at[i] > area.size - size:
+            return True
+        keys[i, 0], keys[i, 1] = siphash(area, key_at[i], size, secret0, secret1)
+        size = int(value_sizes[i])
+        if value_at[i] < 0 or value_at[i] > area.size - max(size, 0):
+            return True
+        first, second = _hashed(area, value_at[i], size, secret0 ^ np.uint64(timestamps[i]), secret1)
+        at = headers_at[i]
+        for part in range(2 * header_counts[i]):
+            size, at = read_varint(area, at, area.size)
+            if at < 0 or size < (part & 1) * -1 or size > area.size - at:
+                return True
+            first, second = _hashed(area, at, size, first, second)
+            at += max(size, 0)
+        contents[i, 0], contents[i, 1] = first, second
+    return False
