@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from winnow.clock import now_ms
 from winnow.engine.cancel import cancelling_jobs
 from winnow.engine.clean import CarriedOut
+from winnow.engine.compare.compare import compare
+from winnow.engine.compare.values import CompareResult
 from winnow.engine.corrupt import carry_out_with_quarantine, damaged_first
 from winnow.engine.doctor.diagnose import diagnose
 from winnow.engine.doctor.values import Diagnosis
@@ -375,6 +377,30 @@ def verify(
             max_decompressed_bytes=max_decompressed_bytes,
             progress=progress or Silence(),
         )
+
+
+def compare_replicas(
+    spark: SparkSession,
+    log_dirs: Sequence[str],
+    *,
+    topics: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> CompareResult:
+    """Whether the replicas of each partition in these log directories, of several brokers or of copies of one, tell
+    consumers the same: the first difference that matters (docs/decisions/0023).
+
+    Changes nothing. `topics`: globs, all topics if there are none, Kafka's own included.
+    Raises UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one and
+    CorruptLogError for a checkpoint that can't be read.
+    """
+    storage = LocalStorage()
+    with ExitStack() as locks:
+        found = find_log_dirs(storage, log_dirs)
+        for path in found:
+            locks.enter_context(lock_log_dir(path))
+        # Each by itself: a copy has the node.id of its original.
+        dirs = [log_dir for path in found for log_dir in survey_log_dirs(storage, [path])]
+        return compare(spark.sparkContext, dirs, topics=topics, progress=progress or Silence())
 
 
 def _home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from winnow.cli.compare import run_compare
 from winnow.cli.demo import run_demo
 from winnow.cli.doctor import run_doctor
 from winnow.cli.erase import Keys, run_erase
@@ -281,10 +282,20 @@ def explain_one(
 
 @app.command("verify", short_help=LESSONS["verify"].short, epilog=epilog("verify"), no_args_is_help=True)
 def verify_log_dirs(
-    log_dirs: LogDirs, *, topics: Topics = None, quiet: Quiet = False, profile: TellProfile = False, json: Json = False
+    log_dirs: LogDirs,
+    *,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Hold the replicas in directories of several brokers against each other."),
+    ] = False,
+    topics: Topics = None,
+    quiet: Quiet = False,
+    profile: TellProfile = False,
+    json: Json = False,
 ) -> int:
     """Read everything in log directories and name all that is wrong."""
-    return run_verify(log_dirs, topics=topics or (), quiet=quiet, json=json, profile=profile)
+    run = run_compare if compare else run_verify
+    return run(log_dirs, topics=topics or (), quiet=quiet, json=json, profile=profile)
 
 
 @app.command("doctor", short_help=LESSONS["doctor"].short, epilog=epilog("doctor"), no_args_is_help=True)
