@@ -126,6 +126,19 @@ Estimate = Annotated[
     bool,
     typer.Option("--estimate", help="Of a plan: read all records and tell exactly what compaction would leave."),
 ]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.prom|URL",
+        help="Metrics of a clean: a file for node_exporter's textfile collector, or a Prometheus Pushgateway.",
+    ),
+]
+OpenLineage = Annotated[
+    str | None,
+    typer.Option(
+        "--openlineage", metavar="FILE|URL", help="OpenLineage events of a clean: appended to a file, or posted."
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on stderr; notes and errors still.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
@@ -163,6 +176,8 @@ def _verb(name: str) -> Callable[..., int]:
         ledger: LedgerUrl = None,
         no_ledger: NoLedger = False,
         report: Report = None,
+        metrics: Metrics = None,
+        openlineage: OpenLineage = None,
         estimate: Estimate = False,
         dry_run: DryRun = False,
         quiet: Quiet = False,
@@ -188,6 +203,8 @@ def _verb(name: str) -> Callable[..., int]:
             ledger=ledger,
             no_ledger=no_ledger,
             report=report,
+            metrics=metrics,
+            openlineage=openlineage,
             quiet=quiet,
             estimate=estimate,
             json=json,

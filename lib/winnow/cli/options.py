@@ -56,6 +56,8 @@ class Request:
     no_ledger: bool = False
     report: str | None = None
     """A file, `none`, or None for what the verb does by itself."""
+    metrics: str | None = None
+    openlineage: str | None = None
     quiet: bool = False
     estimate: bool = False
     json: bool = False

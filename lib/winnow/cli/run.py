@@ -19,6 +19,7 @@ from winnow.cli.options import (
     parse_settings,
     parse_size,
 )
+from winnow.cli.outlets import check_outlets, outlets
 from winnow.cli.profile import Clock
 from winnow.cli.report import Place, place_of_report
 from winnow.cli.session import spark_session
@@ -51,7 +52,12 @@ def run_verb(verb: str, request: Request) -> int:
         place = place_of_report(verb, request)
         clock.starts_spark()
         with spark_session() as spark, signals.ask(stop, spark), clock.with_spark(spark):
-            result = call(spark)
+            if verb == "clean":
+                with outlets(request, spark, complain) as told:
+                    result = call(spark)
+                    told.ended(result)
+            else:
+                result = call(spark)
             _tell_all(result, place, request, clock)  # before Spark is stopped: it takes a while, and the JVM may go
         return result.exit_code
 
@@ -75,6 +81,7 @@ def prepare(
         )
     throttle = None if request.throttle is None else parse_rate(request.throttle, option="--throttle")
     ledger = ledger_of(request)
+    check_outlets(request)
 
     def call(spark: SparkSession) -> RunResult:
         from winnow import api  # noqa: PLC0415 - it loads numba

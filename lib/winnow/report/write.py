@@ -34,7 +34,7 @@ def refuse_in_log_dir(path: Path, log_dirs: Sequence[str]) -> None:
     for log_dir in log_dirs:
         if place.is_relative_to(Path(log_dir).resolve()):
             raise UsageError(
-                "a report can't lie in a log directory",
+                "what a run tells can't lie in a log directory",
                 expected="a file elsewhere",
                 found=str(path),
                 where=log_dir,

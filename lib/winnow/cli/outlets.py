@@ -1,0 +1,84 @@
+"""Where a run is told besides stdout: metrics and events of lineage. What becomes of them is no part of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from winnow.cli.options import Request
+from winnow.clock import now_ms
+from winnow.errors import WinnowError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from winnow.engine.result import RunResult
+    from winnow.metrics import Lineage
+
+Complain = Callable[[str], None]
+
+
+def check_outlets(request: Request) -> None:
+    """UsageError for a target that can't be one."""
+    from winnow.metrics import check_target  # noqa: PLC0415 - loads what few need
+    from winnow.report.write import refuse_in_log_dir  # noqa: PLC0415
+
+    for target in (request.metrics, request.openlineage):
+        if target is not None and "://" not in target:
+            refuse_in_log_dir(Path(target).resolve(), request.log_dirs)
+    if request.metrics is not None:
+        check_target(request.metrics)
+
+
+class Outlets:
+    """Of one run."""
+
+    def __init__(self, request: Request, lineage: Lineage | None, complain: Complain) -> None:
+        self._request = request
+        self._lineage = lineage
+        self._complain = complain
+        self._started = now_ms()
+
+    def began(self) -> None:
+        if self._lineage is not None:
+            self._tell(self._lineage.start)
+
+    def ended(self, result: RunResult) -> None:
+        from winnow.metrics import gauges_of, tell_prometheus  # noqa: PLC0415
+
+        lineage, target = self._lineage, self._request.metrics
+        if lineage is not None:
+            self._tell(lambda: lineage.complete(result))
+        if target is not None:
+            gauges = gauges_of(result, started=self._started, ended=now_ms())
+            self._tell(lambda: tell_prometheus(gauges, target))
+
+    def failed(self, error: BaseException) -> None:
+        lineage = self._lineage
+        if lineage is not None:
+            self._tell(lambda: lineage.fail(str(error) or type(error).__name__))
+
+    def _tell(self, tell: Callable[[], None]) -> None:
+        try:
+            tell()
+        except WinnowError as error:
+            self._complain(str(error))
+
+
+@contextmanager
+def outlets(request: Request, spark: SparkSession, complain: Complain) -> Iterator[Outlets]:
+    """Tells that the run begins, and what ended it if that is an error; `Outlets.ended` is the caller's to call."""
+    lineage = None
+    if request.openlineage is not None:
+        from winnow.metrics.lineage import Lineage, parent_of  # noqa: PLC0415
+
+        lineage = Lineage(request.openlineage, job="winnow.clean", parent=parent_of(spark.conf.get))
+    told = Outlets(request, lineage, complain)
+    told.began()
+    try:
+        yield told
+    except BaseException as error:
+        told.failed(error)
+        raise

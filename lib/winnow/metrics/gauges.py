@@ -1,0 +1,124 @@
+"""A run as gauges: those of Kafka's LogCleaner and LogCleanerManager under their names, and what the run did by topic.
+
+`max-buffer-utilization-percent` has no twin, since there is no buffer to fill, and `time-since-last-run-ms` is the age
+of `winnow_last_run_unixtime`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from winnow.engine.result import COMPACTED, NONE, PartitionResult, RunResult
+
+LAST_SUCCESS = "winnow_last_success_unixtime"
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """`samples`: the values of `labels`, and the value itself, in base units."""
+
+    name: str
+    words: str
+    samples: tuple[tuple[tuple[str, ...], float], ...]
+    labels: tuple[str, ...] = ()
+
+
+def gauges_of(result: RunResult, *, started: int, ended: int) -> tuple[Gauge, ...]:
+    """`started`, `ended`: by the machine's clock, ms since the epoch. The last success is there if this run was one."""
+    whole = [_one(name, words, value) for name, words, value in _of_run(result, started, ended)]
+    if result.exit_code == 0:
+        whole.append(_one(LAST_SUCCESS, "When a run last ended with exit code 0.", ended / 1000))
+    return (*whole, *_by_topic(result.partitions))
+
+
+def _one(name: str, words: str, value: float) -> Gauge:
+    return Gauge(name, words, (((), value),))
+
+
+def _of_run(result: RunResult, started: int, ended: int) -> list[tuple[str, str, float]]:
+    partitions = result.partitions
+    alone = [p for p in partitions if p.left_alone or p.error is not None]
+    read = sum(s.bytes for p in partitions if COMPACTED in p.actions for s in p.segments if s.fate == "compacted")
+    written = sum(output.bytes for p in partitions for output in p.outputs)
+    return [
+        ("winnow_last_run_unixtime", "When a run last ended.", ended / 1000),
+        ("winnow_last_run_exit_code", "Its exit code.", result.exit_code),
+        ("winnow_last_run_duration_seconds", "How long it took.", (ended - started) / 1000),
+        (
+            "winnow_max_clean_time_seconds",
+            "Longest time that one partition took (max-clean-time-secs).",
+            max((p.duration_ms or 0 for p in partitions), default=0) / 1000,
+        ),
+        (
+            "winnow_cleaner_recopy_percent",
+            "Bytes written of those that compaction replaced (cleaner-recopy-percent).",
+            100 * written / read if read else 0.0,
+        ),
+        (
+            "winnow_max_compaction_delay_seconds",
+            "How far beyond max.compaction.lag.ms the oldest dirty record is (max-compaction-delay-secs).",
+            max((_delay_ms(p, result.now) for p in partitions), default=0) / 1000,
+        ),
+        (
+            "winnow_max_dirty_percent",
+            "Largest dirty part of a partition before the run (max-dirty-percent).",
+            100 * max((p.dirty_ratio or 0.0 for p in partitions), default=0.0),
+        ),
+        (
+            "winnow_failed_partitions_count",
+            "Partitions that something was wrong with or went wrong with (DeadThreadCount).",
+            sum(p.error is not None for p in partitions),
+        ),
+        (
+            "winnow_uncleanable_partitions_count",
+            "Partitions that were left alone although Kafka might have acted (uncleanable-partitions-count).",
+            len(alone),
+        ),
+        (
+            "winnow_uncleanable_bytes",
+            "Bytes of their logs (uncleanable-bytes).",
+            sum(p.bytes_before or 0 for p in alone),
+        ),
+        ("winnow_partitions_count", "Partitions that the run looked at.", len(partitions)),
+    ]
+
+
+def _delay_ms(p: PartitionResult, now: int) -> int:
+    if p.max_compaction_lag_ms is None or p.oldest_dirty_timestamp is None:
+        return 0
+    return max(0, now - p.oldest_dirty_timestamp - p.max_compaction_lag_ms)
+
+
+def _by_topic(partitions: Sequence[PartitionResult]) -> list[Gauge]:
+    def summed(name: str, words: str, of: Callable[[PartitionResult], int]) -> Gauge:
+        sums: dict[str, int] = defaultdict(int)
+        for p in partitions:
+            sums[p.topic] += of(p)
+        return Gauge(name, words, tuple(((topic,), float(sums[topic])) for topic in sorted(sums)), ("topic",))
+
+    return [
+        summed("winnow_topic_bytes_before", "Bytes of the topic's logs before the run.", lambda p: p.bytes_before or 0),
+        summed("winnow_topic_bytes_after", "Bytes of the topic's logs after the run.", _after),
+        summed(
+            "winnow_topic_segments_after",
+            "Segments of the topic after the run.",
+            lambda p: (p.segments_before if p.segments_after is None else p.segments_after) or 0,
+        ),
+        _removed(partitions),
+    ]
+
+
+def _after(p: PartitionResult) -> int:
+    unchanged = p.actions == (NONE,) or p.bytes_after is None
+    return (p.bytes_before if unchanged else p.bytes_after) or 0
+
+
+def _removed(partitions: Sequence[PartitionResult]) -> Gauge:
+    sums: dict[tuple[str, ...], int] = defaultdict(int)
+    for p in partitions:
+        for reason, count in ({} if p.records_removed is None else asdict(p.records_removed)).items():
+            sums[p.topic, reason] += count
+    samples = tuple((key, float(sums[key])) for key in sorted(sums))
+    return Gauge("winnow_topic_records_removed", "Records that the run removed, and why.", samples, ("topic", "reason"))

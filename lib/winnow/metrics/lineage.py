@@ -1,0 +1,147 @@
+"""OpenLineage events of a run: START, then COMPLETE or FAIL, with the topics that were rewritten as datasets.
+
+An event is one JSON object that is posted or appended to a file. The client library would bring eleven packages and
+three HTTP clients for that.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.request
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from winnow.engine.result import NONE, PartitionResult, RunResult
+from winnow.errors import WinnowError
+from winnow.version import VERSION
+
+NAMESPACE = "winnow"
+PATH = "/api/v1/lineage"
+"""Where Marquez and others listen, if the URL names no path."""
+TIMEOUT_S = 10
+_PRODUCER = f"https://pypi.org/project/winnow/{VERSION}"
+_SPEC = "https://openlineage.io/spec"
+_EVENT = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The run that has this one as a part, such as a task of Airflow."""
+
+    namespace: str
+    name: str
+    run_id: str
+
+
+def parent_of(conf: Callable[[str, str], str | None]) -> Parent | None:
+    """As schedulers put it into Spark's settings, Airflow's SparkSubmitOperator for one. `conf`: key and default."""
+    values = [conf(f"spark.openlineage.{key}", "") for key in ("parentJobNamespace", "parentJobName", "parentRunId")]
+    return Parent(*(value or "" for value in values)) if all(values) else None
+
+
+@dataclass(slots=True)
+class Lineage:
+    """The events of one run. `target`: a URL, or a file that they are appended to, one a line."""
+
+    target: str
+    job: str
+    parent: Parent | None = None
+    run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    host: str = field(default_factory=socket.gethostname)
+
+    def start(self) -> None:
+        """WinnowError where an event can't be told, as by the others."""
+        self._tell("START", {}, ())
+
+    def complete(self, result: RunResult) -> None:
+        """COMPLETE, also of a run that left partitions alone: how many is in its facet `winnow`."""
+        figures = {
+            "winnowRunId": result.run_id,
+            "status": result.status,
+            "exitCode": result.exit_code,
+            "now": result.now,
+            "partitions": len(result.partitions),
+            "cleaned": sum(p.actions != (NONE,) for p in result.partitions),
+            "leftAlone": sum(p.left_alone or p.error is not None for p in result.partitions),
+        }
+        facet = _facet(f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunFacet") | figures
+        self._tell("COMPLETE", {"winnow": facet}, result.partitions)
+
+    def fail(self, message: str) -> None:
+        schema = f"{_SPEC}/facets/1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet"
+        facet = _facet(schema) | {"message": message, "programmingLanguage": "PYTHON"}
+        self._tell("FAIL", {"errorMessage": facet}, ())
+
+    def _tell(self, kind: str, facets: dict[str, Any], partitions: Sequence[PartitionResult]) -> None:
+        if self.parent is not None:
+            schema = f"{_SPEC}/facets/1-1-0/ParentRunFacet.json#/$defs/ParentRunFacet"
+            facets = facets | {
+                "parent": _facet(schema)
+                | {
+                    "run": {"runId": self.parent.run_id},
+                    "job": {"namespace": self.parent.namespace, "name": self.parent.name},
+                }
+            }
+        datasets = self._datasets(partitions)
+        event = {
+            "eventType": kind,
+            "eventTime": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "run": {"runId": self.run_id, "facets": facets},
+            "job": {"namespace": NAMESPACE, "name": self.job},
+            "inputs": [{"namespace": one["namespace"], "name": one["name"]} for one in datasets],
+            "outputs": datasets,
+            "producer": _PRODUCER,
+            "schemaURL": _EVENT,
+        }
+        _send(self.target, json.dumps(event))
+
+    def _datasets(self, partitions: Sequence[PartitionResult]) -> list[dict[str, Any]]:
+        """One for each topic of each log directory that something was done to."""
+        touched: dict[tuple[str, str], list[PartitionResult]] = defaultdict(list)
+        for p in partitions:
+            if p.actions != (NONE,):
+                touched[p.log_dir, p.topic].append(p)
+        return [
+            {
+                "namespace": f"file://{self.host}",
+                "name": f"{log_dir}/{topic}",
+                "outputFacets": {"outputStatistics": _statistics(own)},
+            }
+            for (log_dir, topic), own in sorted(touched.items())
+        ]
+
+
+def _statistics(partitions: Sequence[PartitionResult]) -> dict[str, Any]:
+    schema = f"{_SPEC}/facets/1-0-2/OutputStatisticsOutputDatasetFacet.json#/$defs/OutputStatisticsOutputDatasetFacet"
+    facet = _facet(schema)
+    records = [p.records_after for p in partitions]
+    if None not in records:
+        facet["rowCount"] = sum(count or 0 for count in records)
+    return facet | {
+        "size": sum(p.bytes_after or 0 for p in partitions),
+        "fileCount": sum(p.segments_after or 0 for p in partitions),
+    }
+
+
+def _facet(schema: str) -> dict[str, Any]:
+    return {"_producer": _PRODUCER, "_schemaURL": schema}
+
+
+def _send(target: str, event: str) -> None:
+    try:
+        if not target.startswith(("http://", "https://")):
+            with open(target, "a", encoding="utf-8") as file:
+                file.write(f"{event}\n")
+            return
+        url = target if urlsplit(target).path.strip("/") else target.rstrip("/") + PATH
+        request = urllib.request.Request(url, event.encode(), {"Content-Type": "application/json"})  # noqa: S310
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310 - http or https, as was asked for
+            pass
+    except OSError as error:
+        raise WinnowError("an event of lineage could not be told", found=str(error), where=target) from error

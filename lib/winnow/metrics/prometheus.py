@@ -1,0 +1,85 @@
+"""Gauges for Prometheus: a file for node_exporter's textfile collector, or a Pushgateway, by its own client library."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from winnow.errors import UsageError, WinnowError
+from winnow.metrics.gauges import LAST_SUCCESS, Gauge
+
+if TYPE_CHECKING:
+    from prometheus_client.core import GaugeMetricFamily
+
+JOB = "winnow"
+TIMEOUT_S = 10
+_SUFFIX = ".prom"
+_URLS = ("http://", "https://")
+
+
+def check_target(target: str) -> None:
+    """Raises UsageError for what is neither a URL nor a file that the collector would read, and without the library."""
+    if not target.startswith(_URLS) and not target.endswith(_SUFFIX):
+        raise UsageError(
+            "metrics can't go there",
+            expected=f"a file that ends in {_SUFFIX}, as node_exporter reads them, or the URL of a Pushgateway",
+            found=target,
+        )
+    if importlib.util.find_spec("prometheus_client") is None:
+        raise UsageError("metrics need prometheus-client", hint="pip install 'winnow[metrics]'")
+
+
+def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | None = None) -> None:
+    """To a file, replaced as a whole, or to a Pushgateway, under job `winnow` and `instance`, this host by default.
+
+    What a failed run does not have, the time of the last success, stays as it was. Raises UsageError as `check_target`
+    does, and WinnowError where it can't be told.
+    """
+    check_target(target)
+    from prometheus_client import CollectorRegistry, pushadd_to_gateway, write_to_textfile  # noqa: PLC0415 - an extra
+
+    registry = CollectorRegistry()
+    try:
+        if target.startswith(_URLS):
+            registry.register(_Collector(gauges))
+            key = {"instance": instance or socket.gethostname()}
+            pushadd_to_gateway(target, job=JOB, registry=registry, grouping_key=key, timeout=TIMEOUT_S)
+        else:
+            registry.register(_Collector([*gauges, *_kept(gauges, target)]))
+            write_to_textfile(target, registry)
+            os.chmod(target, 0o644)  # node_exporter is another user
+    except OSError as error:
+        raise WinnowError("metrics could not be told", found=str(error), where=target) from error
+
+
+class _Collector:
+    def __init__(self, gauges: Sequence[Gauge]) -> None:
+        self._gauges = gauges
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - an extra
+
+        for gauge in self._gauges:
+            family = GaugeMetricFamily(gauge.name, gauge.words, labels=gauge.labels)
+            for labels, value in gauge.samples:
+                family.add_metric(labels, value)
+            yield family
+
+
+def _kept(gauges: Sequence[Gauge], path: str) -> Iterator[Gauge]:
+    """The last success that the file knows of, if these gauges know of none."""
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - an extra
+
+    if any(gauge.name == LAST_SUCCESS for gauge in gauges) or not os.path.exists(path):
+        return
+    with open(path, encoding="utf-8") as file:
+        try:
+            families = list(text_string_to_metric_families(file.read()))
+        except ValueError:  # somebody else's, or half a file: it is written anew
+            return
+    for family in families:
+        if family.name == LAST_SUCCESS:
+            yield Gauge(LAST_SUCCESS, family.documentation, tuple(((), sample.value) for sample in family.samples))

@@ -1,0 +1,71 @@
+"""What is told of a run besides stdout, and that what becomes of it changes nothing of the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.unit.cli.results import idle, run_of
+from winnow.cli.options import Request
+from winnow.cli.outlets import check_outlets, outlets
+from winnow.errors import UsageError, WinnowError
+
+
+class Conf:
+    """The part of a session that is asked."""
+
+    conf: ClassVar = {"spark.app.name": "x"}
+
+
+SPARK: Any = Conf()
+
+
+def request(tmp_path: Path, **targets: str) -> Request:
+    return Request(log_dirs=[str(tmp_path / "logs")], **targets)  # type: ignore[arg-type]
+
+
+def events(path: Path) -> list[str]:
+    return [json.loads(line)["eventType"] for line in path.read_text().splitlines()]
+
+
+def test_a_run_that_ends(tmp_path: Path) -> None:
+    asked = request(tmp_path, metrics=str(tmp_path / "w.prom"), openlineage=str(tmp_path / "e.jsonl"))
+    complaints: list[str] = []
+    with outlets(asked, SPARK, complaints.append) as told:
+        told.ended(run_of(idle("t")))
+    assert events(tmp_path / "e.jsonl") == ["START", "COMPLETE"]
+    assert "winnow_partitions_count 1.0" in (tmp_path / "w.prom").read_text()
+    assert complaints == []
+
+
+def test_a_run_that_fails(tmp_path: Path) -> None:
+    with (
+        pytest.raises(WinnowError, match="broken"),
+        outlets(request(tmp_path, openlineage=str(tmp_path / "e.jsonl")), SPARK, pytest.fail),
+    ):
+        raise WinnowError("broken")
+    assert events(tmp_path / "e.jsonl") == ["START", "FAIL"]
+
+
+def test_what_can_not_be_told_is_said_and_nothing_else(tmp_path: Path) -> None:
+    nowhere = tmp_path / "missing"
+    asked = request(tmp_path, metrics=str(nowhere / "w.prom"), openlineage=str(nowhere / "e.jsonl"))
+    complaints: list[str] = []
+    with outlets(asked, SPARK, complaints.append) as told:
+        told.ended(run_of())
+    assert [words.partition(":")[0] for words in complaints] == [
+        "an event of lineage could not be told",
+        "an event of lineage could not be told",
+        "metrics could not be told",
+    ]
+
+
+def test_nothing_is_written_into_a_log_directory(tmp_path: Path) -> None:
+    for name, file in (("metrics", "w.prom"), ("openlineage", "e.jsonl")):
+        with pytest.raises(UsageError, match="log directory"):
+            check_outlets(request(tmp_path, **{name: str(tmp_path / "logs" / file)}))
+    with pytest.raises(UsageError, match=r"\.prom"):
+        check_outlets(request(tmp_path, metrics="w.txt"))

@@ -1,0 +1,119 @@
+"""Gauges as Prometheus reads them, judged by its own parser."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.unit.cli.results import NOW, idle, left_alone, partition, run_of
+from tests.unit.metrics.listener import listening
+from winnow.engine.result import Output, RecordsRemoved, RunResult, SegmentFate
+from winnow.errors import UsageError, WinnowError
+from winnow.metrics import gauges_of, tell_prometheus
+
+STARTED, ENDED = 1_795_300_001_000, 1_795_300_003_500
+COMPACTED = partition(
+    "orders",
+    duration_ms=1500,
+    outputs=(Output(base_offset=0, bytes=30, checksum=1, sources=(0, 5)),),
+    segments=(SegmentFate(0, 60, 1, "compacted"), SegmentFate(5, 60, 1, "compacted"), SegmentFate(9, 7, 1, "kept")),
+    records_removed=RecordsRemoved(superseded=7, tombstones=2, aborted=0, markers=0, retention=0),
+    max_compaction_lag_ms=1000,
+    oldest_dirty_timestamp=NOW - 5000,
+)
+Samples = dict[tuple[str, tuple[str, ...]], float]
+
+
+def parsed(text: str) -> Samples:
+    return {
+        (sample.name, tuple(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if family.type == "gauge"
+    }
+
+
+def told(result: RunResult, path: Path) -> Samples:
+    tell_prometheus(gauges_of(result, started=STARTED, ended=ENDED), str(path))
+    return parsed(path.read_text(encoding="utf-8"))
+
+
+def test_kafkas_metrics_and_what_the_run_did(tmp_path: Path) -> None:
+    samples = told(run_of(COMPACTED, partition("orders", 1), idle("idle")), tmp_path / "w.prom")
+    assert {name: value for (name, labels), value in samples.items() if not labels} == {
+        "winnow_last_run_unixtime": ENDED / 1000,
+        "winnow_last_run_exit_code": 0,
+        "winnow_last_run_duration_seconds": 2.5,
+        "winnow_max_clean_time_seconds": 1.5,
+        "winnow_cleaner_recopy_percent": 25,
+        "winnow_max_compaction_delay_seconds": 4,
+        "winnow_max_dirty_percent": 75,
+        "winnow_failed_partitions_count": 0,
+        "winnow_uncleanable_partitions_count": 0,
+        "winnow_uncleanable_bytes": 0,
+        "winnow_partitions_count": 3,
+        "winnow_last_success_unixtime": ENDED / 1000,
+    }
+    assert samples["winnow_topic_bytes_before", ("orders",)] == 4 << 20
+    assert samples["winnow_topic_bytes_after", ("orders",)] == 2 << 20
+    assert samples["winnow_topic_bytes_after", ("idle",)] == 2 << 20
+    assert samples["winnow_topic_segments_after", ("orders",)] == 6
+    assert samples["winnow_topic_records_removed", ("superseded", "orders")] == 7
+
+
+def test_a_run_over_nothing(tmp_path: Path) -> None:
+    samples = told(run_of(), tmp_path / "w.prom")
+    assert samples["winnow_partitions_count", ()] == 0
+    assert samples["winnow_max_dirty_percent", ()] == 0
+
+
+def test_the_last_success_stays_while_runs_fail(tmp_path: Path) -> None:
+    path = tmp_path / "w.prom"
+    bad = run_of(left_alone("t"), left_alone("u", error="damaged"))
+    samples = told(bad, path)
+    assert ("winnow_last_success_unixtime", ()) not in samples
+    assert samples["winnow_uncleanable_partitions_count", ()] == 2
+    assert samples["winnow_failed_partitions_count", ()] == 1
+    assert samples["winnow_uncleanable_bytes", ()] == 4 << 20
+    good = told(run_of(idle("t")), path)
+    for _ in range(2):
+        samples = told(bad, path)
+        assert samples["winnow_last_success_unixtime", ()] == good["winnow_last_success_unixtime", ()]
+    path.write_text("not { metrics")
+    assert ("winnow_last_success_unixtime", ()) not in told(bad, path)
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_name_that_is_none_of_kafkas_breaks_no_line(tmp_path: Path) -> None:
+    samples = told(run_of(idle('a"b\n\\c')), tmp_path / "w.prom")
+    assert samples["winnow_topic_bytes_before", ('a"b\n\\c',)] == 2 << 20
+
+
+def test_a_pushgateway() -> None:
+    """POST replaces metrics of the same name and leaves the others, the last success among them."""
+    with listening() as heard:
+        tell_prometheus(gauges_of(run_of(COMPACTED), started=STARTED, ended=ENDED), heard.url, instance="broker-1")
+    ((method, path, body),) = heard.requests
+    assert (method, path) == ("POST", "/metrics/job/winnow/instance/broker-1")
+    assert parsed(body.decode())["winnow_last_success_unixtime", ()] == ENDED / 1000
+
+
+def test_nobody_is_there(tmp_path: Path) -> None:
+    gauges = gauges_of(replace(run_of(), notes=()), started=STARTED, ended=ENDED)
+    with listening(status=500) as heard, pytest.raises(WinnowError, match="could not be told"):
+        tell_prometheus(gauges, heard.url)
+    with pytest.raises(WinnowError, match="could not be told"):
+        tell_prometheus(gauges, heard.url)
+    with pytest.raises(WinnowError, match="could not be told"):
+        tell_prometheus(gauges, str(tmp_path / "missing" / "w.prom"))
+    with pytest.raises(UsageError, match=r"ends in \.prom"):
+        tell_prometheus(gauges, str(tmp_path / "w.txt"))
+
+
+def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"winnow\[metrics\]"):
+        tell_prometheus((), "w.prom")
