@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 from tests.fixtures.data import copy_tree, unpacked
-from winnow.engine.settings import with_metadata
+from winnow.engine.settings import io_rate, with_metadata
 from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.policy.config import TopicConfig
-from winnow.policy.sources import Settings, Unknown, parse_server_properties
+from winnow.policy.sources import Settings, Unknown, parse_server_properties, parse_topic_configs
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()
@@ -89,3 +89,17 @@ def test_a_log_that_may_not_be_committed_is_warned_of_where_it_matters(tmp_path:
     _, notes = with_metadata(Settings(), STORAGE, surveyed(unclean, made(tmp_path / "b", metadata=False)))
     assert len(notes) == 1
     assert "may not have been committed" in notes[0]
+
+
+def test_of_several_brokers_rates_the_least(tmp_path: Path) -> None:
+    text = "".join(
+        f"Dynamic configs for broker {node} are:\n"
+        f"  log.cleaner.io.max.bytes.per.second={rate} sensitive=false "
+        f"synonyms={{DYNAMIC_BROKER_CONFIG:log.cleaner.io.max.bytes.per.second={rate}}}\n"
+        for node, rate in ((1, 5000), (2, 1000))
+    )
+    settings = Settings(topic_configs=parse_topic_configs(text))
+    dirs = surveyed(*(made(tmp_path / str(node), metadata=False, node_id=node) for node in (1, 2, 3)))
+    assert io_rate(settings, dirs) == 1000
+    assert io_rate(settings, dirs[:1]) == 5000
+    assert io_rate(settings, dirs[2:]) is None

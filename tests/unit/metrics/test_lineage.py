@@ -53,9 +53,9 @@ def test_a_failure_and_the_task_that_it_is_a_part_of() -> None:
         "spark.openlineage.parentJobName": "dag.task",
         "spark.openlineage.parentRunId": "01941f29-7c00-7087-8940-40e5d76ceb0f",
     }
-    parent = parent_of(conf.get)
+    parent = parent_of(lambda key, default: conf.get(key, default))  # noqa: PLW0108 - a get of two arguments
     assert parent == Parent("default", "dag.task", "01941f29-7c00-7087-8940-40e5d76ceb0f")
-    assert parent_of({}.get) is None
+    assert parent_of(lambda _, default: default) is None
     with listening() as heard:
         Lineage(heard.url, job="winnow.clean", parent=parent).fail("in use")
         Lineage(f"{heard.url}/elsewhere", job="winnow.clean").start()
