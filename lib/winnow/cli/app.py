@@ -126,6 +126,10 @@ Estimate = Annotated[
     bool,
     typer.Option("--estimate", help="Of a plan: read all records and tell exactly what compaction would leave."),
 ]
+ResultFile = Annotated[
+    str | None,
+    typer.Option("--result", metavar="FILE", help="A file for the JSON object of --json, whatever stdout is for."),
+]
 Metrics = Annotated[
     str | None,
     typer.Option(
@@ -176,6 +180,7 @@ def _verb(name: str) -> Callable[..., int]:
         ledger: LedgerUrl = None,
         no_ledger: NoLedger = False,
         report: Report = None,
+        result: ResultFile = None,
         metrics: Metrics = None,
         openlineage: OpenLineage = None,
         estimate: Estimate = False,
@@ -203,6 +208,7 @@ def _verb(name: str) -> Callable[..., int]:
             ledger=ledger,
             no_ledger=no_ledger,
             report=report,
+            result=result,
             metrics=metrics,
             openlineage=openlineage,
             quiet=quiet,

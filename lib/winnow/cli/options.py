@@ -56,6 +56,8 @@ class Request:
     no_ledger: bool = False
     report: str | None = None
     """A file, `none`, or None for what the verb does by itself."""
+    result: str | None = None
+    """A file for the JSON object of the result."""
     metrics: str | None = None
     openlineage: str | None = None
     quiet: bool = False

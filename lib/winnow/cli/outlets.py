@@ -25,7 +25,7 @@ def check_outlets(request: Request) -> None:
     from winnow.metrics import check_target  # noqa: PLC0415 - loads what few need
     from winnow.report.write import refuse_in_log_dir  # noqa: PLC0415
 
-    for target in (request.metrics, request.openlineage):
+    for target in (request.result, request.metrics, request.openlineage):
         if target is not None and "://" not in target:
             refuse_in_log_dir(Path(target).resolve(), request.log_dirs)
     if request.metrics is not None:

@@ -119,6 +119,8 @@ def _tell_all(result: RunResult, place: Place | None, request: Request, clock: C
     def tell_it() -> None:
         clock.begins("telling the result")
         tell_result(result, json=request.json, clock=clock)
+        if request.result is not None:
+            write_result(result, request.result)
 
     def report_it() -> None:
         if place is not None:
@@ -137,6 +139,17 @@ def tell_result(result: RunResult, *, json: bool, clock: Clock | None = None) ->
         tell(lambda: sys.stdout.write(to_json(result, more) + "\n"))
     else:
         tell(lambda: show(result, console_for_stdout()))
+
+
+def write_result(result: RunResult, path: str) -> None:
+    """The file is there whole or not at all. That it can't be written is told and changes nothing."""
+    begun = f"{path}.tmp"
+    try:
+        with open(begun, "w", encoding="utf-8") as file:
+            file.write(to_json(result) + "\n")
+        os.replace(begun, path)
+    except OSError as error:
+        complain(f"the result could not be written: {error}")
 
 
 def tell_report(result: RunResult, place: Place, *, json: bool) -> None:

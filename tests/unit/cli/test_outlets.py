@@ -11,6 +11,7 @@ import pytest
 from tests.unit.cli.results import idle, run_of
 from winnow.cli.options import Request
 from winnow.cli.outlets import check_outlets, outlets
+from winnow.cli.run import write_result
 from winnow.errors import UsageError, WinnowError
 
 
@@ -69,3 +70,13 @@ def test_nothing_is_written_into_a_log_directory(tmp_path: Path) -> None:
             check_outlets(request(tmp_path, **{name: str(tmp_path / "logs" / file)}))
     with pytest.raises(UsageError, match=r"\.prom"):
         check_outlets(request(tmp_path, metrics="w.txt"))
+
+
+def test_the_result_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_result(run_of(idle("t")), str(tmp_path / "result.json"))
+    assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
+    assert json.loads((tmp_path / "result.json").read_text())["partitions"][0]["topic"] == "t"
+    write_result(run_of(), str(tmp_path / "missing" / "result.json"))
+    assert "the result could not be written" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="log directory"):
+        check_outlets(request(tmp_path, result=str(tmp_path / "logs" / "r.json")))

@@ -1,0 +1,135 @@
+"""Runs the example DAG in Airflow over the log directories of two brokers, twice, and looks at what became of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from winnow.logdir.dir_writer import LogDirWriter
+from winnow.wire.plain import Record
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULT = Path(__file__).with_name("RESULT.md")
+AS_OF = "2026-11-20T03:00:00+00:00"
+AS_OF_MS = int(datetime.fromisoformat(AS_OF).timestamp() * 1000)
+WRITTEN = AS_OF_MS - 3_600_000
+TASKS = ("clean_broker_1", "clean_broker_2")
+
+
+def write_broker(path: Path, node: int) -> Path:
+    """A topic of which most records are superseded."""
+    with LogDirWriter(path, clock=lambda: WRITTEN, node_id=node) as log_dir:
+        log = log_dir.partition("orders", 0)
+        for round_ in range(20):
+            log.append_records([Record(0, WRITTEN, b"key-%d" % n, b"%d" % round_ * 200) for n in range(10)])
+        log.roll()
+        log.append_records([Record(0, WRITTEN, b"last", b"value")])
+    return path
+
+
+def logs_of(brokers: Mapping[str, Path]) -> dict[str, tuple[int, int]]:
+    """(inode, bytes) of every log."""
+    found = {}
+    for broker, path in brokers.items():
+        for log in path.rglob("*.log"):
+            found[f"{broker}/{log.name}"] = (log.stat().st_ino, log.stat().st_size)
+    return found
+
+
+def run_dag(airflow: str, environment: Mapping[str, str]) -> float:
+    """Seconds. Raises CalledProcessError, with all that Airflow said on stderr."""
+    began = time.monotonic()
+    subprocess.run([airflow, "dags", "test", "winnow", AS_OF], env=environment, check=True)
+    return time.monotonic() - began
+
+
+def xcoms(home: Path) -> dict[str, dict[str, Any]]:
+    """The newest `return_value` of each task."""
+    with sqlite3.connect(home / "airflow.db") as database:
+        rows = database.execute("select task_id, value from xcom where key = 'return_value' order by timestamp")
+        found: dict[str, dict[str, Any]] = {}
+        for task, value in rows:
+            loaded = json.loads(value)
+            found[task] = json.loads(loaded) if isinstance(loaded, str) else loaded
+    return found
+
+
+def expect(what: str, *, found: object, expected: object) -> str:
+    if found != expected:
+        message = f"{what}: expected {expected}, found {found}"
+        raise SystemExit(message)
+    return f"- {what}: {found}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("airflow", help="the command")
+    parser.add_argument("--record", action="store_true", help=f"write {RESULT.name}")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="winnow-airflow-") as directory:
+        lines = check(arguments.airflow, Path(directory))
+    sys.stdout.write("\n".join(lines) + "\n")
+    if arguments.record:
+        RESULT.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def check(airflow: str, directory: Path) -> list[str]:
+    brokers = {f"broker-{node}": write_broker(directory / f"broker-{node}", node) for node in (1, 2)}
+    home = directory / "home"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "SPARK"))} | {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "examples" / "airflow"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "PYTHONPATH": str(ROOT / "lib"),
+        "WINNOW_BROKERS": json.dumps({broker: [str(path)] for broker, path in brokers.items()}),
+        "WINNOW_LEDGER": str(directory / "ledger"),
+        "WINNOW_TOPIC_CONFIGS": str(directory / "topics"),
+    }
+    (directory / "topics").write_text("orders cleanup.policy=compact\norders min.cleanable.dirty.ratio=0\n")
+    subprocess.run([airflow, "db", "migrate"], env=environment, check=True, stdout=subprocess.DEVNULL)
+    before = logs_of(brokers)
+    seconds = run_dag(airflow, environment)
+    cleaned = logs_of(brokers)
+    told = xcoms(home)
+    version = subprocess.run([airflow, "version"], env=environment, check=True, capture_output=True, text=True).stdout
+    where = f"Python {platform.python_version()}, {os.cpu_count()} cores ({platform.machine()}), other work beside it"
+    ran = f"`airflow dags test winnow {AS_OF}` over two brokers took {seconds:.0f} s"
+    lines = [
+        "# The example DAG in Airflow",
+        "",
+        f"`tests/airflow/run.sh --record`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Airflow {version.split()[-1]},",
+        f"{where}.",
+        f"{ran}; a run of the same date follows.",
+        "",
+        expect("tasks that told a summary by XCom", found=sorted(told), expected=sorted(TASKS)),
+    ]
+    for task in TASKS:
+        summary = told[task]
+        lines.append(expect(f"{task}, status", found=summary["status"], expected="done"))
+        lines.append(expect(f"{task}, clock", found=summary["now"], expected=AS_OF_MS))
+        lines.append(expect(f"{task}, records", found=summary["records_after"], expected=11))
+    sizes = [sum(size for _, size in logs.values()) for logs in (before, cleaned)]
+    lines.append(expect("logs are smaller", found=sizes[1] < sizes[0], expected=True))
+    run_dag(airflow, environment)
+    lines.append(expect("a second run changed a file", found=logs_of(brokers) != cleaned, expected=False))
+    again = xcoms(home)
+    lines.append(expect("a second run cleaned", found=[again[task]["cleaned"] for task in TASKS], expected=[0, 0]))
+    commits = len(list((directory / "ledger").rglob("_delta_log/*.json")))
+    lines.append(expect("commits to the one ledger", found=commits, expected=4))
+    return lines
+
+
+if __name__ == "__main__":
+    main()
