@@ -31,7 +31,7 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
     All arguments of SparkSubmitOperator are taken but for the application, its arguments and the binary.
     """
 
-    template_fields: ClassVar[Sequence[str]] = (  # type: ignore[misc]
+    template_fields: ClassVar[Sequence[str]] = (
         *SparkSubmitOperator.template_fields,
         "log_dirs",
         "topics",
