@@ -27,6 +27,7 @@ from winnow.engine.compare.values import CompareResult
 from winnow.engine.corrupt import carry_out_with_quarantine, damaged_first
 from winnow.engine.doctor.diagnose import diagnose
 from winnow.engine.doctor.values import Diagnosis
+from winnow.engine.elsewhere.clean import Elsewhere, clean_elsewhere
 from winnow.engine.erase.erase import NO_CLOCK, erase_from
 from winnow.engine.erase.keys import different_keys
 from winnow.engine.erase.values import EraseResult
@@ -58,6 +59,7 @@ from winnow.policy.sources import Settings
 from winnow.recover.run import recover_log_dirs
 from winnow.recover.values import RecoverResult
 from winnow.storage.local import LocalStorage
+from winnow.storage.open_store import is_remote, open_store
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
@@ -87,6 +89,9 @@ def plan(
     free_at_least: int | None = None,
     throttle: float | None = None,
     estimate: bool = False,
+    output: Sequence[str] = (),
+    work_dir: str | None = None,
+    work_space: int | None = None,
     seen: Seen | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
@@ -101,10 +106,13 @@ def plan(
     `seen`: is told what all decisions rest on before anything is done; what it raises ends the run.
     `throttle`: bytes of segments that all tasks read and write per second at most; None: what
     `log.cleaner.io.max.bytes.per.second` says. `stop`: lets another thread end the run early.
+    `output`, `work_dir`, `work_space`: as for `clean`; then, and where a log directory is a URL, nothing is written but
+    a private copy of it, which is thrown away.
     Raises UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one, and
     StoppedError if the run was stopped before there was a result.
     """
-    return _run(
+    return _run_anywhere(
+        _elsewhere(log_dirs, output, begin_again=False, work_dir=work_dir, work_space=work_space),
         spark,
         log_dirs,
         "plan",
@@ -139,6 +147,10 @@ def clean(
     free_at_least: int | None = None,
     throttle: float | None = None,
     ledger: str | None = None,
+    output: Sequence[str] = (),
+    begin_again: bool = False,
+    work_dir: str | None = None,
+    work_space: int | None = None,
     seen: Seen | None = None,
     progress: Progress | None = None,
     stop: Stop | None = None,
@@ -150,11 +162,18 @@ def clean(
     A partition that can't be understood, or whose policy is not known, is left as it is and reported.
     `ledger`: directory or URL of a ledger that the run is written to when all is done. That it can't be written changes
     nothing else: a note says so, and `RunResult.ledger` is None. UsageError if it lies in a log directory.
+    `output`: a directory or URL for each log directory, where the cleaned one is written; then the log directories,
+    which may be URLs as well, are only read. `begin_again`: remove what a run that did not finish left there.
+    `work_dir`, `work_space`: see `winnow.engine.elsewhere.clean.Elsewhere`.
     """
     if ledger is not None:
-        check_ledger(ledger, log_dirs)
+        check_ledger(ledger, (*log_dirs, *output))
+    if output and (keep_replaced or free_at_least is not None):
+        raise UsageError("what is written elsewhere replaces and frees nothing", hint="Leave those options out.")
+    elsewhere = _elsewhere(log_dirs, output, begin_again=begin_again, work_dir=work_dir, work_space=work_space)
     started = now_ms()
-    result = _run(
+    result = _run_anywhere(
+        elsewhere,
         spark,
         log_dirs,
         "clean",
@@ -418,6 +437,48 @@ def _home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
                 )
     where = ", ".join(log_dir.path for log_dir in dirs)
     raise UsageError("no such partition", found=partition, where=where, hint="`plan` lists those that are there.")
+
+
+def _elsewhere(
+    log_dirs: Sequence[str], output: Sequence[str], *, begin_again: bool, work_dir: str | None, work_space: int | None
+) -> Elsewhere | None:
+    """None: all of it is on this machine, and stays where it is."""
+    if not output and not any(map(is_remote, log_dirs)):
+        return None
+    return Elsewhere(
+        sources=[open_store(path) for path in log_dirs],
+        destinations=[open_store(path) for path in output],
+        begin_again=begin_again,
+        work_dir=work_dir,
+        work_space=work_space,
+    )
+
+
+def _run_anywhere(
+    elsewhere: Elsewhere | None,
+    spark: SparkSession,
+    log_dirs: Sequence[str],
+    verb: str,
+    **asked: Any,  # noqa: ANN401 - those of `_run`
+) -> RunResult:
+    """`_run`, where it is to be done."""
+    if elsewhere is None:
+        return _run(spark, log_dirs, verb, **asked)
+    if verb == "plan":
+        elsewhere = replace(elsewhere, destinations=())
+    elif not elsewhere.destinations:
+        raise UsageError(
+            "a log directory that is not on this machine can't be cleaned in place",
+            found=", ".join(filter(is_remote, log_dirs)),
+            hint="Give --output, the place for the cleaned one.",
+        )
+    return clean_elsewhere(
+        elsewhere,
+        lambda copies: _run(spark, copies, verb, **asked),
+        run_id=_new_run_id(),
+        stop=asked["stop"] or Stop(),
+        progress=asked["progress"] or Silence(),
+    )
 
 
 def _run(

@@ -122,6 +122,25 @@ Report = Annotated[
         "for plan none.",
     ),
 ]
+Output = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--output",
+        metavar="DIR|URL",
+        help="Where the cleaned log directory is written, whole; the one given is only read. Of several: repeat it.",
+    ),
+]
+BeginAgain = Annotated[
+    bool, typer.Option("--begin-again", help="Remove first what a run that did not finish left at --output.")
+]
+WorkDir = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Where partitions from and for elsewhere are cleaned; default: $TMPDIR."),
+]
+WorkSpace = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="How much is fetched there at once; default: half of what is free."),
+]
 Estimate = Annotated[
     bool,
     typer.Option("--estimate", help="Of a plan: read all records and tell exactly what compaction would leave."),
@@ -183,6 +202,10 @@ def _verb(name: str) -> Callable[..., int]:
         result: ResultFile = None,
         metrics: Metrics = None,
         openlineage: OpenLineage = None,
+        output: Output = None,
+        begin_again: BeginAgain = False,
+        work_dir: WorkDir = None,
+        work_space: WorkSpace = None,
         estimate: Estimate = False,
         dry_run: DryRun = False,
         quiet: Quiet = False,
@@ -211,6 +234,10 @@ def _verb(name: str) -> Callable[..., int]:
             result=result,
             metrics=metrics,
             openlineage=openlineage,
+            output=output or (),
+            begin_again=begin_again,
+            work_dir=work_dir,
+            work_space=work_space,
             quiet=quiet,
             estimate=estimate,
             json=json,

@@ -60,6 +60,10 @@ class Request:
     """A file for the JSON object of the result."""
     metrics: str | None = None
     openlineage: str | None = None
+    output: Sequence[str] = ()
+    begin_again: bool = False
+    work_dir: str | None = None
+    work_space: str | None = None
     quiet: bool = False
     estimate: bool = False
     json: bool = False
@@ -73,7 +77,7 @@ def ledger_of(request: Request) -> str | None:
             raise UsageError("--ledger and --no-ledger together", expected="one of them, or neither")
         return None
     ledger = default_ledger(os.environ) if request.ledger is None else request.ledger
-    check_ledger(ledger, request.log_dirs)
+    check_ledger(ledger, (*request.log_dirs, *request.output))
     return ledger
 
 

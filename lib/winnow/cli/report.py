@@ -42,7 +42,7 @@ def place_of_report(verb: str, request: Request) -> Place | None:
     from winnow.report.write import refuse_in_log_dir  # noqa: PLC0415 - it loads Jinja
 
     file = Path(request.report)
-    refuse_in_log_dir(file, request.log_dirs)
+    refuse_in_log_dir(file, (*request.log_dirs, *request.output))
     if file.is_dir() or not file.absolute().parent.is_dir():
         raise UsageError(
             "--report can't be written", expected="a file in a directory that is there", found=request.report

@@ -29,6 +29,7 @@ from winnow.clock import now_ms
 from winnow.engine.result import RunResult
 from winnow.engine.stop import Stop
 from winnow.errors import UsageError, WinnowError
+from winnow.storage.open_store import is_remote
 from winnow.words import printable
 
 if TYPE_CHECKING:
@@ -69,8 +70,12 @@ def prepare(
 ) -> Callable[[SparkSession], RunResult]:
     """What is left to do once Spark is there. UsageError for whatever can be found wrong without it."""
     settings = parse_settings(request)
-    check_log_dirs(request.log_dirs)
-    sizes = {"max_extra_space": request.max_extra_space, "free_at_least": request.free_at_least}
+    check_log_dirs([path for path in (*request.log_dirs, *_work_dir(request)) if not is_remote(path)])
+    sizes = {
+        "max_extra_space": request.max_extra_space,
+        "free_at_least": request.free_at_least,
+        "work_space": request.work_space,
+    }
     asked: dict[str, Any] = {
         name: parse_size(text, option=f"--{name.replace('_', '-')}") for name, text in sizes.items() if text is not None
     }
@@ -87,7 +92,11 @@ def prepare(
         from winnow import api  # noqa: PLC0415 - it loads numba
 
         with (clock or Clock(asked=False)).progress(quiet=request.quiet) as progress:
-            of_clean: dict[str, Any] = {"keep_replaced": request.keep_replaced, "ledger": ledger}
+            of_clean: dict[str, Any] = {
+                "keep_replaced": request.keep_replaced,
+                "begin_again": request.begin_again,
+                "ledger": ledger,
+            }
             more: dict[str, Any] = of_clean if verb == "clean" else {"estimate": request.estimate}
             function = api.clean if verb == "clean" else api.plan
             result = function(
@@ -101,6 +110,8 @@ def prepare(
                 on_corrupt=request.on_corrupt,
                 **asked,
                 throttle=throttle,
+                output=tuple(request.output),
+                work_dir=request.work_dir,
                 **more,
                 progress=progress,
                 stop=stop,
@@ -113,6 +124,10 @@ def prepare(
         return result
 
     return call
+
+
+def _work_dir(request: Request) -> tuple[str, ...]:
+    return () if request.work_dir is None else (request.work_dir,)
 
 
 def _tell_all(result: RunResult, place: Place | None, request: Request, clock: Clock) -> None:

@@ -61,12 +61,7 @@ def lock_log_dir(log_dir: str) -> LogDirLock:
     except (BlockingIOError, PermissionError):  # EAGAIN or EACCES: POSIX allows both
         holder = _describe_holder(fd)
         os.close(fd)
-        raise LogDirInUseError(
-            f"the log directory {log_dir} is in use",
-            found=f"its lock held by {holder}",
-            where=path,
-            hint="Stop the broker, or whatever else it is, and run again.",
-        ) from None
+        raise _in_use(log_dir, holder) from None
     except OSError as error:
         os.close(fd)
         raise _no_lock(log_dir, error) from error
@@ -74,6 +69,38 @@ def lock_log_dir(log_dir: str) -> LogDirLock:
         os.close(fd)
         raise
     return LogDirLock(path, fd)
+
+
+def share_log_dir(log_dir: str) -> LogDirLock | None:
+    """Keeps brokers out of a log directory that is only read, without writing anything there.
+
+    None if that can't be done: there is no `.lock`, this process may not read it, or the file system has no locks.
+    Raises LogDirInUseError as `lock_log_dir` does. Others may share it.
+    """
+    path = f"{log_dir}/{LOCK}"
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_RDLCK))
+    except (BlockingIOError, PermissionError):
+        holder = _describe_holder(fd)
+        os.close(fd)
+        raise _in_use(log_dir, holder) from None
+    except OSError:
+        os.close(fd)
+        return None
+    return LogDirLock(path, fd)
+
+
+def _in_use(log_dir: str, holder: str) -> LogDirInUseError:
+    return LogDirInUseError(
+        f"the log directory {log_dir} is in use",
+        found=f"its lock held by {holder}",
+        where=f"{log_dir}/{LOCK}",
+        hint="Stop the broker, or whatever else it is, and run again.",
+    )
 
 
 def _no_lock(log_dir: str, error: OSError) -> WinnowError:
@@ -104,8 +131,8 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-def _whole_file() -> bytes:
-    return _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+def _whole_file(kind: int = fcntl.F_WRLCK) -> bytes:
+    return _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
 
 
 def _describe_holder(fd: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import javaproperties
 
 from winnow.errors import UsageError
-from winnow.logdir.names import CLEAN_SHUTDOWN, META_PROPERTIES
+from winnow.logdir.names import CLEAN_SHUTDOWN, META_PROPERTIES, UNFINISHED
 from winnow.storage.contract import Storage
 
 _JAVA_INT = re.compile(r"[+-]?[0-9]+")
@@ -28,13 +28,7 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
     """Raises UsageError if the file is missing or a broker would not accept it: then this is no log directory."""
     path = f"{log_dir}/{META_PROPERTIES}"
     if not storage.exists(path):
-        raise UsageError(
-            "not a Kafka log directory",
-            expected=f"a file {META_PROPERTIES}",
-            found="none",
-            where=log_dir,
-            hint="Give the directories of log.dirs, not a parent and not a partition.",
-        )
+        raise no_log_dir(log_dir, unfinished=storage.exists(f"{log_dir}/{UNFINISHED}"))
     try:
         # Kafka reads it by Properties.load(InputStream), which is Latin-1 by definition.
         properties = javaproperties.loads(storage.read_bytes(path).decode("latin-1"))
@@ -53,6 +47,16 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
     if version == 1 and (meta.node_id is None or meta.cluster_id is None):
         raise _senseless(f"node.id {meta.node_id} and cluster.id {meta.cluster_id}", path)
     return meta
+
+
+def no_log_dir(where: str, *, unfinished: bool) -> UsageError:
+    """Of a directory without `meta.properties`. `unfinished`: one that `clean --output` began."""
+    if unfinished:
+        problem, hint = "a log directory that a run has not finished writing", "Begin it again with --begin-again."
+    else:
+        problem = "not a Kafka log directory"
+        hint = "Give the directories of log.dirs, not a parent and not a partition."
+    return UsageError(problem, expected=f"a file {META_PROPERTIES}", found="none", where=where, hint=hint)
 
 
 def _senseless(found: str, path: str) -> UsageError:

@@ -41,6 +41,8 @@ KEPT_PREFIX = ".winnow-kept-"
 """Then a run id: what that run replaced or deleted (`winnow.logdir.kept`). No staging: it stays."""
 QUARANTINE_PREFIX = ".winnow-quarantine-"
 """Then a run id: the bytes that run moved out of damaged segments (`winnow.logdir.quarantine`). It stays, too."""
+UNFINISHED = ".winnow-unfinished"
+"""In a log directory that a run writes elsewhere, from the first to the last moment (docs/decisions/0024)."""
 KEEPING_SUFFIX = "-keep"
 """Ends the name of the staging directory that says: whoever replaces a segment here keeps it."""
 

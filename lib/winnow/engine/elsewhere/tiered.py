@@ -1,0 +1,50 @@
+"""What belongs to a broker's tiered storage (KIP-405), which only that broker may change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from winnow.errors import UsageError
+from winnow.storage.store import Store
+
+_SEGMENT = re.compile(
+    r"""
+    [0-9]{20} - [A-Za-z0-9_-]{22}                     # base offset, Kafka's id of the remote segment
+    \. (log | indexes | rsm-manifest | index | timeindex | txnindex | snapshot | leader-epoch-checkpoint
+       | offset_index | time_index | transaction_index | producer_snapshot | leader_epoch_checkpoint)
+    | .* \. rsm-manifest
+    """,
+    re.VERBOSE,
+)
+"""Files of a remote segment: Aiven's plug-in for S3, GCS and Azure, and the one of Kafka's own tests."""
+_TOPIC_DIRECTORY = re.compile(r"[a-zA-Z0-9._-]{1,249}-[A-Za-z0-9_-]{22}/?")
+"""`TOPIC-TOPICID`, as Aiven's plug-in calls it; a partition's directory ends in digits."""
+_PARTITION_DIRECTORY = re.compile(r".*-[0-9]{1,10}/?")
+
+
+def refuse_tiered(store: Store, names: Iterable[str]) -> None:
+    """UsageError if one of the names in `store` is of a segment that a broker has moved to tiered storage."""
+    found = next((name for name in names if _SEGMENT.fullmatch(name.rpartition("/")[2])), None)
+    if found is not None:
+        raise _tiered(store, found)
+
+
+def refuse_tiered_top(store: Store) -> None:
+    """The same, of what lies right below a place that is to be written to."""
+    for name in store.list_top():
+        plain = name.removesuffix("/")
+        if _SEGMENT.fullmatch(plain) or (
+            name.endswith("/") and _TOPIC_DIRECTORY.fullmatch(plain) and not _PARTITION_DIRECTORY.fullmatch(plain)
+        ):
+            raise _tiered(store, name)
+
+
+def _tiered(store: Store, found: str) -> UsageError:
+    return UsageError(
+        "this is tiered storage, which belongs to a running cluster",
+        found=found,
+        where=store.url,
+        hint="Its brokers know each object by their own metadata and delete by retention.ms and retention.bytes: "
+        "change those. Tiered topics can't be compacted. Give another place, best of all another bucket.",
+    )

@@ -1,0 +1,24 @@
+"""From a path or URL to the store behind it."""
+
+from __future__ import annotations
+
+import re
+
+from winnow.errors import UsageError
+from winnow.storage.store import Store
+from winnow.storage.store_local import LocalStore
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+
+
+def is_remote(path: str) -> bool:
+    """Whether it is a URL of another scheme than `file`."""
+    scheme = _SCHEME.match(path)
+    return scheme is not None and scheme[1].lower() != "file"
+
+
+def open_store(path: str) -> Store:
+    """UsageError for a scheme that there is no store for."""
+    if not is_remote(path):
+        return LocalStore("/" + path[5:].lstrip("/") if _SCHEME.match(path) else path)
+    raise UsageError("no such kind of place", expected="a directory", found=path)
