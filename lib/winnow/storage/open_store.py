@@ -21,4 +21,20 @@ def open_store(path: str) -> Store:
     """UsageError for a scheme that there is no store for."""
     if not is_remote(path):
         return LocalStore("/" + path[5:].lstrip("/") if _SCHEME.match(path) else path)
-    raise UsageError("no such kind of place", expected="a directory", found=path)
+    scheme = path.partition(":")[0].lower()
+    try:
+        if scheme in {"s3", "s3a"}:
+            from winnow.storage.store_s3 import S3Store  # noqa: PLC0415 - only who needs it has to have obstore
+
+            return S3Store(path)
+        if scheme == "hdfs":
+            from winnow.storage.store_hdfs import HdfsStore  # noqa: PLC0415 - likewise hdfs-native
+
+            return HdfsStore(path)
+    except ImportError as missing:
+        raise UsageError(
+            f"{scheme}:// needs a package that is not installed",
+            expected=f"pip install 'winnow[{scheme.removesuffix('a')}]'",
+            found=str(missing),
+        ) from None
+    raise UsageError("no such kind of place", expected="a directory, s3:// or hdfs://", found=f"{scheme}://")

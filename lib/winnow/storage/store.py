@@ -6,6 +6,7 @@ nothing is written twice, so that object stores can do it, too. Names are relati
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,6 +45,10 @@ class Store(Protocol):
 
     def list_top(self) -> tuple[str, ...]:
         """Names of at most 1000 files and, with a `/` at their end, directories right below the place."""
+        ...
+
+    def neighbours(self) -> Iterable[str]:
+        """Names of what lies beside the place and around it, as far as that tells whose storage it is in."""
         ...
 
     def read_range(self, name: str, start: int, length: int) -> bytes:

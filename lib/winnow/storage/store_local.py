@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from winnow.errors import UsageError
@@ -36,6 +36,9 @@ class LocalStore:
             return ()
         with os.scandir(self._root) as found:
             return tuple(sorted(item.name + "/" * item.is_dir() for item in found))[:1000]
+
+    def neighbours(self) -> Iterable[str]:
+        return ()  # a disk is no bucket of a cluster's
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
         return LocalStorage().read_range(self._at(name), start, length)

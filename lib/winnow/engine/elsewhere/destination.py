@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass, field
 
 from winnow.engine.elsewhere.source import WORK
-from winnow.engine.elsewhere.tiered import refuse_tiered_top
+from winnow.engine.elsewhere.tiered import refuse_tiered_around
 from winnow.errors import UsageError, WinnowError
 from winnow.logdir.names import LOCK, META_PROPERTIES, UNFINISHED
 from winnow.storage.store import Store
@@ -57,7 +57,7 @@ class Destination:
 
 def check_free(store: Store, *, begin_again: bool) -> None:
     """UsageError for a place that holds something else than what an unfinished run left, and for tiered storage."""
-    refuse_tiered_top(store)
+    refuse_tiered_around(store)
     names = [name for name in store.list_top() if name != LOCK]
     if not names:
         return

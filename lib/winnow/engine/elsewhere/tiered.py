@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import chain
 
 from winnow.errors import UsageError
 from winnow.storage.store import Store
@@ -30,10 +31,10 @@ def refuse_tiered(store: Store, names: Iterable[str]) -> None:
         raise _tiered(store, found)
 
 
-def refuse_tiered_top(store: Store) -> None:
-    """The same, of what lies right below a place that is to be written to."""
-    for name in store.list_top():
-        plain = name.removesuffix("/")
+def refuse_tiered_around(store: Store) -> None:
+    """The same, of what lies at and around a place that is to be written to."""
+    for name in chain(store.list_top(), store.neighbours()):
+        plain = name.rstrip("/").rpartition("/")[2]
         if _SEGMENT.fullmatch(plain) or (
             name.endswith("/") and _TOPIC_DIRECTORY.fullmatch(plain) and not _PARTITION_DIRECTORY.fullmatch(plain)
         ):

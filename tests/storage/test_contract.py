@@ -1,0 +1,153 @@
+"""What every `Store` has to keep, tried on the real thing: a disk, S3, HDFS."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from winnow.errors import CorruptLogError
+from winnow.storage.open_store import open_store
+from winnow.storage.store import Store, StoredFile
+
+MTIME_NS = 1_795_223_486_123_000_000
+LARGE = 20 * 2**20 + 17
+"""More than S3 is given at once."""
+
+
+@pytest.fixture(params=["local", "s3", pytest.param("hdfs", marks=pytest.mark.slow)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    place = f"{tmp_path.name}/place"
+    if request.param == "local":
+        return str(tmp_path / place)
+    root = request.getfixturevalue("s3" if request.param == "s3" else "name_node")
+    return f"{root}/{place}"
+
+
+@pytest.fixture
+def store(url: str) -> Store:
+    return open_store(url)
+
+
+def _file(tmp_path: Path, data: bytes) -> str:
+    path = tmp_path / f"local-{os.urandom(4).hex()}"
+    path.write_bytes(data)
+    path.chmod(0o640)
+    os.utime(path, ns=(MTIME_NS, MTIME_NS))
+    return str(path)
+
+
+def _listed(store: Store) -> dict[str, StoredFile]:
+    return {file.name: file for file in store.list_tree()}
+
+
+def test_a_place_that_is_not_there_is_empty(store: Store) -> None:
+    assert store.list_tree() == ()
+    assert store.list_top() == ()
+
+
+def test_it_is_told_by_its_url(store: Store, url: str) -> None:
+    assert store.url == url
+    assert store.local_path in {None, url}
+
+
+def test_what_was_put_is_listed_and_read_and_fetched(store: Store, tmp_path: Path) -> None:
+    data = os.urandom(100_000)
+    store.put("t-0/00000000000000000000.log", _file(tmp_path, data))
+    store.put("t-0/.winnow-kept-x/deep/file", _file(tmp_path, b""))
+    store.create("t-0/leader-epoch-checkpoint", b"0\n0\n")
+    store.create("meta.properties", b"version=1\n")
+    store.settle()
+    listed = _listed(store)
+    assert {name: file.size for name, file in listed.items()} == {
+        "meta.properties": 10,
+        "t-0/.winnow-kept-x/deep/file": 0,
+        "t-0/00000000000000000000.log": 100_000,
+        "t-0/leader-epoch-checkpoint": 4,
+    }
+    assert list(listed) == sorted(listed)
+    assert store.list_top() == ("meta.properties", "t-0/")
+    log = listed["t-0/00000000000000000000.log"]
+    assert store.read_range(log.name, 1000, 500) == data[1000:1500]
+    assert store.read_range(log.name, 99_990, 500) == data[99_990:]
+    assert store.read_range(log.name, 100_000, 5) == b""
+    store.fetch(log, str(tmp_path / "fetched"))
+    assert (tmp_path / "fetched").read_bytes() == data
+    assert (tmp_path / "fetched").stat().st_mtime_ns == MTIME_NS
+    store.fetch(listed["t-0/.winnow-kept-x/deep/file"], str(tmp_path / "empty"))
+    assert (tmp_path / "empty").read_bytes() == b""
+
+
+def test_a_large_file_goes_there_and_back(store: Store, tmp_path: Path) -> None:
+    data = os.urandom(LARGE)
+    store.put("large", _file(tmp_path, data))
+    (file,) = store.list_tree()
+    store.fetch(file, str(tmp_path / "fetched"))
+    assert (tmp_path / "fetched").read_bytes() == data
+    assert (tmp_path / "fetched").stat().st_mtime_ns == MTIME_NS
+    with pytest.raises(FileExistsError):
+        store.put("large", _file(tmp_path, data))
+
+
+def test_nothing_is_written_over(store: Store, tmp_path: Path) -> None:
+    store.create("a", b"first")
+    store.put("b", _file(tmp_path, b"first"))
+    for name in ("a", "b"):
+        with pytest.raises(FileExistsError):
+            store.create(name, b"second")
+        with pytest.raises(FileExistsError):
+            store.put(name, _file(tmp_path, b"second"))
+        assert store.read_range(name, 0, 100) == b"first"
+    assert [*_listed(store)] == ["a", "b"]
+
+
+def test_of_two_that_create_at_once_one_gets_it(store: Store) -> None:
+    outcomes: list[int] = []
+    start = threading.Barrier(6)
+
+    def one(number: int) -> None:
+        start.wait()
+        try:
+            store.create("marker", str(number).encode())
+        except FileExistsError:
+            return
+        outcomes.append(number)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == 1
+    assert store.read_range("marker", 0, 10) == str(outcomes[0]).encode()
+    assert [*_listed(store)] == ["marker"]
+
+
+def test_what_is_deleted_is_gone_with_its_directory(store: Store, tmp_path: Path) -> None:
+    store.create("keep", b"")
+    store.put("t-0/deep/file", _file(tmp_path, b"x"))
+    for _ in range(2):
+        store.delete("t-0/deep/file")
+    assert store.list_top() == ("keep",)
+    store.settle()
+
+
+def test_a_file_that_changed_since_it_was_listed_is_not_fetched(store: Store, tmp_path: Path) -> None:
+    store.create("file", b"first")
+    (before,) = store.list_tree()
+    store.delete("file")
+    store.create("file", b"second, longer")
+    (after,) = store.list_tree()
+    assert before != after
+    with pytest.raises(CorruptLogError, match="changed while it was being read"):
+        store.fetch(before, str(tmp_path / "fetched"))
+
+
+def test_what_is_not_there_can_not_be_read(store: Store, tmp_path: Path) -> None:
+    store.create("other", b"")
+    with pytest.raises(FileNotFoundError):
+        store.read_range("file", 0, 10)
+    with pytest.raises(FileNotFoundError):
+        store.fetch(StoredFile("file", 1, 0), str(tmp_path / "fetched"))

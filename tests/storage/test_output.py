@@ -1,0 +1,130 @@
+"""`plan` and `clean` of log directories that lie in S3 and in HDFS."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fixtures.data import copy_log_dir, copy_tree
+from tests.spark.runs import NOW, AtStage, clean, files_of, plan, run, settings
+from tests.storage.s3 import SECRET_KEY
+from winnow.engine.result import RunResult
+from winnow.engine.stop import Stop
+from winnow.errors import StoppedError, UsageError
+from winnow.storage.open_store import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SOME = ("c-tomb-0", "d-size-0", "t-closed-0", "__cluster_metadata-0")
+
+
+def upload(directory: Path, url: str) -> None:
+    store = open_store(url)
+    for name in files_of(directory):
+        if (directory / name).is_file():
+            store.put(name, str(directory / name))
+
+
+def download(url: str, directory: Path) -> Path:
+    store = open_store(url)
+    for file in store.list_tree():
+        (directory / file.name).parent.mkdir(parents=True, exist_ok=True)
+        store.fetch(file, str(directory / file.name))
+    return directory
+
+
+def away(spark: SparkSession, source: str, *output: str, **more: object) -> RunResult:
+    verb = clean if output else plan
+    return verb(spark, [source], settings=settings(), now=NOW, output=output, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["s3", pytest.param("hdfs", marks=pytest.mark.slow)])
+def test_there_and_back_is_as_in_place(
+    kind: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    root = f"{request.getfixturevalue('s3' if kind == 's3' else 'name_node')}/{tmp_path.name}"
+    local = copy_log_dir("clean", tmp_path / "local", only=SOME)
+    upload(local, f"{root}/source")
+    listed = open_store(f"{root}/source").list_tree()
+    (tmp_path / "work").mkdir()
+
+    planned = away(spark, f"{root}/source", work_dir=str(tmp_path / "work"))
+    result = away(spark, f"{root}/source", f"{root}/to/output", work_dir=str(tmp_path / "work"), work_space=2**20)
+
+    assert open_store(f"{root}/source").list_tree() == listed
+    assert [*(tmp_path / "work").iterdir()] == []
+    assert {p.log_dir for p in (*planned.partitions, *result.partitions)} == {f"{root}/source"}
+    assert [p.actions for p in planned.partitions] == [p.actions for p in result.partitions]
+    assert all(p.error is None and p.actions != ("none",) for p in result.partitions)
+    in_place = tmp_path / "in-place"
+    copy_tree(local, in_place)
+    run(clean, spark, in_place)
+    found = download(f"{root}/to/output", tmp_path / "found")
+    ours, theirs = files_of(found), files_of(in_place)
+    assert ours.keys() == theirs.keys()
+    for name, file in ours.items():
+        if file is None or name.endswith("-checkpoint"):
+            continue  # a directory; entries come in the order of the work, and a new file is of now
+        other = theirs[name]
+        assert other is not None
+        assert file.digest == other.digest, name
+        if name.endswith(".log"):
+            assert file.mtime_ns // 10**6 == other.mtime_ns // 10**6, name
+    with pytest.raises(UsageError, match="there is something"):
+        away(spark, f"{root}/source", f"{root}/to/output", begin_again=True)
+
+
+def test_what_was_interrupted_is_begun_again(s3: str, spark: SparkSession, tmp_path: Path) -> None:
+    local = copy_log_dir("clean", tmp_path / "local", only=SOME)
+    output = f"{s3}/{tmp_path.name}"
+    stop = Stop()
+    at_writing = AtStage("writing to", lambda: stop.request("by a test"))
+    with pytest.raises(StoppedError, match="--begin-again"):
+        away(spark, str(local), output, progress=at_writing, stop=stop)
+    with pytest.raises(UsageError, match="has not finished"):
+        away(spark, output)
+    with pytest.raises(UsageError, match="--begin-again"):
+        away(spark, str(local), output)
+    away(spark, str(local), output, begin_again=True)
+    assert ".winnow-unfinished" not in open_store(output).list_top()
+    assert "meta.properties" in open_store(output).list_top()
+
+
+def test_in_place_is_refused(s3: str, spark: SparkSession) -> None:
+    with pytest.raises(UsageError, match="--output"):
+        clean(spark, [f"{s3}/log-dir"], settings=settings(), now=NOW)
+
+
+def test_a_bucket_of_tiered_storage_is_neither_read_nor_written(s3: str, spark: SparkSession, tmp_path: Path) -> None:
+    """As Aiven's plug-in for S3 lays it out."""
+    local = copy_log_dir("clean", tmp_path / "local", only=("d-size-0",))
+    tiered = f"{s3}/{tmp_path.name}/tiered"
+    name = "topic-oKqdTxTqT0q8Rz5xKJpv2A/0/00000000000000000023-tqimKeZwStOEOwRzT3L5oQ.rsm-manifest"
+    open_store(tiered).create(name, b"{}")
+    before = open_store(s3).list_tree()
+    with pytest.raises(UsageError, match="tiered storage"):
+        away(spark, tiered)
+    for output in (tiered, f"{tiered}/cleaned", f"{tiered}/deep/cleaned"):
+        with pytest.raises(UsageError, match="tiered storage"):
+            away(spark, str(local), output)
+    assert open_store(s3).list_tree() == before
+    open_store(tiered).delete(name)
+
+
+def test_no_secret_is_told(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OSError, match="no-such-bucket") as caught:
+        open_store("s3://no-such-bucket/x").list_tree()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    assert "NoSuchBucket" in str(caught.value)
+    for text in (str(caught.value), repr(open_store(f"{s3}/{tmp_path.name}"))):
+        assert SECRET_KEY not in text
+        assert os.environ["AWS_ACCESS_KEY_ID"] not in text
+    with pytest.raises(UsageError) as refused:
+        open_store("s3://AKIAXXXX:verysecret@bucket/x")
+    assert "verysecret" not in str(refused.value)
