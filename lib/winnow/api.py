@@ -464,6 +464,12 @@ def _run_anywhere(
     """`_run`, where it is to be done."""
     if elsewhere is None:
         return _run(spark, log_dirs, verb, **asked)
+    if asked["seen"] is not None:
+        raise UsageError(
+            "a plan as a value is of log directories of this machine",
+            found=", ".join(log_dirs),
+            hint="`winnow.clean(..., output=...)` and the command line's `plan` take URLs.",
+        )
     if verb == "plan":
         elsewhere = replace(elsewhere, destinations=())
     elif not elsewhere.destinations:

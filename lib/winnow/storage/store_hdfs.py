@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,7 +28,8 @@ class HdfsStore:
             raise UsageError("a URL of HDFS is a name node and a path", expected="hdfs://NAMENODE:PORT/PATH")
         self._root = "/" + parts.path.strip("/")
         self._url = f"hdfs://{parts.netloc}{self._root}".rstrip("/")
-        self._client = Client(f"hdfs://{parts.netloc}") if parts.netloc else Client()
+        with _errors(self._url):
+            self._client = Client(f"hdfs://{parts.netloc}") if parts.netloc else Client()
 
     @property
     def url(self) -> str:
@@ -56,18 +57,20 @@ class HdfsStore:
     def neighbours(self) -> Iterable[str]:
         above = os.path.dirname(self._root)
         while True:
-            yield from _names(self._listed(above, recursive=False))
+            with suppress(OSError):  # what may not be listed tells nothing
+                yield from _names(self._listed(above, recursive=False))
             if above == "/":
                 return
             above = os.path.dirname(above)
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
-        with self._client.read(self._at(name)) as file:
+        with _errors(self._at(name)), self._client.read(self._at(name)) as file:
             length = min(length, len(file) - start)
             return file.read_range(start, length) if length > 0 else b""
 
     def fetch(self, file: StoredFile, path: str) -> None:
-        with open(path, "xb") as target, self._client.read(self._at(file.name)) as source:
+        at = self._at(file.name)
+        with open(path, "xb") as target, _errors(at), self._client.read(at) as source:
             if len(source) != file.size:
                 raise size_changed(self, file, len(source))
             target.writelines(source.read_range_stream(0, file.size))
@@ -76,36 +79,39 @@ class HdfsStore:
     def create(self, name: str, data: bytes) -> None:
         path = self._at(name)
         beside = f"{path}.{secrets.token_hex(4)}.new"  # under its own name it is whole or not at all
-        self._make_directory(path)
-        try:
-            with self._client.create(beside) as file:
-                file.write(data)
-            self._client.rename(beside, path)
-        finally:
-            with suppress(FileNotFoundError):
-                self._client.delete(beside)
+        with _errors(path):
+            self._make_directory(path)
+            try:
+                with self._client.create(beside) as file:
+                    file.write(data)
+                self._client.rename(beside, path)
+            finally:
+                with suppress(FileNotFoundError):
+                    self._client.delete(beside)
 
     def put(self, name: str, path: str) -> None:
         target = self._at(name)
-        self._make_directory(target)
         status = os.stat(path)
-        with open(path, "rb") as source, self._client.create(target) as file:
-            while piece := source.read(PIECE_BYTES):
-                file.write(piece)
-        self._client.set_permission(target, stat.S_IMODE(status.st_mode) & 0o777)
         mtime_ms = status.st_mtime_ns // 10**6
-        self._client.set_times(target, mtime_ms, mtime_ms)
+        with _errors(target):
+            self._make_directory(target)
+            with open(path, "rb") as source, self._client.create(target) as file:
+                while piece := source.read(PIECE_BYTES):
+                    file.write(piece)
+            self._client.set_permission(target, stat.S_IMODE(status.st_mode) & 0o777)
+            self._client.set_times(target, mtime_ms, mtime_ms)
 
     def delete(self, name: str) -> None:
         path = self._at(name)
-        with suppress(FileNotFoundError):
-            self._client.delete(path)
-        # As in an object store, a directory without a file is none.
-        while (path := os.path.dirname(path)) not in {self._root, "/"}:
-            if any(True for _ in self._listed(path, recursive=False)):
-                break
+        with _errors(path):
             with suppress(FileNotFoundError):
                 self._client.delete(path)
+            # As in an object store, a directory without a file is none.
+            while (path := os.path.dirname(path)) not in {self._root, "/"}:
+                if any(True for _ in self._listed(path, recursive=False)):
+                    break
+                with suppress(FileNotFoundError):
+                    self._client.delete(path)
 
     def settle(self) -> None:
         """A closed file is known to the name node and lies on its data nodes."""
@@ -119,7 +125,7 @@ class HdfsStore:
     def _listed(self, directory: str, *, recursive: bool) -> Iterator[tuple[str, Any]]:
         """Name relative to `directory`, and what HDFS says of it."""
         prefix = f"{directory.rstrip('/')}/"
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), _errors(directory):
             for status in self._client.list_status(directory, recursive):
                 if status.path.startswith(prefix):
                     yield status.path.removeprefix(prefix), status
@@ -127,3 +133,12 @@ class HdfsStore:
 
 def _names(listed: Iterable[tuple[str, Any]]) -> Iterator[str]:
     return (name + "/" * status.isdir for name, status in listed)
+
+
+@contextmanager
+def _errors(where: str) -> Iterator[None]:
+    """As OSErrors: hdfs-native has RuntimeErrors for what a name node refuses."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise OSError(f"{where}: HDFS answers {str(error).partition(chr(10))[0][:300]}") from None

@@ -123,6 +123,14 @@ def make_directory(path: str, *, like: str | None) -> None:
             _give(path, os.stat(like))
 
 
+def remove_empty_directories(path: str) -> None:
+    """Below `path`, which stays."""
+    for directory, _, _ in os.walk(path, topdown=False):
+        if directory != path:
+            with suppress(OSError):  # it is not empty
+                os.rmdir(directory)
+
+
 def _walk(directory: str, prefix: str) -> Iterator[StoredFile]:
     with os.scandir(directory) as found:
         for item in found:

@@ -79,13 +79,13 @@ class S3Store:
             return tuple(_top(self._store, None))[:1000]
 
     def neighbours(self) -> Iterable[str]:
-        with self._errors(""):
-            parts = self._prefix.split("/")[:-1] if self._prefix else []
-            for count in range(len(parts) + 1):
+        parts = self._prefix.split("/")[:-1] if self._prefix else []
+        for count in range(len(parts) + 1):
+            with suppress(OSError), self._errors(""):  # what may not be listed tells nothing
                 yield from _top(self._all, "/".join(parts[:count]) or None)
-            for metas in obstore.list(self._all, chunk_size=1000):
-                yield from (str(meta["path"]) for meta in metas)
-                break
+        with suppress(OSError), self._errors(""):
+            first = next(iter(obstore.list(self._all, chunk_size=1000)), ())
+            yield from (str(meta["path"]) for meta in first)
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
         if not length:

@@ -91,6 +91,8 @@ def clean(
     max_extra_space: int | None = None,
     free_at_least: int | None = None,
     ledger: str | None = None,
+    output: str | Sequence[str] = (),
+    begin_again: bool = False,
     progress: Progress | None = None,
 ) -> Result:
     """Applies each topic's cleanup policy, as Kafka would: a plan and its execution in one.
@@ -117,6 +119,8 @@ def clean(
         max_extra_space=max_extra_space,
         free_at_least=free_at_least,
         ledger=ledger,
+        output=listed(output),
+        begin_again=begin_again,
         progress=progress,
     )
     return Result(run, spark)

@@ -118,7 +118,7 @@ def _clean(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, prog
         for to, meta in zip(destinations, metas, strict=bool(destinations)):
             to.finish(meta)
     named = {work: source.store.url for work, source in zip(works, sources, strict=True)}
-    return merged(results, run_id=run_id, named=named)
+    return merged(results, run_id=run_id, named=named, written=[to.store.url for to in destinations])
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +178,7 @@ def _work_dir(asked: Elsewhere, number: int) -> Iterator[str]:
         path = os.path.realpath(tempfile.mkdtemp(prefix="winnow-", dir=asked.work_dir))
     else:
         path = beside
+        shutil.rmtree(path, ignore_errors=True)  # a killed run's; the lock is ours
         os.mkdir(path)
     try:
         yield path
@@ -186,10 +187,21 @@ def _work_dir(asked: Elsewhere, number: int) -> Iterator[str]:
 
 
 def _units(sources: Sequence[Source]) -> Iterator[Unit]:
+    """UsageError for a partition that is in two log directories: batches would not show it."""
+    homes: dict[str, str] = {}
     for number, source in enumerate(sources):
         for directory, files in source.directories().items():
-            if not is_metadata(directory):
-                yield Unit(number, directory, files)
+            if is_metadata(directory):
+                continue
+            home = homes.setdefault(directory, source.store.url)
+            if home != source.store.url:
+                raise UsageError(
+                    f"{directory} is in two log directories",
+                    expected="one",
+                    found=f"{home} and {source.store.url}",
+                    hint="A broker would refuse to start; find out which one is current.",
+                )
+            yield Unit(number, directory, files)
 
 
 def _space(asked: Elsewhere) -> int | None:

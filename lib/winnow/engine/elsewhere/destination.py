@@ -16,6 +16,7 @@ from winnow.engine.elsewhere.tiered import refuse_tiered_around
 from winnow.errors import UsageError, WinnowError
 from winnow.logdir.names import LOCK, META_PROPERTIES, UNFINISHED
 from winnow.storage.store import Store
+from winnow.storage.store_local import remove_empty_directories
 
 _BESIDE = (LOCK, UNFINISHED)
 
@@ -97,6 +98,8 @@ def clear(store: Store) -> None:
     for file in store.list_tree():
         if file.name not in _BESIDE:
             store.delete(file.name)
+    if store.local_path is not None:
+        remove_empty_directories(store.local_path)
     store.settle()
     store.delete(UNFINISHED)
     store.settle()

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from winnow.engine.elsewhere.tiered import refuse_tiered
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.meta import no_log_dir
-from winnow.logdir.names import LOCK, META_PROPERTIES, METADATA_TOPIC, UNFINISHED
+from winnow.logdir.names import (
+    LOCK,
+    META_PROPERTIES,
+    METADATA_TOPIC,
+    REMOTE_INDEX_CACHE,
+    UNFINISHED,
+    parse_partition_dir,
+)
 from winnow.storage.store import Store, StoredFile
 
 WORK = ".winnow-work"
@@ -42,7 +49,9 @@ def is_metadata(directory: str) -> bool:
 
 
 def look_at(store: Store) -> Source:
-    """UsageError for what is no log directory, is not finished or belongs to tiered storage."""
+    """UsageError for what is no log directory, is not finished or belongs to tiered storage, and for a sub-directory
+    that would keep a broker from starting: before anything is written anywhere.
+    """
     files = tuple(file for file in store.list_tree() if file.name not in _NOT_OF_THE_LOG)
     for file in files:
         if not set(file.name.split("/")).isdisjoint({"", ".", ".."}):
@@ -51,7 +60,11 @@ def look_at(store: Store) -> Source:
     names = {file.name for file in files}
     if META_PROPERTIES not in names:
         raise no_log_dir(store.url, unfinished=UNFINISHED in store.list_top())
-    return Source(store, files)
+    source = Source(store, files)
+    for directory in source.directories():
+        if directory != REMOTE_INDEX_CACHE:
+            parse_partition_dir(directory)
+    return source
 
 
 def refuse_changed(sources: Sequence[Source]) -> None:

@@ -8,8 +8,10 @@ from dataclasses import replace
 from winnow.engine.result import PartitionResult, RunResult
 
 
-def merged(results: Sequence[RunResult], *, run_id: str, named: Mapping[str, str]) -> RunResult:
-    """One result of all batches. `named`: path of a private copy -> what its source is called."""
+def merged(
+    results: Sequence[RunResult], *, run_id: str, named: Mapping[str, str], written: Sequence[str] = ()
+) -> RunResult:
+    """One result of all batches. `named`: path of a private copy -> what its source is called. `written`: to where."""
 
     def told(text: str) -> str:
         for copy, source in named.items():
@@ -29,7 +31,13 @@ def merged(results: Sequence[RunResult], *, run_id: str, named: Mapping[str, str
         results[0],
         run_id=run_id,
         partitions=tuple(of(partition) for result in results for partition in result.partitions),
-        notes=tuple(dict.fromkeys(told(note) for result in results for note in result.notes)),
+        notes=(
+            *dict.fromkeys(told(note) for result in results for note in result.notes),
+            *(
+                f"{source} is as it was, cleaned it is {to}"
+                for source, to in zip(named.values(), written, strict=False)
+            ),
+        ),
         refused=any(result.refused for result in results),
         peak_extra_bytes=max(peaks, default=None),
     )
