@@ -7,20 +7,48 @@ from collections.abc import Iterator
 import pytest
 
 from tests.storage.hdfs import hdfs
-from tests.storage.s3 import environment, make_bucket, s3_server
+from tests.storage.s3 import BUCKET, environment, moto, versitygw
 
 
 @pytest.fixture(scope="package")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    home = tmp_path_factory.mktemp("s3")
-    with s3_server(home / "log") as server, pytest.MonkeyPatch.context() as patch:
-        make_bucket(server, "bucket")
-        for name, value in environment(server).items():
-            patch.setenv(name, value)
-        yield "s3://bucket"
+def _moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with moto(tmp_path_factory.mktemp("moto")) as server:
+        yield server
+
+
+@pytest.fixture(scope="package")
+def _versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with versitygw(tmp_path_factory.mktemp("versitygw")) as server:
+        yield server
+
+
+@pytest.fixture
+def s3(_moto: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A bucket in moto."""
+    return _bucket(_moto, monkeypatch)
+
+
+@pytest.fixture
+def gateway(_versitygw: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A bucket in versitygw."""
+    return _bucket(_versitygw, monkeypatch)
+
+
+def _bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in environment(server).items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}"
 
 
 @pytest.fixture(scope="package")
 def name_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with hdfs(tmp_path_factory.mktemp("hdfs") / "home") as url:
         yield url
+
+
+@pytest.fixture(
+    params=["s3", pytest.param("gateway", marks=pytest.mark.slow), pytest.param("name_node", marks=pytest.mark.slow)]
+)
+def remote(request: pytest.FixtureRequest) -> str:
+    """The root of a place that is not on this machine."""
+    return str(request.getfixturevalue(request.param))

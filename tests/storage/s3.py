@@ -1,36 +1,59 @@
-"""An S3 server on loopback: moto, in a virtual environment of its own in `.cache/`, made on first use."""
+"""S3 servers on loopback, made in `.cache/` on first use.
+
+moto is in a virtual environment of its own; versitygw, which checks signatures, is built by Go.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from http.client import HTTPConnection
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent.parent / ".cache"
 START_SECONDS = 60
+BUCKET = "bucket"
+VERSITYGW = "v1.8.0"
 ACCESS_KEY, SECRET_KEY = "AKIAWINNOWTESTS", "not-a-secret-but-never-printed"
 
 
 @contextmanager
-def s3_server(log: Path) -> Iterator[str]:
-    """Its URL; any credentials will do. `log` takes what it prints."""
+def moto(home: Path) -> Iterator[str]:
+    """Its URL; any credentials will do. `home` takes what it prints."""
     port = free_port()
-    command = [str(_moto()), "-H", "127.0.0.1", "-p", str(port)]
+    with _server([str(_moto()), "-H", "127.0.0.1", "-p", str(port)], port, home / "log") as url:
+        make_bucket(url, BUCKET)
+        yield url
+
+
+@contextmanager
+def versitygw(home: Path) -> Iterator[str]:
+    """Its URL; the credentials are those of `environment`. `home` takes the objects and what it prints."""
+    (home / "objects" / BUCKET).mkdir(parents=True)
+    port = free_port()
+    command = [str(_versitygw()), "-p", f"127.0.0.1:{port}", "-a", ACCESS_KEY, "-s", SECRET_KEY]
+    with _server([*command, "posix", str(home / "objects")], port, home / "log") as url:
+        yield url
+
+
+@contextmanager
+def _server(command: Sequence[str], port: int, log: Path) -> Iterator[str]:
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as server:
         try:
-            url = f"http://127.0.0.1:{port}"
             _wait_for(port, server, log)
-            yield url
+            yield f"http://127.0.0.1:{port}"
         finally:
             server.terminate()
 
@@ -52,6 +75,18 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
+
+
+@cache
+def _versitygw() -> Path:
+    target = CACHE / f"versitygw-{VERSITYGW}"
+    go = shutil.which("go")
+    if not (target / "versitygw").exists():
+        if go is None:
+            pytest.skip("versitygw is built by Go, and there is none")
+        package = f"github.com/versity/versitygw/cmd/versitygw@{VERSITYGW}"
+        subprocess.run([go, "install", package], check=True, env={**os.environ, "GOBIN": str(target)})
+    return target / "versitygw"
 
 
 @cache
@@ -79,4 +114,4 @@ def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
             time.sleep(0.1)
         else:
             return
-    raise AssertionError(f"moto did not start: {log.read_text(errors='replace')[-2000:]}")
+    raise AssertionError(f"the S3 server did not start: {log.read_text(errors='replace')[-2000:]}")

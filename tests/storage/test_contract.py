@@ -17,13 +17,17 @@ LARGE = 20 * 2**20 + 17
 """More than S3 is given at once."""
 
 
-@pytest.fixture(params=["local", "s3", pytest.param("hdfs", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=[
+        "local",
+        "s3",
+        pytest.param("gateway", marks=pytest.mark.slow),
+        pytest.param("name_node", marks=pytest.mark.slow),
+    ]
+)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    place = f"{tmp_path.name}/place"
-    if request.param == "local":
-        return str(tmp_path / place)
-    root = request.getfixturevalue("s3" if request.param == "s3" else "name_node")
-    return f"{root}/{place}"
+    root = str(tmp_path) if request.param == "local" else request.getfixturevalue(request.param)
+    return f"{root}/{tmp_path.name}/place"
 
 
 @pytest.fixture
