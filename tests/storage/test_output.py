@@ -13,7 +13,7 @@ from tests.spark.runs import NOW, AtStage, clean, files_of, plan, run, settings
 from tests.storage.s3 import SECRET_KEY
 from winnow.engine.result import RunResult
 from winnow.engine.stop import Stop
-from winnow.errors import StoppedError, UsageError
+from winnow.errors import StoppedError, UsageError, WinnowError
 from winnow.storage.open_store import open_store
 
 if TYPE_CHECKING:
@@ -112,6 +112,12 @@ def test_a_bucket_of_tiered_storage_is_neither_read_nor_written(s3: str, spark: 
             away(spark, str(local), output)
     assert open_store(s3).list_tree() == before
     open_store(tiered).delete(name)
+
+
+def test_a_place_that_can_not_be_reached(s3: str, spark: SparkSession) -> None:
+    assert s3
+    with pytest.raises(WinnowError, match="s3://no-such-bucket/x: S3 answers NoSuchBucket"):
+        away(spark, "s3://no-such-bucket/x")
 
 
 def test_no_secret_is_told(s3: str, tmp_path: Path) -> None:

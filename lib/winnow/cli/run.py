@@ -29,7 +29,7 @@ from winnow.clock import now_ms
 from winnow.engine.result import RunResult
 from winnow.engine.stop import Stop
 from winnow.errors import UsageError, WinnowError
-from winnow.storage.open_store import is_remote
+from winnow.storage.open_store import is_remote, open_store
 from winnow.words import printable
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def prepare(
     """What is left to do once Spark is there. UsageError for whatever can be found wrong without it."""
     settings = parse_settings(request)
     check_log_dirs([path for path in (*request.log_dirs, *_work_dir(request)) if not is_remote(path)])
+    for path in filter(is_remote, (*request.log_dirs, *request.output)):
+        open_store(path)  # which asks nobody yet
     sizes = {
         "max_extra_space": request.max_extra_space,
         "free_at_least": request.free_at_least,

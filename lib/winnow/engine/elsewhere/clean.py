@@ -23,7 +23,7 @@ from winnow.engine.progress import Progress
 from winnow.engine.result import RunResult
 from winnow.engine.space import free_bytes
 from winnow.engine.stop import Stop
-from winnow.errors import NoSpaceError, StoppedError, UsageError
+from winnow.errors import NO_SPACE, NoSpaceError, StoppedError, UsageError, WinnowError
 from winnow.logdir.lock import lock_log_dir, share_log_dir
 from winnow.logdir.names import LOCK, META_PROPERTIES
 from winnow.storage.store import Store, StoredFile
@@ -67,7 +67,7 @@ def clean_elsewhere(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: S
     """Runs `in_place` on private copies, batch by batch, and puts what it leaves to the destinations.
 
     Raises UsageError, LogDirInUseError and NoSpaceError before anything is fetched, StoppedError if the run was
-    stopped, and CorruptLogError if a source changed. Then the destinations are left unfinished.
+    stopped, CorruptLogError if a source changed, and WinnowError for what a store does not do. Then the destinations are left unfinished.
     """
     try:
         return _clean(asked, in_place, run_id=run_id, stop=stop, progress=progress)
@@ -79,6 +79,13 @@ def clean_elsewhere(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: S
             where=", ".join(store.url for store in asked.destinations),
             hint="What it wrote there is not finished; --begin-again begins again.",
         ) from None
+    except OSError as error:
+        kind = NoSpaceError if error.errno in NO_SPACE else WinnowError
+        raise kind(
+            "a place can't be reached, read or written",
+            found=str(error) or type(error).__name__,
+            hint="Nothing is finished. See to it, then run again, with --begin-again if it had begun to write.",
+        ) from error
 
 
 def _clean(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, progress: Progress) -> RunResult:

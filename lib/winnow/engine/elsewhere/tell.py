@@ -34,7 +34,7 @@ def merged(
         notes=(
             *dict.fromkeys(told(note) for result in results for note in result.notes),
             *(
-                f"{source} is as it was, cleaned it is {to}"
+                f"{source} was only read; the cleaned log directory is {to}"
                 for source, to in zip(named.values(), written, strict=False)
             ),
         ),
