@@ -67,7 +67,8 @@ def clean_elsewhere(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: S
     """Runs `in_place` on private copies, batch by batch, and puts what it leaves to the destinations.
 
     Raises UsageError, LogDirInUseError and NoSpaceError before anything is fetched, StoppedError if the run was
-    stopped, CorruptLogError if a source changed, and WinnowError for what a store does not do. Then the destinations are left unfinished.
+    stopped, CorruptLogError if a source changed, and WinnowError for what a store does not do. Then the destinations
+    are left unfinished.
     """
     try:
         return _clean(asked, in_place, run_id=run_id, stop=stop, progress=progress)
