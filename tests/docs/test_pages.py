@@ -20,6 +20,7 @@ RUNNABLE = ("bash", "console", "ini", "python", "sql")
 PARTITIONS = ("c-tomb-0", "d-time-0", "d-size-0", "__consumer_offsets-0", "__cluster_metadata-0")
 OTHERS = {
     "kafka-log.md": "tests/spark/test_kafka_log.py",
+    "deploy.md": "tests/spark/test_deploy_page.py",
     "output.md": "tests/unit/cli/test_output_page.py",
     "python.md": "tests/spark/test_python_page.py",
     "safety.md": "tests/docs/test_site.py",
