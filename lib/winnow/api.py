@@ -10,69 +10,51 @@ result = clean(spark, ["/var/lib/kafka"], settings=settings, now=1_795_300_000_0
 
 from __future__ import annotations
 
-import logging
-import secrets
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from winnow.clock import now_ms
 from winnow.engine.cancel import cancelling_jobs
-from winnow.engine.clean import CarriedOut
 from winnow.engine.compare.compare import compare
 from winnow.engine.compare.values import CompareResult
-from winnow.engine.corrupt import carry_out_with_quarantine, damaged_first
 from winnow.engine.doctor.diagnose import diagnose
 from winnow.engine.doctor.values import Diagnosis
-from winnow.engine.elsewhere.clean import Elsewhere, clean_elsewhere
+from winnow.engine.elsewhere.run import elsewhere_of, run_anywhere
 from winnow.engine.erase.erase import NO_CLOCK, erase_from
 from winnow.engine.erase.keys import different_keys
 from winnow.engine.erase.values import EraseResult
-from winnow.engine.estimate import weigh
 from winnow.engine.explain.explain import Question, explain_partition
+from winnow.engine.explain.home import home_of
 from winnow.engine.explain.values import Explanation
-from winnow.engine.foresee import foresee
-from winnow.engine.free import delete_first, freed_bytes, only_what_is_needed, what_is_short
-from winnow.engine.prepare import OnCorrupt, Prepared, Request, prepare
+from winnow.engine.locked import locked
+from winnow.engine.prepare import OnCorrupt, Request
 from winnow.engine.progress import Progress, Silence
 from winnow.engine.result import RunResult
-from winnow.engine.settings import io_rate, with_metadata
+from winnow.engine.run import Only, Seen, UncleanShutdown, new_run_id
+from winnow.engine.settings import with_metadata
 from winnow.engine.stop import Stop
 from winnow.engine.sweep.log_dirs import find_log_dirs
 from winnow.engine.sweep.sweep import SweepResult, sweep
-from winnow.engine.throttle import limiting_io
-from winnow.errors import UsageError, WinnowError
-from winnow.ledger.append import append, append_rows
+from winnow.errors import UsageError
+from winnow.ledger.append import append_rows
 from winnow.ledger.erasures import erasure, hash_keys
 from winnow.ledger.history import History, read_history, read_ledger
 from winnow.ledger.place import ERASURES, check_ledger
-from winnow.ledger.rows import Entry, entry_of
-from winnow.logdir.listing import LogDir, survey_log_dirs
+from winnow.ledger.record import note_unless, recorded
+from winnow.ledger.rows import entry_of
+from winnow.logdir.listing import survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
-from winnow.logdir.lock_reach import why_seen_here_only
-from winnow.logdir.names import parse_partition_dir
 from winnow.logdir.survey import check_one_node
 from winnow.policy.sources import Settings
 from winnow.recover.run import recover_log_dirs
 from winnow.recover.values import RecoverResult
 from winnow.storage.local import LocalStorage
-from winnow.storage.open_store import is_remote, open_store
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_log = logging.getLogger(__name__)
-
-Only = Literal["retention", "compaction"]
-UncleanShutdown = Literal["refuse", "below-recovery-point"]
-"""What to do about log directories whose broker was not shut down cleanly (S8.2): leave them as they are, or work on
-segments that lie entirely below recovery point, high watermark and last stable offset, and on nothing else."""
-
-Seen = Callable[[Sequence[Prepared], Request], None]
 
 
 def plan(
@@ -111,8 +93,8 @@ def plan(
     Raises UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one, and
     StoppedError if the run was stopped before there was a result.
     """
-    return _run_anywhere(
-        _elsewhere(log_dirs, output, begin_again=False, work_dir=work_dir, work_space=work_space),
+    return run_anywhere(
+        elsewhere_of(log_dirs, output, begin_again=False, work_dir=work_dir, work_space=work_space),
         spark,
         log_dirs,
         "plan",
@@ -170,9 +152,9 @@ def clean(
         check_ledger(ledger, (*log_dirs, *output))
     if output and (keep_replaced or free_at_least is not None):
         raise UsageError("what is written elsewhere replaces and frees nothing", hint="Leave those options out.")
-    elsewhere = _elsewhere(log_dirs, output, begin_again=begin_again, work_dir=work_dir, work_space=work_space)
+    elsewhere = elsewhere_of(log_dirs, output, begin_again=begin_again, work_dir=work_dir, work_space=work_space)
     started = now_ms()
-    result = _run_anywhere(
+    result = run_anywhere(
         elsewhere,
         spark,
         log_dirs,
@@ -194,27 +176,7 @@ def clean(
     if ledger is None:
         return result
     (progress or Silence()).stage("writing the ledger")
-    return _recorded(spark, ledger, entry_of(result, log_dirs=log_dirs, started=started, ended=now_ms()))
-
-
-def _recorded(spark: SparkSession, ledger: str, entry: Entry) -> RunResult:
-    """The result that says whether it is in the ledger."""
-    note = _note_unless(ledger, lambda: append(spark.sparkContext, ledger, entry))
-    if note is not None:
-        return replace(entry.result, notes=(*entry.result.notes, note))
-    return replace(entry.result, ledger=ledger)
-
-
-def _note_unless(ledger: str, write: Callable[[], object]) -> str | None:
-    """What is to be said of a ledger that could not be written; None if it could."""
-    try:
-        write()
-    except Exception as error:  # noqa: BLE001 - what was done is done, whatever is wrong with the ledger
-        if not isinstance(error, WinnowError):
-            _log.exception("the ledger could not be written")
-        what = f"{error}".partition("\n")[0] or type(error).__name__
-        return f"THE RUN IS NOT IN THE LEDGER {ledger}, though all else was done as told: {what}"
-    return None
+    return recorded(spark.sparkContext, ledger, entry_of(result, log_dirs=log_dirs, started=started, ended=now_ms()))
 
 
 def history(spark: SparkSession, ledger: str, *, since: int | None = None, topics: Sequence[str] = ()) -> History:
@@ -274,7 +236,7 @@ def erase(
             progress=progress,
         )
         with cancelling_jobs(spark.sparkContext, request.stop):
-            result = erase_from(spark, dirs, request, different, run_id=_new_run_id())
+            result = erase_from(spark, dirs, request, different, run_id=new_run_id())
         skipped = (f"{d.path}/{s.name} is not looked into: {s.why}" for d in dirs for s in d.skipped)
         result = replace(result, notes=(*found_settings.notes(), *found, *skipped))
     if ledger is None or dry_run:
@@ -282,7 +244,7 @@ def erase(
     progress.stage("writing the ledger")
     hashes = hash_keys(key.as_py() for key in different)
     addition = erasure(result, hashes, log_dirs=log_dirs, started=started, ended=now_ms())
-    note = _note_unless(ledger, lambda: append_rows(spark.sparkContext, ledger, addition))
+    note = note_unless(ledger, lambda: append_rows(spark.sparkContext, ledger, addition))
     if note is not None:
         return replace(result, notes=(*result.notes, note))
     return replace(result, ledger=ledger, hash_key=hashes.hash_key)
@@ -322,7 +284,7 @@ def explain(
     progress = progress or Silence()
     with locked(log_dirs) as dirs:
         check_one_node(dirs, "explain")
-        home = _home_of(dirs, partition)
+        home = home_of(dirs, partition)
         settings, found = with_metadata(settings, LocalStorage(), dirs)
         request = Request(
             settings=settings,
@@ -422,149 +384,6 @@ def compare_replicas(
         return compare(spark.sparkContext, dirs, topics=topics, progress=progress or Silence())
 
 
-def _home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
-    """The log directory that holds it, as one that holds nothing else."""
-    wanted = parse_partition_dir(partition).topic_partition
-    for log_dir in dirs:
-        if wanted is not None and wanted in log_dir.partitions:
-            return replace(log_dir, partitions=(wanted,))
-        for skipped in log_dir.skipped:
-            if skipped.name == partition:
-                raise UsageError(
-                    f"{partition} is never cleaned: {skipped.why}",
-                    where=log_dir.path,
-                    hint="`plan` lists those that are.",
-                )
-    where = ", ".join(log_dir.path for log_dir in dirs)
-    raise UsageError("no such partition", found=partition, where=where, hint="`plan` lists those that are there.")
-
-
-def _elsewhere(
-    log_dirs: Sequence[str], output: Sequence[str], *, begin_again: bool, work_dir: str | None, work_space: int | None
-) -> Elsewhere | None:
-    """None: all of it is on this machine, and stays where it is."""
-    if not output and not any(map(is_remote, log_dirs)):
-        return None
-    return Elsewhere(
-        sources=[open_store(path) for path in log_dirs],
-        destinations=[open_store(path) for path in output],
-        begin_again=begin_again,
-        work_dir=work_dir,
-        work_space=work_space,
-    )
-
-
-def _run_anywhere(
-    elsewhere: Elsewhere | None,
-    spark: SparkSession,
-    log_dirs: Sequence[str],
-    verb: str,
-    **asked: Any,  # noqa: ANN401 - those of `_run`
-) -> RunResult:
-    """`_run`, where it is to be done."""
-    if elsewhere is None:
-        return _run(spark, log_dirs, verb, **asked)
-    if asked["seen"] is not None:
-        raise UsageError(
-            "a plan as a value is of log directories of this machine",
-            found=", ".join(log_dirs),
-            hint="`winnow.clean(..., output=...)` and the command line's `plan` take URLs.",
-        )
-    if verb == "plan":
-        elsewhere = replace(elsewhere, destinations=())
-    elif not elsewhere.destinations:
-        raise UsageError(
-            "a log directory that is not on this machine can't be cleaned in place",
-            found=", ".join(filter(is_remote, log_dirs)),
-            hint="Give --output, the place for the cleaned one.",
-        )
-    return clean_elsewhere(
-        elsewhere,
-        lambda copies: _run(spark, copies, verb, **asked),
-        run_id=_new_run_id(),
-        stop=asked["stop"] or Stop(),
-        progress=asked["progress"] or Silence(),
-    )
-
-
-def _run(
-    spark: SparkSession,
-    log_dirs: Sequence[str],
-    verb: str,
-    *,
-    settings: Settings,
-    now: int,
-    topics: Sequence[str],
-    only: Only | None,
-    unclean_shutdown: UncleanShutdown,
-    keep_replaced: bool = False,
-    on_corrupt: OnCorrupt = "leave",
-    max_extra_space: int | None = None,
-    free_at_least: int | None = None,
-    estimate: bool = False,
-    throttle: float | None,
-    seen: Seen | None = None,
-    progress: Progress | None,
-    stop: Stop | None,
-) -> RunResult:
-    if free_at_least is not None and (only == "compaction" or keep_replaced):
-        raise UsageError(
-            "freeing space goes neither with compaction only nor with keeping what is replaced",
-            hint="Leave one of them out.",
-        )
-    progress = progress or Silence()
-    run_id = _new_run_id()
-    with locked(log_dirs) as dirs:
-        settings, found = with_metadata(settings, LocalStorage(), dirs)
-        request = Request(
-            settings=settings,
-            topics=tuple(topics),
-            now=now,
-            only=only if free_at_least is None else "retention",
-            touch=verb == "clean",
-            stop=stop or Stop(),
-            progress=progress,
-            below_recovery_point=unclean_shutdown == "below-recovery-point",
-            keep_replaced=keep_replaced,
-            on_corrupt=on_corrupt,
-            max_extra_space=max_extra_space,
-        )
-        if throttle is None:
-            throttle = io_rate(settings, dirs)
-        weighing = partial(weigh, spark.sparkContext, now=now, progress=progress)
-        progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
-        with cancelling_jobs(spark.sparkContext, request.stop), limiting_io(spark.sparkContext, throttle):
-            prepared = prepare(spark.sparkContext, dirs, request)
-            if seen is not None:
-                seen(prepared, request)
-            refusal = damaged_first(prepared, request)
-            if free_at_least is not None:
-                prepared = only_what_is_needed(prepared, wanted=free_at_least)
-            if refusal is not None:
-                done = CarriedOut(refusal, 0)
-            elif verb == "clean" and free_at_least is not None:
-                done = delete_first(prepared, request, run_id=run_id)
-            elif verb == "clean":
-                done = carry_out_with_quarantine(spark.sparkContext, dirs, prepared, request, run_id=run_id)
-            else:
-                done = foresee(prepared, request, weigh=weighing if estimate else None)
-        local = (note for d in dirs if (note := why_seen_here_only(d.path)))
-        skipped = (f"{d.path}/{s.name} is left alone: {s.why}" for d in dirs for s in d.skipped)
-        short = None if free_at_least is None else max(0, free_at_least - freed_bytes(prepared, done.partitions))
-        lacking = [what_is_short(prepared, short=short)] if short else []
-        notes = (*settings.notes(), *found, *local, *skipped, *lacking)
-    return RunResult(
-        run_id=run_id,
-        verb=verb,
-        now=now,
-        partitions=tuple(done.partitions),
-        notes=notes,
-        refused=refusal is not None,
-        short_bytes=short,
-        peak_extra_bytes=done.peak_extra_bytes,
-    )
-
-
 def recover(
     log_dirs: Sequence[str],
     *,
@@ -578,18 +397,3 @@ def recover(
     See `winnow.recover.run.recover_log_dirs`.
     """
     return recover_log_dirs(log_dirs, topics=topics, undo_run=undo_run, purge_run=purge_run, dry_run=dry_run)
-
-
-def _new_run_id() -> str:
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
-
-
-@contextmanager
-def locked(log_dirs: Sequence[str]) -> Iterator[Sequence[LogDir]]:
-    """The log directories, looked at again once nobody else can change them."""
-    storage = LocalStorage()
-    with ExitStack() as locks:
-        # First without the lock: `.lock` is made only where a broker would have made it.
-        for log_dir in survey_log_dirs(storage, log_dirs):
-            locks.enter_context(lock_log_dir(log_dir.path))
-        yield survey_log_dirs(storage, log_dirs)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from winnow.api import locked
 from winnow.engine.compaction import Failure
 from winnow.engine.estimate import Weighed, weigh
 from winnow.engine.job import PartitionJob
+from winnow.engine.locked import locked
 from winnow.engine.prepare import Prepared, Request, Undertaking, prepare
 from winnow.engine.rethink import check_same
 from winnow.engine.settings import io_rate

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from winnow import api
-from winnow.api import Only, UncleanShutdown
 from winnow.clock import now_ms
 from winnow.engine.explain.values import Explanation
 from winnow.engine.prepare import OnCorrupt
 from winnow.engine.progress import Progress
+from winnow.engine.run import Only, UncleanShutdown
 from winnow.engine.sweep.sweep import SweepResult
 from winnow.ledger.place import default_ledger
 from winnow.policy.sources import Settings

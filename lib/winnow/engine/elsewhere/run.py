@@ -1,0 +1,66 @@
+"""A `plan` or a `clean` where it is to be done: in place, or on copies of what lies or goes elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from winnow.engine.elsewhere.clean import Elsewhere, clean_elsewhere
+from winnow.engine.progress import Silence
+from winnow.engine.result import RunResult
+from winnow.engine.run import new_run_id, run
+from winnow.engine.stop import Stop
+from winnow.errors import UsageError
+from winnow.storage.open_store import is_remote, open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def elsewhere_of(
+    log_dirs: Sequence[str], output: Sequence[str], *, begin_again: bool, work_dir: str | None, work_space: int | None
+) -> Elsewhere | None:
+    """None: all of it is on this machine, and stays where it is."""
+    if not output and not any(map(is_remote, log_dirs)):
+        return None
+    return Elsewhere(
+        sources=[open_store(path) for path in log_dirs],
+        destinations=[open_store(path) for path in output],
+        begin_again=begin_again,
+        work_dir=work_dir,
+        work_space=work_space,
+    )
+
+
+def run_anywhere(
+    elsewhere: Elsewhere | None,
+    spark: SparkSession,
+    log_dirs: Sequence[str],
+    verb: str,
+    **asked: Any,  # noqa: ANN401 - those of `run`
+) -> RunResult:
+    """`run`, where it is to be done."""
+    if elsewhere is None:
+        return run(spark, log_dirs, verb, **asked)
+    if asked["seen"] is not None:
+        raise UsageError(
+            "a plan as a value is of log directories of this machine",
+            found=", ".join(log_dirs),
+            hint="`winnow.clean(..., output=...)` and the command line's `plan` take URLs.",
+        )
+    if verb == "plan":
+        elsewhere = replace(elsewhere, destinations=())
+    elif not elsewhere.destinations:
+        raise UsageError(
+            "a log directory that is not on this machine can't be cleaned in place",
+            found=", ".join(filter(is_remote, log_dirs)),
+            hint="Give --output, the place for the cleaned one.",
+        )
+    return clean_elsewhere(
+        elsewhere,
+        lambda copies: run(spark, copies, verb, **asked),
+        run_id=new_run_id(),
+        stop=asked["stop"] or Stop(),
+        progress=asked["progress"] or Silence(),
+    )
