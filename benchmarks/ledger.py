@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import os
-import platform
 import shutil
 import statistics
 import sys
@@ -26,7 +25,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "lib")]
 from benchmarks.cases import CASES  # noqa: E402 - needs the path above
 from benchmarks.contestants import Measure, WarmWinnow, winnow_cold  # noqa: E402
 from benchmarks.data import DATA, DataSet, data_set  # noqa: E402
-from benchmarks.run import MIB, fresh, memory_gib, processor, say  # noqa: E402
+from benchmarks.machine import describe_machine, say  # noqa: E402
+from benchmarks.run import MIB, fresh  # noqa: E402
 
 PAIRS = {"warm": "in a session that is warm", "cold": "as a command, from process start"}
 MOST_SECONDS = 2.0
@@ -97,8 +97,7 @@ def report(data: DataSet, taken: Taken, options: argparse.Namespace, commits: in
 Made by `benchmarks/ledger.py --mib {options.mib} --repeat {options.repeat} --case {options.case}` on {now:%Y-%m-%d};
 medians of {options.repeat} runs, in turns. It may cost {MOST_SECONDS:.0f} s.
 
-* Machine: {processor()}, {os.cpu_count()} cores, {memory_gib():.0f} GiB; {platform.system()} {platform.release()},
-  Python {platform.python_version()}. Load at the end: {os.getloadavg()[0]:.1f}.
+{describe_machine()}
 * Data: {data.case.words}, {data.log_bytes / MIB:,.0f} MiB on disk. The ledger had {commits} commits at the end.
 
 | `clean` | without s | with s | the ledger costs s | least-most with s |

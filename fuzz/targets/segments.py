@@ -80,7 +80,7 @@ def _walk(data: bytes) -> None:
             path,
             _BASE,
             segment.log_bytes,
-            producers=True,
+            producers_from=0,
             check_index=segment.index_bytes is not None,
             transactions=wanted,
         )
@@ -93,7 +93,7 @@ def _sweep(data: bytes) -> None:
     """Never raises for what is in a file, and finds whatever a walk would refuse."""
     scope = Scope(str(directory()), "t-0", "t", 0)
     with _Partition(_split(data)):
-        found = check_directory(storage, PartitionPlace(scope=scope, recovery_point=None))
+        found = check_directory(storage, PartitionPlace(scope=scope, log_start_offset=0, recovery_point=None))
         findings = list(found.findings)
         for log in found.logs:
             findings += check_segment(storage, log, max_decompressed_bytes=LIMIT).findings

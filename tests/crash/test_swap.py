@@ -109,7 +109,6 @@ def test_only_one_group_is_ever_in_swap_state(staged: Path, tmp_path: Path) -> N
         assert len(bases) <= 1, point.label
 
 
-@pytest.mark.slow
 def test_a_crash_during_recovery_changes_nothing(staged: Path, tmp_path: Path) -> None:
     for point in crash_points(staged, tmp_path / "crash", _swap_all):
         directory = f"{point.root}/{logs.T}"

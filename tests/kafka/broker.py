@@ -39,6 +39,8 @@ SMALL = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "2",
+    # Recorded transactions are long over time: they stay open, however long a test takes.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "3600000",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",

@@ -23,7 +23,6 @@ def shown(cell: Any) -> list[str]:
     return texts
 
 
-@pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, place in (("IPYTHONDIR", "ipython"), ("JUPYTER_RUNTIME_DIR", "runtime"), ("MPLCONFIGDIR", "mpl")):
         monkeypatch.setenv(name, str(tmp_path / place))

@@ -144,4 +144,9 @@ def _send(target: str, event: str) -> None:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310 - http or https, as was asked for
             pass
     except OSError as error:
-        raise WinnowError("an event of lineage could not be told", found=str(error), where=target) from error
+        raise WinnowError(
+            "an event of lineage could not be told",
+            found=str(error),
+            where=target,
+            hint="Give --openlineage a file that can be written, or the URL of what listens to OpenLineage.",
+        ) from error

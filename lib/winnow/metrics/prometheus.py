@@ -52,7 +52,12 @@ def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | Non
             write_to_textfile(target, registry)
             os.chmod(target, 0o644)  # node_exporter is another user
     except OSError as error:
-        raise WinnowError("metrics could not be told", found=str(error), where=target) from error
+        raise WinnowError(
+            "metrics could not be told",
+            found=str(error),
+            where=target,
+            hint="Give --metrics a file that can be written, or the URL of a Pushgateway.",
+        ) from error
 
 
 class _Collector:

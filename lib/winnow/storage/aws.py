@@ -53,7 +53,9 @@ def _profile(environment: Mapping[str, str]) -> dict[str, str]:
             parser.read(file, encoding="utf-8")
         except (configparser.Error, UnicodeDecodeError):
             # Its own message would quote the line.
-            raise UsageError("a file of AWS's settings can't be understood", where=file) from None
+            raise UsageError(
+                "a file of AWS's settings can't be understood", expected="[sections] of lines name = value", where=file
+            ) from None
         if parser.has_section(section):
             found = True
             settings |= {_OF_PROFILE[key]: value for key, value in parser.items(section) if key in _OF_PROFILE}

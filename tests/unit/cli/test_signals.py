@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,8 +14,12 @@ NO_SPARK: Any = None
 
 
 @pytest.fixture(autouse=True)
-def _own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Not under spark-submit, and not under nohup."""
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

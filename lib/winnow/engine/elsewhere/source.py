@@ -55,7 +55,12 @@ def look_at(store: Store) -> Source:
     files = tuple(file for file in store.list_tree() if file.name not in _NOT_OF_THE_LOG)
     for file in files:
         if not set(file.name.split("/")).isdisjoint({"", ".", ".."}):
-            raise UsageError("a name that is no path", found=repr(file.name), where=store.url)
+            raise UsageError(
+                "a name that is no path",
+                expected="names between single slashes",
+                found=repr(file.name),
+                where=store.url,
+            )
     refuse_tiered(store, [file.name for file in files])
     names = {file.name for file in files}
     if META_PROPERTIES not in names:
