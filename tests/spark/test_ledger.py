@@ -132,6 +132,17 @@ def test_what_a_history_sums_up(spark: SparkSession, ledger: str) -> None:
     assert [(p.topic, p.left_alone) for p in some.partitions] == [("b", None), ("c", "holds transactional batches")]
 
 
+def test_what_is_kept_is_not_freed(spark: SparkSession, ledger: str) -> None:
+    """More may be kept than logs became smaller by: there are indexes, and what took the place of the old segments."""
+    some, all_of_it = 1 << 19, 2 << 20
+    done = run_of(partition("a", kept_bytes=some), partition("b", kept_bytes=all_of_it), partition("c"))
+    append(spark.sparkContext, ledger, entry(done))
+    past = history(spark, ledger)
+    [one] = past.runs
+    assert (one.freed_bytes, one.kept_bytes) == ((1 << 20) - some + 0 + (1 << 20), some + all_of_it)
+    assert past.freed_bytes == one.freed_bytes == sum(p.freed_bytes for p in past.partitions)
+
+
 def test_no_ledger_is_said_and_none_is_made(spark: SparkSession, ledger: str) -> None:
     with pytest.raises(UsageError, match="there is no ledger"):
         history(spark, ledger)

@@ -48,8 +48,7 @@ def _run(run: PastRun) -> Row:
         printable(f"{run.user}@{run.host}"),
         f"{run.cleaned} of {run.partitions}",
         str(run.left_alone),
-        size(max(run.freed_bytes - run.kept_bytes, 0))
-        + (f" (+ {size(run.kept_bytes)} kept)" if run.kept_bytes else ""),
+        size(run.freed_bytes) + (f" (+ {size(run.kept_bytes)} kept)" if run.kept_bytes else ""),
         duration(run.ended - run.started),
     )
 

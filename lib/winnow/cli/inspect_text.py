@@ -103,7 +103,7 @@ def _way(position: PositionLine) -> Iterator[str]:
     if position.index_offset is not None:
         begin = f"index entry {position.index_offset} @{position.index_position}"
     yield f"segment  {position.segment.rpartition('/')[2]}"
-    yield f"scan     from {begin}, {position.batches_scanned} batches"
+    yield f"scan     from {begin}, {position.batches_scanned} batch{'es' * (position.batches_scanned != 1)}"
     yield f"batch    {_batch(position.batch)}"
     if position.record is not None:
         yield f"record   {_record(position.record)}"

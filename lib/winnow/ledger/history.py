@@ -46,7 +46,7 @@ class PastRun:
     left_alone: int
     freed_bytes: int
     kept_bytes: int
-    """Of these, still on the disk for an undo when the run ended."""
+    """Replaced or deleted as well, and still on the disk for an undo when the run ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +175,13 @@ def _freed() -> Column:
     return f.coalesce(f.sum(f.col("bytes_before") - f.col("bytes_after")), f.lit(0))
 
 
+def _freed_for_good() -> Column:
+    """What is kept has the indexes, too, and may be more than the logs have lost."""
+    kept = f.coalesce(f.col("kept_bytes"), f.lit(0))
+    freed = f.col("bytes_before") - f.col("bytes_after") - kept
+    return f.coalesce(f.sum(f.when(kept > 0, f.greatest(freed, f.lit(0))).otherwise(freed)), f.lit(0))
+
+
 def _ms(time: Column) -> Column:
     return f.unix_millis(time)
 
@@ -184,7 +191,7 @@ def _runs(rows: DataFrame) -> tuple[PastRun, ...]:
         f.count("topic").alias("partitions"),
         f.count_if(_acted()).alias("cleaned"),
         f.count_if(f.col("left_alone") | f.col("error").isNotNull()).alias("left_alone"),
-        _freed().alias("freed_bytes"),
+        _freed_for_good().alias("freed_bytes"),
         f.coalesce(f.sum("kept_bytes"), f.lit(0)).alias("kept_bytes"),
     )
     found = (PastRun(**row.asDict()) for row in _with_ms(summed).collect())
@@ -201,7 +208,7 @@ def _partitions(rows: DataFrame) -> tuple[PastPartition, ...]:
         .groupBy("topic", "partition", "host", "log_dir")
         .agg(
             f.count_distinct("run_id").alias("runs"),
-            _freed().alias("freed_bytes"),
+            _freed_for_good().alias("freed_bytes"),
             _ms(f.max(f.when(_acted(), f.col("ended_at")))).alias("last_cleaned"),
             _ms(f.max("ended_at")).alias("last_run"),
             of_last(alone).alias("left_alone"),
