@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 
 def pack(weights: Sequence[int], *, tasks: int) -> list[int]:
@@ -15,6 +18,14 @@ def pack(weights: Sequence[int], *, tasks: int) -> list[int]:
         placed[item] = task
         heapq.heappush(loads, (load + weights[item], task))
     return placed
+
+
+def packed(items: Sequence[_T], weights: Sequence[int], *, tasks: int) -> list[list[_T]]:
+    """The items of each task, by `pack`, each list in the order given."""
+    lists: list[list[_T]] = [[] for _ in range(tasks)]
+    for item, task in zip(items, pack(weights, tasks=tasks), strict=True):
+        lists[task].append(item)
+    return lists
 
 
 def task_count(total: int, *, per_task: int, items: int, parallelism: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from winnow.engine.chunks import next_offset
 from winnow.engine.compaction import Failure, failure
-from winnow.engine.packing import pack, task_count
+from winnow.engine.packing import packed, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.throttle import in_task
 from winnow.engine.ticks import TickSheet, tick
@@ -149,9 +149,7 @@ def _walk_all(
     sizes = [work.log_bytes for _, work in items]
     tasks = task_count(sum(sizes), per_task=_WALK_BYTES, items=len(items), parallelism=sc.defaultParallelism)
     # Not broadcast: of a node with many partitions each worker would hold all that only one task needs.
-    lists: list[list[_Piece]] = [[] for _ in range(tasks)]
-    for piece, task in enumerate(pack(sizes, tasks=tasks)):
-        lists[task].append((piece, *items[piece]))
+    lists = packed([(piece, *item) for piece, item in enumerate(items)], sizes, tasks=tasks)
     with TickSheet(sizes) as sheet:
         ticks = sheet.path
 

@@ -14,7 +14,7 @@ from winnow.engine.compare.judge import Verdict, judge
 from winnow.engine.compare.replicas import Bounds, Home, Looked, look, to_read
 from winnow.engine.compare.scan import Blob, Counted, by_bucket, scan_range
 from winnow.engine.kafka_log.ranges import Range
-from winnow.engine.packing import pack, task_count
+from winnow.engine.packing import packed, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.errors import CorruptLogError
 from winnow.storage.local import LocalStorage
@@ -89,9 +89,7 @@ def read_and_judge(sc: SparkContext, works: Mapping[int, Work], progress: Progre
         return []
     weights = [piece.range.end_byte - piece.range.start_byte + _LEAST_BYTES for piece in pieces]
     tasks = task_count(sum(weights), per_task=_TASK_BYTES, items=len(pieces), parallelism=sc.defaultParallelism)
-    lists: list[list[_Piece]] = [[] for _ in range(tasks)]
-    for piece, task in zip(pieces, pack(weights, tasks=tasks), strict=True):
-        lists[task].append(piece)
+    lists = packed(pieces, weights, tasks=tasks)
     buckets = [(number, bucket) for number, work in works.items() for bucket in range(work.buckets)]
     judges = min(len(buckets), max(tasks, 3 * sc.defaultParallelism))
     task_of = {key: number % judges for number, key in enumerate(buckets)}

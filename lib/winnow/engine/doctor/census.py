@@ -14,7 +14,7 @@ import numpy as np
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.doctor.values import Amount, Census
 from winnow.engine.explain.partition import is_trusted
-from winnow.engine.packing import pack, task_count
+from winnow.engine.packing import packed, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.tombstones import by_age, none_of_any_age
@@ -71,9 +71,7 @@ def _run(
 ) -> list[tuple[int, Any]]:
     sizes = [segment.log_bytes for _, _, _, segment, _ in pieces]
     tasks = task_count(sum(sizes), per_task=_TASK_BYTES, items=len(pieces), parallelism=sc.defaultParallelism)
-    lists: list[list[_Work]] = [[] for _ in range(tasks)]
-    for piece, task in zip(pieces, pack(sizes, tasks=tasks), strict=True):
-        lists[task].append(piece)
+    lists = packed(pieces, sizes, tasks=tasks)
     with TickSheet(sizes) as sheet:
         name = f"reading the records of {counted(partitions, 'partition')}"
         with watched(sc, progress, name, tasks=tasks, ticks=sheet):

@@ -11,7 +11,7 @@ from winnow.engine.erase.rewrite import RewrittenSegment, SegmentWork, rewrite_s
 from winnow.engine.erase.scan import SegmentMatches, scan_segment
 from winnow.engine.erase.targets import Target
 from winnow.engine.meter import metered
-from winnow.engine.packing import pack, task_count
+from winnow.engine.packing import packed, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.ticks import TickSheet, tick
 from winnow.errors import WinnowError
@@ -81,9 +81,7 @@ def _run(
     if not items:
         return []
     tasks = task_count(sum(weights), per_task=_TASK_BYTES, items=len(items), parallelism=sc.defaultParallelism)
-    lists: list[list[tuple[int, _Item]]] = [[] for _ in range(tasks)]
-    for (number, item), task in zip(enumerate(items), pack(weights, tasks=tasks), strict=True):
-        lists[task].append((number, item))
+    lists = packed(list(enumerate(items)), weights, tasks=tasks)
     with TickSheet(weights) as sheet, watched(sc, progress, name, tasks=tasks, ticks=sheet):
         done = dict(sc.parallelize(lists, tasks).mapPartitions(metered(partial(_each, do, sheet.path))).collect())
     return [done[number] for number in range(len(items))]

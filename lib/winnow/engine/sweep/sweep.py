@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.engine.meter import metered
-from winnow.engine.packing import pack, task_count
+from winnow.engine.packing import packed, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.sweep.directories import DirectoryCheck, PartitionPlace, check_directory
 from winnow.engine.sweep.findings import Checked, Finding
@@ -103,10 +103,7 @@ def _logs(
         return {}
     weights = [files.log.size + _LEAST_BYTES for _, files in items]
     tasks = task_count(sum(weights), per_task=_BYTES_PER_TASK, items=len(items), parallelism=sc.defaultParallelism)
-    lists: list[list[int]] = [[] for _ in range(tasks)]
-    for piece, task in enumerate(pack(weights, tasks=tasks)):
-        lists[task].append(piece)
-    of_tasks = [[(piece, *items[piece]) for piece in pieces] for pieces in lists]
+    of_tasks = packed([(piece, *item) for piece, item in enumerate(items)], weights, tasks=tasks)
     with TickSheet([files.log.size for _, files in items]) as sheet:
         ticks = sheet.path
 
