@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.options import check_log_dirs
-from winnow.cli.profile import Clock
-from winnow.cli.run import complain, guarded, tell
-from winnow.cli.session import spark_session
+from winnow.cli.reading import read_and_tell
+from winnow.cli.run import tell
 from winnow.cli.table import console_for_stdout
+from winnow.engine.progress import Progress
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from winnow.engine.compare.values import CompareResult, Comparison
 
 
@@ -22,24 +23,16 @@ def run_compare(
     log_dirs: Sequence[str], *, topics: Sequence[str], quiet: bool, json: bool, profile: bool = False
 ) -> int:
     """The exit code; errors are told here and not raised."""
-    clock = Clock(asked=profile)
 
-    def work() -> int:
-        check_log_dirs(log_dirs)
-        clock.starts_spark()
-        with spark_session() as spark, clock.with_spark(spark):
-            from winnow import api  # noqa: PLC0415 - it loads numba
+    def read(spark: SparkSession, progress: Progress) -> CompareResult:
+        from winnow import api  # noqa: PLC0415 - it loads numba
 
-            with clock.progress(quiet=quiet) as progress:
-                result = api.compare_replicas(spark, log_dirs, topics=topics, progress=progress)
-            for note in result.notes:
-                complain(f"note: {note}")
-            clock.begins("telling the result")
-            tell_comparison(result, json=json, more=clock.json() if json else {})
-            clock.tell()
-        return result.exit_code
+        return api.compare_replicas(spark, log_dirs, topics=topics, progress=progress)
 
-    return guarded(work, json=json, now=lambda: None)
+    def told(result: CompareResult, more: Mapping[str, Any]) -> None:
+        tell_comparison(result, json=json, more=more)
+
+    return read_and_tell(log_dirs, read, told, quiet=quiet, json=json, profile=profile)
 
 
 def tell_comparison(result: CompareResult, *, json: bool, more: Mapping[str, Any]) -> None:

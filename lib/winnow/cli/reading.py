@@ -1,0 +1,48 @@
+"""What `verify` and `verify --compare` have in common: Spark, progress, notes, profile, and then the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from winnow.cli.options import check_log_dirs
+from winnow.cli.profile import Clock
+from winnow.cli.run import complain, guarded
+from winnow.cli.session import spark_session
+from winnow.engine.progress import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from winnow.engine.compare.values import CompareResult
+    from winnow.engine.sweep.sweep import SweepResult
+
+_Result = TypeVar("_Result", "SweepResult", "CompareResult")
+
+
+def read_and_tell(
+    log_dirs: Sequence[str],
+    read: Callable[[SparkSession, Progress], _Result],
+    told: Callable[[_Result, Mapping[str, Any]], None],
+    *,
+    quiet: bool,
+    json: bool,
+    profile: bool,
+) -> int:
+    """The exit code; errors are told here and not raised. `told` is given what an option adds to the JSON."""
+    clock = Clock(asked=profile)
+
+    def work() -> int:
+        check_log_dirs(log_dirs)
+        clock.starts_spark()
+        with spark_session() as spark, clock.with_spark(spark):
+            with clock.progress(quiet=quiet) as progress:
+                result = read(spark, progress)
+            for note in result.notes:
+                complain(f"note: {note}")
+            clock.begins("telling the result")
+            told(result, clock.json() if json else {})
+            clock.tell()
+        return result.exit_code
+
+    return guarded(work, json=json, now=lambda: None)
