@@ -73,7 +73,7 @@ class Golden:
 def golden(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Golden:
-    for verb in ("run", "doctor", "erase", "explain", "history", "verify"):
+    for verb in ("run", "doctor", "erase", "explain", "history", "reading"):
         monkeypatch.setattr(f"winnow.cli.{verb}.spark_session", lambda: nullcontext(spark))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "120")

@@ -115,6 +115,12 @@ def records_of(piece: Piece, i: int, path: str) -> list[Record]:
         ) from error
 
 
+def counted_from(error: CorruptLogError, path: str, start: int) -> CorruptLogError:
+    """The same error, of a part of the file at `path` that begins at byte `start`; the error counts from there."""
+    where = path if error.where is None else f"{path}, {error.where}, counted from byte {start}"
+    return CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint)
+
+
 def bad_crcs(piece: Piece) -> Iterator[int]:
     """Rows whose CRC is not that of their bytes."""
     begin = 0

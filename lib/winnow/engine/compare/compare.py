@@ -68,7 +68,7 @@ def _notes(log_dirs: Sequence[LogDir], homes: Mapping[TopicPartition, Sequence[H
         yield from (f"{log_dir.path}/{skipped.name} is not compared: {skipped.why}" for skipped in log_dir.skipped)
         alone = sorted(key for key, found in homes.items() if [h.replica.log_dir for h in found] == [log_dir.path])
         if alone:
-            names = ", ".join(map(str, alone[:8])) + (" and others" if len(alone) > 8 else "")
+            names = ", ".join(map(str, alone[:_NAMED])) + (" and others" if len(alone) > _NAMED else "")
             yield f"{counted(len(alone), 'partition')} in {log_dir.path} only, and not compared: {names}"
 
 

@@ -12,7 +12,7 @@ from winnow.engine.compare.replicas import Bounds
 from winnow.engine.kafka_log.ranges import Range
 from winnow.engine.kernels import last_per_key
 from winnow.errors import CorruptLogError
-from winnow.logdir.batches import Piece, TornLogError, read_batches
+from winnow.logdir.batches import Piece, TornLogError, counted_from, read_batches
 from winnow.policy.transactions import aborted_batches
 from winnow.storage.contract import Storage
 from winnow.wire.batch import CONTROL, MAX_MAGIC
@@ -109,10 +109,7 @@ def _of_piece(piece: Piece, wanted: Range, secret: tuple[int, int]) -> Iterator[
             yield _Found(places.offset, keys, contents, places.key.size < 0, places.value.size < 0)
             del blocks  # before the next part is there
     except CorruptLogError as error:
-        where = f"{wanted.path}, {error.where}, counted from byte {piece.start}"
-        raise CorruptLogError(
-            error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint
-        ) from error
+        raise counted_from(error, wanted.path, piece.start) from error
 
 
 def _chosen(found: _Found, bounds: Bounds) -> Entries:

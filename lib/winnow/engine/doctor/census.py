@@ -19,7 +19,7 @@ from winnow.engine.progress import Progress, watched
 from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.tombstones import by_age, none_of_any_age
 from winnow.errors import CorruptLogError, WinnowError
-from winnow.logdir.batches import Piece, bad_crcs, read_batches
+from winnow.logdir.batches import Piece, bad_crcs, counted_from, read_batches
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.state import PartitionState, Segment
 from winnow.storage.local import LocalStorage
@@ -95,10 +95,7 @@ def sums_of_segment(directory: str, segment: Segment, *, now: int, max_decompres
         try:
             sums += _sums_of_piece(piece, now, max_decompressed_bytes)
         except CorruptLogError as error:
-            where = f"{path}, {error.where}, counted from byte {piece.start}"
-            raise CorruptLogError(
-                error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint
-            ) from error
+            raise counted_from(error, path, piece.start) from error
     return sums
 
 

@@ -21,6 +21,7 @@ from winnow.engine.progress import Progress, watched
 from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.walk import Split, walk_segment
 from winnow.errors import CorruptLogError, WinnowError
+from winnow.logdir.batches import counted_from
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried, judge
 from winnow.storage.segment_io import Bytes, map_range
@@ -155,10 +156,7 @@ def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
                 discardable, carried = _judged(search, buf, rows, carried, path)
                 yield from _in_split(search, split, buf, rows, discardable)
             except CorruptLogError as error:
-                where = path if error.where is None else f"{path}, {error.where}, counted from byte {split.start}"
-                raise CorruptLogError(
-                    error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint
-                ) from error
+                raise counted_from(error, path, split.start) from error
 
 
 def _judged(search: Search, buf: Bytes, rows: Array, carried: Carried, path: str) -> tuple[NDArray[np.bool_], Carried]:
