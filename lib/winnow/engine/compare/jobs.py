@@ -14,6 +14,7 @@ from winnow.engine.compare.judge import Verdict, judge
 from winnow.engine.compare.replicas import Bounds, Home, Looked, look, to_read
 from winnow.engine.compare.scan import Blob, Counted, by_bucket, scan_range
 from winnow.engine.kafka_log.ranges import Range
+from winnow.engine.meter import metered
 from winnow.engine.packing import packed, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.errors import CorruptLogError
@@ -67,7 +68,7 @@ def look_at_all(sc: SparkContext, homes: Sequence[Home], progress: Progress) -> 
         return []
     tasks = task_count(len(homes), per_task=_REPLICAS_PER_TASK, items=len(homes), parallelism=sc.defaultParallelism)
     with watched(sc, progress, f"looking at {counted(len(homes), 'replica')}", tasks=tasks):
-        return sc.parallelize(homes, tasks).map(_look).collect()
+        return sc.parallelize(homes, tasks).mapPartitions(metered(partial(map, _look))).collect()
 
 
 def _look(home: Home) -> Looked | Failure:
@@ -98,9 +99,9 @@ def read_and_judge(sc: SparkContext, works: Mapping[int, Work], progress: Progre
     with watched(sc, progress, f"comparing {counted(len(works), 'partition')}", tasks=tasks + judges):
         return (
             sc.parallelize(lists, tasks)
-            .mapPartitions(partial(_scan, secret))
+            .mapPartitions(metered(partial(_scan, secret)))
             .partitionBy(judges, lambda key: task_of.get(key, 0))
-            .mapPartitions(partial(_judge, bounds))
+            .mapPartitions(metered(partial(_judge, bounds)))
             .collect()
         )
 
