@@ -50,7 +50,7 @@ from winnow.logdir.survey import check_one_node
 from winnow.policy.sources import Settings
 from winnow.recover.run import recover_log_dirs
 from winnow.recover.values import RecoverResult
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def erase(
         check_ledger(ledger, log_dirs)
     with locked(log_dirs) as dirs:
         check_one_node(dirs, "erase")
-        found_settings, found = with_metadata(settings or Settings(), LocalStorage(), dirs)
+        found_settings, found = with_metadata(settings or Settings(), Places(), dirs)
         request = Request(
             settings=found_settings,
             topics=tuple(topics),
@@ -285,7 +285,7 @@ def explain(
     with locked(log_dirs) as dirs:
         check_one_node(dirs, "explain")
         home = home_of(dirs, partition)
-        settings, found = with_metadata(settings, LocalStorage(), dirs)
+        settings, found = with_metadata(settings, Places(), dirs)
         request = Request(
             settings=settings,
             topics=(),
@@ -318,7 +318,7 @@ def doctor(
     """
     progress = progress or Silence()
     with locked(log_dirs) as dirs:
-        settings, found = with_metadata(settings, LocalStorage(), dirs)
+        settings, found = with_metadata(settings, Places(), dirs)
         request = Request(
             settings=settings,
             topics=tuple(topics),
@@ -348,7 +348,7 @@ def verify(
     Raises UsageError for what is not a Kafka log directory and LogDirInUseError where a broker runs on one.
     """
     with ExitStack() as locks:
-        found = find_log_dirs(LocalStorage(), log_dirs)
+        found = find_log_dirs(Places(), log_dirs)
         for path in found:
             locks.enter_context(lock_log_dir(path))
         return sweep(
@@ -374,7 +374,7 @@ def compare_replicas(
     Raises UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one and
     CorruptLogError for a checkpoint that can't be read.
     """
-    storage = LocalStorage()
+    storage = Places()
     with ExitStack() as locks:
         found = find_log_dirs(storage, log_dirs)
         for path in found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,23 @@ def test_the_jvm_passes_it_on_waits_and_the_result_is_told(scratch: Path) -> Non
     changed = {name.partition("/")[0] for name in {*before, *after} if before.get(name) != after.get(name)}
     assert not changed & left
     assert stray_files(log_dir) == []
+
+
+def test_spark_goes_after_the_job_and_not_before_it(scratch: Path) -> None:
+    """However slow the job is to notice: one whose Spark has gone would have failed instead of having been stopped."""
+    log_dir = scratch / "log-dir"
+    with (scratch / "output").open("wb") as output:
+        run = Run(log.arguments(log_dir), output=output)
+        wait_for(run, log_dir, "staging")
+        (job,) = run.drivers()
+        os.kill(job.pid, signal.SIGSTOP)
+        try:
+            os.kill(run.pid, signal.SIGTERM)
+            time.sleep(3)  # Spark is gone within one
+            workers = run.workers()
+        finally:
+            os.kill(job.pid, signal.SIGCONT)
+        assert run.wait(timeout_seconds=60) == 128 + signal.SIGTERM
+        run.wait_until_gone()
+    assert workers
+    assert "it got SIGTERM" in (scratch / "output").read_text()

@@ -27,9 +27,9 @@ def run_inspect(
     def work() -> int:
         from winnow.cli import inspect_json, inspect_text  # noqa: PLC0415 - other verbs need not load numba here
         from winnow.inspect.directories import describe_target, find_position, find_target  # noqa: PLC0415
-        from winnow.storage.local import LocalStorage  # noqa: PLC0415
+        from winnow.storage.places import Places  # noqa: PLC0415
 
-        storage = LocalStorage()
+        storage = Places()
         at = None if timestamp is None else parse_now(timestamp, option="--timestamp")
         targets = [find_target(storage, path) for path in paths]
         asked = [{"offset": offset}] * (offset is not None) + [{"timestamp": at}] * (at is not None)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LONGEST_END_DAYS = 7
+"""What has begun is finished within seconds, a commit of many segments within minutes; a hook must have a limit."""
+_SPARK_PRIORITY = 40
+"""Of Spark's hook in Hadoop's manager (`FileSystem.SHUTDOWN_HOOK_PRIORITY` + 30), which runs all of Spark's own."""
 
 
 class Signals:
@@ -54,9 +58,11 @@ class Signals:
 
 
 def _let_jvm_wait(spark: SparkSession) -> None:
-    """When the JVM is told to end, it sends SIGTERM to this process and waits for it.
+    """When the JVM is told to end, it sends SIGTERM to this process and waits for it, before Spark stops.
 
-    A shutdown hook is a thread, and a thread runs a Runnable: a method handle can be one without a class of our own.
+    Hooks of the JVM itself run all at once, and Spark may have gone before this process knows why its job failed.
+    Spark's are hooks of Hadoop's manager, which runs one after another, the highest priority first. A hook is a
+    Runnable: a method handle can be one without a class of our own.
     """
     jvm: JVMView = spark.sparkContext._jvm  # noqa: SLF001 - pyspark has no other way to the JVM
     java = jvm.java.lang
@@ -64,11 +70,13 @@ def _let_jvm_wait(spark: SparkSession) -> None:
     a_class = java.Class.forName
     lookup = java.invoke.MethodHandles.publicLookup()
     runnable = a_class("java.lang.Runnable")
+    hooks = jvm.org.apache.hadoop.util.ShutdownHookManager.get()
 
-    def hook(owner: str, method: str, returns: JavaObject, receiver: JavaObject) -> None:
+    def hook(owner: str, method: str, returns: JavaObject, receiver: JavaObject, priority: int) -> None:
         found = lookup.findVirtual(a_class(owner), method, java.invoke.MethodType.methodType(returns))
         action = java.invoke.MethodHandleProxies.asInterfaceInstance(runnable, found.bindTo(receiver))
-        java.Runtime.getRuntime().addShutdownHook(java.Thread(action))
+        hooks.addShutdownHook(action, priority, _LONGEST_END_DAYS, jvm.java.util.concurrent.TimeUnit.DAYS)
 
-    hook("java.lang.ProcessHandle", "destroy", java.Boolean.TYPE, this_process)
-    hook("java.util.concurrent.CompletableFuture", "join", a_class("java.lang.Object"), this_process.onExit())
+    hook("java.lang.ProcessHandle", "destroy", java.Boolean.TYPE, this_process, _SPARK_PRIORITY + 2)
+    on_exit = this_process.onExit()
+    hook("java.util.concurrent.CompletableFuture", "join", a_class("java.lang.Object"), on_exit, _SPARK_PRIORITY + 1)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from winnow.engine import report
 from winnow.engine.clean import CarriedOut
@@ -17,6 +16,7 @@ from winnow.engine.rounds import Round, dirtiest_first, make_round, why_no_room
 from winnow.engine.space import Room, free_bytes
 from winnow.engine.split import split_bytes
 from winnow.engine.waves import waves
+from winnow.storage.places import Places
 
 
 def foresee(
@@ -32,7 +32,7 @@ def foresee(
     freed = _freed_first(prepared)
 
     def free(directory: str) -> int:
-        return free_bytes(directory) + freed[os.stat(directory).st_dev]
+        return free_bytes(directory) + freed[Places().volume(directory).key]
 
     results: list[PartitionResult] = []
     rounds: dict[int, Round] = {}
@@ -73,21 +73,21 @@ def _boundless(_directory: str) -> int:
 
 def _within(needed: Counter[str], room: Room) -> int:
     """What does not fit into `room` comes later, when something else has gone."""
-    devices: Counter[int] = Counter()
-    free: dict[int, int] = {}
+    volumes: Counter[Hashable] = Counter()
+    free: dict[Hashable, int] = {}
     for directory, count in needed.items():
-        device = os.stat(directory).st_dev
-        devices[device] += count
-        free[device] = room.at(directory)
-    total = sum(min(count, free[device]) for device, count in devices.items())
+        volume = Places().volume(directory).key
+        volumes[volume] += count
+        free[volume] = room.at(directory)
+    total = sum(min(count, free[volume]) for volume, count in volumes.items())
     return total if room.limit is None else min(total, room.limit)
 
 
-def _freed_first(prepared: Sequence[Prepared]) -> Counter[int]:
+def _freed_first(prepared: Sequence[Prepared]) -> Counter[Hashable]:
     """By file system, what retention takes before anything is compacted."""
-    freed: Counter[int] = Counter()
+    freed: Counter[Hashable] = Counter()
     for item in prepared:
         if isinstance(item, Undertaking) and item.plan.compaction is None and item.plan.retention is not None:
             gone = sum(segment.log_bytes for segment in item.plan.retention.deleted)
-            freed[os.stat(item.state.directory).st_dev] += gone
+            freed[Places().volume(item.state.directory).key] += gone
     return freed

@@ -7,13 +7,13 @@ from contextlib import ExitStack, contextmanager
 
 from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 
 
 @contextmanager
 def locked(log_dirs: Sequence[str]) -> Iterator[Sequence[LogDir]]:
     """The log directories, looked at again once nobody else can change them."""
-    storage = LocalStorage()
+    storage = Places()
     with ExitStack() as locks:
         # First without the lock: `.lock` is made only where a broker would have made it.
         for log_dir in survey_log_dirs(storage, log_dirs):

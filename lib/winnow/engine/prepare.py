@@ -28,7 +28,7 @@ from winnow.policy.plan import PartitionPlan, Reason
 from winnow.policy.retention import is_tiered
 from winnow.policy.sources import Settings, Unknown
 from winnow.storage.contract import Storage
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -122,7 +122,7 @@ class Request:
     """What becomes of damaged partitions, and of the others then."""
     max_extra_space: int | None = None
     """Bytes that may lie beside the logs at once, written and not yet in the place of anything; None: what is free."""
-    storage: Storage = field(default_factory=LocalStorage)
+    storage: Storage = field(default_factory=Places)
     """Through which the driver changes log directories: all of recovery, retention and commit, and nothing else."""
 
     def wants(self, topic: str) -> bool:

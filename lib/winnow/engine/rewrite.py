@@ -4,7 +4,6 @@ of the log (S5.3-S5.9).
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +19,8 @@ from winnow.engine.stopwatch import ms_since
 from winnow.engine.verify import verify_staged
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.swap import StagedGroup
-from winnow.storage.local import LocalStorage
+from winnow.storage.contract import Storage
+from winnow.storage.places import Places
 from winnow.storage.segment_io import SegmentWriter, drop_cached, map_range
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
@@ -83,7 +83,7 @@ def rewrite_group(
     except BaseException:
         for path in paths.values():
             with suppress(OSError):
-                os.unlink(path)
+                Places().unlink(path)
         raise
 
 
@@ -98,7 +98,7 @@ def _write(
     split_done: Callable[[int], None],
 ) -> RewrittenGroup:
     """`paths`: by suffix; that of a transaction index is added if it is needed."""
-    storage = LocalStorage()
+    storage = Places()
     with SegmentWriter(paths[LOG], limit=group.log_limit) as log:
         for number in group.splits:
             for data in output.of_split(number):
@@ -150,15 +150,13 @@ def _holdings(path: str, log_bytes: int, base_offset: int, topic: str) -> Holdin
         return holdings_of(buf, base_offset, topic)
 
 
-def take_over_attributes(
-    storage: LocalStorage, directory: str, paths: dict[str, str], *, first: int, last: int
-) -> None:
+def take_over_attributes(storage: Storage, directory: str, paths: dict[str, str], *, first: int, last: int) -> None:
     """Owner and mode of the first source, modification time of the last, though not of transactions (S5.9, S8.5).
 
     `paths`: the staged files by suffix, synced when this returns. `first`, `last`: base offsets.
     """
     # In whole milliseconds, as Kafka sets it.
-    mtime_ns = os.stat(f"{directory}/{segment_file(last, LOG)}").st_mtime_ns // 1_000_000 * 1_000_000
+    mtime_ns = storage.entry(f"{directory}/{segment_file(last, LOG)}").mtime_ns // 1_000_000 * 1_000_000
     for suffix, path in paths.items():
         storage.copy_attributes(f"{directory}/{segment_file(first, LOG)}", path)
         if suffix != TXNINDEX:

@@ -24,7 +24,7 @@ from winnow.engine.throttle import limiting_io
 from winnow.errors import UsageError
 from winnow.logdir.lock_reach import why_seen_here_only
 from winnow.policy.sources import Settings
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ def run(
     progress = progress or Silence()
     run_id = new_run_id()
     with locked(log_dirs) as dirs:
-        settings, found = with_metadata(settings, LocalStorage(), dirs)
+        settings, found = with_metadata(settings, Places(), dirs)
         request = Request(
             settings=settings,
             topics=tuple(topics),

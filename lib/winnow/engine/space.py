@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.logdir.state import Segment
 from winnow.policy.config import TopicConfig
+from winnow.storage.places import Places
 
 SPARE_BYTES = 64 * 2**20
 """Left free on every disk, for checkpoints and for whoever else writes there."""
@@ -23,8 +23,7 @@ def free_bytes(directory: str) -> int:
     """What this process may still write to the file system of a directory, less a little to spare; below 0 if that
     is not there.
     """
-    status = os.statvfs(directory)
-    return status.f_bavail * status.f_frsize - SPARE_BYTES
+    return Places().volume(directory).free_bytes - SPARE_BYTES
 
 
 def most_log_bytes(segments: Iterable[Segment], legacy: Collection[int]) -> int:
@@ -48,15 +47,15 @@ class Room:
     """That may be written to all of them together."""
     free: Callable[[str], int] = field(default=free_bytes, kw_only=True)
     """Of the file system of a directory."""
-    _left: dict[int, int] = field(default_factory=dict, init=False)
+    _left: dict[Hashable, int] = field(default_factory=dict, init=False)
 
     def at(self, directory: str) -> int:
-        left = self._left.setdefault(os.stat(directory).st_dev, self.free(directory))
+        left = self._left.setdefault(Places().volume(directory).key, self.free(directory))
         return left if self.limit is None else min(left, self.limit)
 
     def take(self, directory: str, count: int) -> None:
         self.at(directory)
-        self._left[os.stat(directory).st_dev] -= count
+        self._left[Places().volume(directory).key] -= count
         if self.limit is not None:
             self.limit -= count
 

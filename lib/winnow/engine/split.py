@@ -27,7 +27,7 @@ from winnow.logdir.names import STAGING_PREFIX
 from winnow.logdir.split import StagedSplit, stage_split, swap_split
 from winnow.logdir.staging import remove_staging
 from winnow.logdir.state import Segment
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -116,7 +116,7 @@ def _staging(item: Undertaking, run_id: str) -> str:
 def _stage(work: _Work) -> StagedSplit | Failure:
     try:
         return stage_split(
-            LocalStorage(),
+            Places(),
             work.directory,
             work.segment,
             work.staging,

@@ -22,7 +22,7 @@ from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
 from winnow.logdir.state import PartitionState, Segment, TopicPartition
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 from winnow.storage.segment_io import map_range
 from winnow.wire.batch import BATCH
 from winnow.wire.walk import WalkStatus, walk_batches
@@ -80,7 +80,7 @@ def _list_one(place: Place) -> Listed | Failure:
 
 def list_partition(place: Place) -> Listed:
     """As `list_partitions`, for one, here. Raises CorruptLogError or OSError."""
-    listing = list_segments(LocalStorage(), place.directory, trusted_end=place.trusted_end)
+    listing = list_segments(Places(), place.directory, trusted_end=place.trusted_end)
     ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}
     if not ours.issuperset(listing.leftovers):
         return Listed(listing, None)

@@ -6,7 +6,6 @@ from what was read, not from what was meant to be written; the transaction index
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 import numpy as np
@@ -18,7 +17,7 @@ from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
 from winnow.logdir.txnindex import read_txn_index
 from winnow.policy.transactions import ABORTED
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, drop_cached, map_range
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
 from winnow.wire.control import ControlType
@@ -48,7 +47,7 @@ def verify_staged(
     path = paths[LOG]
     for part in paths.values():
         drop_cached(part)
-    size = os.stat(path).st_size
+    size = Places().entry(path).size
     if size != log_bytes:
         raise _mismatch("bytes in the staged log", log_bytes, size, path)
     index = IndexBuilder(
@@ -87,11 +86,10 @@ def verify_staged(
     if least_offset > end_offset or least_offset - 1 - base_offset > MAX_OFFSET_SPAN:
         raise _mismatch("the staged log's last offset below", end_offset, least_offset - 1, path)
     for suffix, wanted in zip((INDEX, TIMEINDEX), index.finish(), strict=True):
-        with open(paths[suffix], "rb") as file:
-            if file.read() != wanted:
-                raise VerificationError(
-                    "the staged index is not that of the staged log", where=paths[suffix], hint="Run again."
-                )
+        if Places().read_bytes(paths[suffix]) != wanted:
+            raise VerificationError(
+                "the staged index is not that of the staged log", where=paths[suffix], hint="Run again."
+            )
     _check_txn_index(
         paths, np.concatenate(aborting), base_offset=base_offset, end_offset=end_offset, same=same_txn_index
     )
@@ -114,14 +112,14 @@ def _check_txn_index(
 ) -> None:
     path = paths.get(TXNINDEX)
     if same is not None:
-        staged = b"" if path is None else LocalStorage().read_bytes(path)
+        staged = b"" if path is None else Places().read_bytes(path)
         if staged != same:
             raise _mismatch("bytes of the transaction index, unchanged", len(same), len(staged), path or paths[LOG])
         return
     entries: Array = np.empty(0, ABORTED)
     if path is not None:
         try:
-            entries = aborted_rows(read_txn_index(LocalStorage(), path, base_offset=base_offset, end_offset=end_offset))
+            entries = aborted_rows(read_txn_index(Places(), path, base_offset=base_offset, end_offset=end_offset))
         except CorruptLogError as error:
             raise VerificationError(str(error), where=path, hint="Run again.") from error
     ends = set(zip(entries["last_offset"].tolist(), entries["producer_id"].tolist(), strict=True))

@@ -23,7 +23,7 @@ from winnow.logdir.txnindex import read_txn_index
 from winnow.policy.producers import Marker
 from winnow.policy.transaction_runs import NO_RUNS, SegmentRuns, summarise
 from winnow.policy.transactions import ABORTED
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, map_range
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, is_wrapper
 from winnow.wire.record_kernels import SMALLEST_RECORD
@@ -152,7 +152,7 @@ def walk_segment(
 def _with_runs(walk: SegmentWalk, directory: str, gatherer: Gatherer, wanted: TransactionsWanted) -> SegmentWalk:
     index, log = (f"{directory}/{segment_file(walk.base_offset, suffix)}" for suffix in (TXNINDEX, LOG))
     aborted = aborted_rows(
-        read_txn_index(LocalStorage(), index, base_offset=walk.base_offset, end_offset=wanted.end_offset)
+        read_txn_index(Places(), index, base_offset=walk.base_offset, end_offset=wanted.end_offset)
         if wanted.txn_index
         else ()
     )
@@ -259,7 +259,7 @@ def _refuse_wild_counts(rows: np.ndarray[Any, Any], path: str) -> None:
 
 def _check_index(directory: str, base_offset: int, log_bytes: int, chunks: list[np.ndarray[Any, Any]]) -> None:
     path = f"{directory}/{segment_file(base_offset, INDEX)}"
-    storage = LocalStorage()
+    storage = Places()
     if not storage.exists(path):
         if log_bytes:
             raise CorruptLogError("the segment has no offset index", expected=path, found="no such file")

@@ -20,7 +20,7 @@ from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.logdir.undo import plan_undo, purge, undo
 from winnow.recover.values import Action, Kept, PartitionRecovery, RecoverResult
 from winnow.storage.contract import Storage
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 
 ALL = "all"
 """Instead of a run id: every run that keeps something."""
@@ -49,7 +49,7 @@ def recover_log_dirs(
     """
     if undo_run is not None and purge_run is not None:
         raise UsageError("undo and purge together", expected="one of them, or neither")
-    storage = storage or LocalStorage()
+    storage = storage or Places()
     with ExitStack() as locks:
         for log_dir in survey_log_dirs(storage, log_dirs):
             locks.enter_context(lock_log_dir(log_dir.path))

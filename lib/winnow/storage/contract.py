@@ -6,6 +6,8 @@ record each of them and stop before or after any. Paths are absolute strings; na
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -31,6 +33,33 @@ class Entry:
     def mtime_ms(self) -> int:
         """As Java's `File.lastModified` tells it."""
         return self.mtime_ns // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """What a directory's files take their room from. Sizes in bytes; what has no limit is `sys.maxsize` large."""
+
+    key: Hashable
+    """The same for all directories of a volume."""
+    free_bytes: int
+    """For this process."""
+    total_bytes: int
+
+
+class NewFile(Protocol):
+    """A file that is being written from its start."""
+
+    def write(self, data: memoryview) -> int:
+        """Bytes of `data` that were taken: at least one."""
+        ...
+
+    def finish(self) -> None:
+        """It is whole and on stable storage."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of it. Without `finish` before it, what is left of the file is the caller's to remove."""
+        ...
 
 
 class Storage(Protocol):
@@ -62,6 +91,10 @@ class Storage(Protocol):
         """A new file with this content, on stable storage; no file if it fails. FileExistsError if there is one."""
         ...
 
+    def new_file(self, path: str) -> NewFile:
+        """For content of any size. FileExistsError if there is one."""
+        ...
+
     def rename(self, source: str, target: str) -> None:
         """Atomic; replaces a file at `target`."""
         ...
@@ -91,3 +124,15 @@ class Storage(Protocol):
         ...
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None: ...
+
+    def volume(self, path: str) -> Volume:
+        """That a directory is on, as it is now."""
+        ...
+
+    def changing(self, directory: str) -> AbstractContextManager[None]:
+        """Around the changes that belong together, of one directory and what is in it.
+
+        A file system does each of them as it comes, in order. A store without renames makes all of them count at one
+        moment, when the block ends, and none of them if it ends by an exception.
+        """
+        ...

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import AbstractContextManager, nullcontext
 
-from winnow.storage.contract import Entry
+from winnow.storage.contract import Entry, NewFile, Volume
 from winnow.storage.moved import MOVED
 
 _PIECE_BYTES = 2**20
@@ -88,6 +89,9 @@ class LocalStorage:
         finally:
             os.close(fd)
 
+    def new_file(self, path: str) -> NewFile:
+        return _NewFile(path)
+
     def rename(self, source: str, target: str) -> None:
         os.rename(source, target)
 
@@ -127,6 +131,39 @@ class LocalStorage:
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
         os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ns))
+
+    def volume(self, path: str) -> Volume:
+        status = os.statvfs(path)
+        return Volume(
+            key=os.stat(path).st_dev,
+            free_bytes=status.f_bavail * status.f_frsize,
+            total_bytes=status.f_blocks * status.f_frsize,
+        )
+
+    def changing(self, directory: str) -> AbstractContextManager[None]:
+        del directory
+        return nullcontext()
+
+
+class _NewFile:
+    """Implements `winnow.storage.contract.NewFile`."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+    def write(self, data: memoryview) -> int:
+        try:
+            return os.write(self._fd, data)
+        except OSError as error:
+            error.filename = self._path
+            raise
+
+    def finish(self) -> None:
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
 
 
 def _entry(name: str, status: os.stat_result, *, is_link: bool) -> Entry:

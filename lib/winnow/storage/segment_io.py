@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -13,10 +14,13 @@ import numpy as np
 
 from winnow.errors import CorruptLogError, NoSpaceError
 from winnow.storage.moved import MOVED
+from winnow.storage.open_store import is_remote
+from winnow.storage.places import storage_of
 from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
+_FETCHED_AT_ONCE = 8 * 2**20
 _EMPTY = np.frombuffer(b"", np.uint8)
 
 
@@ -31,19 +35,19 @@ def map_range(path: str, start: int, end: int) -> Iterator[Bytes]:
     """
     if start == end:
         yield _EMPTY
-        return
+    elif is_remote(path):
+        yield _fetched(path, start, end)
+    else:
+        yield _mapped(path, start, end)
+
+
+def _mapped(path: str, start: int, end: int) -> Bytes:
     first_page = start - start % mmap.ALLOCATIONGRANULARITY
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(fd).st_size
         if size < end:
-            raise CorruptLogError(
-                "the file became shorter while it was being read",
-                expected=f"at least {end} bytes",
-                found=f"{size} bytes",
-                where=path,
-                hint="Something else is writing to this directory. Stop it and run again.",
-            )
+            raise _shorter(path, end, size)
         throttle = current_throttle()
         flags = mmap.MAP_SHARED | (_POPULATE if throttle is None else 0)
         mapped = mmap.mmap(fd, end - first_page, flags=flags, prot=mmap.PROT_READ, offset=first_page)
@@ -53,7 +57,34 @@ def map_range(path: str, start: int, end: int) -> Iterator[Bytes]:
     if throttle is not None:
         _read_slowly(np.frombuffer(mapped, np.uint8), throttle)
     # No mapped.close(): it would raise while an array still refers to the map. The last reference unmaps it.
-    yield np.frombuffer(mapped, np.uint8)[start - first_page :]
+    return np.frombuffer(mapped, np.uint8)[start - first_page :]
+
+
+def _fetched(path: str, start: int, end: int) -> Bytes:
+    """From a file of this machine that has no name: the system can write it out when memory is short."""
+    storage, throttle = storage_of(path), current_throttle()
+    with tempfile.TemporaryFile(prefix="winnow-") as copy:
+        for at in range(start, end, _FETCHED_AT_ONCE):
+            length = min(_FETCHED_AT_ONCE, end - at)
+            if throttle is not None:
+                throttle.take(length)
+            piece = storage.read_range(path, at, length)
+            if len(piece) < length:
+                raise _shorter(path, end, at + len(piece))
+            copy.write(piece)
+        copy.flush()
+        mapped = mmap.mmap(copy.fileno(), end - start, flags=mmap.MAP_SHARED | _POPULATE, prot=mmap.PROT_READ)
+    return np.frombuffer(mapped, np.uint8)
+
+
+def _shorter(path: str, end: int, size: int) -> CorruptLogError:
+    return CorruptLogError(
+        "the file became shorter while it was being read",
+        expected=f"at least {end} bytes",
+        found=f"{size} bytes",
+        where=path,
+        hint="Something else is writing to this directory. Stop it and run again.",
+    )
 
 
 def _read_slowly(data: Bytes, throttle: Throttle) -> None:
@@ -78,7 +109,7 @@ class SegmentWriter:
         self.size = 0
         self._limit = limit
         self._throttle = current_throttle()
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._file = storage_of(path).new_file(path)
 
     def write(self, data: Bytes | bytes) -> None:
         view = memoryview(data.data if isinstance(data, np.ndarray) else data)
@@ -95,11 +126,7 @@ class SegmentWriter:
             if self._throttle is not None:
                 piece = view[:PIECE_BYTES]
                 self._throttle.take(piece.nbytes)
-            try:
-                written = os.write(self._fd, piece)
-            except OSError as error:
-                error.filename = self.path
-                raise
+            written = self._file.write(piece)
             self.size += written
             MOVED.written += written
             view = view[written:]
@@ -112,13 +139,15 @@ class SegmentWriter:
     ) -> None:
         try:
             if kind is None:
-                os.fsync(self._fd)
+                self._file.finish()
         finally:
-            os.close(self._fd)
+            self._file.close()
 
 
 def drop_cached(path: str) -> None:
     """Asks the system to forget its copy of a written file, so that reading it back reads the disk."""
+    if is_remote(path):
+        return  # nothing of it is kept here
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

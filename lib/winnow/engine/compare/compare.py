@@ -20,7 +20,7 @@ from winnow.engine.progress import Progress
 from winnow.errors import UsageError
 from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import LogDir
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 from winnow.words import counted
 
 if TYPE_CHECKING:
@@ -167,4 +167,4 @@ def _read(sc: SparkContext, works: Mapping[int, Work], progress: Progress) -> di
 
 
 def _told(work: Work, suspect: Suspect) -> Difference:
-    return tell(LocalStorage(), suspect, work.replicas[suspect.has].home, work.replicas[suspect.other].home)
+    return tell(Places(), suspect, work.replicas[suspect.has].home, work.replicas[suspect.other].home)

@@ -18,7 +18,7 @@ from winnow.engine.meter import metered
 from winnow.engine.packing import packed, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.errors import CorruptLogError
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 from winnow.words import counted
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def look_at_all(sc: SparkContext, homes: Sequence[Home], progress: Progress) -> 
 
 def _look(home: Home) -> Looked | Failure:
     try:
-        return look(LocalStorage(), home)
+        return look(Places(), home)
     except (CorruptLogError, OSError) as error:
         return failure(error)
 
@@ -110,7 +110,7 @@ def _scan(secret: tuple[int, int], tasks: Iterable[list[_Piece]]) -> Iterator[tu
     for piece in (one for task in tasks for one in task):
         counts = Counted()
         try:
-            for entries in scan_range(LocalStorage(), piece.range, piece.bounds, secret, counts):
+            for entries in scan_range(Places(), piece.range, piece.bounds, secret, counts):
                 for bucket, own in by_bucket(entries, piece.buckets):
                     yield (piece.partition, bucket), Blob(piece.replica, own.tobytes())
         except (CorruptLogError, OSError) as error:

@@ -22,7 +22,7 @@ from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.batches import Piece, bad_crcs, counted_from, read_batches
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.state import PartitionState, Segment
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 from winnow.wire.batch import DELETE_HORIZON, MAX_MAGIC
 from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.record_tally import tally_records
@@ -91,7 +91,7 @@ def sums_of_segment(directory: str, segment: Segment, *, now: int, max_decompres
     """`Sums` of all of its records. Raises CorruptLogError for whatever can't be read, checksums included."""
     path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
     sums = np.zeros((_ROWS, 2), np.int64)
-    for piece in read_batches(LocalStorage(), path, size=segment.log_bytes, least_offset=segment.base_offset):
+    for piece in read_batches(Places(), path, size=segment.log_bytes, least_offset=segment.base_offset):
         try:
             sums += _sums_of_piece(piece, now, max_decompressed_bytes)
         except CorruptLogError as error:

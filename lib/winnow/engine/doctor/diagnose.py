@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -159,13 +158,13 @@ def _log_bytes(item: Prepared, request: Request) -> int:
 
 
 def _disk(log_dir: LogDir, prepared: Sequence[Prepared], bytes_of: dict[int, int], request: Request) -> Disk:
-    status = os.statvfs(log_dir.path)
+    volume = request.storage.volume(log_dir.path)
     path = f"{log_dir.path}/{CLEANER_CHECKPOINT}"
     return Disk(
         log_dir=log_dir.path,
         log_bytes=sum(bytes_of[id(item)] for item in prepared if item.place.log_dir == log_dir.path),
-        free_bytes=status.f_bavail * status.f_frsize,
-        total_bytes=status.f_blocks * status.f_frsize,
+        free_bytes=volume.free_bytes,
+        total_bytes=volume.total_bytes,
         clean_shutdown=log_dir.clean_shutdown,
         cleaner_checkpoint_ms=request.storage.entry(path).mtime_ms if request.storage.exists(path) else None,
     )

@@ -8,7 +8,6 @@ wherever, learns the same of every producer and transaction, and the log ends wh
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
@@ -26,7 +25,7 @@ from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.state import Segment
 from winnow.logdir.swap import StagedGroup
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, SegmentWriter, drop_cached, map_range
 from winnow.wire.batch import NO_PRODUCER
 from winnow.wire.buffers import Rows
@@ -72,13 +71,13 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
     except BaseException:
         for path in paths.values():
             with suppress(OSError):
-                os.unlink(path)
+                Places().unlink(path)
         raise
 
 
 def _write(work: SegmentWork, keys: KeySet, paths: dict[str, str], attempt: str) -> RewrittenSegment:
     """`paths`: by suffix; that of a transaction index is added if there is one."""
-    storage, base = LocalStorage(), work.segment.base_offset
+    storage, base = Places(), work.segment.base_offset
     source = f"{work.directory}/{segment_file(base, LOG)}"
     index = IndexBuilder(
         base_offset=base, index_interval_bytes=work.index_interval_bytes, max_index_bytes=_MOST_INDEX_BYTES

@@ -74,6 +74,6 @@ class KafkaLogReader(DataSourceReader):
 
 def _storage() -> Storage:
     """All access to files goes through it."""
-    from winnow.storage.local import LocalStorage  # noqa: PLC0415
+    from winnow.storage.places import Places  # noqa: PLC0415
 
-    return LocalStorage()
+    return Places()

@@ -17,7 +17,7 @@ from winnow.engine.sweep.partitions import all_findings
 from winnow.engine.sweep.segments import SegmentCheck, SegmentFiles, check_segment
 from winnow.engine.ticks import TickSheet, tick
 from winnow.errors import VerificationError
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 from winnow.words import counted
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def sweep(
     progress: Progress,
 ) -> SweepResult:
     """`log_dirs`: as `find_log_dirs` has them, each locked by the caller."""
-    checked = [check_log_dir(LocalStorage(), path, topics=topics) for path in log_dirs]
+    checked = [check_log_dir(Places(), path, topics=topics) for path in log_dirs]
     places = [place for log_dir in checked for place in log_dir.partitions]
     directories = _directories(sc, places, progress)
     logs = _logs(sc, directories, max_decompressed_bytes, progress)
@@ -87,7 +87,7 @@ def _directories(sc: SparkContext, places: Sequence[PartitionPlace], progress: P
     with watched(sc, progress, f"looking at {len(places)} partitions", tasks=tasks):
         return (
             sc.parallelize(places, tasks)
-            .mapPartitions(metered(partial(map, partial(check_directory, LocalStorage()))))
+            .mapPartitions(metered(partial(map, partial(check_directory, Places()))))
             .collect()
         )
 
@@ -111,7 +111,7 @@ def _logs(
             assigned: Iterable[list[tuple[int, tuple[int, int], SegmentFiles]]],
         ) -> Iterator[tuple[tuple[int, int], SegmentCheck]]:
             for piece, key, files in (one for task in assigned for one in task):
-                yield key, check_segment(LocalStorage(), files, max_decompressed_bytes=max_decompressed_bytes)
+                yield key, check_segment(Places(), files, max_decompressed_bytes=max_decompressed_bytes)
                 tick(ticks, piece)
 
         with watched(sc, progress, f"reading {counted(len(items), 'log')}", tasks=tasks, ticks=sheet):
