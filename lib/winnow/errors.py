@@ -8,6 +8,7 @@ the others.
 from __future__ import annotations
 
 import errno
+from typing import Self
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Numbers of the OSErrors that say so: the disk is full, or what this user may have of it."""
@@ -36,6 +37,10 @@ class WinnowError(Exception):
         self.hint = hint
         self.position = position
         super().__init__(self._message())
+
+    def at(self, where: str) -> Self:
+        """The same error, told of this place. A byte that it names is one of another count, and left out."""
+        return type(self)(self.problem, expected=self.expected, found=self.found, where=where, hint=self.hint)
 
     @property
     def what(self) -> str:

@@ -54,9 +54,7 @@ def control_columns(buf: Bytes, rows: Array, path: str) -> ControlColumns:
         return ControlColumns.joined(decode_control(blocks, blocks.rows) for blocks in parts)
     except CorruptLogError as error:
         where = path if error.where is None else f"{path}, {error.where}"
-        raise CorruptLogError(
-            error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint
-        ) from error
+        raise error.at(where) from error
 
 
 class Gatherer:

@@ -107,7 +107,7 @@ def _in_file(error: CorruptLogError, path: str, start: int) -> CorruptLogError:
     where = path if error.where is None else f"{path}, {error.where}"
     if start:
         where += f", counted from byte {start}"
-    return CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint)
+    return error.at(where)
 
 
 def _blobs(

@@ -110,15 +110,13 @@ def records_of(piece: Piece, i: int, path: str) -> list[Record]:
         return read_records(blocks.area(0), blocks.rows[0])
     except CorruptLogError as error:
         where = f"{path}, batch at byte {piece.position(i)}"
-        raise CorruptLogError(
-            error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint
-        ) from error
+        raise error.at(where) from error
 
 
 def counted_from(error: CorruptLogError, path: str, start: int) -> CorruptLogError:
     """The same error, of a part of the file at `path` that begins at byte `start`; the error counts from there."""
     where = path if error.where is None else f"{path}, {error.where}, counted from byte {start}"
-    return CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint)
+    return error.at(where)
 
 
 def bad_crcs(piece: Piece) -> Iterator[int]:

@@ -83,7 +83,7 @@ def list_segments(storage: Storage, directory: str, *, trusted_end: int | None =
             try:
                 found.append(base_offset_of(name))
             except CorruptLogError as problem:
-                problems.append(_at(problem, directory))
+                problems.append(problem.at(directory))
     bases.sort()
     segments = [
         _segment(storage, directory, files, base=base, following=following, problems=problems)
@@ -100,7 +100,7 @@ def list_segments(storage: Storage, directory: str, *, trusted_end: int | None =
     try:
         leftovers = leftover_names(entries)
     except CorruptLogError as problem:
-        problems.append(_at(problem, directory))
+        problems.append(problem.at(directory))
     return SegmentListing(
         directory=directory,
         segments=tuple(segments),
@@ -183,12 +183,6 @@ def _missing(path: str) -> CorruptLogError:
         expected=path,
         found="no such file",
         hint="Start a broker on this directory once: it rebuilds a missing .index and what belongs to it.",
-    )
-
-
-def _at(problem: CorruptLogError, directory: str) -> CorruptLogError:
-    return CorruptLogError(
-        problem.problem, expected=problem.expected, found=problem.found, where=directory, hint=problem.hint
     )
 
 

@@ -149,9 +149,7 @@ class _Image:
                 record = decode_metadata_record(value.data)
             except CorruptLogError as error:
                 place = f"{value.where}, offset {value.offset}"
-                raise CorruptLogError(
-                    error.problem, expected=error.expected, found=error.found, where=place, hint=error.hint
-                ) from error
+                raise error.at(place) from error
             if record is not None:
                 self._in_order((record, where or f"{METADATA_DIR} offset {value.offset}", value.where))
 

@@ -176,12 +176,8 @@ def _records(buf: Bytes, row: np.void, path: str) -> Sequence[Record]:
             return read_records(buf[begin:end], row)
         return read_records(inflate(buf, np.array([row], BATCH), limit=_MAX_BATCH_BYTES).area(0), row)
     except CorruptLogError as error:
-        raise _at(error, _where(row, path)) from error
+        raise error.at(_where(row, path)) from error
 
 
 def _where(row: np.void, path: str) -> str:
     return f"{path} at byte {row['position']}"
-
-
-def _at(error: CorruptLogError, where: str) -> CorruptLogError:
-    return CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint)

@@ -173,7 +173,7 @@ def count_names_plain(blocks: RecordBlocks, batches: Rows, topic: str) -> dict[b
             records = read_records(area, row)
         except CorruptLogError as error:
             where = f"batch at byte {row['position']}"
-            raise CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where) from error
+            raise error.at(where) from error
         pos = 0
         for record in records:
             size, start = read_varint(area, pos)

@@ -195,7 +195,7 @@ def scan_records_plain(
             records = read_records(blocks.area(i), row)
         except CorruptLogError as error:
             where = f"batch at byte {row['position']}"
-            raise CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where) from error
+            raise error.at(where) from error
         for record in records:
             columns.hash[n] = (0, 0) if record.key is None else siphash_plain(record.key, secret)
             columns.offset[n], columns.batch[n] = record.offset, i

@@ -85,6 +85,4 @@ def found_in_split(
         where = path if error.where is None or error.where == path else f"{path}, {error.where}"
         if split.start and where != path:
             where += f", counted from byte {split.start}"
-        raise CorruptLogError(
-            error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint
-        ) from error
+        raise error.at(where) from error

@@ -161,7 +161,7 @@ class _RangeReader:
 
     def _in_file(self, error: CorruptLogError, piece: Piece, row: np.void) -> CorruptLogError:
         where = f"{self._range.path}, batch at byte {piece.start + int(row['position'])}"
-        return CorruptLogError(error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint)
+        return error.at(where)
 
 
 def _together(rows: Rows) -> int:
