@@ -26,6 +26,8 @@ class Case:
     shape: Shape = Shape.HALF
     unique: float = 0.5
     """Of `HALF`: share of the records whose key comes for the first time."""
+    times: int = 1
+    """How much larger than the other cases."""
 
     @property
     def topic(self) -> str:
@@ -40,10 +42,13 @@ CASES = (
     Case("one-100B"),
     Case("one-1KB", value_bytes=1024),
     Case("four-100B", partitions=4),
+    Case("four-1KB", value_bytes=1024, partitions=4),
     Case("lz4-100B", codec=Codec.LZ4),
+    Case("four-lz4-100B", codec=Codec.LZ4, partitions=4),
     Case("snappy-100B", codec=Codec.SNAPPY),
-    Case("gzip-1KB", codec=Codec.GZIP, value_bytes=1024),
+    Case("gzip-100B", codec=Codec.GZIP),
+    Case("zstd-100B", codec=Codec.ZSTD),
     Case("zstd-1KB", codec=Codec.ZSTD, value_bytes=1024),
     Case("offsets", value_bytes=24, shape=Shape.OFFSETS),
-    Case("clean-100B", shape=Shape.CLEAN),
+    Case("clean-100B", shape=Shape.CLEAN, times=4),
 )

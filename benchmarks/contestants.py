@@ -21,7 +21,7 @@ from benchmarks.data import NOW, DataSet
 from tests.kafka.jars import PROJECT, installation, java
 from tests.kafka.judge import ORACLE, Kafka
 
-SESSION_SECONDS = 300
+SESSION_SECONDS = 1200
 
 
 class ContestantFailedError(Exception):

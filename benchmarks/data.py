@@ -21,7 +21,8 @@ HERE = Path(__file__).resolve().parent
 SEGMENT_BYTES = 256 << 20
 DATA = CACHE / "benchmarks"
 NOW = 1_795_300_000_000
-_WRITTEN = NOW - 86_400_000
+_DAY_MS = 86_400_000
+_WRITTEN = NOW - _DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class DataSet:
 
 def data_set(case: Case, raw_bytes: int) -> DataSet:
     """The log directory of a case, made on first use. `raw_bytes`: keys and values, all partitions, not compressed."""
-    root = DATA / f"{case.name}-{raw_bytes}-{_version()}"
+    root = _root(case, raw_bytes)
     if not root.exists():
         DATA.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(dir=DATA))
@@ -49,6 +50,14 @@ def data_set(case: Case, raw_bytes: int) -> DataSet:
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return made_in(case, root)
+
+
+def remove_data(case: Case, raw_bytes: int) -> None:
+    shutil.rmtree(_root(case, raw_bytes), ignore_errors=True)
+
+
+def _root(case: Case, raw_bytes: int) -> Path:
+    return DATA / f"{case.name}-{raw_bytes}-{_version()}"
 
 
 def made_in(case: Case, root: Path) -> DataSet:
@@ -96,7 +105,8 @@ def make(case: Case, raw_bytes: int, root: Path, *, segment_bytes: int = SEGMENT
                 log_dir.cleaner_offsets[TopicPartition(case.topic, number)] = first_dirty
             records += log.log_end_offset
     (root / "made.json").write_text(json.dumps({"records": records}))
-    settings = {"cleanup.policy": "compact", "segment.bytes": segment_bytes, "min.cleanable.dirty.ratio": 0.01}
+    # What is dirty is older than the lag allows, so that no ratio is asked for.
+    settings = {"cleanup.policy": "compact", "segment.bytes": segment_bytes, "max.compaction.lag.ms": _DAY_MS}
     (root / "topic-configs.txt").write_text("".join(f"{case.topic} {key}={value}\n" for key, value in settings.items()))
 
 

@@ -26,7 +26,8 @@ from benchmarks.cases import CASES  # noqa: E402 - needs the path above
 from benchmarks.contestants import Measure, WarmWinnow, winnow_cold  # noqa: E402
 from benchmarks.data import DATA, DataSet, data_set  # noqa: E402
 from benchmarks.machine import describe_machine, say  # noqa: E402
-from benchmarks.run import MIB, fresh  # noqa: E402
+from benchmarks.report import MIB  # noqa: E402
+from benchmarks.run import fresh  # noqa: E402
 
 PAIRS = {"warm": "in a session that is warm", "cold": "as a command, from process start"}
 MOST_SECONDS = 2.0

@@ -1,19 +1,18 @@
 """Winnow beside Kafka's own cleaner on the same data and machine, in turns; writes RESULTS.md.
 
-    .venv/bin/python benchmarks/run.py [--mib 1024] [--repeat 5] [--cases one-100B lz4-100B] [--only kafka warm]
+    .venv/bin/python benchmarks/run.py [--mib 2048] [--repeat 5] [--case one-100B lz4-100B] [--only kafka warm]
 
-Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Data and Kafka's jars are made
-or fetched on first use. Every run cleans a fresh copy with a warm page cache; the runs alternate, so that a busy moment
-hits all alike. Figures are medians.
+Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Kafka's jars are fetched on
+first use. Every run cleans a fresh copy with a warm page cache; the runs alternate, so that a busy moment hits all
+alike. Figures are medians. The data of a case are made before it and removed after it, unless `--keep-data`; RESULTS.md
+is written anew after each case.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import os
 import shutil
-import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -26,24 +25,12 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba"))  # as e
 
 from benchmarks.cases import CASES  # noqa: E402 - needs the path above
 from benchmarks.contestants import Measure, WarmKafka, WarmWinnow, copy, kafka, winnow_cold  # noqa: E402
-from benchmarks.data import DATA, DataSet, data_set, fresh_copy, warm_page_cache  # noqa: E402
-from benchmarks.machine import describe_machine, say  # noqa: E402
-from benchmarks.shapes import COMMITTED, GROUPS, KEY_BYTES  # noqa: E402
-from tests.kafka.jars import KAFKA_VERSION  # noqa: E402
+from benchmarks.data import DATA, DataSet, data_set, fresh_copy, remove_data, warm_page_cache  # noqa: E402
+from benchmarks.machine import say  # noqa: E402
+from benchmarks.report import MIB, Runs, report  # noqa: E402
 from winnow.wire.batch import Codec  # noqa: E402
 
 CONTESTANTS = ("kafka", "kafka-1GiB", "kafka-warm", "warm", "cold", "copy")
-KAFKAS = ("kafka", "kafka-1GiB", "kafka-warm")
-TITLES = {
-    "kafka": "Kafka's cleaner, default buffer (128 MiB)",
-    "kafka-1GiB": "Kafka's cleaner, 1 GiB buffer",
-    "kafka-warm": "Kafka's cleaner, 1 GiB buffer, JVM already warm",
-    "warm": "Winnow, session already warm",
-    "cold": "Winnow, from process start",
-    "copy": "`cp -r` + `sync`",
-}
-MIB = 1 << 20
-Runs = dict[str, list[Measure]]
 
 
 def main() -> None:
@@ -54,24 +41,27 @@ def main() -> None:
         warm = stack.enter_context(WarmWinnow(cores=cores)) if "warm" in options.only else None
         warm_kafka = stack.enter_context(WarmKafka()) if "kafka-warm" in options.only else None
         for case in CASES:
-            if case.name not in options.cases:
+            if case.name not in options.case:
                 continue
             say(f"{case.name}: making the data, unless it is there")
-            data = data_set(case, options.mib * MIB)
-            results.append(
-                (data, measure(data, contestants(data, warm, warm_kafka, cores), options.only, options.repeat))
-            )
-    options.output.write_text(report(results, options.mib, options.repeat), encoding="utf-8")
+            raw_bytes = options.mib * case.times * MIB
+            data = data_set(case, raw_bytes)
+            runs = measure(data, contestants(data, warm, warm_kafka, cores), options.only, options.repeat)
+            results.append((data, runs))
+            options.output.write_text(report(results, options.mib, options.repeat), encoding="utf-8")
+            if not options.keep_data:
+                remove_data(case, raw_bytes)
     say(f"written: {options.output}")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [case.name for case in CASES]
-    parser.add_argument("--mib", type=int, default=1024, help="raw size of each case")
+    parser.add_argument("--mib", type=int, default=2048, help="raw size of each case; clean-100B has 4 times as much")
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--cases", nargs="+", choices=names, default=names)
+    parser.add_argument("--case", nargs="+", choices=names, default=names)
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
+    parser.add_argument("--keep-data", action="store_true", help="for the next time: up to 8 GiB a case")
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "RESULTS.md")
     return parser.parse_args(arguments)
 
@@ -136,57 +126,6 @@ def check_same_result(data: DataSet, measures: Runs) -> None:
     if sizes and sizes[-1] - sizes[0] > tolerance * sizes[0]:
         message = f"{data.case.name}: the contestants left different amounts of data: {left}"
         raise SystemExit(message)
-
-
-def report(results: Sequence[tuple[DataSet, Runs]], mib: int, repeat: int) -> str:
-    today = dt.datetime.now(tz=dt.UTC).date()
-    head = f"""\
-# Winnow beside Kafka's own cleaner
-
-Made by `benchmarks/run.py --mib {mib} --repeat {repeat}` on {today}; figures are medians of {repeat} runs, in turns.
-
-{describe_machine()}
-* Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of cores, rounds until
-  nothing is dirty; from opening the log to the last fsync. In a fresh JVM unless it says warm.
-* Warm: the same process has cleaned a copy of the same data before. The process column tells the time from process
-  start to its end.
-* Page cache warm, all written back before each run. 256 MiB segments, 16 KiB batches, {KEY_BYTES} B keys. Half
-  superseded: spread evenly, so that nearly every batch has to be rebuilt. 5 % dirty: the rest was compacted before.
-  Commits: {GROUPS} groups that commit {COMMITTED} partitions each, one batch a commit, as in `__consumer_offsets`.
-"""
-    lines = [*head.splitlines(), ""]
-    for data, measures in results:
-        lines += table(data, measures)
-    return "\n".join(lines)
-
-
-def table(data: DataSet, measures: Runs) -> list[str]:
-    case = data.case
-    kafkas = [statistics.median(run.seconds for run in measures[name]) for name in KAFKAS if name in measures]
-    lines = [
-        f"## {case.name}: {case.words}",
-        "",
-        f"{data.log_bytes / MIB:,.0f} MiB on disk, {data.records:,} records.",
-        "",
-        "| | median s | least-most s | process s | MiB/s | Kafka's best / this | MiB left | rounds |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
-    ]
-    for name, taken in measures.items():
-        seconds = sorted(run.seconds for run in taken)
-        middle = statistics.median(seconds)
-        whole = [run.process_seconds for run in taken if run.process_seconds is not None]
-        cells = (
-            TITLES[name],
-            f"{middle:.2f}",
-            f"{seconds[0]:.2f}-{seconds[-1]:.2f}",
-            f"{statistics.median(whole):.2f}" if whole else "-",
-            f"{data.log_bytes / MIB / middle:,.0f}",
-            f"{min(kafkas) / middle:.1f}x" if kafkas else "-",
-            f"{taken[-1].bytes_after / MIB:,.0f}",
-            str(taken[-1].rounds),
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, ""]
 
 
 if __name__ == "__main__":

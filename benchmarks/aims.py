@@ -1,0 +1,37 @@
+"""How much faster than Kafka's cleaner, or how much slower than a copy, Winnow means to be in each case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KAFKAS = ("kafka", "kafka-1GiB", "kafka-warm")
+LARGE_BUFFER = ("kafka-1GiB", "kafka-warm")
+COPY = ("copy",)
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """`times`: the seconds of the fastest of `against` are to be so many times those of Winnow, session warm."""
+
+    case: str
+    times: float
+    against: tuple[str, ...] = KAFKAS
+
+
+AIMS = (
+    Aim("one-100B", 10, ("kafka",)),
+    Aim("one-100B", 6, LARGE_BUFFER),
+    Aim("one-100B", 1 / 2.5, COPY),
+    Aim("one-1KB", 3),
+    Aim("one-1KB", 1 / 1.3, COPY),
+    Aim("four-100B", 4),
+    Aim("four-1KB", 1.6),
+    Aim("lz4-100B", 5),
+    Aim("four-lz4-100B", 2.7),
+    Aim("snappy-100B", 3),
+    Aim("gzip-100B", 3),
+    Aim("zstd-100B", 4),
+    Aim("zstd-1KB", 3),
+    Aim("offsets", 10),
+    Aim("clean-100B", 3),
+)

@@ -1,0 +1,123 @@
+"""RESULTS.md: what was aimed at and reached, then all figures by case."""
+
+from __future__ import annotations
+
+import datetime as dt
+import statistics
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from benchmarks.aims import AIMS, KAFKAS, Aim
+from benchmarks.contestants import Measure
+from benchmarks.data import SEGMENT_BYTES, DataSet
+from benchmarks.machine import describe_machine
+from benchmarks.shapes import BATCH_BYTES, COMMITTED, GROUPS, KEY_BYTES
+from tests.kafka.jars import KAFKA_VERSION
+
+TITLES = {
+    "kafka": "Kafka's cleaner, default buffer (128 MiB)",
+    "kafka-1GiB": "Kafka's cleaner, 1 GiB buffer",
+    "kafka-warm": "Kafka's cleaner, 1 GiB buffer, JVM already warm",
+    "warm": "Winnow, session already warm",
+    "cold": "Winnow, from process start",
+    "copy": "`cp -r` + `sync`",
+}
+MIB = 1 << 20
+Runs: TypeAlias = dict[str, list[Measure]]
+"""By contestant, one for each turn."""
+Results: TypeAlias = Sequence[tuple[DataSet, Runs]]
+
+
+def report(results: Results, mib: int, repeat: int) -> str:
+    today = dt.datetime.now(tz=dt.UTC).date()
+    head = f"""\
+# Winnow beside Kafka's own cleaner
+
+Made by `benchmarks/run.py --mib {mib} --repeat {repeat}` on {today}; figures are medians of {repeat} runs, in turns.
+
+{describe_machine()}
+* Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of cores, rounds until
+  nothing is dirty; from opening the log to the last fsync. In a fresh JVM unless it says warm.
+* Warm: the same process has cleaned a copy of the same data before. The process column tells the time from process
+  start to its end.
+* Page cache warm, all written back before each run. {SEGMENT_BYTES // MIB} MiB segments, {BATCH_BYTES >> 10} KiB
+  batches, {KEY_BYTES} B keys. Half superseded: spread evenly, so that nearly every batch has to be rebuilt.
+  5 % dirty: the rest was compacted before. Commits: {GROUPS} groups that commit {COMMITTED} partitions each, one
+  batch a commit, as in `__consumer_offsets`.
+"""
+    lines = [*head.splitlines(), "", *_aims(results)]
+    for data, measures in results:
+        lines += _table(data, measures)
+    return "\n".join(lines)
+
+
+def _aims(results: Results) -> list[str]:
+    lines = [
+        "## What is aimed at",
+        "",
+        "Seconds of the fastest of a kind, over those of Winnow in a warm session; the spread is that of single turns.",
+        "",
+        "| case | aim | against | its s | Winnow s | ratio | spread | met |",
+        "|---|--:|---|--:|--:|--:|--:|---|",
+    ]
+    lines += [
+        _row(aim, runs) for data, runs in results for aim in AIMS if aim.case == data.case.name and "warm" in runs
+    ]
+    return [*lines, ""]
+
+
+def _row(aim: Aim, runs: Runs) -> str:
+    there = [name for name in aim.against if name in runs]
+    if not there:
+        return f"| {aim.case} | {_times(aim.times)} | not measured | - | - | - | - | - |"
+    best = min(there, key=lambda name: _median(runs[name]))
+    ratio = _median(runs[best]) / _median(runs["warm"])
+    turns = sorted(other.seconds / own.seconds for other, own in zip(runs[best], runs["warm"], strict=True))
+    cells = (
+        aim.case,
+        _times(aim.times),
+        TITLES[best],
+        f"{_median(runs[best]):.2f}",
+        f"{_median(runs['warm']):.2f}",
+        _times(ratio),
+        f"{_times(turns[0])} - {_times(turns[-1])}",
+        "yes" if ratio >= aim.times else "no",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f}x" if ratio >= 1 else f"1/{1 / ratio:.1f}"
+
+
+def _median(runs: Sequence[Measure]) -> float:
+    return statistics.median(run.seconds for run in runs)
+
+
+def _table(data: DataSet, measures: Runs) -> list[str]:
+    case = data.case
+    kafkas = [_median(measures[name]) for name in KAFKAS if name in measures]
+    lines = [
+        f"## {case.name}: {case.words}",
+        "",
+        f"{data.log_bytes / MIB:,.0f} MiB on disk, {data.records:,} records.",
+        "",
+        "| | median s | least-most s | process s | MiB/s | Kafka's best / this | MiB left | rounds |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, taken in measures.items():
+        seconds = sorted(run.seconds for run in taken)
+        middle = statistics.median(seconds)
+        whole = [run.process_seconds for run in taken if run.process_seconds is not None]
+        cells = (
+            TITLES[name],
+            f"{middle:.2f}",
+            f"{seconds[0]:.2f}-{seconds[-1]:.2f}",
+            f"{statistics.median(whole):.2f}" if whole else "-",
+            f"{data.log_bytes / MIB / middle:,.0f}",
+            f"{min(kafkas) / middle:.1f}x" if kafkas else "-",
+            f"{taken[-1].bytes_after / MIB:,.0f}",
+            str(taken[-1].rounds),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, ""]
