@@ -126,7 +126,23 @@ def check(airflow: str, directory: Path) -> list[str]:
     lines.append(expect("a second run changed a file", found=logs_of(brokers) != cleaned, expected=False))
     again = xcoms(home)
     lines.append(expect("a second run cleaned", found=[again[task]["cleaned"] for task in TASKS], expected=[0, 0]))
+    recorded = history(directory / "ledger")
+    lines.append(expect("runs in the one ledger", found=len(recorded["runs"]), expected=2 * len(TASKS)))
+    wanted = sorted(told[task]["run_id"] for task in TASKS)
+    freeing = sorted(run["run_id"] for run in recorded["runs"] if run["freed_bytes"])
+    lines.append(expect("those that freed something are the tasks' first", found=freeing == wanted, expected=True))
     return lines
+
+
+def history(ledger: Path) -> dict[str, Any]:
+    ran = subprocess.run(
+        [ROOT / "spark-submit.sh", "history", "--ledger", str(ledger), "--json"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    told: dict[str, Any] = json.loads(ran.stdout)
+    return told
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ set_up requirements.txt requirements-dev.txt
 airflow=$root/.cache/airflow
 if ! cmp -s "$root/tests/airflow/requirements.txt" "$airflow/installed"; then
     say "installing Airflow in .cache/airflow (some minutes)"
-    [[ -x $airflow/bin/python ]] || "$python" -m venv "$airflow"
+    [[ -x $airflow/bin/python ]] || "$python_in_venv" -m venv "$airflow"
     "$airflow/bin/python" -m pip install --quiet --no-input --disable-pip-version-check \
         -r "$root/tests/airflow/requirements.txt"
     cp "$root/tests/airflow/requirements.txt" "$airflow/installed"
