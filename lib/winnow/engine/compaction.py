@@ -21,6 +21,7 @@ from winnow.engine.progress import Progress, watched
 from winnow.engine.resolve import Survivors, resolve_bucket
 from winnow.engine.rewrite import RewrittenGroup, rewrite_group
 from winnow.engine.scan import KeyBlob, scan_split
+from winnow.engine.spool import spooling
 from winnow.engine.throttle import in_task
 from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.walk import SPLIT_BYTES
@@ -90,19 +91,18 @@ class _Ticks:
         tick(self.path, len(self.pieces) + self.pieces[split])
 
 
-_Shared: TypeAlias = "Broadcast[tuple[CompactionJob, _Assignment, _Ticks]]"
+_Shared: TypeAlias = "Broadcast[tuple[CompactionJob, _Assignment, _Ticks, str | None]]"
+"""The last is where blobs are spooled (`winnow.engine.spool`)."""
 
 
 def run_compaction(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[Outcome]]:
     """Runs the job; for each partition, in the order given, the outcome of each of its groups."""
-    with TickSheet(_halves(job)) as sheet:
-        return _run(sc, job, "compacting", rewrite_group, sheet, progress)
+    return _run(sc, job, "compacting", rewrite_group, progress)
 
 
 def run_weighing(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[WeighedGroup | Failure]]:
     """As `run_compaction`, except that nothing is written: what each group would become."""
-    with TickSheet(_halves(job)) as sheet:
-        return _run(sc, job, "weighing", weigh_group, sheet, progress)
+    return _run(sc, job, "weighing", weigh_group, progress)
 
 
 def _run(
@@ -110,12 +110,25 @@ def _run(
     job: CompactionJob,
     doing: str,
     last_stage: _LastStage[_Group_co],
+    progress: Progress,
+) -> list[list[_Group_co | Failure]]:
+    temporary = sc._temp_dir  # noqa: SLF001 - beside Spark's own shuffle files, and gone with them whatever happens
+    with TickSheet(_halves(job)) as sheet, spooling(sc.master, beside=temporary) as spool:
+        return _run_with(sc, job, doing, last_stage, sheet, spool, progress)
+
+
+def _run_with(
+    sc: SparkContext,
+    job: CompactionJob,
+    doing: str,
+    last_stage: _LastStage[_Group_co],
     sheet: TickSheet,
+    spool: str | None,
     progress: Progress,
 ) -> list[list[_Group_co | Failure]]:
     assignment = _assign(job, sc.defaultParallelism)
     ticks = _Ticks(sheet.path, {at: piece for piece, at in enumerate(assignment.split_task)})
-    shared = sc.broadcast((job, assignment, ticks))
+    shared = sc.broadcast((job, assignment, ticks, spool))
     splits = _by_task(assignment.split_task, assignment.scan_tasks)
     stages = (
         sc.parallelize(splits, assignment.scan_tasks)
@@ -140,10 +153,10 @@ def _run(
 
 def _scan(shared: _Shared, items: Iterable[list[_At]]) -> Iterator[tuple[int, tuple[int, int, _Item]]]:
     """(resolve task, (partition, bucket, keys)); a failure goes where the partition's first bucket goes."""
-    job, assignment, ticks = shared.value
+    job, assignment, ticks, spool = shared.value
     for partition, split in (at for task in items for at in task):
         try:
-            for bucket, blob in scan_split(job.partitions[partition], split, job.secret):
+            for bucket, blob in scan_split(job.partitions[partition], split, job.secret, spool):
                 yield assignment.bucket_task[partition, bucket], (partition, bucket, blob)
             ticks.scanned((partition, split))
         except (WinnowError, OSError) as error:
@@ -154,7 +167,7 @@ def _resolve(
     shared: _Shared, items: Iterable[tuple[int, tuple[int, int, _Item]]]
 ) -> Iterator[tuple[int, tuple[int, int, _Kept]]]:
     """(rewrite task, (partition, group, survivors)); a failure goes to each group of its partition."""
-    job, assignment, _ = shared.value
+    job, assignment, _, spool = shared.value
     blobs: dict[_At, list[KeyBlob]] = defaultdict(list)
     for _, (partition, bucket, item) in items:
         if isinstance(item, Failure):
@@ -167,7 +180,7 @@ def _resolve(
         (partition, _), together = blobs.popitem()
         work = job.partitions[partition]
         group_of = groups.setdefault(partition, work.groups_of_splits())
-        for kept in resolve_bucket(together):
+        for kept in resolve_bucket(together, spool):
             if kept.split >= len(work.splits) - work.following:
                 continue
             group = group_of[kept.split]
@@ -181,7 +194,7 @@ def _finish(
     items: Iterable[tuple[int, tuple[int, int, _Kept]]],
 ) -> Iterator[tuple[_At, _Group_co | Failure]]:
     """((partition, group), its outcome) for every group of this task, also for those of which nothing survives."""
-    job, assignment, ticks = shared.value
+    job, assignment, ticks, _ = shared.value
     kept: dict[_At, list[Survivors]] = defaultdict(list)
     failed: dict[_At, Failure] = {}
     for _, (partition, group, item) in items:

@@ -12,6 +12,7 @@ from winnow.engine.fates import BatchFates
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.resolve import Survivors
 from winnow.engine.result import RecordsRemoved
+from winnow.engine.spool import joined
 from winnow.engine.tally import batches_checksum, removed_records
 from winnow.engine.tombstones import by_age, none_of_any_age
 from winnow.logdir.index import IndexBuilder
@@ -127,7 +128,7 @@ def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
     """For each split, by the number of a record, whether it survives; records after the last that does are left out."""
     parts: dict[int, list[np.ndarray[Any, np.dtype[np.uint32]]]] = {}
     for some in survivors:
-        parts.setdefault(some.split, []).append(np.frombuffer(some.numbers, np.uint32))
+        parts.setdefault(some.split, []).append(joined([some.numbers], np.uint32))
     keep = {}
     for split, numbers in parts.items():
         keep[split] = np.zeros(1 + max(int(part.max(initial=0)) for part in numbers), np.bool_)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from winnow.engine.chunks import batches_of, chunks_of
 from winnow.engine.job import PartitionJob
 from winnow.engine.kernels import last_per_key, packed_by_bucket
+from winnow.engine.spool import Blob, stored
 from winnow.engine.walk import SPLIT_BYTES
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
@@ -29,30 +29,35 @@ MOST_RECORDS = 2**26
 class KeyBlob:
     """Keys of one split that fall into one bucket, packed: 20 bytes a key.
 
-    `hashes` uint64[n, 2] and `numbers` uint32[n] as bytes, in the order of `kernels.packed_by_bucket`. `dirty`: only
+    `hashes` uint64[n, 2] and `numbers` uint32[n], in the order of `kernels.packed_by_bucket`. `dirty`: only
     the last record of each key in the split is in here, and it takes part in finding the last one (S4); otherwise
     each record is, and only asks whether the dirty range has its key.
     """
 
     split: int
     dirty: bool
-    hashes: bytes
-    numbers: bytes
+    hashes: Blob
+    numbers: Blob
 
 
-def scan_split(job: PartitionJob, number: int, secret: tuple[int, int]) -> Iterator[tuple[int, KeyBlob]]:
-    """Yields (bucket, blob) for one split. Raises CorruptLogError for a wrong CRC or a malformed record."""
+def scan_split(
+    job: PartitionJob, number: int, secret: tuple[int, int], spool: str | None = None
+) -> Iterator[tuple[int, KeyBlob]]:
+    """Yields (bucket, blob) for one split. `spool`: see `winnow.engine.spool`.
+
+    Raises CorruptLogError for a wrong CRC or a malformed record.
+    """
     split = job.splits[number]
     path = f"{job.directory}/{segment_file(split.base_offset, LOG)}"
     with map_range(path, split.start, split.end) as buf:
         try:
-            yield from _scan(job, number, buf, path, secret)
+            yield from _scan(job, number, buf, path, secret, spool)
         except CorruptLogError as error:
             raise _in_file(error, path, split.start) from error
 
 
 def _scan(
-    job: PartitionJob, number: int, buf: Bytes, path: str, secret: tuple[int, int]
+    job: PartitionJob, number: int, buf: Bytes, path: str, secret: tuple[int, int], spool: str | None
 ) -> Iterator[tuple[int, KeyBlob]]:
     split = job.splits[number]
     batches = batches_of(buf, path, split.base_offset)
@@ -87,10 +92,10 @@ def _scan(
     dirty = offset >= job.first_dirty_offset
     if dirty.any():
         last = last_per_key(hash_, has_key & dirty)
-        yield from _blobs(number, hash_, last, job.buckets, dirty=True)
+        yield from _blobs(number, hash_, last, job.buckets, spool, dirty=True)
     clean = has_key & ~dirty
     if clean.any():
-        yield from _blobs(number, hash_, clean, job.buckets, dirty=False)
+        yield from _blobs(number, hash_, clean, job.buckets, spool, dirty=False)
 
 
 def _too_many() -> CorruptLogError:
@@ -115,10 +120,12 @@ def _blobs(
     hashes: np.ndarray[tuple[int, int], np.dtype[np.uint64]],
     chosen: np.ndarray[tuple[int], np.dtype[np.bool_]],
     buckets: int,
+    spool: str | None = None,
     *,
     dirty: bool,
 ) -> Iterator[tuple[int, KeyBlob]]:
     packed, numbers, starts = packed_by_bucket(hashes, chosen, buckets)
-    for bucket, (start, end) in enumerate(pairwise(starts.tolist())):
-        if start < end:
-            yield bucket, KeyBlob(split, dirty, packed[start:end].tobytes(), numbers[start:end].tobytes())
+    bounds = starts.tolist()
+    for bucket, parts in enumerate(zip(stored(spool, packed, bounds), stored(spool, numbers, bounds), strict=True)):
+        if len(parts[0]):
+            yield bucket, KeyBlob(split, dirty, *parts)

@@ -1,0 +1,87 @@
+"""Where blobs lie between two stages: in Spark's shuffle, or in files beside it (docs/decisions/0002).
+
+On its way through the shuffle a byte is copied by two Python workers, two pipes and the JVM. Where all tasks share a
+machine, it is enough that the place of a blob travels.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """`size` bytes of a file, from `start` on."""
+
+    path: str
+    start: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+
+Blob: TypeAlias = bytes | Spooled
+
+
+@contextmanager
+def spooling(master: str | None, *, beside: str | None) -> Iterator[str | None]:
+    """A directory in `beside` for the blobs of one job; None if this master's tasks run on other machines, too."""
+    if master is None or not (master == "local" or master.startswith("local[")):
+        yield None
+        return
+    directory = tempfile.mkdtemp(prefix="winnow-spool-", dir=beside)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def stored(directory: str | None, array: Array, bounds: Sequence[int]) -> list[Blob]:
+    """Rows `bounds[i]` to `bounds[i + 1]` of a contiguous array, each as a blob."""
+    if directory is None:
+        return [array[start:end].tobytes() for start, end in pairwise(bounds)]
+    descriptor, path = tempfile.mkstemp(dir=directory)
+    with open(descriptor, "wb", buffering=0) as file:
+        left = array.reshape(-1).view(np.uint8).data
+        while left:
+            left = left[file.write(left) :]
+    row = array.nbytes // max(1, len(array))
+    return [Spooled(path, start * row, (end - start) * row) for start, end in pairwise(bounds)]
+
+
+def joined(blobs: Sequence[Blob], dtype: type[np.generic]) -> Array:
+    """All bytes, one after the other, as a read-only array. Raises OSError for a file that lacks some of them."""
+    array = np.empty(sum(map(len, blobs)) // np.dtype(dtype).itemsize, dtype)
+    view = array.view(np.uint8).data
+    at = 0
+    for blob in blobs:
+        part = view[at : at + len(blob)]
+        at += len(blob)
+        if isinstance(blob, Spooled):
+            _read(blob, part)
+        else:
+            part[:] = blob
+    array.flags.writeable = False
+    return array
+
+
+def _read(blob: Spooled, into: memoryview) -> None:
+    with open(blob.path, "rb", buffering=0) as file:
+        file.seek(blob.start)
+        while into:
+            count = file.readinto(into)
+            if not count:
+                message = f"{blob.path}: {len(into)} bytes are missing before byte {blob.start + blob.size}"
+                raise OSError(message)
+            into = into[count:]
