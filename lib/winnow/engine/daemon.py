@@ -10,15 +10,16 @@ import gc
 
 
 def main() -> None:
+    # The second is what a worker runs. Loaded after the fork, it would be gone through after every task.
+    from pyspark import daemon, worker  # noqa: F401, PLC0415
+
     from winnow.engine import compaction, survey  # noqa: F401, PLC0415 - loaded for the workers
     from winnow.warm_up import warm_up  # noqa: PLC0415
 
     warm_up()
     gc.collect()
     gc.freeze()
-    from pyspark.daemon import manager  # noqa: PLC0415
-
-    manager()
+    daemon.manager()
 
 
 if __name__ == "__main__":
