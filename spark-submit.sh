@@ -6,6 +6,9 @@
 # Spark's own options (--master, --conf, --driver-memory, ...) may stand anywhere before a `--` and go to spark-submit,
 # everything else goes to the verb. What follows a script is the script's. WINNOW_DRY=1 prints the command that would
 # run, one argument a line, and stops.
+#
+# With a --master that is not this machine, what executors need goes along as an archive, made at need. It does not if
+# --archives names one as URL#winnow, or if --conf spark.executorEnv.PYTHONPATH=... says where they have it.
 set -euo pipefail
 
 self=${BASH_SOURCE[0]}
@@ -29,6 +32,8 @@ application=$root/jobs/winnow_job.py
 without_spark=
 master=
 deploy_mode=client
+archives=
+have_library=
 properties=$root/conf/spark-defaults.conf
 while (($#)); do
     option=${1%%=*}
@@ -49,8 +54,15 @@ while (($#)); do
             --properties-file) properties=$value ;;
             --master) master=$value ;;
             --deploy-mode) deploy_mode=$value ;;
+            --archives) archives=$value ;;
+            --conf)
+                case $value in
+                    spark.master=*) master=${value#*=} ;;
+                    spark.archives=*) archives=${archives:-${value#*=}} ;;
+                    spark.executorEnv.PYTHONPATH=*) have_library=yes ;;
+                esac
+                ;;
         esac
-        if [[ $option == --conf && $value == spark.master=* ]]; then master=${value#*=}; fi
         if [[ $option != --properties-file ]]; then spark+=("$option" "$value"); fi
     else
         if [[ -z $verb && $1 == *.py && -f $1 ]]; then
@@ -75,30 +87,59 @@ done
 
 case $verb in
     plan | clean | erase | explain | verify | doctor | history | demo | script) ;;
-    inspect | recover) without_spark=yes ;;
+    inspect | recover | package) without_spark=yes ;;
     *) without_spark=yes ;; # nothing, or nothing that we know: the command line says so itself, at once
 esac
 
-if [[ -z $master && -r $properties ]]; then
+if [[ -r $properties ]]; then
     while IFS=$' \t=' read -r key value || [[ -n $key ]]; do
-        if [[ $key == spark.master ]]; then master=$value; fi
+        case $key in
+            spark.master) master=${master:-$value} ;;
+            spark.archives) archives=${archives:-$value} ;;
+            spark.executorEnv.PYTHONPATH) have_library=yes ;;
+        esac
     done <"$properties"
+fi
+
+# Where do executors have the library from? `here`: from this machine's files. `archive`: it is sent to them.
+library=here
+if [[ $deploy_mode != client ]]; then
+    library=elsewhere
+elif [[ -n $have_library ]]; then
+    library=theirs
+elif [[ -n $master && $master != local* ]]; then
+    library=archive
 fi
 
 # --- The command -----------------------------------------------------------------------------------------------------
 
+sent=()
+
 compose_command() {
+    local home python_name=python3
     if [[ -n $without_spark ]]; then
         command=("$python_in_venv" "$root/jobs/winnow_job.py" ${job[@]+"${job[@]}"})
         return
     fi
     command=("${SPARK_HOME:-}/bin/spark-submit" --properties-file "$properties"
         --conf spark.python.daemon.module=winnow.engine.daemon)
-    if [[ $deploy_mode == client ]]; then
-        # Executors on this machine, or on one that shares its files, find the library and the compiled kernels here.
-        command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib" --conf "spark.executorEnv.NUMBA_CACHE_DIR=$kernels")
+    case $library in
+        here) command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib" --conf "spark.executorEnv.NUMBA_CACHE_DIR=$kernels") ;;
+        archive)
+            # The kernels lie beside their sources there. Python is the host's own, of the version that is used here.
+            for home in "$venv"/lib/python3.*; do if [[ -d $home ]]; then python_name=${home##*/}; fi; done
+            command+=(--conf spark.executorEnv.PYTHONPATH=./winnow/site --conf "spark.pyspark.python=$python_name")
+            case $archives, in
+                *'#winnow,'*) ;;
+                *) sent=(--archives "${archives:+$archives,}$package#winnow") ;; # the last --archives is the one that counts
+            esac
+            ;;
+    esac
+    if [[ -n $master && $master != local* && $deploy_mode == client ]]; then
+        # Else spark.pyspark.python, which names one of the executors' machines, would be the driver's as well.
+        command+=(--conf "spark.pyspark.driver.python=$python_in_venv")
     fi
-    command+=(${spark[@]+"${spark[@]}"} "$application" ${job[@]+"${job[@]}"})
+    command+=(${spark[@]+"${spark[@]}"} ${sent[@]+"${sent[@]}"} "$application" ${job[@]+"${job[@]}"})
 }
 
 if [[ -n ${WINNOW_DRY:-} ]]; then
@@ -114,6 +155,9 @@ if [[ -z $without_spark ]]; then
     jvm="-Xlog:disable -Xlog:all=error:stderr -Dlog4j2.configurationFile=\"$root/conf/log4j2.properties\""
     if [[ -s $class_archive ]]; then jvm+=" -XX:SharedArchiveFile=\"$class_archive\""; fi
     export SPARK_SUBMIT_OPTS="$jvm${SPARK_SUBMIT_OPTS:+ $SPARK_SUBMIT_OPTS}"
+    if ((${#sent[@]})); then make_package; fi
+    # Spark plans reads of kafka-log here, by the Python that executors have.
+    if [[ $library == archive ]]; then export PATH=$venv/bin:$PATH; fi
     # Else Spark takes whatever address the host's name resolves to, even to talk to itself.
     if [[ -z $master || $master == local* ]]; then export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}; fi
 fi

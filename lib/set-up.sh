@@ -1,7 +1,8 @@
 # Sourced by spark-submit.sh and run-tests.sh: finds Python and Java and sets up, once, what is missing beside them.
 #
 #   .venv                  the virtual environment, with exactly what requirements*.txt say
-#   .cache/numba           compiled kernels (.cache/numba-boundscheck: under NUMBA_BOUNDSCHECK=1)
+#   .cache/numba           compiled kernels (.cache/numba-boundscheck: under NUMBA_BOUNDSCHECK=1), and winnow.tar.gz, an
+#                          archive of all that executors need, once a cluster was used
 #   .cache/jars            Delta Lake for the ledger, as jars.txt says
 #   .cache/jvm             an archive of the Java classes that every start loads (half of a start's time)
 #
@@ -14,6 +15,7 @@ cache=$root/.cache
 kernels=$cache/numba
 # numba does not tell kernels with checks of bounds from those without.
 if [[ ${NUMBA_BOUNDSCHECK:-} == 1 ]]; then kernels+=-boundscheck; fi
+package=$kernels/winnow.tar.gz # goes with them when a source has changed
 python_in_venv=$venv/bin/python
 
 say() { printf 'winnow: %s\n' "$*" >&2; }
@@ -165,6 +167,13 @@ warm_kernels() {
     mkdir -p "$kernels" && touch "$kernels/warming"
     "$python_in_venv" -m winnow.warm_up >&2 || fail "the kernels could not be compiled (Python's own words are above)."
     mv "$kernels/warming" "$kernels/warm" # as old as the start of the compilation
+}
+
+make_package() { # after set_up: only who sends it to executors needs it
+    [[ $package -nt $venv/installed-requirements.txt ]] && return
+    say "packing what executors need"
+    "$python_in_venv" "$root/jobs/winnow_job.py" package --quiet --output "$package" >/dev/null ||
+        fail "what executors need could not be packed (see above)."
 }
 
 archive_classes() {

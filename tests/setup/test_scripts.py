@@ -200,12 +200,70 @@ def test_own_properties_file_replaces_the_defaults(machine: Path) -> None:
     assert line.count("--properties-file") == 1
 
 
+SITE = "spark.executorEnv.PYTHONPATH=./winnow/site"
+CLUSTER = ("--master", "spark://s:7077")
+
+
+def package(machine: Path) -> str:
+    return f"{machine}/tree/.cache/numba/winnow.tar.gz#winnow"
+
+
+def archives(line: list[str]) -> str:
+    """The value that Spark takes: the last one."""
+    return line[len(line) - line[::-1].index("--archives")]
+
+
+def test_executors_of_a_cluster_are_sent_what_they_need(machine: Path) -> None:
+    (machine / "tree" / ".venv" / "lib" / "python3.12").mkdir(parents=True)
+    line = dry(machine, "clean", "/k", *CLUSTER)
+    assert archives(line) == package(machine)
+    assert {SITE, "spark.pyspark.python=python3.12"} <= set(line)
+    assert f"spark.pyspark.driver.python={machine}/tree/.venv/bin/python" in line
+    assert "NUMBA_CACHE_DIR" not in " ".join(line)
+    assert line[-2:] == ["clean", "/k"]
+
+
+def test_other_archives_go_along(machine: Path) -> None:
+    for given in (["--archives", "a.zip#a"], ["--conf", "spark.archives=a.zip#a"]):
+        assert archives(dry(machine, "clean", "/k", *CLUSTER, *given)) == f"a.zip#a,{package(machine)}"
+    (machine / "mine.conf").write_text("spark.master spark://s:7077\nspark.archives a.zip#a\n", encoding="utf-8")
+    line = dry(machine, "clean", "/k", "--properties-file", str(machine / "mine.conf"))
+    assert archives(line) == f"a.zip#a,{package(machine)}"
+
+
+@pytest.mark.parametrize("given", ["hdfs:///w.tar.gz#winnow", "a.zip#a,hdfs:///w.tar.gz#winnow,b.zip#b"])
+def test_a_package_that_lies_elsewhere_is_taken(machine: Path, given: str) -> None:
+    line = dry(machine, "clean", "/k", *CLUSTER, "--archives", given)
+    assert (line.count("--archives"), archives(line), SITE in line) == (1, given, True)
+
+
+def test_executors_that_have_it_are_sent_nothing(machine: Path) -> None:
+    line = dry(machine, "clean", "/k", *CLUSTER, "--conf", "spark.executorEnv.PYTHONPATH=/opt/winnow/site")
+    assert not {"--archives", SITE} & set(line)
+    assert not any(word.startswith(("spark.pyspark.python", "spark.executorEnv.NUMBA")) for word in line)
+    assert f"spark.pyspark.driver.python={machine}/tree/.venv/bin/python" in line
+
+
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]", "local"])
+def test_on_this_machine_nothing_is_sent(machine: Path, master: str) -> None:
+    line = dry(machine, "clean", "/k", "--master", master)
+    assert not {"--archives", SITE} & set(line)
+    assert f"spark.executorEnv.PYTHONPATH={machine}/tree/lib" in line
+
+
+def test_a_driver_on_the_cluster_is_not_ours_to_equip(machine: Path) -> None:
+    line = dry(machine, "clean", "/k", *CLUSTER, "--deploy-mode", "cluster")
+    assert not any(word.startswith(("spark.executorEnv", "spark.pyspark")) for word in line)
+
+
 def test_an_option_without_its_value(machine: Path) -> None:
     ended = start(machine, "plan", "--master")
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "winnow: --master needs a value\n")
 
 
-@pytest.mark.parametrize("arguments", [[], ["--help"], ["plan", "--help"], ["--version"], ["inspect", "/k"], ["x"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["--help"], ["plan", "--help"], ["--version"], ["inspect", "/k"], ["package"], ["x"]]
+)
 def test_what_needs_no_spark_does_not_start_it(machine: Path, arguments: list[str]) -> None:
     tree = machine / "tree"
     assert dry(machine, *arguments) == [f"{tree}/.venv/bin/python", f"{tree}/jobs/winnow_job.py", *arguments]

@@ -19,6 +19,7 @@ from tests.spark.runs import add_partition, new_log_dir
 from tests.unit.cli.results import partition, run_of
 from winnow.cli.main import run as run_command
 from winnow.metrics import gauges_of
+from winnow.package import SITE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +95,7 @@ def test_every_gauge_on_the_page_is_one() -> None:
 
 def test_what_can_not_run_here_becomes_the_command_it_says() -> None:
     dry = [found for found in snippets("bash") if found.startswith("WINNOW_DRY=1")]
-    assert len(dry) == 4
+    assert len(dry) == 5
     for line in dry:
         told = subprocess.run(
             ["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ
@@ -105,6 +106,20 @@ def test_what_can_not_run_here_becomes_the_command_it_says() -> None:
         given = shlex.split(line)[2:]
         assert all(word in told for word in given)
         assert told.index("--master") < application
+        if "spark.executorEnv.PYTHONPATH" in line:
+            assert "--archives" not in told
+        elif "local[" not in line:
+            assert "spark.executorEnv.PYTHONPATH=./winnow/site" in told
+            assert told[told.index("--archives") + 1].endswith("/winnow.tar.gz#winnow")
+
+
+def test_the_package_is_called_as_the_page_has_it() -> None:
+    (line,) = [found for found in snippets("bash") if " package " in found]
+    _, verb, option, name = shlex.split(line)
+    assert (verb, option) == ("package", "--output")
+    (image,) = snippets("dockerfile")
+    assert f"ADD {name} /opt/winnow/\n" in image
+    assert f"PYTHONPATH=/opt/winnow/{SITE} " in PAGE
 
 
 def test_cron_tells_the_clock() -> None:

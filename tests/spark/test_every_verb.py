@@ -42,6 +42,7 @@ def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
         "explain": ["explain", log_dir, "--partition", "c-tomb-0", *TOPICS],
         "history": ["history", *ledger],
         "inspect": ["inspect", log_dir],
+        "package": ["package", "--output", str(place / "winnow.tar.gz")],
         "plan": ["plan", log_dir, *TOPICS],
         "recover": ["recover", log_dir],
         "verify": ["verify", log_dir],
@@ -55,7 +56,7 @@ def test_json_is_one_object_and_nothing_else(verb: str, spark: SparkSession, com
     assert "\x1b" not in out + err
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "demo"])  # it is `plan` and `clean`
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in {"demo", "package"}])
 def test_a_terminal_without_colour(
     verb: str, spark: SparkSession, commands: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

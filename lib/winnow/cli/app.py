@@ -16,6 +16,7 @@ from winnow.cli.history import run_history
 from winnow.cli.inspect import run_inspect
 from winnow.cli.lessons import LESSONS, epilog, epilog_of_all
 from winnow.cli.options import Request
+from winnow.cli.package import run_package
 from winnow.cli.parameters import (
     AfterCrash,
     BeginAgain,
@@ -328,3 +329,16 @@ def inspect_files(
 ) -> int:
     """Show what is in Kafka's files, verified."""
     return run_inspect(paths, offset=offset, timestamp=timestamp, records=records, quiet=quiet, json=json)
+
+
+@app.command("package", short_help=LESSONS["package"].short, epilog=epilog("package"))
+def pack(
+    *,
+    output: Annotated[
+        str, typer.Option(metavar="FILE", help="Where it goes: a file that ends in .tar.gz.")
+    ] = "winnow.tar.gz",
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Pack what the executors of a cluster need: Winnow, its packages, the compiled kernels. Needs no Spark."""
+    return run_package(output, quiet=quiet, json=json)

@@ -85,6 +85,12 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
             "Changes nothing and takes no lock: the broker may run.",
             ("inspect /var/lib/kafka/orders-0", "inspect /var/lib/kafka/orders-0 --offset 17 --json"),
         ),
+        "package": Lesson(
+            "Pack what the executors of a cluster need, as one archive.",
+            "No log directory is looked at. With --master spark://... this is done by itself; the archive is for those "
+            "who keep it where executors fetch it, as in `--archives hdfs:///winnow.tar.gz#winnow`.",
+            ("package --output FILE",),
+        ),
     }
 )
 

@@ -14,6 +14,7 @@ WRONG = {verb: ["/no/such/place"] for verb in VERBS} | {
     "demo": ["--nonsense"],
     "explain": ["/no/such/place", "--partition", "t-0"],
     "history": ["--since", "yesterday"],
+    "package": ["--output", "/no/such/place/winnow.tar.gz"],
 }
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.standalone import two_hosts
 from tests.kill import log
-from tests.kill.cluster import two_hosts
 from tests.kill.kills import RUN_SECONDS, Field, fresh, wait_for
 from tests.kill.processes import DAEMON, Run
 
@@ -33,9 +33,9 @@ def test_speculation_leaves_the_same_bytes_and_late_tasks_find_nowhere_to_write(
         "spark.eventLog.dir": events.as_uri(),
     }
     log_dir = fresh(field)
-    with two_hosts(tmp_path) as master, (tmp_path / "output").open("wb") as output:
+    with two_hosts(tmp_path) as cluster, (tmp_path / "output").open("wb") as output:
         options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
-        run = Run([*log.arguments(log_dir), "--master", master, *options], output=output)
+        run = Run([*log.arguments(log_dir), "--master", cluster.master, *options], output=output)
         try:
             wait_for(run, log_dir, "staging")
             late = _stop_a_worker(run, tmp_path)

@@ -1,0 +1,1 @@
+"""Runs on a real Spark cluster: standalone, each host an address of this machine."""

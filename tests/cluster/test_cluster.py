@@ -1,0 +1,121 @@
+"""Runs on a cluster whose hosts have nothing of Winnow: to the same bytes as on this machine, whatever dies."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import tarfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.standalone import HOSTS, Cluster, bare_python, environment_of, pids_below, two_hosts, work_dir
+from tests.kill import log
+from tests.kill.kills import RUN_SECONDS, Field, fresh, told, wait_for
+from tests.kill.processes import ROOT, Run
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+import sys
+import winnow
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+winnow.register(spark)
+for path in sys.argv[1:]:
+    print("records:", spark.read.format("kafka-log").load(path).count())
+"""
+
+
+def test_a_python_without_packages_is_all_that_hosts_have(tmp_path: Path) -> None:
+    for name in ("winnow", "numba", "numpy", "pyspark"):
+        ended = subprocess.run(
+            [bare_python().name, "-c", f"import {name}"],
+            env=environment_of(HOSTS[0], tmp_path),
+            cwd=tmp_path,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+        assert ended.returncode != 0, f"this machine's own Python has {name}"
+
+
+def test_the_bytes_are_those_of_a_local_run_though_a_host_and_an_executor_are_killed(
+    field: Field, tmp_path: Path
+) -> None:
+    log_dir = fresh(field)
+    with two_hosts(tmp_path) as cluster, (field.scratch / "output").open("wb") as output:
+        run = Run([*log.arguments(log_dir), "--master", cluster.master], output=output)
+        try:
+            wait_for(run, log_dir, "staging")
+            (executor,) = cluster.executors(0)
+            kill_host(cluster, 1)
+            os.kill(executor, signal.SIGKILL)
+            code = run.wait(timeout_seconds=RUN_SECONDS)
+        finally:
+            if run.processes():
+                run.kill_all()
+        assert code == 0, told(field)
+    log.assert_same(log_dir, field.undisturbed)
+    # Of the executor that took the place of the first one.
+    *_, site = sorted(work_dir(tmp_path, HOSTS[0]).glob("app-*/*/winnow/site"), key=lambda site: int(site.parts[-3]))
+    assert int(site.parts[-3]) > 1
+    sent = kernels_of_the_package()
+    assert len(sent) > 40
+    found = {str(path.relative_to(site)): digest(path.read_bytes()) for path in site.rglob("*.nb?")}
+    assert found == sent, "an executor has compiled kernels that came with it"
+    assert not (tmp_path / f"home-{HOSTS[0]}" / ".cache").exists()
+
+
+@pytest.mark.slow
+def test_the_other_verbs_and_a_script(field: Field, tmp_path: Path) -> None:
+    log_dir = fresh(field)
+    script = tmp_path / "count.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    keys = tmp_path / "keys"
+    keys.write_text("nobody\n", encoding="utf-8")
+    plain = [word for word in log.arguments(log_dir)[2:] if word != "--now" and not word.isdigit()]
+    with two_hosts(tmp_path) as cluster:
+
+        def output(*words: str | Path) -> str:
+            ended = subprocess.run(
+                [ROOT / "spark-submit.sh", "--master", cluster.master, *words],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=RUN_SECONDS,
+            )
+            assert ended.returncode == 0, ended.stderr[-3000:]
+            return ended.stdout
+
+        assert json.loads(output("verify", log_dir, "--json"))["checked"]["partitions"] == len(log.PARTITIONS) + 1
+        erased = json.loads(output("erase", log_dir, "--keys", keys, *plain, "--dry-run", "--no-ledger", "--json"))
+        assert (erased["status"], erased["keys_found"]) == ("done", 0)
+        records = output(script, log_dir / "c-tomb-0", log_dir / log.LEGACY).split()
+    assert records == ["records:", "4000", "records:", str(log.LEGACY_END_OFFSET)]
+
+
+def kill_host(cluster: Cluster, number: int) -> None:
+    os.killpg(cluster.hosts[number].pid, signal.SIGKILL)
+    for process in pids_below(work_dir(cluster.scratch, HOSTS[number])):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+def kernels_of_the_package() -> dict[str, str]:
+    """By path on PYTHONPATH."""
+    found = {}
+    with tarfile.open(ROOT / ".cache" / "numba" / "winnow.tar.gz") as archive:
+        for member in archive:
+            file = archive.extractfile(member) if member.name.endswith((".nbi", ".nbc")) else None
+            if file is not None:
+                found[member.name.removeprefix("site/")] = digest(file.read())
+    return found
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
