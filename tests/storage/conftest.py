@@ -52,3 +52,9 @@ def name_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def remote(request: pytest.FixtureRequest) -> str:
     """The root of a place that is not on this machine."""
     return str(request.getfixturevalue(request.param))
+
+
+@pytest.fixture(params=["name_node"])
+def leased(request: pytest.FixtureRequest) -> str:
+    """The root of a place where a lease stands for the lock."""
+    return str(request.getfixturevalue(request.param))

@@ -12,12 +12,15 @@ import fcntl
 import os
 import pwd
 import struct
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import Self
 
 from winnow.errors import LogDirInUseError, WinnowError
+from winnow.logdir.lease import Lease, refuse_leased, take_lease
 from winnow.logdir.names import LOCK
+from winnow.storage.open_store import is_remote
+from winnow.storage.places import lease_file_of
 
 _FLOCK = struct.Struct("hhqqi4x")
 """`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end, however far), l_pid."""
@@ -45,12 +48,29 @@ class LogDirLock:
         self.close()
 
 
-def lock_log_dir(log_dir: str) -> LogDirLock:
-    """Locks a log directory as a broker does, creating `.lock` if it is missing.
+def lock_log_dir(log_dir: str) -> LogDirLock | Lease:
+    """Keeps everybody else out of a log directory that is to be changed; of a URL by a lease.
 
-    Raises LogDirInUseError, naming the process if it can be found, if the lock is held, and WinnowError if this process
+    On this machine it is locked as a broker does, creating `.lock` if it is missing.
+    Raises LogDirInUseError, naming the process if it can be found, if somebody has it, and WinnowError if this process
     may not write here or the file system has no locks.
     """
+    return take_lease(log_dir, lease_file_of(log_dir)) if is_remote(log_dir) else _lock(log_dir)
+
+
+def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
+    """Of a log directory that a broker may run on: as `lock_log_dir`.
+
+    Of a URL nothing is written: no broker runs there, and it is enough that nobody has its lease when this begins.
+    Whatever a run replaces meanwhile is noticed by who reads it.
+    """
+    if not is_remote(log_dir):
+        return _lock(log_dir)
+    refuse_leased(log_dir, lease_file_of(log_dir))
+    return nullcontext()
+
+
+def _lock(log_dir: str) -> LogDirLock:
     path = f"{log_dir}/{LOCK}"
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -74,9 +94,13 @@ def lock_log_dir(log_dir: str) -> LogDirLock:
 def share_log_dir(log_dir: str) -> LogDirLock | None:
     """Keeps brokers out of a log directory that is only read, without writing anything there.
 
-    None if that can't be done: there is no `.lock`, this process may not read it, or the file system has no locks.
+    None if that can't be done: there is no `.lock`, this process may not read it, or the file system has no locks; of a
+    URL once it is known that nobody has its lease.
     Raises LogDirInUseError as `lock_log_dir` does. Others may share it.
     """
+    if is_remote(log_dir):
+        refuse_leased(log_dir, lease_file_of(log_dir))
+        return None
     path = f"{log_dir}/{LOCK}"
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

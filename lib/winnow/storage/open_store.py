@@ -32,9 +32,13 @@ def open_store(path: str) -> Store:
 
             return HdfsStore(path)
     except ImportError as missing:
-        raise UsageError(
-            f"{scheme}:// needs a package that is not installed",
-            expected=f"pip install 'winnow[{scheme.removesuffix('a')}]'",
-            found=str(missing),
-        ) from None
+        raise not_installed(scheme, missing) from None
     raise UsageError("no such kind of place", expected="a directory, s3:// or hdfs://", found=f"{scheme}://")
+
+
+def not_installed(scheme: str, missing: ImportError) -> UsageError:
+    return UsageError(
+        f"{scheme}:// needs a package that is not installed",
+        expected=f"pip install 'winnow[{scheme.removesuffix('a')}]'",
+        found=str(missing),
+    )

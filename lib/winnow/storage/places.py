@@ -8,8 +8,10 @@ from functools import cache
 
 from winnow.errors import UsageError
 from winnow.storage.contract import Entry, NewFile, Storage, Volume
+from winnow.storage.fences import check_fences
+from winnow.storage.lease_file import LeaseFile
 from winnow.storage.local import LocalStorage
-from winnow.storage.open_store import is_remote
+from winnow.storage.open_store import is_remote, not_installed
 
 _LOCAL = LocalStorage()
 
@@ -17,7 +19,7 @@ _LOCAL = LocalStorage()
 def storage_of(path: str) -> Storage:
     """The storage that a path or URL is in; connections are kept by each process.
 
-    Raises UsageError for a scheme in which nothing is changed in place.
+    Raises UsageError for a scheme that there is no storage for.
     """
     if not is_remote(path):
         return _LOCAL
@@ -27,11 +29,41 @@ def storage_of(path: str) -> Storage:
 
 @cache
 def _remote(scheme: str, authority: str) -> Storage:
-    raise UsageError("no such kind of place", expected="a directory", found=f"{scheme}://{authority}")
+    try:
+        if scheme == "hdfs":
+            from winnow.storage.hdfs import HdfsStorage  # noqa: PLC0415 - only who needs it has to have hdfs-native
+
+            return HdfsStorage(authority)
+    except ImportError as missing:
+        raise not_installed(scheme, missing) from None
+    raise _no_such_place(scheme)
+
+
+def lease_file_of(log_dir: str) -> LeaseFile:
+    """Of a log directory that is a URL, as `canonical` has it. UsageError as `storage_of`."""
+    scheme = log_dir.partition("://")[0].lower()
+    storage_of(log_dir)
+    if scheme == "hdfs":
+        from winnow.storage.hdfs_lease import HdfsLeaseFile  # noqa: PLC0415 - as above
+
+        return HdfsLeaseFile(log_dir)
+    raise _no_such_place(scheme)
+
+
+def _no_such_place(scheme: str) -> UsageError:
+    return UsageError("no such kind of place", expected="a directory or hdfs://", found=f"{scheme}://")
+
+
+def _to_change(path: str) -> Storage:
+    check_fences(path)
+    return storage_of(path)
 
 
 class Places:
-    """Implements `winnow.storage.contract.Storage` for paths and URLs alike. Tasks get it: it keeps no state."""
+    """Implements `winnow.storage.contract.Storage` for paths and URLs alike. Tasks get it: it keeps no state.
+
+    Before every change it asks whether this process still may (`winnow.storage.fences`).
+    """
 
     def canonical(self, path: str) -> str:
         return storage_of(path).canonical(path)
@@ -52,19 +84,19 @@ class Places:
         return storage_of(path).read_range(path, start, length)
 
     def create(self, path: str, data: bytes) -> None:
-        storage_of(path).create(path, data)
+        _to_change(path).create(path, data)
 
     def new_file(self, path: str) -> NewFile:
-        return storage_of(path).new_file(path)
+        return _to_change(path).new_file(path)
 
     def rename(self, source: str, target: str) -> None:
-        storage_of(source).rename(source, target)
+        _to_change(target).rename(source, target)
 
     def link(self, source: str, target: str) -> None:
-        storage_of(source).link(source, target)
+        _to_change(target).link(source, target)
 
     def unlink(self, path: str) -> None:
-        storage_of(path).unlink(path)
+        _to_change(path).unlink(path)
 
     def fsync_file(self, path: str) -> None:
         storage_of(path).fsync_file(path)
@@ -73,24 +105,25 @@ class Places:
         storage_of(path).fsync_dir(path)
 
     def mkdir(self, path: str) -> None:
-        storage_of(path).mkdir(path)
+        _to_change(path).mkdir(path)
 
     def ensure_dir(self, path: str) -> None:
-        storage_of(path).ensure_dir(path)
+        _to_change(path).ensure_dir(path)
 
     def rmdir(self, path: str) -> None:
-        storage_of(path).rmdir(path)
+        _to_change(path).rmdir(path)
 
     def copy_attributes(self, source: str, target: str) -> None:
-        storage_of(source).copy_attributes(source, target)
+        _to_change(target).copy_attributes(source, target)
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
-        storage_of(path).set_mtime_ns(path, mtime_ns)
+        _to_change(path).set_mtime_ns(path, mtime_ns)
 
     def volume(self, path: str) -> Volume:
         return storage_of(path).volume(path)
 
     @contextmanager
     def changing(self, directory: str) -> Iterator[None]:
-        with storage_of(directory).changing(directory):
+        with _to_change(directory).changing(directory):
             yield
+            check_fences(directory)  # before they count, where that is only now

@@ -1,7 +1,4 @@
-"""A directory in HDFS as a `Store`.
-
-Where the name nodes are, and who asks, is as for Hadoop's own tools: HADOOP_CONF_DIR, HADOOP_USER_NAME, a ticket.
-"""
+"""A directory in HDFS as a `Store`."""
 
 from __future__ import annotations
 
@@ -9,13 +6,10 @@ import os
 import secrets
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
 
-from hdfs_native import Client
-
-from winnow.errors import UsageError
+from winnow.storage.hdfs_client import SCHEME, connect, hdfs_errors, split_url
 from winnow.storage.store import PIECE_BYTES, StoredFile, size_changed
 
 
@@ -23,13 +17,9 @@ class HdfsStore:
     """Implements `winnow.storage.store.Store`. Times are in ms there."""
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if "@" in parts.netloc or parts.query or parts.fragment:
-            raise UsageError("a URL of HDFS is a name node and a path", expected="hdfs://NAMENODE:PORT/PATH")
-        self._root = "/" + parts.path.strip("/")
-        self._url = f"hdfs://{parts.netloc}{self._root}".rstrip("/")
-        with _errors(self._url):
-            self._client = Client(f"hdfs://{parts.netloc}") if parts.netloc else Client()
+        authority, self._root = split_url(url)
+        self._url = f"{SCHEME}://{authority}{self._root}".rstrip("/")
+        self._client = connect(authority)
 
     @property
     def url(self) -> str:
@@ -64,13 +54,13 @@ class HdfsStore:
             above = os.path.dirname(above)
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
-        with _errors(self._at(name)), self._client.read(self._at(name)) as file:
+        with hdfs_errors(self._at(name)), self._client.read(self._at(name)) as file:
             length = min(length, len(file) - start)
             return file.read_range(start, length) if length > 0 else b""
 
     def fetch(self, file: StoredFile, path: str) -> None:
         at = self._at(file.name)
-        with open(path, "xb") as target, _errors(at), self._client.read(at) as source:
+        with open(path, "xb") as target, hdfs_errors(at), self._client.read(at) as source:
             if len(source) != file.size:
                 raise size_changed(self, file, len(source))
             target.writelines(source.read_range_stream(0, file.size))
@@ -79,7 +69,7 @@ class HdfsStore:
     def create(self, name: str, data: bytes) -> None:
         path = self._at(name)
         beside = f"{path}.{secrets.token_hex(4)}.new"  # under its own name it is whole or not at all
-        with _errors(path):
+        with hdfs_errors(path):
             self._make_directory(path)
             try:
                 with self._client.create(beside) as file:
@@ -93,7 +83,7 @@ class HdfsStore:
         target = self._at(name)
         status = os.stat(path)
         mtime_ms = status.st_mtime_ns // 10**6
-        with _errors(target):
+        with hdfs_errors(target):
             self._make_directory(target)
             with open(path, "rb") as source, self._client.create(target) as file:
                 while piece := source.read(PIECE_BYTES):
@@ -103,7 +93,7 @@ class HdfsStore:
 
     def delete(self, name: str) -> None:
         path = self._at(name)
-        with _errors(path):
+        with hdfs_errors(path):
             with suppress(FileNotFoundError):
                 self._client.delete(path)
             # As in an object store, a directory without a file is none.
@@ -125,7 +115,7 @@ class HdfsStore:
     def _listed(self, directory: str, *, recursive: bool) -> Iterator[tuple[str, Any]]:
         """Name relative to `directory`, and what HDFS says of it."""
         prefix = f"{directory.rstrip('/')}/"
-        with suppress(FileNotFoundError), _errors(directory):
+        with suppress(FileNotFoundError), hdfs_errors(directory):
             for status in self._client.list_status(directory, recursive):
                 if status.path.startswith(prefix):
                     yield status.path.removeprefix(prefix), status
@@ -133,12 +123,3 @@ class HdfsStore:
 
 def _names(listed: Iterable[tuple[str, Any]]) -> Iterator[str]:
     return (name + "/" * status.isdir for name, status in listed)
-
-
-@contextmanager
-def _errors(where: str) -> Iterator[None]:
-    """As OSErrors: hdfs-native has RuntimeErrors for what a name node refuses."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise OSError(f"{where}: HDFS answers {str(error).partition(chr(10))[0][:300]}") from None

@@ -1,0 +1,204 @@
+"""A lease on a log directory that has no locks: who has it may change the directory, as long as it is renewed.
+
+The clocks of two hosts are never compared. A holder counts from before each renewal, by its own clock, and gives up
+when three quarters of the length have passed without another one. Who finds a lease watches it, by its own clock: one
+that is renewed is somebody's; one that has stayed as it was for its whole length is taken over, which one of two can do
+(`winnow.storage.lease_file`). The last quarter is for what the holder had sent before it gave up.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pwd
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from winnow.errors import LogDirInUseError
+from winnow.storage.fences import lift_fence, put_fence
+from winnow.storage.lease_file import LEASE, LeaseFile, Seen
+from winnow.words import printable
+
+LENGTH_S = 60.0
+_SHORTEST_S, _LONGEST_S = 0.1, 3600.0
+_MOST_BYTES = 4096
+_LOOKS = 30
+"""In the length of a lease that is watched."""
+_log = logging.getLogger(__name__)
+
+
+def boot_clock() -> float:
+    """Seconds; goes on while the process or the whole machine sleeps, and nobody sets it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Lease:
+    """Renewed by a thread until `close()` or the end of the `with` block; a fence in `winnow.storage.places`."""
+
+    def __init__(
+        self,
+        log_dir: str,
+        file: LeaseFile,
+        told: dict[str, object],
+        seen: Seen,
+        *,
+        began: float,
+        length_s: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self._log_dir, self._file, self._told, self._seen = log_dir, file, told, seen
+        self._length_s, self._clock = length_s, clock
+        self._renewals = 0
+        self._good_until = began + length_s * 3 / 4
+        self._why_lost: str | None = None
+        self._closed = threading.Event()
+        put_fence(log_dir, self.check)
+        self._thread = threading.Thread(target=self._keep, name=f"lease on {log_dir}", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raises LogDirInUseError once it is lost, and ever after."""
+        if self._why_lost is None and self._clock() > self._good_until:
+            self._why_lost = "it could not be renewed in time"
+        if self._why_lost is not None:
+            raise LogDirInUseError(
+                f"the lease on {self._log_dir} is lost, and nothing more is changed there",
+                found=self._why_lost,
+                where=f"{self._log_dir}/{LEASE}",
+                hint="Somebody else may be at work there. `recover` puts right what this run left.",
+            )
+
+    def renew(self) -> bool:
+        """Once. False: it could not be, this time or for good."""
+        began = self._clock()
+        try:
+            self._seen = self._file.renew(self._seen, _encode(self._told, renewals=self._renewals + 1))
+        except FileNotFoundError:
+            self._why_lost = "it is gone, or somebody else's"
+            return False
+        except OSError as error:
+            _log.warning("the lease on %s could not be renewed: %s", self._log_dir, error)
+            return False
+        self._renewals += 1
+        if self._clock() <= self._good_until:  # else it came too late, and stays lost
+            self._good_until = began + self._length_s * 3 / 4
+        return True
+
+    def close(self) -> None:
+        """Gives it back, unless it is lost. That it can't be removed is no error: it expires."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self._thread.join(self._length_s)
+        lift_fence(self._log_dir)
+        try:
+            self.check()
+            self._file.remove(self._seen)
+        except (LogDirInUseError, OSError) as error:
+            _log.warning("the lease on %s was not given back: %s", self._log_dir, error)
+
+    def _keep(self) -> None:
+        wait = self._length_s / 3
+        while not self._closed.wait(wait) and self._why_lost is None:
+            wait = self._length_s / (3 if self.renew() else 12)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def take_lease(
+    log_dir: str, file: LeaseFile, *, length_s: float | None = None, clock: Callable[[], float] = boot_clock
+) -> Lease:
+    """Raises LogDirInUseError, naming the holder, if somebody renews it; one that nobody renews is taken over."""
+    length_s = LENGTH_S if length_s is None else length_s
+    told: dict[str, object] = {
+        "owner": _user(),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "token": secrets.token_hex(16),
+        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "seconds": length_s,
+    }
+    while True:
+        expired = _watch(log_dir, file, clock)
+        began = clock()
+        try:
+            data = _encode(told, renewals=0)
+            seen = file.create(data) if expired is None else file.take_over(expired, data)
+        except FileExistsError:
+            continue  # somebody was faster: who it is will be seen
+        return Lease(log_dir, file, told, seen, began=began, length_s=length_s, clock=clock)
+
+
+def refuse_leased(log_dir: str, file: LeaseFile, *, clock: Callable[[], float] = boot_clock) -> None:
+    """For who only reads: LogDirInUseError if somebody renews a lease here."""
+    _watch(log_dir, file, clock)
+
+
+def _watch(log_dir: str, file: LeaseFile, clock: Callable[[], float]) -> Seen | None:
+    """The lease that has expired, None if there is none. LogDirInUseError if it is renewed."""
+    first = file.look()
+    if first is None:
+        return None
+    length_s = _length_s(first)
+    _log.warning("%s has a lease on %s: is it still renewed? It takes up to %g s", _holder(first), log_dir, length_s)
+    until = clock() + length_s
+    while clock() < until:
+        time.sleep(length_s / _LOOKS)
+        seen = file.look()
+        if seen is None:
+            return None
+        if seen.version != first.version:
+            raise LogDirInUseError(
+                f"the log directory {log_dir} is in use",
+                found=f"its lease held by {_holder(seen)}",
+                where=f"{log_dir}/{LEASE}",
+                hint="Wait until that has ended, or end it, and run again.",
+            )
+    return first
+
+
+def _encode(told: dict[str, object], *, renewals: int) -> bytes:
+    return json.dumps({**told, "renewals": renewals}).encode() + b"\n"
+
+
+def _decode(seen: Seen) -> dict[str, object]:
+    """Empty for what can't be read: one that is just being written, or is damaged."""
+    try:
+        fields = json.loads(seen.data[:_MOST_BYTES])
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _length_s(seen: Seen) -> float:
+    length = _decode(seen).get("seconds")
+    if not isinstance(length, int | float) or isinstance(length, bool) or not _SHORTEST_S <= length <= _LONGEST_S:
+        return LENGTH_S
+    return float(length)
+
+
+def _holder(seen: Seen) -> str:
+    fields = _decode(seen)
+    if not {"owner", "host", "pid", "since"} <= fields.keys():
+        return "a process that has not said who it is"
+    return printable(f"user {fields['owner']}, process {fields['pid']} on {fields['host']}, since {fields['since']}")
+
+
+def _user() -> str:
+    uid = os.geteuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,81 @@
+"""The way to HDFS: the address in a URL, a client for it, and what its name nodes refuse as OSErrors.
+
+Where the name nodes are, and who asks, is as for Hadoop's own tools: HADOOP_CONF_DIR, HADOOP_USER_NAME, a ticket.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from hdfs_native import Client
+
+from winnow.errors import UsageError
+
+SCHEME = "hdfs"
+_REFUSAL = re.compile(r'RPCError\("(?P<kind>[\w.$]+)", "(?P<why>.*?)(?:\\n|"\))', re.DOTALL)
+_NUMBERS = {
+    "AccessControlException": errno.EACCES,
+    "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
+    "DSQuotaExceededException": errno.EDQUOT,
+    "NSQuotaExceededException": errno.EDQUOT,
+    "QuotaByStorageTypeExceededException": errno.EDQUOT,
+    "SafeModeException": errno.EROFS,
+    "InvalidPathException": errno.EINVAL,
+}
+"""By the name of Hadoop's exception; the rest are EIO."""
+
+
+@cache
+def connect(authority: str) -> Client:
+    """`authority`: NAMENODE:PORT or a name service; empty for that of HADOOP_CONF_DIR. One for each process."""
+    with hdfs_errors(f"{SCHEME}://{authority}"):
+        return Client(f"{SCHEME}://{authority}") if authority else Client()
+
+
+def split_url(url: str) -> tuple[str, str]:
+    """Authority and path. UsageError for what is no address of a file: it may hold what is not to be told."""
+    authority, slash, path = url.partition("://")[2].partition("/")
+    if "@" in authority or not set("?#").isdisjoint(url):
+        raise UsageError("a URL of HDFS is a name node and a path", expected=f"{SCHEME}://NAMENODE:PORT/PATH")
+    return authority.lower(), posixpath.normpath(f"{slash or '/'}{path}".replace("//", "/"))
+
+
+def canonical_url(url: str) -> str:
+    authority, path = split_url(url)
+    return f"{SCHEME}://{authority}{path}"
+
+
+@contextmanager
+def hdfs_errors(where: str) -> Iterator[None]:
+    """Every error of hdfs-native as an OSError of the number that a file system would have; `where`: the URL."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), where) from None
+    except FileExistsError:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), where) from None
+    except RuntimeError as error:
+        raise refusal(str(error), where) from None
+    except OSError as error:
+        if error.filename is None:
+            raise OSError(error.errno or errno.EIO, _first_line(str(error)), where) from None
+        raise
+
+
+def refusal(text: str, where: str) -> OSError:
+    """Of a RuntimeError of hdfs-native, which has the exception of a name node with its whole stack trace."""
+    found = _REFUSAL.search(text)
+    if found is None:
+        return OSError(errno.EIO, f"HDFS answers {_first_line(text)}", where)
+    kind = found["kind"].rpartition(".")[2]
+    return OSError(_NUMBERS.get(kind, errno.EIO), f"HDFS answers {kind}: {_first_line(found['why'])}", where)
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0][:300]
