@@ -8,6 +8,7 @@ import pytest
 
 from tests.storage.hdfs import hdfs
 from tests.storage.s3 import BUCKET, environment, moto, versitygw
+from winnow.storage.places import _remote
 
 
 @pytest.fixture(scope="package")
@@ -37,6 +38,7 @@ def gateway(_versitygw: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def _bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in environment(server).items():
         monkeypatch.setenv(name, value)
+    _remote.cache_clear()  # connected to another server
     return f"s3://{BUCKET}"
 
 

@@ -91,8 +91,11 @@ class Storage(Protocol):
         """A new file with this content, on stable storage; no file if it fails. FileExistsError if there is one."""
         ...
 
-    def new_file(self, path: str) -> NewFile:
-        """For content of any size. FileExistsError if there is one."""
+    def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
+        """For content of any size. FileExistsError if there is one, now or when it is finished.
+
+        `mtime_ns`: what `set_mtime_ns` will be told, where that is known: some stores can't change it for nothing.
+        """
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -133,6 +136,11 @@ class Storage(Protocol):
         """Around the changes that belong together, of one directory and what is in it.
 
         A file system does each of them as it comes, in order. A store without renames makes all of them count at one
-        moment, when the block ends, and none of them if it ends by an exception.
+        moment, when the block ends, and none of them if it ends by an exception. There nobody else's changes of these
+        files go unnoticed: CorruptLogError, and none of them counts.
         """
+        ...
+
+    def settle(self, directory: str) -> None:
+        """Does what is left of changes of a directory that count already. Hold the lock."""
         ...

@@ -75,7 +75,8 @@ class HdfsStorage:
             raise
         MOVED.written += len(data)
 
-    def new_file(self, path: str) -> NewFile:
+    def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
+        del mtime_ns
         return self._new(path, 0o600)
 
     def rename(self, source: str, target: str) -> None:
@@ -140,6 +141,9 @@ class HdfsStorage:
     def changing(self, directory: str) -> AbstractContextManager[None]:
         del directory
         return nullcontext()
+
+    def settle(self, directory: str) -> None:
+        """Nothing is left of what counts."""
 
     def _new(self, path: str, permission: int) -> _NewFile:
         with hdfs_errors(path):

@@ -89,7 +89,8 @@ class LocalStorage:
         finally:
             os.close(fd)
 
-    def new_file(self, path: str) -> NewFile:
+    def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
+        del mtime_ns  # it is set when the file is finished
         return _NewFile(path)
 
     def rename(self, source: str, target: str) -> None:
@@ -143,6 +144,9 @@ class LocalStorage:
     def changing(self, directory: str) -> AbstractContextManager[None]:
         del directory
         return nullcontext()
+
+    def settle(self, directory: str) -> None:
+        """Nothing ever is."""
 
 
 class _NewFile:

@@ -34,8 +34,14 @@ def _remote(scheme: str, authority: str) -> Storage:
             from winnow.storage.hdfs import HdfsStorage  # noqa: PLC0415 - only who needs it has to have hdfs-native
 
             return HdfsStorage(authority)
+        if scheme == "s3":
+            from winnow.storage.s3 import open_s3  # noqa: PLC0415 - likewise obstore
+
+            return open_s3(authority)
     except ImportError as missing:
         raise not_installed(scheme, missing) from None
+    if scheme == "s3a":
+        return _remote("s3", authority)  # the same one: it knows what is being changed
     raise _no_such_place(scheme)
 
 
@@ -51,7 +57,7 @@ def lease_file_of(log_dir: str) -> LeaseFile:
 
 
 def _no_such_place(scheme: str) -> UsageError:
-    return UsageError("no such kind of place", expected="a directory or hdfs://", found=f"{scheme}://")
+    return UsageError("no such kind of place", expected="a directory, hdfs:// or s3://", found=f"{scheme}://")
 
 
 def _to_change(path: str) -> Storage:
@@ -86,8 +92,8 @@ class Places:
     def create(self, path: str, data: bytes) -> None:
         _to_change(path).create(path, data)
 
-    def new_file(self, path: str) -> NewFile:
-        return _to_change(path).new_file(path)
+    def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
+        return _to_change(path).new_file(path, mtime_ns=mtime_ns)
 
     def rename(self, source: str, target: str) -> None:
         _to_change(target).rename(source, target)
@@ -127,3 +133,6 @@ class Places:
         with _to_change(directory).changing(directory):
             yield
             check_fences(directory)  # before they count, where that is only now
+
+    def settle(self, directory: str) -> None:
+        _to_change(directory).settle(directory)

@@ -101,15 +101,15 @@ _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
 class SegmentWriter:
     """A new file, written from its start, on stable storage when closed without an error.
 
-    `limit`: bytes it may have; NoSpaceError rather than more of them.
+    `limit`: bytes it may have; NoSpaceError rather than more of them. `mtime_ns`: see `Storage.new_file`.
     """
 
-    def __init__(self, path: str, *, limit: int | None = None) -> None:
+    def __init__(self, path: str, *, limit: int | None = None, mtime_ns: int | None = None) -> None:
         self.path = path
         self.size = 0
         self._limit = limit
         self._throttle = current_throttle()
-        self._file = storage_of(path).new_file(path)
+        self._file = storage_of(path).new_file(path, mtime_ns=mtime_ns)
 
     def write(self, data: Bytes | bytes) -> None:
         view = memoryview(data.data if isinstance(data, np.ndarray) else data)

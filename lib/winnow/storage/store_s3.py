@@ -1,32 +1,19 @@
-"""A prefix in a bucket of S3, or of what speaks its language, as a `Store`.
-
-Credentials and the endpoint come from where AWS's own tools look: the environment, a profile (`winnow.storage.aws`),
-the machine's or container's role. They are never part of a URL or of a message.
-"""
+"""A prefix in a bucket of S3, or of what speaks its language, as a `Store`."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from contextlib import AbstractContextManager, suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError, PreconditionError
-from obstore.store import S3Store as Bucket
+from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
 
-from winnow.errors import UsageError
-from winnow.storage.aws import aws_settings
+from winnow.storage.s3_client import bucket_and_key, connect, errors, modified_ns, mtime_of, with_mtime
 from winnow.storage.store import PIECE_BYTES, StoredFile, size_changed
 
 _IN_PARTS_FROM = 2 * PIECE_BYTES
-_MTIME = "mtime"
-"""Metadata of an object: seconds since the epoch with nine decimals, as rclone has it."""
-_CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,80})</Code>")
-_STATUS = re.compile(r"status [1-5][0-9]{2}[A-Za-z ]{0,40}|[Cc]onnection refused|dns error|timed out")
 
 
 class S3Store:
@@ -36,27 +23,9 @@ class S3Store:
     """
 
     def __init__(self, url: str, *, environment: Mapping[str, str] = os.environ) -> None:
-        parts = urlsplit(url)
-        if "@" in parts.netloc or parts.query or parts.fragment:
-            raise UsageError(
-                "a URL of S3 is a bucket and a prefix",
-                expected="s3://BUCKET/PREFIX",
-                hint="Credentials belong into the environment or a profile, as for AWS's own tools.",
-            )
-        self._bucket = parts.netloc
-        self._prefix = parts.path.strip("/")
-        if not self._bucket:
-            raise UsageError("a URL without a bucket", expected="s3://BUCKET/PREFIX", found=url)
-        settings: Any = aws_settings(environment)
-        insecure = str(settings.get("endpoint", "")).startswith("http://")
-        options: Any = {"allow_http": True} if insecure else {}
-        with self._errors(""):
-            self._all: Any = Bucket(self._bucket, config=settings, client_options=options)
-            self._store: Any = (
-                Bucket(self._bucket, prefix=self._prefix, config=settings, client_options=options)
-                if self._prefix
-                else self._all
-            )
+        self._bucket, self._prefix = bucket_and_key(url)
+        self._all = connect(self._bucket, environment)
+        self._store = connect(self._bucket, environment, prefix=self._prefix) if self._prefix else self._all
 
     @property
     def url(self) -> str:
@@ -107,7 +76,7 @@ class S3Store:
             attributes = answer.attributes
         if found != file.size:
             raise size_changed(self, file, found)
-        mtime_ns = _mtime_ns(attributes.get(_MTIME), file.mtime_ns)
+        mtime_ns = mtime_of(attributes, file.mtime_ns)
         os.utime(path, ns=(mtime_ns, mtime_ns))
 
     def create(self, name: str, data: bytes) -> None:
@@ -116,8 +85,7 @@ class S3Store:
 
     def put(self, name: str, path: str) -> None:
         status = os.stat(path)
-        seconds, ns = divmod(status.st_mtime_ns, 10**9)
-        attributes: Any = {_MTIME: f"{seconds}.{ns:09d}"}
+        attributes = with_mtime(status.st_mtime_ns)
         with open(path, "rb") as file, self._errors(name):
             if status.st_size < _IN_PARTS_FROM:
                 obstore.put(self._store, name, file.read(), mode="create", use_multipart=False, attributes=attributes)
@@ -140,30 +108,12 @@ class S3Store:
             return False
         return True
 
-    @contextmanager
-    def _errors(self, name: str) -> Iterator[None]:
-        """As OSErrors. Of an answer only its code is told: the rest may hold the id of a key, or a signature."""
-        where = f"{self.url}/{name}" if name else self.url
-        try:
-            yield
-        except AlreadyExistsError:
-            raise FileExistsError(where) from None
-        except NotFoundError:
-            raise FileNotFoundError(where) from None
-        except (BaseError, OSError) as error:
-            if getattr(error, "errno", None) is not None:
-                raise  # of the local file
-            text = str(error)
-            found = _CODE.search(text) or _STATUS.search(text)
-            what = type(error).__name__ if found is None else found[found.re.groups]
-            kind = next((one for one in (FileExistsError, FileNotFoundError) if isinstance(error, one)), OSError)
-            raise kind(f"{where}: S3 answers {what}") from None
+    def _errors(self, name: str) -> AbstractContextManager[None]:
+        return errors(f"{self.url}/{name}" if name else self.url)
 
 
 def _stored(meta: Any) -> StoredFile:  # noqa: ANN401 - obstore's ObjectMeta is a mapping
-    modified: datetime = meta["last_modified"]
-    since = modified - datetime(1970, 1, 1, tzinfo=modified.tzinfo)
-    return StoredFile(meta["path"], meta["size"], since // timedelta(microseconds=1) * 1000, meta["e_tag"] or "")
+    return StoredFile(meta["path"], meta["size"], modified_ns(meta), meta["e_tag"] or "")
 
 
 def _top(store: Any, prefix: str | None) -> Iterator[str]:  # noqa: ANN401
@@ -172,8 +122,3 @@ def _top(store: Any, prefix: str | None) -> Iterator[str]:  # noqa: ANN401
     names = [str(meta["path"])[cut:] for meta in listed["objects"]]
     names += [f"{str(directory)[cut:]}/" for directory in listed["common_prefixes"]]
     return iter(sorted(name for name in names if name.strip("/")))
-
-
-def _mtime_ns(text: str | None, otherwise: int) -> int:
-    found = re.fullmatch(r"([0-9]{1,11})(?:\.([0-9]{1,9}))?", text or "")
-    return otherwise if found is None else int(found[1]) * 10**9 + int((found[2] or "").ljust(9, "0"))

@@ -1,0 +1,383 @@
+"""What `winnow.storage.contract.Storage` asks, of S3: file by file, and all at once where `changing` says so."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from winnow.errors import CorruptLogError
+from winnow.storage.places import storage_of
+from winnow.storage.s3 import S3Storage
+from winnow.storage.s3_bucket import S3Bucket
+from winnow.storage.s3_change import Change
+from winnow.storage.s3_client import bucket_and_key
+from winnow.storage.s3_record import RECORD, Content, Copied, Record, decode, encode
+from winnow.storage.segment_io import SegmentWriter, map_range
+
+MTIME_NS = 1_700_000_000_123_000_000
+
+
+@pytest.fixture(params=["s3", pytest.param("gateway", marks=pytest.mark.slow)])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"{request.getfixturevalue(request.param)}/{tmp_path.name}"
+
+
+@pytest.fixture
+def bucket(root: str) -> S3Bucket:
+    return S3Bucket(bucket_and_key(root)[0])
+
+
+@pytest.fixture
+def storage(bucket: S3Bucket) -> S3Storage:
+    return S3Storage(bucket)
+
+
+@pytest.fixture
+def reader(root: str) -> S3Storage:
+    """That of another process."""
+    return S3Storage(S3Bucket(bucket_and_key(root)[0]))
+
+
+def contents(storage: S3Storage, path: str) -> dict[str, bytes]:
+    """All files below, read one by one."""
+    found = {}
+    for entry in storage.list_dir(path):
+        below = f"{path}/{entry.name}"
+        inner = contents(storage, below) if entry.is_dir else {"": storage.read_bytes(below)}
+        found |= {f"{entry.name}/{name}".rstrip("/"): data for name, data in inner.items()}
+    return found
+
+
+def test_files_are_made_read_listed_and_removed(storage: S3Storage, root: str) -> None:
+    storage.create(f"{root}/t-0/a", b"0123456789")
+    storage.create(f"{root}/t-0/empty", b"")
+    with pytest.raises(FileExistsError):
+        storage.create(f"{root}/t-0/a", b"other")
+    assert storage.read_bytes(f"{root}/t-0/a") == b"0123456789"
+    assert storage.read_range(f"{root}/t-0/a", 8, 5) == b"89"
+    assert storage.read_range(f"{root}/t-0/a", 10, 5) == storage.read_range(f"{root}/t-0/empty", 0, 5) == b""
+    assert [(e.name, e.is_file, e.size) for e in storage.list_dir(f"{root}/t-0")] == [
+        ("a", True, 10),
+        ("empty", True, 0),
+    ]
+    assert [(e.name, e.is_dir) for e in storage.list_dir(root)] == [("t-0", True)]
+    assert storage.entry(f"{root}/t-0").is_dir
+    assert storage.exists(f"{root}/t-0/a")
+    assert not storage.exists(f"{root}/t-0/b")
+    storage.unlink(f"{root}/t-0/a")
+    for gone in (storage.entry, storage.read_bytes, storage.unlink):
+        with pytest.raises(FileNotFoundError):
+            gone(f"{root}/t-0/a")
+    with pytest.raises(FileNotFoundError):
+        storage.read_range(f"{root}/t-0/a", 0, 1)
+    with pytest.raises(OSError, match="not empty") as refused:
+        storage.rmdir(f"{root}/t-0")
+    assert refused.value.errno == errno.ENOTEMPTY
+
+
+def test_one_name_of_a_directory(storage: S3Storage) -> None:
+    assert storage.canonical("s3a://bucket//a/b/") == "s3://bucket/a/b"
+    assert storage_of("s3a://bucket/a") is storage_of("s3://bucket/b")
+
+
+def test_times_are_those_of_the_files(storage: S3Storage, root: str) -> None:
+    path = f"{root}/t-0/00000000000000000000.log"
+    with SegmentWriter(path, mtime_ns=MTIME_NS) as writer:
+        writer.write(b"x" * 1000)
+    tag = storage.entry(path).stamp
+    storage.set_mtime_ns(path, MTIME_NS)
+    assert storage.entry(path).mtime_ns == storage.list_dir(f"{root}/t-0")[0].mtime_ns == MTIME_NS
+    storage.set_mtime_ns(path, MTIME_NS + 1)
+    with storage.changing(f"{root}/t-0"):
+        storage.rename(path, f"{path}.deleted")
+        assert storage.entry(f"{path}.deleted").mtime_ns == MTIME_NS + 1
+    assert storage.list_dir(f"{root}/t-0")[0].mtime_ns == storage.entry(f"{path}.deleted").mtime_ns == MTIME_NS + 1
+    assert storage.entry(f"{path}.deleted").stamp == tag
+    assert storage.read_bytes(f"{path}.deleted") == b"x" * 1000
+
+
+def test_a_file_of_many_parts(storage: S3Storage, root: str) -> None:
+    data = os.urandom(17 * 2**20)
+    with SegmentWriter(f"{root}/large.log") as writer:
+        writer.write(data)
+    storage.set_mtime_ns(f"{root}/large.log", MTIME_NS)
+    with storage.changing(root):
+        storage.rename(f"{root}/large.log", f"{root}/other.log")
+    with map_range(f"{root}/other.log", 5, len(data)) as found:
+        assert bytes(found) == data[5:]
+        del found
+    assert storage.entry(f"{root}/other.log").mtime_ns == MTIME_NS
+    with pytest.raises(FileExistsError), SegmentWriter(f"{root}/other.log") as writer:
+        writer.write(data)
+
+
+def test_what_fails_before_it_is_finished_leaves_nothing(storage: S3Storage, root: str) -> None:
+    def fails() -> None:
+        with SegmentWriter(f"{root}/file") as writer:
+            writer.write(b"x")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fails()
+    assert contents(storage, root) == {}
+
+
+def start(storage: S3Storage, directory: str) -> None:
+    for name in ("a", "b", "c", ".winnow-run/a", ".winnow-run/d"):
+        storage.create(f"{directory}/{name}", name.encode())
+
+
+def swap(storage: S3Storage, directory: str) -> None:
+    """As segments are swapped."""
+    for name in ("a", "d"):
+        storage.rename(f"{directory}/.winnow-run/{name}", f"{directory}/{name}.cleaned")
+        storage.rename(f"{directory}/{name}.cleaned", f"{directory}/{name}.swap")
+    for name in ("a", "b"):
+        storage.rename(f"{directory}/{name}", f"{directory}/{name}.deleted")
+    for name in ("a", "d"):
+        storage.rename(f"{directory}/{name}.swap", f"{directory}/{name}")
+    for name in ("a", "b"):
+        storage.unlink(f"{directory}/{name}.deleted")
+    storage.create(f"{directory}/e.tmp", b"new")
+    storage.rename(f"{directory}/e.tmp", f"{directory}/e")
+    storage.link(f"{directory}/c", f"{directory}/.kept/1/c")
+
+
+BEFORE = {name: name.encode() for name in ("a", "b", "c", ".winnow-run/a", ".winnow-run/d")}
+AFTER = {"a": b".winnow-run/a", "c": b"c", "d": b".winnow-run/d", "e": b"new", ".kept/1/c": b"c"}
+
+
+def test_nobody_sees_a_change_before_its_end_but_who_makes_it(storage: S3Storage, reader: S3Storage, root: str) -> None:
+    start(storage, root)
+    with storage.changing(root):
+        swap(storage, root)
+        assert contents(storage, root) == AFTER
+        assert contents(reader, root) == BEFORE
+        with pytest.raises(FileNotFoundError):
+            storage.read_bytes(f"{root}/b")
+        with pytest.raises(FileExistsError):
+            storage.create(f"{root}/e", b"")
+    assert contents(storage, root) == contents(reader, root) == AFTER
+
+
+def test_an_exception_leaves_all_as_it_was(storage: S3Storage, root: str) -> None:
+    start(storage, root)
+
+    def fails() -> None:
+        with storage.changing(root):
+            swap(storage, root)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fails()
+    assert contents(storage, root) == BEFORE
+
+
+class Died(BaseException):
+    pass
+
+
+class Dying(S3Bucket):
+    """Makes so many requests that change something, and then none."""
+
+    left = 1_000_000
+    made = 0
+
+    def _count(self) -> None:
+        if self.left == 0:
+            raise Died
+        self.left -= 1
+        self.made += 1
+
+    def _put(self, *arguments: object) -> str:
+        self._count()
+        return super()._put(*arguments)  # type: ignore[arg-type]
+
+    def copy(self, source: str, target: str) -> None:
+        self._count()
+        super().copy(source, target)
+
+    def _delete(self, names: list[str]) -> None:
+        self._count()
+        super()._delete(names)
+
+
+def test_killed_at_each_request_it_is_the_old_or_the_new_and_then_the_new_or_the_old(
+    storage: S3Storage, reader: S3Storage, root: str
+) -> None:
+    seen = []
+    for requests in range(100):
+        directory = f"{root}/{requests}"
+        start(storage, directory)
+        dying = Dying(bucket_and_key(root)[0])
+        dying.left = requests
+        ended = True
+        try:
+            one = S3Storage(dying)
+            with one.changing(directory):
+                swap(one, directory)
+        except Died:
+            ended = False
+        found = contents(reader, directory)
+        is_left = found.pop(RECORD, None) is not None
+        assert {name: data for name, data in found.items() if "/" not in name} in [
+            {name: data for name, data in whole.items() if "/" not in name} for whole in (BEFORE, AFTER)
+        ]
+        new = "b" not in found
+        seen.append((new, is_left))
+        storage.settle(directory)
+        assert contents(reader, directory) == (AFTER if new else BEFORE)
+        if ended:
+            break
+    else:
+        raise AssertionError("it never ended")
+    assert seen[:2] == [(False, False), (False, True)]
+    assert all(new and is_left for new, is_left in seen[2:-1])
+    assert seen[-1] == (True, False)
+    assert len(seen) == 9, "prepared, decided, three copies, one content, names deleted, the record"
+
+
+def test_a_record_in_the_way_is_taken_over_until_it_is_decided(storage: S3Storage, bucket: S3Bucket, root: str) -> None:
+    start(storage, root)
+    key = bucket_and_key(root)[1]
+    late = Change(bucket, key)
+    late.set(f"{key}/b", None)
+    late.set(f"{key}/c", None)
+    prepared = Record(id="late", state="prepared", puts={}, deletes=("b", "c"))
+    etag = bucket.create(f"{key}/{RECORD}", encode(prepared))
+    with storage.changing(root):
+        storage.unlink(f"{root}/a")
+        storage.unlink(f"{root}/b")
+    assert contents(storage, root).keys() == {"c", ".winnow-run/a", ".winnow-run/d"}
+    with pytest.raises(OSError, match="replaced since"):
+        bucket.replace(f"{key}/{RECORD}", encode(prepared), etag=etag)
+    with pytest.raises(CorruptLogError, match="not as it was when it was looked at"):
+        late.commit()
+    storage.settle(root)
+    assert contents(storage, root).keys() == {"c", ".winnow-run/a", ".winnow-run/d"}
+
+
+@pytest.mark.parametrize(
+    "interference",
+    [
+        lambda storage, root: storage.unlink(f"{root}/.winnow-run/a"),
+        lambda storage, root: storage.set_mtime_ns(f"{root}/d", MTIME_NS) or storage.create(f"{root}/e", b""),
+        lambda storage, root: storage.unlink(f"{root}/b"),
+    ],
+    ids=["a source", "a new name", "a name that goes"],
+)
+def test_what_somebody_else_did_meanwhile_stops_it(
+    storage: S3Storage, reader: S3Storage, root: str, interference: Callable[[S3Storage, str], object]
+) -> None:
+    start(storage, root)
+    storage.create(f"{root}/d", b"")
+    reader.create(f"{root}/x", b"")
+    told: dict[str, bytes] = {}
+
+    def fails() -> None:
+        with storage.changing(root):
+            swap(storage, root)
+            interference(reader, root)
+            told.update(contents(reader, root))
+
+    with pytest.raises(CorruptLogError, match="not as it was when it was looked at"):
+        fails()
+    storage.settle(root)
+    assert contents(reader, root) == told
+
+
+def test_a_checkpoint_is_written_over_only_as_it_was_read(storage: S3Storage, reader: S3Storage, root: str) -> None:
+    def write(one: S3Storage, data: bytes) -> None:
+        if one.exists(f"{root}/checkpoint.tmp"):
+            one.unlink(f"{root}/checkpoint.tmp")
+        one.create(f"{root}/checkpoint.tmp", data)
+        one.rename(f"{root}/checkpoint.tmp", f"{root}/checkpoint")
+
+    for data in (b"1", b"2"):
+        with storage.changing(root):
+            write(storage, data)
+        assert contents(reader, root) == {"checkpoint": data}
+
+    def late() -> None:
+        with storage.changing(root):
+            write(storage, b"3")
+            with reader.changing(root):
+                write(reader, b"4")
+
+    with pytest.raises(CorruptLogError, match="not as it was when it was looked at"):
+        late()
+    assert contents(reader, root) == {"checkpoint": b"4"}
+
+
+def test_a_directory_inside_of_one_that_is_changed_is_part_of_the_change(
+    storage: S3Storage, reader: S3Storage, root: str
+) -> None:
+    start(storage, f"{root}/t-0")
+    with storage.changing(f"{root}/t-0"):
+        with storage.changing(f"{root}/t-0/.winnow-run"):
+            storage.unlink(f"{root}/t-0/.winnow-run/a")
+        storage.rename(f"{root}/t-0/.winnow-run", f"{root}/t-0/.moved")
+        assert contents(reader, f"{root}/t-0") == BEFORE
+        with storage.changing(root):
+            storage.create(f"{root}/checkpoint", b"")
+        assert contents(reader, root).keys() == {f"t-0/{name}" for name in BEFORE} | {"checkpoint"}
+    assert contents(reader, f"{root}/t-0").keys() == {"a", "b", "c", ".moved/d"}
+
+
+def test_what_it_can_not_do_it_refuses(storage: S3Storage, root: str) -> None:
+    start(storage, root)
+    with pytest.raises(OSError, match="not renamed as one"):
+        storage.rename(f"{root}/.winnow-run", f"{root}/.gone")
+    with pytest.raises(OSError, match="no links"):
+        storage.link(f"{root}/a", f"{root}/z")
+    with pytest.raises(OSError, match="inside of a change"), storage.changing(root):
+        storage.new_file(f"{root}/z")
+    with pytest.raises(FileNotFoundError):
+        storage.rename(f"{root}/nothing", f"{root}/z")
+    assert contents(storage, root) == BEFORE
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b'{"version": 2}',
+        encode(Record(id="x", state="decided", puts={}, deletes=("../a",))),
+        encode(Record(id="x", state="decided", puts={"a": Content(b"", 0)}, deletes=("a",))),
+        encode(Record(id="x", state="decided", puts={"a": Copied("/etc", 1, "t", 0)}, deletes=())),
+        encode(Record(id="x", state="decided", puts={"a": Copied("b", -1, "t", 0)}, deletes=())),
+        b'{"version": 1, "id": "x", "state": "decided", "copies": [["a"]], "contents": [], "deletes": []}',
+        b'{"version": 1, "id": "x", "state": "decided", "copies": [], "contents": [["a", "%", 1]], "deletes": []}',
+    ],
+)
+def test_a_record_that_nobody_wrote_is_refused(storage: S3Storage, bucket: S3Bucket, root: str, data: bytes) -> None:
+    storage.create(f"{root}/a", b"")
+    bucket.create(f"{bucket_and_key(root)[1]}/{RECORD}", data)
+    for look in (storage.list_dir, storage.settle):
+        with pytest.raises(CorruptLogError, match="commit record"):
+            look(root)
+    with pytest.raises(CorruptLogError, match="commit record"):
+        storage.read_bytes(f"{root}/a")
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    record = Record(
+        id="x", state="decided", puts={"a": Copied("b/c", 5, '"t"', 7), "d": Content(b"\0\xff", 9)}, deletes=("b/c",)
+    )
+    assert decode(encode(record), "here") == record
+
+
+def test_copies_go_before_what_they_are_made_from_is_written_over() -> None:
+    def record(**sources: str) -> Record:
+        puts = {name: Copied(source, 0, "", 0) for name, source in sources.items()}
+        return Record(id="x", state="decided", puts=puts, deletes=())
+
+    assert record(a="b", b="c", c="d").in_order() == [["a"], ["b"], ["c"]]
+    assert record(a="x", b="x").in_order() == [["a", "b"]]
+    with pytest.raises(CorruptLogError, match="circle"):
+        record(a="b", b="a").in_order()
