@@ -20,8 +20,6 @@ LIBRARY = Path(package.__file__).parent
 ROOMS = ("engine", "logdir", "policy", "storage", "wire")
 """What tasks run lies in these."""
 OF_SPARK = {"pyspark", "py4j"}
-OF_THE_DRIVER = {"hdfs_native", "obstore"}
-"""Copies from and to elsewhere are its business."""
 WITH_NUMBA = {"llvmlite"}
 
 
@@ -37,7 +35,7 @@ def imported(module: Path) -> set[str]:
 
 def test_all_that_tasks_import_is_in_it() -> None:
     found = set().union(*(imported(module) for room in ROOMS for module in (LIBRARY / room).rglob("*.py")))
-    others = found - set(sys.stdlib_module_names) - {"winnow"} - OF_SPARK - OF_THE_DRIVER - WITH_NUMBA
+    others = found - set(sys.stdlib_module_names) - {"winnow"} - OF_SPARK - WITH_NUMBA
     assert others == set(package.IMPORTED)
 
 
