@@ -10,7 +10,6 @@ from dataclasses import asdict
 from winnow.cli.options import check_log_dirs
 from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import guarded, tell
-from winnow.recover.run import recover_log_dirs
 from winnow.recover.values import Action, PartitionRecovery, RecoverResult
 from winnow.words import counted, moment, size
 
@@ -28,6 +27,8 @@ def run_recover(
     """The exit code."""
 
     def work() -> int:
+        from winnow.recover.run import recover_log_dirs  # noqa: PLC0415 - it loads numpy
+
         check_log_dirs(log_dirs)
         with progress_on_stderr(quiet=quiet) as progress:
 

@@ -25,8 +25,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-import javaproperties
-
 from winnow.errors import UsageError
 from winnow.policy.config import KAFKA_DEFAULT, UNCONFIRMED_DEFAULT, TopicConfig, topic_config
 from winnow.policy.describe import DescribedConfigs, Entry, parse_topic_configs
@@ -112,6 +110,8 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
     As in a broker the last of several equal keys wins, and keys that it does not know are no error; a topic's
     name of a key, which a broker would ignore, is noted.
     """
+    import javaproperties  # noqa: PLC0415 - it loads http, email and XML, and most runs are given no such file
+
     entries: dict[str, Entry] = {}
     notes: list[str] = []
     metadata_log_dir: str | None = None

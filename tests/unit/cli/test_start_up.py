@@ -12,7 +12,7 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 """
 
 
-@pytest.mark.parametrize("heavy", ["numba", "pyarrow", "pyspark", "pandas", "jinja2"])
+@pytest.mark.parametrize("heavy", ["numba", "pyarrow", "pyspark", "pandas", "jinja2", "numpy", "http"])
 def test_help_and_mistakes_wait_for_nothing_heavy(heavy: str, loaded: set[str]) -> None:
     assert "winnow" in loaded
     assert heavy not in loaded
