@@ -14,15 +14,15 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.session import verbs_use
 from winnow.cli.main import run
 
 if TYPE_CHECKING:
@@ -146,9 +146,7 @@ def run_here(spark: SparkSession, words: list[str]) -> tuple[int, str, str]:
 def run_over(spark: SparkSession, words: list[str]) -> int:
     """The exit code of a command line over a session that stays."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, module in list(sys.modules.items()):
-            if name.startswith("winnow.cli.") and hasattr(module, "spark_session"):
-                patch.setattr(module, "spark_session", lambda: nullcontext(spark))
+        verbs_use(spark, patch)
         return run(words, program=PROGRAM)
 
 

@@ -19,6 +19,7 @@ from winnow.clock import now_ms
 from winnow.engine.cancel import cancelling_jobs
 from winnow.engine.compare.compare import compare
 from winnow.engine.compare.values import CompareResult
+from winnow.engine.context import WithContext
 from winnow.engine.doctor.diagnose import diagnose
 from winnow.engine.doctor.values import Diagnosis
 from winnow.engine.elsewhere.run import elsewhere_of, run_anywhere
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    spark: SparkSession,
+    spark: WithContext,
     log_dirs: Sequence[str],
     *,
     settings: Settings,
@@ -115,7 +116,7 @@ def plan(
 
 
 def clean(
-    spark: SparkSession,
+    spark: WithContext,
     log_dirs: Sequence[str],
     *,
     settings: Settings,
@@ -259,7 +260,7 @@ def erasures(spark: SparkSession, ledger: str) -> DataFrame:
 
 
 def explain(
-    spark: SparkSession,
+    spark: WithContext,
     log_dirs: Sequence[str],
     *,
     partition: str,
@@ -301,7 +302,7 @@ def explain(
 
 
 def doctor(
-    spark: SparkSession,
+    spark: WithContext,
     log_dirs: Sequence[str],
     *,
     settings: Settings,
@@ -334,7 +335,7 @@ def doctor(
 
 
 def verify(
-    spark: SparkSession,
+    spark: WithContext,
     log_dirs: Sequence[str],
     *,
     topics: Sequence[str] = (),
@@ -361,7 +362,7 @@ def verify(
 
 
 def compare_replicas(
-    spark: SparkSession,
+    spark: WithContext,
     log_dirs: Sequence[str],
     *,
     topics: Sequence[str] = (),

@@ -195,7 +195,7 @@ def test_what_can_not_be_read_is_named(spark: SparkSession, brokers: list[str], 
 def test_the_command(
     spark: SparkSession, brokers: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("winnow.cli.reading.spark_session", lambda: nullcontext(spark))
+    monkeypatch.setattr("winnow.cli.reading.spark_context", lambda: nullcontext(spark))
     assert run_command(["verify", "--compare", *brokers, "--topics", "s*", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["status"] == "same"

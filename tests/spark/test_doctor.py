@@ -84,7 +84,7 @@ def command(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str]]:
     for verb in ("run", "doctor", "explain", "reading"):
-        monkeypatch.setattr(f"winnow.cli.{verb}.spark_session", lambda: nullcontext(spark))
+        monkeypatch.setattr(f"winnow.cli.{verb}.spark_context", lambda: nullcontext(spark))
 
     def call(*words: str) -> tuple[int, str]:
         capsys.readouterr()

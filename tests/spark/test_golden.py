@@ -9,12 +9,12 @@ import getpass
 import os
 import re
 import socket
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.session import verbs_use
 from winnow.cli import demo
 from winnow.cli.main import run as run_command
 
@@ -73,8 +73,7 @@ class Golden:
 def golden(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Golden:
-    for verb in ("run", "doctor", "erase", "explain", "history", "reading"):
-        monkeypatch.setattr(f"winnow.cli.{verb}.spark_session", lambda: nullcontext(spark))
+    verbs_use(spark, monkeypatch)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "120")
     return Golden(tmp_path, capsys)

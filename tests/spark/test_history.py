@@ -7,7 +7,6 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import pytest
 
 from tests.crash.runs import read_log
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
+from tests.session import verbs_use
 from tests.spark.runs import NOW
 from winnow.cli.main import run as run_command
 from winnow.wire.plain import decode_batch
@@ -58,8 +58,7 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     scratch = tmp_path_factory.mktemp("history")
     log_dir, ledger = copy_log_dir("clean", scratch / "log-dir", only=NAMES), str(scratch / "ledger")
     with pytest.MonkeyPatch.context() as patch, pytest.MonkeyPatch.context() as streams:
-        for verb in ("run", "erase", "history"):
-            patch.setattr(f"winnow.cli.{verb}.spark_session", lambda: nullcontext(spark))
+        verbs_use(spark, patch)
 
         def command(*words: str) -> str:
             out = scratch / "out"

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from winnow.cli.reading import read_and_tell
 from winnow.cli.run import tell
 from winnow.cli.table import console_for_stdout
+from winnow.engine.context import WithContext
 from winnow.engine.progress import Progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from winnow.engine.compare.values import CompareResult, Comparison
 
 
@@ -24,7 +23,7 @@ def run_compare(
 ) -> int:
     """The exit code; errors are told here and not raised."""
 
-    def read(spark: SparkSession, progress: Progress) -> CompareResult:
+    def read(spark: WithContext, progress: Progress) -> CompareResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
 
         return api.compare_replicas(spark, log_dirs, topics=topics, progress=progress)

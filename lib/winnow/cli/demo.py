@@ -9,7 +9,7 @@ from pathlib import Path
 from winnow.cli.options import Request
 from winnow.cli.report import Place
 from winnow.cli.run import guarded, prepare, tell, tell_report, tell_result
-from winnow.cli.session import spark_session
+from winnow.cli.session import spark_context
 from winnow.cli.table import console_for_stdout
 from winnow.engine.result import RunResult
 from winnow.errors import WinnowError
@@ -31,7 +31,7 @@ def run_demo(*, json: bool) -> int:
         plan = prepare("plan", request, int(NOW))
         clean = prepare("clean", request, int(NOW))
         before = bytes_on_disk(log_dir)
-        with spark_session() as spark:
+        with spark_context() as spark:
             if not json:
                 _say(f"A real broker's log directory, copied to {log_dir}\n\n1. The plan:\n")
                 tell_result(plan(spark), json=False)

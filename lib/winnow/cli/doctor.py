@@ -17,7 +17,7 @@ from winnow.cli.doctor_text import bold, listed, plain
 from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
 from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import complain, guarded, tell
-from winnow.cli.session import spark_session
+from winnow.cli.session import spark_context
 from winnow.cli.table import console_for_stdout
 from winnow.clock import now_ms
 from winnow.policy.words import duration, roughly
@@ -36,7 +36,7 @@ def run_doctor(request: Request, *, deep: bool) -> int:
         now = now_ms() if request.now is None else parse_now(request.now)
         settings = parse_settings(request)
         check_log_dirs(request.log_dirs)
-        with spark_session() as spark:
+        with spark_context() as spark:
             from winnow import api  # noqa: PLC0415 - it loads numba
 
             with progress_on_stderr(quiet=request.quiet) as progress:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
 from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import complain, guarded, tell
-from winnow.cli.session import spark_session
+from winnow.cli.session import spark_context
 from winnow.cli.table import console_for_stdout
 from winnow.clock import now_ms
 from winnow.errors import UsageError
@@ -53,7 +53,7 @@ def run_explain(asked: Asked, request: Request) -> int:
         settings = parse_settings(request)
         key = key_bytes(asked)
         check_log_dirs(request.log_dirs)
-        with spark_session() as spark:
+        with spark_context() as spark:
             from winnow import api  # noqa: PLC0415 - it loads numba
 
             with progress_on_stderr(quiet=request.quiet) as progress:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from winnow.cli.options import Request
 from winnow.clock import now_ms
+from winnow.engine.context import WithContext
 from winnow.errors import WinnowError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from winnow.engine.result import RunResult
     from winnow.metrics import Lineage
 
@@ -68,13 +67,13 @@ class Outlets:
 
 
 @contextmanager
-def outlets(request: Request, spark: SparkSession, complain: Complain) -> Iterator[Outlets]:
+def outlets(request: Request, spark: WithContext, complain: Complain) -> Iterator[Outlets]:
     """Tells that the run begins, and what ended it if that is an error; `Outlets.ended` is the caller's to call."""
     lineage = None
     if request.openlineage is not None:
         from winnow.metrics.lineage import Lineage, parent_of  # noqa: PLC0415
 
-        lineage = Lineage(request.openlineage, job="winnow.clean", parent=parent_of(spark.conf.get))
+        lineage = Lineage(request.openlineage, job="winnow.clean", parent=parent_of(spark.sparkContext.getConf().get))
     told = Outlets(request, lineage, complain)
     told.began()
     try:

@@ -7,16 +7,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from winnow.cli.progress import progress_on_stderr
 from winnow.clock import now_ms
+from winnow.engine.context import WithContext
 from winnow.engine.profile import Mark, Phase, Profile, Profiler, profiling
 from winnow.engine.progress import Progress
 from winnow.words import size
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 HEAD = (
     *("phase", "seconds", "share", "driver", "jobs", "tasks", "task s", "Python s", "JVM s", "GC s"),
@@ -38,7 +36,7 @@ class Clock:
         self._session_asked_ms = now_ms()
 
     @contextmanager
-    def with_spark(self, spark: SparkSession) -> Iterator[None]:
+    def with_spark(self, spark: WithContext) -> Iterator[None]:
         """The Spark jobs inside the block are the verb's."""
         if not self._asked:
             yield
@@ -129,7 +127,7 @@ def _seconds(value: float) -> str:
     return f"{value:.2f}" if round(value, 2) else ""
 
 
-def _process_began_ms(spark: SparkSession, latest_ms: int) -> int:
+def _process_began_ms(spark: WithContext, latest_ms: int) -> int:
     """Of spark-submit, which became the JVM and started this process; of this one if nobody else did."""
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - pyspark has no other way to the JVM
     handles = jvm.java.lang.ProcessHandle

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from winnow.cli.options import check_log_dirs
 from winnow.cli.profile import Clock
 from winnow.cli.run import complain, guarded
-from winnow.cli.session import spark_session
+from winnow.cli.session import spark_context
+from winnow.engine.context import WithContext
 from winnow.engine.progress import Progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from winnow.engine.compare.values import CompareResult
     from winnow.engine.sweep.sweep import SweepResult
 
@@ -22,7 +21,7 @@ _Result = TypeVar("_Result", "SweepResult", "CompareResult")
 
 def read_and_tell(
     log_dirs: Sequence[str],
-    read: Callable[[SparkSession, Progress], _Result],
+    read: Callable[[WithContext, Progress], _Result],
     told: Callable[[_Result, Mapping[str, Any]], None],
     *,
     quiet: bool,
@@ -35,7 +34,7 @@ def read_and_tell(
     def work() -> int:
         check_log_dirs(log_dirs)
         clock.starts_spark()
-        with spark_session() as spark, clock.with_spark(spark):
+        with spark_context() as spark, clock.with_spark(spark):
             with clock.progress(quiet=quiet) as progress:
                 result = read(spark, progress)
             for note in result.notes:

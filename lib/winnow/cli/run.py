@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from winnow.cli.json_output import failure_to_json, to_json
 from winnow.cli.options import (
@@ -22,18 +22,16 @@ from winnow.cli.options import (
 from winnow.cli.outlets import check_outlets, outlets
 from winnow.cli.profile import Clock
 from winnow.cli.report import Place, place_of_report
-from winnow.cli.session import spark_session
+from winnow.cli.session import spark_context
 from winnow.cli.signals import Signals
 from winnow.cli.table import console_for_stdout, show
 from winnow.clock import now_ms
+from winnow.engine.context import WithContext
 from winnow.engine.result import RunResult
 from winnow.engine.stop import Stop
 from winnow.errors import UsageError, WinnowError
 from winnow.storage.open_store import is_remote, open_store
 from winnow.words import printable
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 INTERRUPTED = 130
 """As a shell reports a command that Ctrl-C ended."""
@@ -52,7 +50,7 @@ def run_verb(verb: str, request: Request) -> int:
         call = prepare(verb, request, now, stop, clock=clock)
         place = place_of_report(verb, request)
         clock.starts_spark()
-        with spark_session() as spark, signals.ask(stop, spark), clock.with_spark(spark):
+        with spark_context() as spark, signals.ask(stop, spark), clock.with_spark(spark):
             if verb == "clean":
                 with outlets(request, spark, complain) as told:
                     result = call(spark)
@@ -67,7 +65,7 @@ def run_verb(verb: str, request: Request) -> int:
 
 def prepare(
     verb: str, request: Request, now: int, stop: Stop | None = None, *, clock: Clock | None = None
-) -> Callable[[SparkSession], RunResult]:
+) -> Callable[[WithContext], RunResult]:
     """What is left to do once Spark is there. UsageError for whatever can be found wrong without it."""
     settings = parse_settings(request)
     check_log_dirs([path for path in (*request.log_dirs, *_work_dir(request)) if not is_remote(path)])
@@ -90,7 +88,7 @@ def prepare(
     ledger = ledger_of(request)
     check_outlets(request)
 
-    def call(spark: SparkSession) -> RunResult:
+    def call(spark: WithContext) -> RunResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
 
         with (clock or Clock(asked=False)).progress(quiet=request.quiet) as progress:

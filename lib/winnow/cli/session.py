@@ -1,30 +1,68 @@
-"""The Spark session of a run: that of spark-submit, else one of this machine."""
+"""Spark for one verb: that of spark-submit, else one of this machine."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class ContextOnly:
+    """Stands for a session where no verb asks for Spark SQL, which a process would wait a second for."""
+
+    sparkContext: SparkContext  # noqa: N815 - Spark's name
+
+
+@contextmanager
+def spark_context() -> Iterator[ContextOnly]:
+    """For verbs that only run RDDs. What they are made of is loaded while the JVM starts Spark."""
+    from pyspark import SparkContext  # noqa: PLC0415 - a mistyped command must not wait for Spark
+    from pyspark.errors.exceptions.captured import install_exception_handler  # noqa: PLC0415
+
+    Thread(target=import_module, args=("winnow.api",), name="winnow-load", daemon=True).start()
+    context = SparkContext.getOrCreate(_settings())
+    install_exception_handler()  # as a session does: what a worker raised comes with its own traceback
+    try:
+        yield ContextOnly(context)
+    finally:
+        if not _submitted():
+            context.stop()
 
 
 @contextmanager
 def spark_session() -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - a mistyped command must not wait for Spark
+    """For those that read tables."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # spark-submit's settings hold, and it stops Spark when the job has ended. Doing so here would take a second
-        # more: pyspark waits so long for its accumulator server.
-        yield SparkSession.builder.getOrCreate()
-        return
-    builder = SparkSession.builder.appName("winnow").config("spark.python.daemon.module", "winnow.engine.daemon")
-    # Progress is told by us; Spark's own bar would be written over it.
-    builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
-    spark = builder.getOrCreate()
+    spark = SparkSession.builder.config(conf=_settings()).getOrCreate()
     try:
         yield spark
     finally:
-        spark.stop()
+        if not _submitted():
+            spark.stop()
+
+
+def _submitted() -> bool:
+    """By spark-submit: its settings hold, and it stops Spark when the job has ended. To do so here would take a second
+    more: pyspark waits so long for its accumulator server.
+    """
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _settings() -> SparkConf:
+    from pyspark import SparkConf  # noqa: PLC0415
+
+    if _submitted():
+        return SparkConf()
+    settings = SparkConf().setAppName("winnow").set("spark.python.daemon.module", "winnow.engine.daemon")
+    # Progress is told by us; Spark's own bar would be written over it.
+    return settings.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from winnow.engine.context import WithContext
 from winnow.engine.stop import Stop
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject, JVMView
-    from pyspark.sql import SparkSession
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LONGEST_END_DAYS = 7
@@ -33,7 +33,7 @@ class Signals:
         self._received: signal.Signals | None = None
 
     @contextmanager
-    def ask(self, stop: Stop, spark: SparkSession) -> Iterator[None]:
+    def ask(self, stop: Stop, spark: WithContext) -> Iterator[None]:
         """Inside the block signals are requests to `stop`. One that was ignored, as by nohup, still is."""
 
         def handle(number: int, frame: FrameType | None) -> None:
@@ -57,7 +57,7 @@ class Signals:
         return code if self._received is None or code == 0 else 128 + self._received
 
 
-def _let_jvm_wait(spark: SparkSession) -> None:
+def _let_jvm_wait(spark: WithContext) -> None:
     """When the JVM is told to end, it sends SIGTERM to this process and waits for it, before Spark stops.
 
     Hooks of the JVM itself run all at once, and Spark may have gone before this process knows why its job failed.

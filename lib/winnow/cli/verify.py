@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 from winnow.cli.reading import read_and_tell
 from winnow.cli.run import tell
 from winnow.cli.table import console_for_stdout
+from winnow.engine.context import WithContext
 from winnow.engine.progress import Progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from winnow.engine.sweep.sweep import SweepResult
 
 
@@ -24,7 +23,7 @@ def run_verify(
 ) -> int:
     """The exit code; errors are told here and not raised."""
 
-    def read(spark: SparkSession, progress: Progress) -> SweepResult:
+    def read(spark: WithContext, progress: Progress) -> SweepResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
 
         return api.verify(spark, log_dirs, topics=topics, progress=progress)

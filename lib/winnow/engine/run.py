@@ -6,10 +6,11 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from winnow.engine.cancel import cancelling_jobs
 from winnow.engine.clean import CarriedOut
+from winnow.engine.context import WithContext
 from winnow.engine.corrupt import carry_out_with_quarantine, damaged_first
 from winnow.engine.estimate import weigh
 from winnow.engine.foresee import foresee
@@ -26,9 +27,6 @@ from winnow.logdir.lock_reach import why_seen_here_only
 from winnow.policy.sources import Settings
 from winnow.storage.places import Places
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 Only = Literal["retention", "compaction"]
 UncleanShutdown = Literal["refuse", "below-recovery-point"]
 """What to do about log directories whose broker was not shut down cleanly (S8.2): leave them as they are, or work on
@@ -42,7 +40,7 @@ def new_run_id() -> str:
 
 
 def run(
-    spark: SparkSession,
+    spark: WithContext,
     log_dirs: Sequence[str],
     verb: str,
     *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -12,16 +12,18 @@ from tests.unit.cli.results import idle, run_of
 from winnow.cli.options import Request
 from winnow.cli.outlets import check_outlets, outlets
 from winnow.cli.run import write_result
+from winnow.cli.session import ContextOnly
 from winnow.errors import UsageError, WinnowError
 
 
-class Conf:
-    """The part of a session that is asked."""
+class Context:
+    """The part of it that is asked."""
 
-    conf: ClassVar = {"spark.app.name": "x"}
+    def getConf(self) -> dict[str, str]:  # noqa: N802 - Spark's name
+        return {"spark.app.name": "x"}
 
 
-SPARK: Any = Conf()
+SPARK: Any = ContextOnly(Context())  # type: ignore[arg-type]
 
 
 def request(tmp_path: Path, **targets: str) -> Request:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from winnow.engine.context import WithContext
 from winnow.engine.elsewhere.clean import Elsewhere, clean_elsewhere
 from winnow.engine.progress import Silence
 from winnow.engine.result import RunResult
@@ -13,9 +14,6 @@ from winnow.engine.run import new_run_id, run
 from winnow.engine.stop import Stop
 from winnow.errors import UsageError
 from winnow.storage.open_store import is_remote, open_store
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def elsewhere_of(
@@ -35,7 +33,7 @@ def elsewhere_of(
 
 def run_anywhere(
     elsewhere: Elsewhere | None,
-    spark: SparkSession,
+    spark: WithContext,
     log_dirs: Sequence[str],
     verb: str,
     **asked: Any,  # noqa: ANN401 - those of `run`

@@ -1,0 +1,17 @@
+"""The command line over a Spark session that stays."""
+
+import sys
+from contextlib import nullcontext
+
+import pytest
+from pyspark.sql import SparkSession
+
+import winnow.cli.main  # noqa: F401 - loads what is to be patched
+
+
+def verbs_use(spark: SparkSession, patch: pytest.MonkeyPatch) -> None:
+    """Every verb runs in this session, and leaves it open."""
+    for name, module in list(sys.modules.items()):
+        for attribute in ("spark_context", "spark_session"):
+            if name.startswith("winnow.cli.") and hasattr(module, attribute):
+                patch.setattr(module, attribute, lambda: nullcontext(spark))
