@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.storage.requests import Counting, Died
 from winnow.errors import CorruptLogError
+from winnow.storage.contract import COMMIT_RECORD
 from winnow.storage.places import storage_of
 from winnow.storage.s3 import S3Storage
 from winnow.storage.s3_bucket import S3Bucket
 from winnow.storage.s3_change import Change
 from winnow.storage.s3_client import bucket_and_key
-from winnow.storage.s3_record import RECORD, Content, Copied, Record, decode, encode
+from winnow.storage.s3_record import Content, Copied, Record, decode, encode
 from winnow.storage.segment_io import SegmentWriter, map_range
 
 MTIME_NS = 1_700_000_000_123_000_000
@@ -177,35 +179,6 @@ def test_an_exception_leaves_all_as_it_was(storage: S3Storage, root: str) -> Non
     assert contents(storage, root) == BEFORE
 
 
-class Died(BaseException):
-    pass
-
-
-class Dying(S3Bucket):
-    """Makes so many requests that change something, and then none."""
-
-    left = 1_000_000
-    made = 0
-
-    def _count(self) -> None:
-        if self.left == 0:
-            raise Died
-        self.left -= 1
-        self.made += 1
-
-    def _put(self, *arguments: object) -> str:
-        self._count()
-        return super()._put(*arguments)  # type: ignore[arg-type]
-
-    def copy(self, source: str, target: str) -> None:
-        self._count()
-        super().copy(source, target)
-
-    def _delete(self, names: list[str]) -> None:
-        self._count()
-        super()._delete(names)
-
-
 def test_killed_at_each_request_it_is_the_old_or_the_new_and_then_the_new_or_the_old(
     storage: S3Storage, reader: S3Storage, root: str
 ) -> None:
@@ -213,8 +186,7 @@ def test_killed_at_each_request_it_is_the_old_or_the_new_and_then_the_new_or_the
     for requests in range(100):
         directory = f"{root}/{requests}"
         start(storage, directory)
-        dying = Dying(bucket_and_key(root)[0])
-        dying.left = requests
+        dying = Counting(bucket_and_key(root)[0], left=requests)
         ended = True
         try:
             one = S3Storage(dying)
@@ -223,7 +195,7 @@ def test_killed_at_each_request_it_is_the_old_or_the_new_and_then_the_new_or_the
         except Died:
             ended = False
         found = contents(reader, directory)
-        is_left = found.pop(RECORD, None) is not None
+        is_left = found.pop(COMMIT_RECORD, None) is not None
         assert {name: data for name, data in found.items() if "/" not in name} in [
             {name: data for name, data in whole.items() if "/" not in name} for whole in (BEFORE, AFTER)
         ]
@@ -248,13 +220,13 @@ def test_a_record_in_the_way_is_taken_over_until_it_is_decided(storage: S3Storag
     late.set(f"{key}/b", None)
     late.set(f"{key}/c", None)
     prepared = Record(id="late", state="prepared", puts={}, deletes=("b", "c"))
-    etag = bucket.create(f"{key}/{RECORD}", encode(prepared))
+    etag = bucket.create(f"{key}/{COMMIT_RECORD}", encode(prepared))
     with storage.changing(root):
         storage.unlink(f"{root}/a")
         storage.unlink(f"{root}/b")
     assert contents(storage, root).keys() == {"c", ".winnow-run/a", ".winnow-run/d"}
     with pytest.raises(OSError, match="replaced since"):
-        bucket.replace(f"{key}/{RECORD}", encode(prepared), etag=etag)
+        bucket.replace(f"{key}/{COMMIT_RECORD}", encode(prepared), etag=etag)
     with pytest.raises(CorruptLogError, match="not as it was when it was looked at"):
         late.commit()
     storage.settle(root)
@@ -357,7 +329,7 @@ def test_what_it_can_not_do_it_refuses(storage: S3Storage, root: str) -> None:
 )
 def test_a_record_that_nobody_wrote_is_refused(storage: S3Storage, bucket: S3Bucket, root: str, data: bytes) -> None:
     storage.create(f"{root}/a", b"")
-    bucket.create(f"{bucket_and_key(root)[1]}/{RECORD}", data)
+    bucket.create(f"{bucket_and_key(root)[1]}/{COMMIT_RECORD}", data)
     for look in (storage.list_dir, storage.settle):
         with pytest.raises(CorruptLogError, match="commit record"):
             look(root)

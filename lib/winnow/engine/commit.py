@@ -35,10 +35,11 @@ def begin_round(
 def commit_groups(storage: Storage, directory: str, groups: Sequence[StagedGroup]) -> None:
     """Puts the staged segments of one partition in the place of their sources, one group at a time, ascending (S6.4).
 
-    A crash leaves each group old or new.
+    A crash leaves each group old or new; where there are no renames, all of them.
     """
-    for group in groups:
-        swap_group(storage, directory, group)
+    with storage.changing(directory):
+        for group in groups:
+            swap_group(storage, directory, group)
 
 
 def commit_cleaner_checkpoint(storage: Storage, log_dir: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -99,7 +99,8 @@ def _write(
 ) -> RewrittenGroup:
     """`paths`: by suffix; that of a transaction index is added if it is needed."""
     storage = Places()
-    with SegmentWriter(paths[LOG], limit=group.log_limit) as log:
+    mtime_ns = log_mtime_ns(storage, job.directory, group.segments[-1].base_offset)
+    with SegmentWriter(paths[LOG], limit=group.log_limit, mtime_ns=mtime_ns) as log:
         for number in group.splits:
             for data in output.of_split(number):
                 log.write(data)
@@ -155,10 +156,14 @@ def take_over_attributes(storage: Storage, directory: str, paths: dict[str, str]
 
     `paths`: the staged files by suffix, synced when this returns. `first`, `last`: base offsets.
     """
-    # In whole milliseconds, as Kafka sets it.
-    mtime_ns = storage.entry(f"{directory}/{segment_file(last, LOG)}").mtime_ns // 1_000_000 * 1_000_000
+    mtime_ns = log_mtime_ns(storage, directory, last)
     for suffix, path in paths.items():
         storage.copy_attributes(f"{directory}/{segment_file(first, LOG)}", path)
         if suffix != TXNINDEX:
             storage.set_mtime_ns(path, mtime_ns)
         storage.fsync_file(path)
+
+
+def log_mtime_ns(storage: Storage, directory: str, base_offset: int) -> int:
+    """That of a log, in whole milliseconds, as Kafka sets it."""
+    return storage.entry(f"{directory}/{segment_file(base_offset, LOG)}").mtime_ns // 1_000_000 * 1_000_000

@@ -63,16 +63,17 @@ def write_checkpoint(storage: Storage, path: str, lines: Sequence[str], *, attri
 
     Owner and mode are those of the file that is replaced, or of `attributes_of` if there is none yet.
     """
-    temporary = f"{path}.tmp"
-    if storage.exists(temporary):
-        storage.unlink(temporary)
-    storage.create(temporary, "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode())
-    model = path if storage.exists(path) else attributes_of
-    if storage.exists(model):
-        storage.copy_attributes(model, temporary)
-        storage.fsync_file(temporary)
-    storage.rename(temporary, path)
-    storage.fsync_dir(path.rpartition("/")[0])
+    temporary, directory = f"{path}.tmp", path.rpartition("/")[0]
+    with storage.changing(directory):
+        if storage.exists(temporary):
+            storage.unlink(temporary)
+        storage.create(temporary, "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode())
+        model = path if storage.exists(path) else attributes_of
+        if storage.exists(model):
+            storage.copy_attributes(model, temporary)
+            storage.fsync_file(temporary)
+        storage.rename(temporary, path)
+        storage.fsync_dir(directory)
 
 
 def read_leader_epochs(storage: Storage, directory: str) -> tuple[tuple[int, int], ...]:

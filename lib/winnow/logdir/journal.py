@@ -124,13 +124,14 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
     of all that is staged.
     """
     path, temporary = f"{staging}/{JOURNAL}", f"{staging}/{JOURNAL}.tmp"
-    if storage.exists(temporary):
-        storage.unlink(temporary)
     told = {"version": VERSION, **asdict(journal, dict_factory=_without_stamps)}
-    storage.create(temporary, json.dumps(told).encode())
-    storage.fsync_dir(staging)
-    storage.rename(temporary, path)
-    storage.fsync_dir(staging)
+    with storage.changing(staging):
+        if storage.exists(temporary):
+            storage.unlink(temporary)
+        storage.create(temporary, json.dumps(told).encode())
+        storage.fsync_dir(staging)
+        storage.rename(temporary, path)
+        storage.fsync_dir(staging)
     storage.fsync_dir(staging.rpartition("/")[0])
 
 

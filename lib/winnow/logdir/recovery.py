@@ -7,7 +7,7 @@ files that remain are complete: what lies in their range goes, and they take its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.keeping import run_id_of_keeping, settle_kept
@@ -26,7 +26,7 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.set_aside import run_id_of_quarantine, settle_quarantine
 from winnow.logdir.staging import remove_staging
-from winnow.storage.contract import Entry, Storage
+from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
 from winnow.wire.batch import (
     FRAME,
     FRAME_SIZE,
@@ -83,6 +83,7 @@ def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
         *_orphans(names, entries),
         *(name for name in names if name.endswith(DELETED)),
         *staging_names(entries),
+        *(name for name in names if name == COMMIT_RECORD),
     }
     return tuple(sorted(left))
 
@@ -93,9 +94,20 @@ def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> Re
     `keep`: paths of staging directories that are not touched. May be interrupted at any point and run again. Raises
     CorruptLogError, before anything is changed, if a `.swap` log can't be read to its end.
     """
-    entries = [entry for entry in storage.list_dir(directory) if f"{directory}/{entry.name}" not in keep]
-    if not leftover_names(entries):
+    left = leftover_names(_entries(storage, directory, keep))
+    if not left:
         return RecoveryReport()
+    with storage.changing(directory):
+        report = _recover(storage, directory, _entries(storage, directory, keep))
+    settled = (COMMIT_RECORD,) if COMMIT_RECORD in left else ()
+    return replace(report, removed=(*settled, *report.removed))
+
+
+def _entries(storage: Storage, directory: str, keep: Sequence[str]) -> list[Entry]:
+    return [entry for entry in storage.list_dir(directory) if f"{directory}/{entry.name}" not in keep]
+
+
+def _recover(storage: Storage, directory: str, entries: Sequence[Entry]) -> RecoveryReport:
     steps = _plan(storage, directory, entries)
     # .swap first: without the .cleaned beside it a half-renamed output would pass for a complete one.
     for names in (steps.stale_swaps, steps.cleaned, steps.replaced):

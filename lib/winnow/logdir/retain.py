@@ -46,9 +46,10 @@ def retain(
     `log_start_offset`: afterwards. `producers`: see `roll_active`. A crash in between leaves a log without a hole,
     and running it again on the state found then has the same result.
     """
-    if roll:
-        roll_active(storage, state, producers=producers)
-    delete_segments(storage, state.directory, deleted)
+    with storage.changing(state.directory):
+        if roll:
+            roll_active(storage, state, producers=producers)
+        delete_segments(storage, state.directory, deleted)
     follow_log_start(storage, state.log_dir, state.topic_partition, log_start_offset)
 
 
@@ -104,8 +105,12 @@ def delete_segments(storage: Storage, directory: str, segments: Sequence[Segment
     Raises CorruptLogError, before anything is renamed, unless they are the lowest, are as they were listed, and at
     least one segment remains.
     """
-    if not segments:
-        return
+    if segments:
+        with storage.changing(directory):
+            _delete_segments(storage, directory, segments)
+
+
+def _delete_segments(storage: Storage, directory: str, segments: Sequence[Segment]) -> None:
     files = check_unchanged(storage, directory, segments)
     bases = [segment.base_offset for segment in segments]
     present = log_bases(files)

@@ -9,7 +9,7 @@ to save space.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_checkpoint
@@ -20,7 +20,7 @@ from winnow.logdir.recovery import RecoveryReport, recover, staging_names
 from winnow.logdir.state import Segment, TopicPartition
 from winnow.logdir.swap import StagedGroup, complete, swap_group
 from winnow.logdir.unchanged import difference, log_bases, removable_snapshots
-from winnow.storage.contract import Entry, Storage
+from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
 
 Files = Mapping[str, Entry]
 
@@ -82,6 +82,24 @@ def put_right(
     May be interrupted at any point and run again. Raises as `recover` and `swap_group` do.
     """
     directory = f"{log_dir}/{topic_partition}"
+    begun = any(entry.name == COMMIT_RECORD for entry in storage.list_dir(directory))
+    storage.settle(directory)
+    done = _put_right(storage, log_dir, topic_partition, finish=finish, now=now, trusted_end=trusted_end)
+    if not begun:
+        return done
+    return replace(done, recovery=replace(done.recovery, removed=(COMMIT_RECORD, *done.recovery.removed)))
+
+
+def _put_right(
+    storage: Storage,
+    log_dir: str,
+    topic_partition: TopicPartition,
+    *,
+    finish: bool,
+    now: int | None,
+    trusted_end: int | None,
+) -> PutRight:
+    directory = f"{log_dir}/{topic_partition}"
     found = open_round(storage, directory, storage.list_dir(directory))
     if found is None:
         return PutRight(recover(storage, directory))
@@ -107,7 +125,8 @@ def put_right(
     if journal.now != now:
         recover(storage, directory)
         return PutRight(recovery, given_up=journal.run_id)
-    leave_journal(storage, staging)
+    with storage.changing(directory):
+        leave_journal(storage, staging)
     return PutRight(recovery, goes_on=found)
 
 
@@ -122,11 +141,12 @@ def _swap_pending(
     pending = _pending(storage, directory, staging, journal)
     if pending is None:
         return None
-    for group in journal.groups:
-        if group in pending:
-            swap_group(storage, directory, _staged(group, staging))
-        elif group.output is not None:
-            _tidy(storage, directory, group, group.output)
+    with storage.changing(directory):
+        for group in journal.groups:
+            if group in pending:
+                swap_group(storage, directory, _staged(group, staging))
+            elif group.output is not None:
+                _tidy(storage, directory, group, group.output)
     return tuple(pending)
 
 

@@ -111,6 +111,11 @@ def swap_split(storage: Storage, directory: str, split: StagedSplit) -> None:
 
     Raises CorruptLogError before the first rename for whatever `swap_group` would.
     """
+    with storage.changing(directory):
+        _swap(storage, directory, split)
+
+
+def _swap(storage: Storage, directory: str, split: StagedSplit) -> None:
     source = split.source.base_offset
     files = check_replaceable(
         storage,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import uuid
 
 from winnow.errors import NO_SPACE
@@ -34,9 +35,11 @@ def remove_staging(storage: Storage, path: str) -> None:
             try:
                 storage.rename(path, gone)
             except OSError as error:
-                if error.errno not in NO_SPACE:
+                if error.errno not in {*NO_SPACE, errno.EOPNOTSUPP}:
                     raise
-                gone = path  # on a full disk a longer name may have no room, and what is in there takes some
+                # On a full disk a longer name may have no room, and what is in there takes some. Where a directory is
+                # no more than the names in it, a late task's file is a leftover for the next run.
+                gone = path
         _remove_tree(storage, gone)
 
 

@@ -9,6 +9,8 @@
 
 The directory is synced between the steps: Kafka relies on a file system that keeps renames in order, we don't.
 Of one partition only one group may be between 2 and 4, and groups go in ascending order.
+
+Where there are no renames all of it is one change, and none of these names is ever seen (`Storage.changing`).
 """
 
 from __future__ import annotations
@@ -46,12 +48,13 @@ def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
     Raises CorruptLogError before the first rename unless the sources are as they were, nothing is left of an earlier
     swap, and the active segment is none of them. If it fails later, `recovery.recover` finishes or undoes it.
     """
-    files = check_replaceable(
-        storage, directory, sources=group.sources, base_offset=group.base_offset, outputs=[group.paths]
-    )
-    gone = [*_files_of(files, group.source_bases), *removable_snapshots(files, group.source_bases)]
-    keep(storage, directory, gone, outputs={group.base_offset: group.paths[LOG]})
-    exchange(storage, directory, sources=group.source_bases, outputs={group.base_offset: group.paths})
+    with storage.changing(directory):
+        files = check_replaceable(
+            storage, directory, sources=group.sources, base_offset=group.base_offset, outputs=[group.paths]
+        )
+        gone = [*_files_of(files, group.source_bases), *removable_snapshots(files, group.source_bases)]
+        keep(storage, directory, gone, outputs={group.base_offset: group.paths[LOG]})
+        exchange(storage, directory, sources=group.source_bases, outputs={group.base_offset: group.paths})
 
 
 def exchange(

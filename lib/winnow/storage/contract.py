@@ -11,6 +11,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+COMMIT_RECORD = ".winnow-commit"
+"""A file of this name in a directory: changes of it that belong together were begun, and are not done (`settle`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

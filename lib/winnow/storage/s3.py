@@ -17,11 +17,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from winnow.storage.contract import Entry, NewFile, Volume
+from winnow.storage.contract import COMMIT_RECORD, Entry, NewFile, Volume
 from winnow.storage.s3_bucket import S3Bucket, Stored, inside, key_of
 from winnow.storage.s3_change import Change, read_record, settle
 from winnow.storage.s3_client import ObjectChangedError, bucket_and_key
-from winnow.storage.s3_record import RECORD, Content, Copied
+from winnow.storage.s3_record import Content, Copied
 
 _TIMED = ".log"
 """In a listing, files with this in their name have the time of their metadata, which takes a request each; all others
@@ -228,7 +228,7 @@ class S3Storage:
         """
         objects, directories = self._bucket.list_top(key)
         found: dict[str, _Found] = {one.key: one for one in objects}
-        record = read_record(self._bucket, key) if key_of(key, RECORD) in found else None
+        record = read_record(self._bucket, key) if key_of(key, COMMIT_RECORD) in found else None
         if record is not None:
             found = {at: one for at, one in found.items() if at.removeprefix(inside(key)) not in record.deletes}
             found |= {key_of(key, name): _absolute(put, key) for name, put in record.puts.items()}

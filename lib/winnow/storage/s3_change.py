@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from winnow.errors import CorruptLogError
+from winnow.storage.contract import COMMIT_RECORD
 from winnow.storage.s3_bucket import S3Bucket, Stored, inside, key_of
 from winnow.storage.s3_client import ObjectChangedError
-from winnow.storage.s3_record import RECORD, Content, Copied, Record, decode, encode
+from winnow.storage.s3_record import Content, Copied, Record, decode, encode
 
 Node = Stored | Content | None
 """What a key leads to: an object, whatever its own key is; bytes that are in no object yet; nothing."""
@@ -94,7 +95,7 @@ class Change:
             if (before is None) != (found is None) or (before and found and before.etag != found.etag):
                 raise _changed(self._bucket, key)
         record = replace(record, state="decided")
-        path = self._key(RECORD)
+        path = self._key(COMMIT_RECORD)
         try:
             self._bucket.replace(path, encode(record), etag=etag)
         except ObjectChangedError:
@@ -117,7 +118,7 @@ class Change:
 
     def _prepare(self, record: Record) -> str:
         """From here on whoever else wants to decide can't, and is told so; the tag of the record."""
-        path, data = self._key(RECORD), encode(record)
+        path, data = self._key(COMMIT_RECORD), encode(record)
         try:
             return self._bucket.create(path, data)
         except FileExistsError:
@@ -140,7 +141,7 @@ class Change:
 
 def read_record(bucket: S3Bucket, directory: str) -> Record | None:
     """The change of a directory that counts and is not done yet."""
-    path = key_of(directory, RECORD)
+    path = key_of(directory, COMMIT_RECORD)
     try:
         data, _ = bucket.get(path)
     except FileNotFoundError:
@@ -151,7 +152,7 @@ def read_record(bucket: S3Bucket, directory: str) -> Record | None:
 
 def settle(bucket: S3Bucket, directory: str) -> None:
     """Does what is left of a change that counts, and takes the turn from one that does not yet."""
-    path = key_of(directory, RECORD)
+    path = key_of(directory, COMMIT_RECORD)
     try:
         data, stored = bucket.get(path)
     except FileNotFoundError:
@@ -191,7 +192,7 @@ def roll_forward(bucket: S3Bucket, directory: str, record: Record, found: Mappin
             raise _lost(bucket, key_of(directory, name), put)
     bucket.delete(key_of(directory, name) for name in record.deletes if key_of(directory, name) in now)
     if read_record(bucket, directory) == record:
-        bucket.delete([key_of(directory, RECORD)])
+        bucket.delete([key_of(directory, COMMIT_RECORD)])
 
 
 def _lost(bucket: S3Bucket, key: str, put: Copied | Content) -> CorruptLogError:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from winnow.errors import CorruptLogError
+from winnow.storage.contract import COMMIT_RECORD
 
-RECORD = ".winnow-commit"
-"""Its name in the directory. None of a log directory's files is called so, and a broker's loader passes over it."""
 _VERSION = 1
 _MAX_LONG = 2**63 - 1
 
@@ -132,7 +131,7 @@ def _rows(found: Mapping[str, Any], name: str, length: int) -> Iterable[list[Any
 def _name(value: object) -> str:
     """It becomes a key: it must lie below the directory."""
     name: str = _of(value, str)
-    if not name or name == RECORD or any(part in {"", ".", ".."} for part in name.split("/")):
+    if not name or name == COMMIT_RECORD or any(part in {"", ".", ".."} for part in name.split("/")):
         raise ValueError(f"a name: {name!r}")
     return name
 

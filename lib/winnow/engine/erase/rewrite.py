@@ -18,7 +18,7 @@ import numpy as np
 
 from winnow.engine.erase.scan import Part, found_in_split
 from winnow.engine.erase.values import Matches
-from winnow.engine.rewrite import take_over_attributes
+from winnow.engine.rewrite import log_mtime_ns, take_over_attributes
 from winnow.engine.verify import verify_staged
 from winnow.engine.walk import walk_segment
 from winnow.logdir.index import IndexBuilder
@@ -84,7 +84,7 @@ def _write(work: SegmentWork, keys: KeySet, paths: dict[str, str], attempt: str)
     )
     walk = walk_segment(work.directory, base, work.segment.log_bytes)
     erased, headers = Matches(), 0
-    with SegmentWriter(paths[LOG]) as log:
+    with SegmentWriter(paths[LOG], mtime_ns=log_mtime_ns(storage, work.directory, base)) as log:
         for split in walk.splits:
             is_last = split is walk.splits[-1]
             with map_range(source, split.start, split.end) as buf:

@@ -1,0 +1,120 @@
+"""A cleaning in S3 that is killed after any of its driver's requests: what readers see, and what the next run does."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fixtures.data import copy_log_dir, copy_tree
+from tests.spark.runs import NOW, run, settings
+from tests.storage.requests import Counting, Died
+from tests.storage.s3 import BUCKET
+from tests.storage.test_output import upload
+from winnow.api import clean
+from winnow.engine.clean import carry_out
+from winnow.engine.prepare import Request, prepare
+from winnow.engine.result import PartitionResult
+from winnow.logdir.survey import survey_log_dirs
+from winnow.storage import places
+from winnow.storage.places import Places
+from winnow.storage.s3 import S3Storage
+from winnow.storage.s3_bucket import S3Bucket
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SOME = ("c-tomb-0", "d-size-0", "t-closed-0")
+SETS = ("c-*:internal.segment.bytes=8192",)
+
+
+@dataclass(frozen=True)
+class Home:
+    """Copies of one log directory in a bucket, cleaned by drivers that may die."""
+
+    spark: SparkSession
+    root: str
+    source: Path
+    monkeypatch: pytest.MonkeyPatch
+
+    def copy(self, name: str) -> str:
+        upload(self.source, f"{self.root}/{name}")
+        return f"{self.root}/{name}"
+
+    def clean(self, url: str, bucket: S3Bucket) -> list[PartitionResult]:
+        storage = S3Storage(bucket)
+        with self.monkeypatch.context() as patch:
+            patch.setattr(places, "_remote", lambda *_: storage)
+            request = Request(settings=settings(*SETS), topics=(), now=NOW, only=None, touch=True, storage=Places())
+            prepared = prepare(self.spark.sparkContext, survey_log_dirs(Places(), [url]), request)
+            return carry_out(self.spark.sparkContext, prepared, request, run_id="run").partitions
+
+
+@pytest.fixture
+def home(s3: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    return _home(s3, spark, tmp_path, monkeypatch)
+
+
+def _home(server: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setitem(spark.sparkContext.environment, name, os.environ[name])
+    source = copy_log_dir("clean", tmp_path / "source", only=SOME)
+    return Home(spark, f"{server}/{tmp_path.name}", source, monkeypatch)
+
+
+def contents(url: str) -> dict[str, bytes]:
+    """All objects."""
+    bucket = S3Bucket(BUCKET)
+    prefix = url.removeprefix(f"s3://{BUCKET}/")
+    return {key.removeprefix(f"{prefix}/"): bucket.get(key)[0] for key in bucket.list_all(prefix)}
+
+
+def in_place(home: Home, target: Path) -> dict[str, bytes]:
+    """What the same run leaves on a disk."""
+    copy_tree(home.source, target)
+    run(clean, home.spark, target, sets=SETS)
+    files = (path for path in target.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(target)): path.read_bytes() for path in files}
+
+
+def test_it_leaves_what_a_cleaning_on_a_disk_leaves(home: Home, tmp_path: Path) -> None:
+    url = home.copy("whole")
+    seen: dict[str, list[tuple[object, ...]]] = {name: [] for name in SOME}
+
+    def look() -> None:
+        reader = S3Storage(S3Bucket(BUCKET))
+        for name, states in seen.items():
+            listed = reader.list_dir(f"{url}/{name}")
+            logs = tuple((e.name, e.size, e.mtime_ns, e.stamp) for e in listed if e.name.endswith(".log"))
+            if logs not in states[-1:]:
+                states.append(logs)
+
+    look()
+    bucket = Counting(BUCKET, after=look)
+    results = home.clean(url, bucket)
+    assert all(result.error is None and result.actions != ("none",) for result in results), results
+    assert contents(url) == in_place(home, tmp_path / "disk")
+    assert {name: len(states) for name, states in seen.items()} == dict.fromkeys(SOME, 2), "the old log and the new one"
+    assert bucket.made > 40
+
+
+@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_killed_anywhere_the_next_run_makes_the_same_of_it(home: Home, every: int, tmp_path: Path) -> None:
+    expected = in_place(home, tmp_path / "disk")
+    requests = every - 1
+    while True:
+        url = home.copy(f"killed-{requests}")
+        try:
+            home.clean(url, Counting(BUCKET, left=requests))
+            break
+        except Died:
+            again = home.clean(url, S3Bucket(BUCKET))
+        assert all(result.error is None for result in again), again
+        assert contents(url) == expected, f"killed after {requests} requests"
+        requests += every
+    assert requests > 40
