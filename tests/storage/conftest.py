@@ -56,7 +56,7 @@ def remote(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(request.param))
 
 
-@pytest.fixture(params=["name_node"])
+@pytest.fixture(params=["s3", pytest.param("gateway", marks=pytest.mark.slow), "name_node"])
 def leased(request: pytest.FixtureRequest) -> str:
     """The root of a place where a lease stands for the lock."""
     return str(request.getfixturevalue(request.param))

@@ -185,7 +185,7 @@ log_dir = sys.argv[1]
 with take_lease(log_dir, lease_file_of(log_dir), length_s=float(sys.argv[2])):
     for number, _ in enumerate(sys.stdin):
         try:
-            Places().mkdir(f"{log_dir}/theirs-{number}")
+            Places().create(f"{log_dir}/theirs-{number}", b"")
             print("made", flush=True)
         except LogDirInUseError:
             print("lost", flush=True)
@@ -194,7 +194,7 @@ with take_lease(log_dir, lease_file_of(log_dir), length_s=float(sys.argv[2])):
 
 @pytest.fixture
 def sleeper(log_dir: str) -> Iterator[subprocess.Popen[str]]:
-    """Takes the lease and makes a directory whenever it is told to."""
+    """Takes the lease and makes a file whenever it is told to."""
     command = [sys.executable, "-c", SLEEPER, log_dir, str(LENGTH_S)]
     environment = {**os.environ, "PYTHONPATH": "lib"}
     with (

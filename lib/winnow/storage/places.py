@@ -53,6 +53,10 @@ def lease_file_of(log_dir: str) -> LeaseFile:
         from winnow.storage.hdfs_lease import HdfsLeaseFile  # noqa: PLC0415 - as above
 
         return HdfsLeaseFile(log_dir)
+    if scheme == "s3":
+        from winnow.storage.s3_lease import S3LeaseFile  # noqa: PLC0415 - as above
+
+        return S3LeaseFile(log_dir)
     raise _no_such_place(scheme)
 
 

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice
 from typing import IO, Any
 
@@ -21,6 +22,11 @@ _IN_PARTS_FROM = 2 * PIECE_BYTES
 _DELETED_AT_ONCE = 1000
 _AT_ONCE = 16
 """Requests under way, of one kind."""
+_CLIENT = {"timeout": timedelta(minutes=2)}
+"""A copy is answered when it is made: of a segment of 2 GiB after half a minute, perhaps."""
+_RETRY: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=10)}
+"""Not the usual three minutes: a change that is still being tried when its lease has long been taken over must not be
+done then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,7 @@ class S3Bucket:
 
     def __init__(self, name: str, *, environment: Mapping[str, str] = os.environ) -> None:
         self.name = name
-        self._store = connect(name, environment)
+        self._store = connect(name, environment, client_options=_CLIENT, retry_config=_RETRY)
 
     def list_top(self, prefix: str) -> tuple[list[Stored], list[str]]:
         """Objects right below a prefix, and the names of the prefixes there."""

@@ -43,13 +43,19 @@ def bucket_and_key(url: str) -> tuple[str, str]:
     return parts.netloc, "/".join(filter(None, parts.path.split("/")))
 
 
-def connect(bucket: str, environment: Mapping[str, str], *, prefix: str = "") -> Any:  # noqa: ANN401 - obstore's
+def connect(
+    bucket: str,
+    environment: Mapping[str, str],
+    *,
+    prefix: str = "",
+    client_options: Any = None,  # noqa: ANN401 - obstore's own types, as what it returns
+    retry_config: Any = None,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
     """A client for the objects below a prefix."""
     settings: Any = aws_settings(environment)
-    insecure = str(settings.get("endpoint", "")).startswith("http://")
-    options: Any = {"allow_http": True} if insecure else {}
+    options: Any = {"allow_http": str(settings.get("endpoint", "")).startswith("http://")} | (client_options or {})
     with errors(f"s3://{bucket}"):
-        return Bucket(bucket, prefix=prefix or None, config=settings, client_options=options)
+        return Bucket(bucket, prefix=prefix or None, config=settings, client_options=options, retry_config=retry_config)
 
 
 @contextmanager
