@@ -40,7 +40,7 @@ def test_all_that_tasks_import_is_in_it() -> None:
 
 
 def test_what_packages_need_comes_along() -> None:
-    names = {found.name for found in package._installed()}
+    names = {found.name.replace("-", "_") for found in package._installed()}
     assert names >= {*package.IMPORTED, *WITH_NUMBA}
     assert not names & OF_SPARK
 

@@ -14,7 +14,7 @@ def main() -> None:
     from winnow.engine.archives import load_from_files  # noqa: PLC0415
 
     load_from_files()
-    # The worker is loaded for those that are forked, as is all that follows: else it would be gone through after each task.
+    # The worker, as all that follows, is loaded for those that are forked: else it is gone through after each task.
     from pyspark import worker  # noqa: F401, PLC0415
     from pyspark.daemon import manager  # noqa: PLC0415
 
