@@ -47,18 +47,18 @@ def fill(log: LogWriter, case: Case, raw_bytes: int, seed: int) -> int | None:
     records = raw_bytes // (case.value_bytes + KEY_BYTES + _RECORD_OVERHEAD)
     first_dirty = None
     if case.shape is Shape.OFFSETS:
-        _append(log, case, _commits(random, raw_bytes))
+        append(log, case, _commits(random, raw_bytes))
     elif case.shape is Shape.HALF:
         keys = max(1, int(records * universe_factor(case.unique)))
-        _append(log, case, _updates(random, case, (random.integers(0, keys, n) for n in _pieces(case, records))))
+        append(log, case, updates(random, case, (random.integers(0, keys, n) for n in pieces(case, records))))
     else:
         clean = max(1, round(records * (1 - _DIRTY)))
-        bounds = np.cumsum([0, *_pieces(case, clean)]).tolist()
-        _append(log, case, _updates(random, case, (np.arange(first, end) for first, end in pairwise(bounds))))
+        bounds = np.cumsum([0, *pieces(case, clean)]).tolist()
+        append(log, case, updates(random, case, (np.arange(first, end) for first, end in pairwise(bounds))))
         log.roll()
         first_dirty = log.log_end_offset
         dirty = max(1, records - clean)
-        _append(log, case, _updates(random, case, (random.integers(0, clean, n) for n in _pieces(case, dirty))))
+        append(log, case, updates(random, case, (random.integers(0, clean, n) for n in pieces(case, dirty))))
     log.roll()
     return first_dirty
 
@@ -72,7 +72,7 @@ def universe_factor(share: float) -> float:
     return low
 
 
-def _append(log: LogWriter, case: Case, batches: Iterator[Batches]) -> None:
+def append(log: LogWriter, case: Case, batches: Iterator[Batches]) -> None:
     for keys, values, ends in batches:
         base = log.log_end_offset
         timestamps = _timestamps(base, len(keys.size))
@@ -84,7 +84,7 @@ def _timestamps(first: int, count: int) -> NDArray[np.int64]:
     return _FIRST_TIMESTAMP + (first + np.arange(count)) // _PER_MS
 
 
-def _pieces(case: Case, records: int) -> Iterator[int]:
+def pieces(case: Case, records: int) -> Iterator[int]:
     """Cuts so many records into appends."""
     most = _APPEND_BYTES // (case.value_bytes + KEY_BYTES)
     while records > 0:
@@ -92,7 +92,7 @@ def _pieces(case: Case, records: int) -> Iterator[int]:
         records -= most
 
 
-def _updates(random: np.random.Generator, case: Case, ids: Iterator[NDArray[np.int64]]) -> Iterator[Batches]:
+def updates(random: np.random.Generator, case: Case, ids: Iterator[NDArray[np.int64]]) -> Iterator[Batches]:
     """JSON-like values: field names, digits and random hex, `value_bytes` on average; some are tombstones."""
     pool = _pool()
     for chosen in ids:

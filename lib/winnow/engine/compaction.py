@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from winnow.engine.job import BUCKET_RECORDS, CompactionJob, GroupJob, PartitionJob
-from winnow.engine.packing import pack, task_count
+from winnow.engine.packing import ITEM_BYTES, TASKS_PER_CORE, pack, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.resolve import Survivors, resolve_bucket
 from winnow.engine.rewrite import RewrittenGroup, rewrite_group
@@ -126,6 +126,7 @@ def _run_with(
     spool: str | None,
     progress: Progress,
 ) -> list[list[_Group_co | Failure]]:
+    job = job.in_buckets_for(TASKS_PER_CORE * sc.defaultParallelism)
     assignment = _assign(job, sc.defaultParallelism)
     ticks = _Ticks(sheet.path, {at: piece for piece, at in enumerate(assignment.split_task)})
     shared = sc.broadcast((job, assignment, ticks, spool))
@@ -233,9 +234,8 @@ def _assign(job: CompactionJob, parallelism: int) -> _Assignment:
     for number, partition in enumerate(job.partitions):
         for at, split in enumerate(partition.splits):
             splits[number, at] = split.end - split.start
-        records = sum(split.records for split in partition.splits)
         for bucket in range(partition.buckets):
-            buckets[number, bucket] = records // partition.buckets
+            buckets[number, bucket] = partition.records // partition.buckets
         for at, group in enumerate(partition.groups):
             groups[number, at] = sum(segment.log_bytes for segment in group.segments)
     scan_tasks = task_count(sum(splits.values()), per_task=SPLIT_BYTES, items=len(splits), parallelism=parallelism)
@@ -246,9 +246,9 @@ def _assign(job: CompactionJob, parallelism: int) -> _Assignment:
         sum(groups.values()), per_task=_REWRITE_BYTES, items=len(groups), parallelism=parallelism
     )
     return _Assignment(
-        split_task=_spread(splits, scan_tasks),
+        split_task=_spread(splits, scan_tasks, each=ITEM_BYTES),
         bucket_task=_spread(buckets, resolve_tasks),
-        group_task=_spread(groups, rewrite_tasks),
+        group_task=_spread(groups, rewrite_tasks, each=ITEM_BYTES),
         scan_tasks=scan_tasks,
         resolve_tasks=resolve_tasks,
         rewrite_tasks=rewrite_tasks,
@@ -270,8 +270,8 @@ def _halves(job: CompactionJob) -> list[int]:
     return [*scans, *(size - scan for (size, _), scan in zip(splits, scans, strict=True))]
 
 
-def _spread(weights: dict[_At, int], tasks: int) -> dict[_At, int]:
-    return dict(zip(weights, pack(list(weights.values()), tasks=tasks), strict=True))
+def _spread(weights: dict[_At, int], tasks: int, *, each: int = 0) -> dict[_At, int]:
+    return dict(zip(weights, pack(list(weights.values()), tasks=tasks, each=each), strict=True))
 
 
 def _by_task(placed: dict[_At, int], tasks: int) -> Sequence[list[_At]]:

@@ -14,6 +14,9 @@ from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried
 BUCKET_RECORDS = 2_000_000
 """Records that one bucket of keys is meant to hold: 40 MB on the wire and about 100 MB while it is merged."""
 
+LEAST_RECORDS = 2**16
+"""Of a bucket: smaller ones would be more to carry than to merge."""
+
 _MOST_BUCKETS = 2**14
 """So many are enough for 30 billion records; headers can promise any number of them."""
 
@@ -66,6 +69,8 @@ class PartitionJob:
     groups: tuple[GroupJob, ...]
     following: int = 0
     """Splits that are not rewritten here, and whose keys have a say in what stays of the groups."""
+    bucket_records: int | None = None
+    """Records that one bucket of keys is meant to hold; None: as many as it may."""
     aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False)
     """The transaction indexes of the log, dtype ABORTED."""
 
@@ -81,7 +86,13 @@ class PartitionJob:
 
     @property
     def buckets(self) -> int:
-        return 1 + min(sum(split.records for split in self.splits) // BUCKET_RECORDS, _MOST_BUCKETS)
+        wanted = -(-self.records // (self.bucket_records or BUCKET_RECORDS))
+        return max(1, min(wanted, _MOST_BUCKETS))
+
+    @property
+    def records(self) -> int:
+        """As far as headers tell."""
+        return sum(split.records for split in self.splits)
 
     def part(self, first: int, count: int) -> PartitionJob:
         """The same round for `count` groups from number `first` on, when all groups before are in place.
@@ -113,3 +124,9 @@ class CompactionJob:
     secret: tuple[int, int]
     """Key of the hash that stands for record keys: drawn anew for each run, so that nobody can prepare a collision."""
     partitions: tuple[PartitionJob, ...]
+
+    def in_buckets_for(self, tasks: int) -> CompactionJob:
+        """The same with keys in buckets that can be shared out evenly among so many tasks, whoever's they are."""
+        fair = -(-sum(partition.records for partition in self.partitions) // tasks)
+        records = min(max(fair, LEAST_RECORDS), BUCKET_RECORDS)
+        return replace(self, partitions=tuple(replace(one, bucket_records=records) for one in self.partitions))

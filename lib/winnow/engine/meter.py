@@ -28,9 +28,13 @@ class TaskCounts:
     written: int = 0
     cpu_ns: int = 0
     """Of the Python processes, in user and system mode; the JVM's is Spark's to tell."""
+    files: int = 0
+    """That were opened to be read or written."""
 
     def __add__(self, other: TaskCounts) -> TaskCounts:
-        return TaskCounts(self.read + other.read, self.written + other.written, self.cpu_ns + other.cpu_ns)
+        return TaskCounts(
+            self.read + other.read, self.written + other.written, self.cpu_ns + other.cpu_ns, self.files + other.files
+        )
 
 
 StageCounts = Mapping[int, TaskCounts]
@@ -65,11 +69,11 @@ def metered(function: Callable[_P, Iterator[_U]]) -> Callable[_P, Iterator[_U]]:
 def _counting(meter: Meter, function: Callable[_P, Iterator[_U]], *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_U]:
     from pyspark import TaskContext  # noqa: PLC0415 - who imports this need not have Spark
 
-    before = TaskCounts(-MOVED.read, -MOVED.written, -time.process_time_ns())
+    before = TaskCounts(-MOVED.read, -MOVED.written, -time.process_time_ns(), -MOVED.files)
     yield from function(*args, **kwargs)
     task = TaskContext.get()
     if task is not None:
-        after = TaskCounts(MOVED.read, MOVED.written, time.process_time_ns())
+        after = TaskCounts(MOVED.read, MOVED.written, time.process_time_ns(), MOVED.files)
         meter.add({task.stageId(): before + after})
 
 

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from winnow.engine.chunks import next_offset
 from winnow.engine.compaction import Failure, failure
-from winnow.engine.packing import packed, task_count
+from winnow.engine.packing import ITEM_BYTES, packed, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.throttle import in_task
 from winnow.engine.ticks import TickSheet, tick
@@ -68,7 +67,14 @@ def list_partitions(sc: SparkContext, places: Sequence[Place]) -> list[Listed | 
     if not places:
         return []
     tasks = task_count(len(places), per_task=_LIST_PER_TASK, items=len(places), parallelism=sc.defaultParallelism)
-    return sc.parallelize(list(places), tasks).mapPartitions(in_task(partial(map, _list_one))).collect()
+    # Dealt out one by one: partitions of a topic, which follow each other, have active segments of a size.
+    hands = [places[first::tasks] for first in range(tasks)]
+    listed = sc.parallelize(hands, tasks).mapPartitions(in_task(_list_some)).collect()
+    return [listed[number % tasks][number // tasks] for number in range(len(places))]
+
+
+def _list_some(hands: Iterable[Sequence[Place]]) -> Iterator[list[Listed | Failure]]:
+    yield from ([_list_one(place) for place in hand] for hand in hands)
 
 
 def _list_one(place: Place) -> Listed | Failure:
@@ -149,7 +155,7 @@ def _walk_all(
     sizes = [work.log_bytes for _, work in items]
     tasks = task_count(sum(sizes), per_task=_WALK_BYTES, items=len(items), parallelism=sc.defaultParallelism)
     # Not broadcast: of a node with many partitions each worker would hold all that only one task needs.
-    lists = packed([(piece, *item) for piece, item in enumerate(items)], sizes, tasks=tasks)
+    lists = packed([(piece, *item) for piece, item in enumerate(items)], sizes, tasks=tasks, each=ITEM_BYTES)
     with TickSheet(sizes) as sheet:
         ticks = sheet.path
 

@@ -54,6 +54,7 @@ class HdfsStorage:
         with hdfs_errors(path):
             data: bytes = self._client.read(_path(path)).read()
         MOVED.read += len(data)
+        MOVED.files += 1
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
@@ -62,6 +63,7 @@ class HdfsStorage:
             length = min(length, len(file) - start)
             data: bytes = file.read_range(start, length) if length > 0 else b""
         MOVED.read += len(data)
+        MOVED.files += 1
         return data
 
     def create(self, path: str, data: bytes) -> None:
@@ -74,6 +76,7 @@ class HdfsStorage:
                 self.unlink(path)
             raise
         MOVED.written += len(data)
+        MOVED.files += 1
 
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
         del mtime_ns

@@ -53,6 +53,7 @@ class LocalStorage:
             os.close(fd)
         data = b"".join(parts)
         MOVED.read += len(data)
+        MOVED.files += 1
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
@@ -72,6 +73,7 @@ class LocalStorage:
             raise
         finally:
             os.close(fd)
+        MOVED.files += 1
         return b"".join(parts)
 
     def create(self, path: str, data: bytes) -> None:
@@ -81,6 +83,7 @@ class LocalStorage:
             while view.nbytes:
                 view = view[os.write(fd, view) :]
             MOVED.written += len(data)
+            MOVED.files += 1
             os.fsync(fd)
         except OSError as error:  # half of it is of no use, and in the way of a second attempt
             os.unlink(path)

@@ -1,4 +1,4 @@
-"""How many bytes of files this process has read and written so far, through `winnow.storage`."""
+"""How many files, and bytes of them, this process has read and written so far, through `winnow.storage`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ class Moved:
     read: int = 0
     """What is mapped counts as read."""
     written: int = 0
+    files: int = 0
+    """That were opened to be read or written; those of which nothing was wanted are not."""
 
 
 MOVED = Moved()

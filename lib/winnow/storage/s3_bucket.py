@@ -100,6 +100,7 @@ class S3Bucket:
             answer = obstore.get(self._store, key)
             data = bytes(answer.bytes())
         MOVED.read += len(data)
+        MOVED.files += 1
         return data, _stored(answer.meta)
 
     def get_range(self, key: str, start: int, length: int, *, etag: str | None = None) -> bytes:
@@ -118,6 +119,7 @@ class S3Bucket:
                 raise
             return b""
         MOVED.read += len(data)
+        MOVED.files += 1
         return data
 
     def create(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
@@ -186,6 +188,7 @@ class S3Bucket:
         with errors(self._url(key)):
             told = obstore.put(self._store, key, data, mode=mode, use_multipart=False, attributes=attributes)
         MOVED.written += len(data)
+        MOVED.files += 1
         return _tag(told)
 
     def _parts(self, key: str, file: IO[bytes], mtime_ns: int | None) -> None:

@@ -54,6 +54,7 @@ def _mapped(path: str, start: int, end: int) -> Bytes:
     finally:
         os.close(fd)
     MOVED.read += end - start
+    MOVED.files += 1
     if throttle is not None:
         _read_slowly(np.frombuffer(mapped, np.uint8), throttle)
     # No mapped.close(): it would raise while an array still refers to the map. The last reference unmaps it.
@@ -110,6 +111,7 @@ class SegmentWriter:
         self._limit = limit
         self._throttle = current_throttle()
         self._file = storage_of(path).new_file(path, mtime_ns=mtime_ns)
+        MOVED.files += 1
 
     def write(self, data: Bytes | bytes) -> None:
         view = memoryview(data.data if isinstance(data, np.ndarray) else data)

@@ -43,6 +43,18 @@ def test_no_items_still_are_one_task() -> None:
     assert task_count(0, per_task=100, items=0, parallelism=4) == 1
 
 
+@given(WEIGHTS, st.integers(0, 10**9), st.integers(1, 9))
+def test_what_each_item_costs_counts_as_if_it_were_weight(weights: list[int], each: int, tasks: int) -> None:
+    assert pack(weights, tasks=tasks, each=each) == pack([weight + each for weight in weights], tasks=tasks)
+
+
+def test_small_items_are_shared_out_though_a_heavy_one_is_among_them() -> None:
+    alone = pack([100] + [0] * 40, tasks=4)
+    assert alone.count(alone[0]) == 1
+    placed = pack([100] + [0] * 40, tasks=4, each=100)
+    assert sorted(placed.count(task) for task in range(4)) == [10, 10, 10, 11]
+
+
 def test_one_heavy_item_is_left_alone_by_the_light_ones() -> None:
     placed = pack([1] * 50 + [100] + [1] * 50, tasks=2)
     assert [task == placed[50] for task in placed].count(True) == 1
