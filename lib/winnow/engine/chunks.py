@@ -14,6 +14,11 @@ from winnow.wire.walk import WalkStatus, describe, walk_batches
 
 _CHUNK_BYTES = 8 * 2**20
 """Bytes on disk of the batches that are decompressed together."""
+PLAIN_CHUNK_BYTES = 16 * 2**20
+"""Of those that are not compressed, where what is made of them is as large: the C library keeps a buffer of so many
+bytes for the next time, and gets a larger one from the system anew, page by page.
+"""
+_ALL = 2**62
 _SMALLEST_BATCH = FRAME_SIZE + RECORD_OVERHEAD_V0
 _USUAL_BYTES_IN_WRAPPER = 34
 """Compressed bytes of a record in a wrapper."""
@@ -40,8 +45,8 @@ def counted(batches: np.ndarray[Any, Any]) -> np.ndarray[tuple[int], np.dtype[np
     return np.where(legacy, guess, counts)
 
 
-def chunks_of(batches: np.ndarray[Any, Any], records: int) -> Iterator[slice]:
-    """Slices of batches, in order: one chunk if nothing has to be decompressed or converted.
+def chunks_of(batches: np.ndarray[Any, Any], records: int, *, plain: int = _ALL) -> Iterator[slice]:
+    """Slices of batches, in order. `plain`: most bytes of a chunk if nothing has to be decompressed or converted.
 
     `records` is what the survey counted: a different sum means that the file changed since.
     """
@@ -53,13 +58,12 @@ def chunks_of(batches: np.ndarray[Any, Any], records: int) -> Iterator[slice]:
             found=f"{found}",
             hint="Something else is writing to this directory. Stop it and run again.",
         )
-    if not (((batches["attributes"] & CODEC_MASK) != Codec.NONE) | (batches["magic"] < MAX_MAGIC)).any():
-        yield slice(0, batches.shape[0])
-        return
+    unpacked = ((batches["attributes"] & CODEC_MASK) != Codec.NONE) | (batches["magic"] < MAX_MAGIC)
+    most = _CHUNK_BYTES if unpacked.any() else plain
     ends = batches["position"] + batches["size"]
     first = 0
     while first < batches.shape[0]:
-        limit = int(batches["position"][first]) + _CHUNK_BYTES
+        limit = int(batches["position"][first]) + most
         last = max(first + 1, int(np.searchsorted(ends, limit, side="right")))
         yield slice(first, last)
         first = last

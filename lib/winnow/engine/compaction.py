@@ -24,7 +24,6 @@ from winnow.engine.scan import KeyBlob, scan_split
 from winnow.engine.spool import spooling
 from winnow.engine.throttle import in_task
 from winnow.engine.ticks import TickSheet, tick
-from winnow.engine.walk import SPLIT_BYTES
 from winnow.engine.weigh import WeighedGroup, weigh_group
 from winnow.errors import NO_SPACE, CorruptLogError, NoSpaceError, WinnowError
 from winnow.words import counted
@@ -32,7 +31,9 @@ from winnow.words import counted
 if TYPE_CHECKING:
     from pyspark import Broadcast, SparkContext
 
+_SCAN_BYTES = 2**28
 _REWRITE_BYTES = 2**30
+"""Log bytes of a task at most, where there is one for each core and more: it has a split in memory, or one chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,7 @@ def _assign(job: CompactionJob, parallelism: int) -> _Assignment:
             buckets[number, bucket] = partition.records // partition.buckets
         for at, group in enumerate(partition.groups):
             groups[number, at] = sum(segment.log_bytes for segment in group.segments)
-    scan_tasks = task_count(sum(splits.values()), per_task=SPLIT_BYTES, items=len(splits), parallelism=parallelism)
+    scan_tasks = task_count(sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism)
     resolve_tasks = task_count(
         sum(buckets.values()), per_task=BUCKET_RECORDS, items=len(buckets), parallelism=parallelism
     )

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from winnow.engine.chunks import batches_of, chunks_of
+from winnow.engine.chunks import PLAIN_CHUNK_BYTES, batches_of, chunks_of
 from winnow.engine.fates import BatchFates
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.resolve import Survivors
@@ -70,7 +70,7 @@ class GroupOutput:
             legacy_deletes = self._log_mtime_ms[split.base_offset] > self._job.legacy_delete_horizon_ms
             kept = self._keep.pop(number, np.empty(0, np.bool_))
             done = 0
-            for some in chunks_of(batches, split.records):
+            for some in chunks_of(batches, split.records, plain=PLAIN_CHUNK_BYTES):
                 first = some.start
                 for blocks in inflate_parts(buf, batches[some], limit=self._job.max_decompressed_bytes):
                     part = slice(first, first + len(blocks.rows))

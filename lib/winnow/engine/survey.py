@@ -211,7 +211,7 @@ def _readable(directory: str, segment: Segment) -> SegmentWalk:
     path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
     rows = np.empty(_ROWS, BATCH)
     position, end, status = 0, segment.base_offset, WalkStatus.FULL
-    with map_range(path, 0, segment.log_bytes) as buf:
+    with map_range(path, 0, segment.log_bytes, gradually=True) as buf:
         while status is WalkStatus.FULL:
             count, position, status = walk_batches(buf, position, end, rows)
             end = next_offset(rows[:count], end)

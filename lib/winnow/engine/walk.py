@@ -135,7 +135,7 @@ def walk_segment(
     """
     path = f"{directory}/{segment_file(base_offset, LOG)}"
     log_start = None if transactions is None else transactions.log_start_offset
-    with map_range(path, 0, log_bytes) as buf:
+    with map_range(path, 0, log_bytes, gradually=topic is None) as buf:
         gatherer = None
         if producers_from is not None or transactions is not None:
             gatherer = Gatherer(buf, path, producers_from=producers_from, log_start_offset=log_start)

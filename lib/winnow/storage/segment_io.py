@@ -25,11 +25,14 @@ _EMPTY = np.frombuffer(b"", np.uint8)
 
 
 @contextmanager
-def map_range(path: str, start: int, end: int) -> Iterator[Bytes]:
+def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> Iterator[Bytes]:
     """Bytes [start, end) of a file as a read-only uint8 array, mapped.
 
-    Populating the map at once is cheaper than a page fault per 4 KiB. Every array made from it must be gone when the
-    block ends; the kernels copy what they keep. With a throttle (`winnow.storage.throttle`) it is read piece by piece.
+    Populating the map at once is cheaper than a fault every few pages. `gradually` is for those who look at few of the
+    pages, in ascending order: they come as they are touched, and the system reads ahead.
+
+    Every array made from it must be gone when the block ends; the kernels copy what they keep. With a throttle
+    (`winnow.storage.throttle`) it is read piece by piece.
 
     Raises CorruptLogError if the file is shorter than `end`: touching a page beyond it would kill the process.
     """
@@ -38,10 +41,10 @@ def map_range(path: str, start: int, end: int) -> Iterator[Bytes]:
     elif is_remote(path):
         yield _fetched(path, start, end)
     else:
-        yield _mapped(path, start, end)
+        yield _mapped(path, start, end, gradually=gradually)
 
 
-def _mapped(path: str, start: int, end: int) -> Bytes:
+def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
     first_page = start - start % mmap.ALLOCATIONGRANULARITY
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -49,8 +52,10 @@ def _mapped(path: str, start: int, end: int) -> Bytes:
         if size < end:
             raise _shorter(path, end, size)
         throttle = current_throttle()
-        flags = mmap.MAP_SHARED | (_POPULATE if throttle is None else 0)
+        flags = mmap.MAP_SHARED | (_POPULATE if throttle is None and not gradually else 0)
         mapped = mmap.mmap(fd, end - first_page, flags=flags, prot=mmap.PROT_READ, offset=first_page)
+        if gradually:
+            mapped.madvise(mmap.MADV_SEQUENTIAL)
     finally:
         os.close(fd)
     MOVED.read += end - start

@@ -25,22 +25,21 @@ def rows(sizes: list[int], counts: list[int], codec: Codec) -> np.ndarray[tuple[
 @given(
     batches=st.lists(st.tuples(st.integers(61, 500), st.integers(-1, 5)), max_size=30),
     chunk_bytes=st.integers(1, 2000),
+    codec=st.sampled_from([Codec.NONE, Codec.ZSTD]),
 )
-def test_chunks_of_compressed_batches_cover_everything_exactly_once(
-    batches: list[tuple[int, int]], chunk_bytes: int
-) -> None:
-    made = rows([size for size, _ in batches], [count for _, count in batches], Codec.ZSTD)
+def test_chunks_cover_everything_exactly_once(batches: list[tuple[int, int]], chunk_bytes: int, codec: Codec) -> None:
+    made = rows([size for size, _ in batches], [count for _, count in batches], codec)
     total = sum(max(count, 0) for _, count in batches)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks, "_CHUNK_BYTES", chunk_bytes)
-        found = list(chunks_of(made, total))
+        patch.setattr(chunks, "_CHUNK_BYTES", 1 if codec is Codec.NONE else chunk_bytes)
+        found = list(chunks_of(made, total, plain=chunk_bytes if codec is Codec.NONE else 1))
     assert [i for some in found for i in range(some.start, some.stop)] == list(range(len(batches)))
     for some in found:
         inside = made[some]
         assert len(inside) == 1 or int(inside["size"].sum()) <= chunk_bytes
 
 
-def test_batches_that_are_not_compressed_are_one_chunk() -> None:
+def test_batches_that_are_not_compressed_are_one_chunk_unless_told_otherwise() -> None:
     made = rows([2**24, 2**24], [3, 4], Codec.NONE)
     assert list(chunks_of(made, 7)) == [slice(0, 2)]
 
