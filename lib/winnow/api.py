@@ -23,8 +23,6 @@ from winnow.engine.context import WithContext
 from winnow.engine.doctor.diagnose import diagnose
 from winnow.engine.doctor.values import Diagnosis
 from winnow.engine.elsewhere.run import elsewhere_of, run_anywhere
-from winnow.engine.erase.erase import NO_CLOCK, erase_from
-from winnow.engine.erase.keys import different_keys
 from winnow.engine.erase.values import EraseResult
 from winnow.engine.explain.explain import Question, explain_partition
 from winnow.engine.explain.home import home_of
@@ -220,6 +218,9 @@ def erase(
     The active segment, and what lies at or above the high watermark, is looked into and not changed. Raises UsageError
     for no keys, and otherwise as `plan` does.
     """
+    from winnow.engine.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415 - it loads Arrow, as no other verb does
+    from winnow.engine.erase.keys import different_keys  # noqa: PLC0415
+
     progress = progress or Silence()
     different, started = different_keys(keys), now_ms()
     if ledger is not None:

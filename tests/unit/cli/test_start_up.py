@@ -23,3 +23,9 @@ def loaded() -> set[str]:
     """The top-level modules of a fresh interpreter that knows the console's commands."""
     shown = subprocess.run([sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True)
     return set(shown.stdout.split())
+
+
+def test_a_cleaning_waits_for_no_arrow() -> None:
+    script = "import sys, winnow.api; print('numba' in sys.modules, 'pyarrow' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["True", "False"]
