@@ -198,8 +198,13 @@ export_environment() {
     export NUMBA_CACHE_DIR=$kernels
     # After Spark's own jars, and on the JVM's class path: only of classes from there Java keeps an archive.
     export SPARK_DIST_CLASSPATH=${SPARK_DIST_CLASSPATH:+$SPARK_DIST_CLASSPATH:}$cache/jars/*
-    # The little JVM that puts spark-submit's command together.
-    export SPARK_LAUNCHER_OPTS=${SPARK_LAUNCHER_OPTS:--XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC}
+    # The little JVM that puts spark-submit's command together. It would open Spark's jars one by one to find itself. What
+    # spark-submit does with these options takes a space in a path for the end of it.
+    local launcher='-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC' jar
+    for jar in "${SPARK_HOME:-}"/jars/spark-launcher_*.jar; do
+        if [[ $jar != *[[:space:]*?]* && -r $jar ]]; then launcher+=" -Xbootclasspath/a:$jar"; fi
+    done
+    export SPARK_LAUNCHER_OPTS=${SPARK_LAUNCHER_OPTS:-$launcher}
 }
 
 # set_up FILE...: afterwards the requirements in these files are installed and the environment is exported.
