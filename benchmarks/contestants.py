@@ -104,7 +104,9 @@ def _kafka_measure(answers: list[dict[str, Any]], process_seconds: float | None)
 class WarmWinnow:
     """Winnow in one Spark session that stays."""
 
-    def __init__(self, *, cores: int) -> None:
+    def __init__(self, *, cores: int, patience: float = SESSION_SECONDS) -> None:
+        """`patience`: seconds after which a run is given up."""
+        self._patience = patience
         self._log = tempfile.NamedTemporaryFile(prefix="winnow-warm-", suffix=".log")  # noqa: SIM115 - as long as the process
         self._process = subprocess.Popen(
             [sys.executable, str(PROJECT / "benchmarks" / "warm.py")],
@@ -133,13 +135,13 @@ class WarmWinnow:
         order = {"log_dir": str(log_dir), "topic_configs": str(data.topic_configs), "now": NOW, "profile": profile}
         stdin.write(json.dumps(order | {"ledger": None if ledger is None else str(ledger)}) + "\n")
         stdin.flush()
-        alarm = threading.Timer(SESSION_SECONDS, self._process.kill)
+        alarm = threading.Timer(self._patience, self._process.kill)
         alarm.start()
         line = stdout.readline()
         alarm.cancel()
         if not line:
             logged = Path(self._log.name).read_text(errors="replace")
-            message = f"Winnow's session ended, or said nothing for {SESSION_SECONDS} s\n{logged[-3000:]}"
+            message = f"Winnow's session ended, or said nothing for {self._patience} s\n{logged[-3000:]}"
             raise ContestantFailedError(message)
         answer: dict[str, Any] = json.loads(line)
         if answer["status"] != "done" or (ledger is not None and answer["ledger"] is None):

@@ -24,6 +24,8 @@ class PeakMemory:
         """The peak of what is the processes' own: without mapped files, which the page cache holds anyway."""
         self.bytes = 0
         """The peak of all, mapped files included."""
+        self.jvm_bytes = 0
+        """The peak of what is Java's own."""
 
     def __enter__(self) -> Self:
         self._watcher.start()
@@ -37,9 +39,11 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while True:
-            found = [memory_of(pid) for pid in tree_of(self._pid)]
-            self.bytes = max(self.bytes, sum(whole for whole, _ in found))
-            self.anonymous_bytes = max(self.anonymous_bytes, sum(anonymous for _, anonymous in found))
+            found = {pid: memory_of(pid) for pid in tree_of(self._pid)}
+            self.bytes = max(self.bytes, sum(whole for whole, _ in found.values()))
+            self.anonymous_bytes = max(self.anonymous_bytes, sum(anonymous for _, anonymous in found.values()))
+            jvms = (anonymous for pid, (_, anonymous) in found.items() if name_of(pid) == "java")
+            self.jvm_bytes = max(self.jvm_bytes, sum(jvms))
             if self._finished.wait(_EVERY_S):
                 return
 
@@ -57,6 +61,14 @@ def tree_of(pid: int) -> list[int]:
     for parent in tree:
         tree += children.get(parent, [])
     return tree
+
+
+def name_of(pid: int) -> str:
+    """Empty once it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def memory_of(pid: int) -> tuple[int, int]:

@@ -44,7 +44,7 @@ Batches: TypeAlias = tuple[Cells, Cells, NDArray[np.int64]]
 def fill(log: LogWriter, case: Case, raw_bytes: int, seed: int) -> int | None:
     """About so many bytes of keys and values, and an empty active segment; returns the first dirty offset, if any."""
     random = np.random.default_rng(seed)
-    records = raw_bytes // (case.value_bytes + KEY_BYTES + _RECORD_OVERHEAD)
+    records = records_of(case.value_bytes, raw_bytes)
     first_dirty = None
     if case.shape is Shape.OFFSETS:
         append(log, case, _commits(random, raw_bytes))
@@ -61,6 +61,11 @@ def fill(log: LogWriter, case: Case, raw_bytes: int, seed: int) -> int | None:
         append(log, case, updates(random, case, (random.integers(0, clean, n) for n in pieces(case, dirty))))
     log.roll()
     return first_dirty
+
+
+def records_of(value_bytes: int, raw_bytes: int) -> int:
+    """That so many bytes are enough for."""
+    return raw_bytes // (value_bytes + KEY_BYTES + _RECORD_OVERHEAD)
 
 
 def universe_factor(share: float) -> float:
