@@ -22,6 +22,7 @@ from winnow.engine.compare.values import CompareResult
 from winnow.engine.context import WithContext
 from winnow.engine.doctor.diagnose import diagnose
 from winnow.engine.doctor.values import Diagnosis
+from winnow.engine.elsewhere.in_place import check_in_place
 from winnow.engine.elsewhere.run import elsewhere_of, run_anywhere
 from winnow.engine.erase.values import EraseResult
 from winnow.engine.explain.explain import Question, explain_partition
@@ -223,6 +224,8 @@ def erase(
 
     progress = progress or Silence()
     different, started = different_keys(keys), now_ms()
+    if not dry_run:
+        check_in_place(log_dirs)
     if ledger is not None:
         check_ledger(ledger, log_dirs)
     with locked(log_dirs) as dirs:

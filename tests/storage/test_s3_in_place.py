@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.storage.requests import Counting, Died
-from winnow.errors import CorruptLogError
+from winnow.engine.elsewhere.in_place import check_in_place
+from winnow.engine.elsewhere.source import look_at
+from winnow.errors import CorruptLogError, UsageError
 from winnow.storage.contract import COMMIT_RECORD
+from winnow.storage.open_store import open_store
 from winnow.storage.places import storage_of
 from winnow.storage.s3 import S3Storage
 from winnow.storage.s3_bucket import S3Bucket
@@ -353,3 +356,21 @@ def test_copies_go_before_what_they_are_made_from_is_written_over() -> None:
     assert record(a="x", b="x").in_order() == [["a", "b"]]
     with pytest.raises(CorruptLogError, match="circle"):
         record(a="b", b="a").in_order()
+
+
+def test_a_directory_with_changes_that_are_not_done_is_nothing_to_be_copied(root: str, bucket: S3Bucket) -> None:
+    key = bucket_and_key(root)[1]
+    bucket.create(f"{key}/meta.properties", b"version=1\n")
+    bucket.create(f"{key}/t-0/{COMMIT_RECORD}", b"")
+    with pytest.raises(UsageError, match=r"not done.*recover"):
+        look_at(open_store(root))
+
+
+def test_what_is_not_for_s3_is_refused_before_anything_is_written(root: str, bucket: S3Bucket) -> None:
+    key = bucket_and_key(root)[1]
+    with pytest.raises(UsageError, match="moved aside on a file system only"):
+        check_in_place([root], on_corrupt="quarantine")
+    check_in_place([f"{root}/logs"])
+    bucket.create(f"{key}/topic-dPmf4XJcSqeHO6mZ3pFIzQ/0/00000000000000000000-Wm8M3Y9fRy2yOSRPvVVQ4A.log", b"")
+    with pytest.raises(UsageError, match="tiered storage"):
+        check_in_place([f"{root}/logs"])

@@ -12,6 +12,7 @@ from winnow.engine.cancel import cancelling_jobs
 from winnow.engine.clean import CarriedOut
 from winnow.engine.context import WithContext
 from winnow.engine.corrupt import carry_out_with_quarantine, damaged_first
+from winnow.engine.elsewhere.in_place import check_in_place
 from winnow.engine.estimate import weigh
 from winnow.engine.foresee import foresee
 from winnow.engine.free import delete_first, freed_bytes, only_what_is_needed, what_is_short
@@ -65,6 +66,8 @@ def run(
             "freeing space goes neither with compaction only nor with keeping what is replaced",
             hint="Leave one of them out.",
         )
+    if verb == "clean":
+        check_in_place(log_dirs, on_corrupt=on_corrupt)
     progress = progress or Silence()
     run_id = new_run_id()
     with locked(log_dirs) as dirs:

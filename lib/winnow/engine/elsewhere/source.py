@@ -16,6 +16,7 @@ from winnow.logdir.names import (
     UNFINISHED,
     parse_partition_dir,
 )
+from winnow.storage.contract import COMMIT_RECORD
 from winnow.storage.store import Store, StoredFile
 
 WORK = ".winnow-work"
@@ -62,6 +63,14 @@ def look_at(store: Store) -> Source:
                 where=store.url,
             )
     refuse_tiered(store, [file.name for file in files])
+    record = next((file.name for file in files if file.name.rpartition("/")[2] == COMMIT_RECORD), None)
+    if record is not None:
+        raise UsageError(
+            "changes of a run that was interrupted, or still goes on, are not done",
+            found=record,
+            where=store.url,
+            hint="`recover` finishes them.",
+        )
     names = {file.name for file in files}
     if META_PROPERTIES not in names:
         raise no_log_dir(store.url, unfinished=UNFINISHED in store.list_top())

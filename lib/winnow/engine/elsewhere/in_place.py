@@ -1,0 +1,27 @@
+"""What keeps a log directory that is not on this machine from being changed where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from winnow.engine.elsewhere.tiered import refuse_tiered_around
+from winnow.engine.prepare import OnCorrupt
+from winnow.errors import UsageError
+from winnow.storage.open_store import is_remote, open_store
+
+_S3 = ("s3://", "s3a://")
+
+
+def check_in_place(log_dirs: Sequence[str], *, on_corrupt: OnCorrupt = "leave") -> None:
+    """UsageError for tiered storage, and for what can't be done there; before anything is written."""
+    if on_corrupt == "quarantine":
+        in_s3 = [log_dir for log_dir in log_dirs if log_dir.lower().startswith(_S3)]
+        if in_s3:
+            raise UsageError(
+                "damaged batches are moved aside on a file system only",
+                expected="log directories of this machine or in HDFS with --on-corrupt=quarantine",
+                found=", ".join(in_s3),
+                hint="Leave damaged partitions alone, or clean into another place with --output.",
+            )
+    for log_dir in filter(is_remote, log_dirs):
+        refuse_tiered_around(open_store(log_dir))
