@@ -20,6 +20,7 @@ from winnow.engine.prepare import Request, prepare
 from winnow.engine.result import PartitionResult
 from winnow.logdir.survey import survey_log_dirs
 from winnow.storage import places
+from winnow.storage.open_store import open_store
 from winnow.storage.places import Places
 from winnow.storage.s3 import S3Storage
 from winnow.storage.s3_bucket import S3Bucket
@@ -69,9 +70,8 @@ def _home(server: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
 
 def contents(url: str) -> dict[str, bytes]:
     """All objects."""
-    bucket = S3Bucket(BUCKET)
-    prefix = url.removeprefix(f"s3://{BUCKET}/")
-    return {key.removeprefix(f"{prefix}/"): bucket.get(key)[0] for key in bucket.list_all(prefix)}
+    store = open_store(url)
+    return {file.name: store.read_range(file.name, 0, file.size) for file in store.list_tree()}
 
 
 def in_place(home: Home, target: Path) -> dict[str, bytes]:

@@ -220,8 +220,8 @@ def test_a_record_in_the_way_is_taken_over_until_it_is_decided(storage: S3Storag
     start(storage, root)
     key = bucket_and_key(root)[1]
     late = Change(bucket, key)
-    late.set(f"{key}/b", None)
-    late.set(f"{key}/c", None)
+    late.put(f"{key}/b", None)
+    late.put(f"{key}/c", None)
     prepared = Record(id="late", state="prepared", puts={}, deletes=("b", "c"))
     etag = bucket.create(f"{key}/{COMMIT_RECORD}", encode(prepared))
     with storage.changing(root):

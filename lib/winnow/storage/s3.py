@@ -48,10 +48,7 @@ class S3Storage:
         key = _key(path)
         change = self._change_of(key)
         found: Mapping[str, _Found]
-        if change is not None:
-            found, directories = change.below(key), set[str]()
-        else:
-            found, directories = self._seen(key)
+        found, directories = self._seen(key) if change is None else change.right_in(key)
         top = {at.rpartition("/")[2]: one for at, one in found.items() if at.rpartition("/")[0] == key}
         directories |= {at.removeprefix(inside(key)).partition("/")[0] for at in found} - top.keys()
         entries = [*self._entries(top), *(_directory(name) for name in directories)]
@@ -109,7 +106,7 @@ class S3Storage:
             return
         if change.find(key) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        change.set(key, Content(data, time.time_ns()))
+        change.put(key, Content(data, time.time_ns()))
 
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
         key = _key(path)
@@ -143,7 +140,7 @@ class S3Storage:
             raise _missing(source)
         if change.find(other) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
-        change.set(self._inside(change, other), node)
+        change.put(self._inside(change, other), node)
 
     def unlink(self, path: str) -> None:
         key = _key(path)
@@ -151,7 +148,7 @@ class S3Storage:
         if (change.find(key) if change is not None else self._bucket.look(key)) is None:
             raise _missing(path)
         if change is not None:
-            change.set(key, None)
+            change.put(key, None)
         else:
             self._bucket.delete([key])
 
@@ -181,7 +178,7 @@ class S3Storage:
         change = self._change_of(key)
         node = None if change is None else self._find_or_raise(key)
         if change is not None and isinstance(node, Content):
-            change.set(key, Content(node.data, mtime_ns))
+            change.put(key, Content(node.data, mtime_ns))
         elif self.entry(path).mtime_ns != mtime_ns:
             if change is not None:
                 raise _unsupported("a time is not set inside of a change", path)

@@ -57,6 +57,10 @@ def key_of(directory: str, name: str) -> str:
     return inside(directory) + name
 
 
+def parent(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
 class S3Bucket:
     """Keys have no `/` at either end. Errors are OSErrors that name the object and nothing that is secret."""
 
@@ -71,13 +75,10 @@ class S3Bucket:
         objects = [_stored(meta) for meta in found["objects"] if meta["path"] != prefix]
         return objects, [str(path).rpartition("/")[2] for path in found["common_prefixes"]]
 
-    def list_all(self, prefix: str) -> dict[str, Stored]:
-        """All objects below a prefix, by key."""
-        with errors(self._url(prefix)):
-            found = [
-                _stored(meta) for metas in obstore.list(self._store, prefix or None, chunk_size=1000) for meta in metas
-            ]
-        return {stored.key: stored for stored in found if stored.key != prefix}
+    def list_right_in(self, prefixes: Iterable[str]) -> dict[str, Stored]:
+        """The objects right below each of the prefixes, by key."""
+        listed = self._each(self.list_top, sorted(set(prefixes)))
+        return {stored.key: stored for objects, _ in listed for stored in objects}
 
     def is_prefix(self, prefix: str) -> bool:
         """Whether there is an object below it."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from winnow.errors import CorruptLogError
 from winnow.storage.contract import COMMIT_RECORD
-from winnow.storage.s3_bucket import S3Bucket, Stored, inside, key_of
+from winnow.storage.s3_bucket import S3Bucket, Stored, inside, key_of, parent
 from winnow.storage.s3_client import ObjectChangedError
 from winnow.storage.s3_record import Content, Copied, Record, decode, encode
 
@@ -28,23 +28,29 @@ class Change:
     def __init__(self, bucket: S3Bucket, directory: str) -> None:
         self.directory = directory
         self._bucket = bucket
-        self._before: Mapping[str, Stored] = bucket.list_all(directory)
+        self._before: dict[str, Stored] = {}
+        self._directories: dict[str, list[str]] = {}
+        """The names of the directories in each that was listed."""
         self._now: dict[str, Node] = {}
 
     def find(self, key: str) -> Node:
+        self._list(parent(key))
         return self._now[key] if key in self._now else self._before.get(key)
 
-    def below(self, prefix: str) -> dict[str, Stored | Content]:
-        """All that is there below a prefix, by key."""
-        found = {}
-        for key in {**self._before, **self._now}:
-            if key.startswith(inside(prefix)):
-                node = self.find(key)
-                if node is not None:
-                    found[key] = node
+    def right_in(self, directory: str) -> tuple[dict[str, Stored | Content], set[str]]:
+        """The files of a directory by key, and the names of the directories in it."""
+        names, touched = self._names(directory)
+        return self._files(directory), {n for n in names if n not in touched or self.below(key_of(directory, n))}
+
+    def below(self, directory: str) -> dict[str, Stored | Content]:
+        """All files of a directory and of those in it, by key."""
+        found = self._files(directory)
+        for name in self._names(directory)[0]:
+            found |= self.below(key_of(directory, name))
         return found
 
-    def set(self, key: str, node: Node) -> None:
+    def put(self, key: str, node: Node) -> None:
+        self._list(parent(key))
         self._now[key] = node
 
     def move(self, source: str, target: str) -> None:
@@ -54,8 +60,8 @@ class Change:
         if not moved:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
         for key, one in moved.items():
-            self._now[key] = None
-            self._now[target + key.removeprefix(source)] = one
+            self.put(key, None)
+            self.put(target + key.removeprefix(source), one)
 
     def commit(self) -> None:
         """Makes all of it count, then does it.
@@ -71,6 +77,25 @@ class Change:
             self._write(only, content)
         else:
             self._commit(effects)
+
+    def _files(self, directory: str) -> dict[str, Stored | Content]:
+        self._list(directory)
+        keys = [key for key in {**self._before, **self._now} if parent(key) == directory]
+        return {key: node for key in keys if (node := self.find(key)) is not None}
+
+    def _names(self, directory: str) -> tuple[set[str], set[str]]:
+        """Of the directories that were in one or are by now; and of those in which something has changed."""
+        start = inside(directory)
+        deep = (key for key in self._now if key.startswith(start) and parent(key) != directory)
+        touched = {key.removeprefix(start).partition("/")[0] for key in deep}
+        return {*self._list(directory), *touched}, touched
+
+    def _list(self, directory: str) -> list[str]:
+        """The names of the directories in one, as it was when it was looked at first."""
+        if directory not in self._directories:
+            objects, self._directories[directory] = self._bucket.list_top(directory)
+            self._before |= {one.key: one for one in objects}
+        return self._directories[directory]
 
     def _write(self, key: str, content: Content) -> None:
         """Of a single small file, the write is the commit."""
@@ -88,8 +113,8 @@ class Change:
     def _commit(self, effects: Mapping[str, Node]) -> None:
         record = self._record(effects)
         etag = self._prepare(record)
-        now = self._bucket.list_all(self.directory)
         involved = {*effects, *(node.key for node in effects.values() if isinstance(node, Stored))}
+        now = self._bucket.list_right_in(map(parent, involved))
         for key in sorted(involved):
             before, found = self._before.get(key), now.get(key)
             if (before is None) != (found is None) or (before and found and before.etag != found.etag):
@@ -159,7 +184,7 @@ def settle(bucket: S3Bucket, directory: str) -> None:
         return
     record = decode(data, f"s3://{bucket.name}/{path}")
     if record.state == "decided":
-        roll_forward(bucket, directory, record, bucket.list_all(directory))
+        roll_forward(bucket, directory, record, bucket.list_right_in(_places(directory, record)))
         return
     # Whoever prepared it can't decide any more; only then may it go.
     nothing = Record(id=uuid.uuid4().hex, state="prepared", puts={}, deletes=())
@@ -168,7 +193,7 @@ def settle(bucket: S3Bucket, directory: str) -> None:
 
 
 def roll_forward(bucket: S3Bucket, directory: str, record: Record, found: Mapping[str, Stored]) -> None:
-    """`found`: all that is in the directory. May be interrupted anywhere and done again.
+    """`found`: what is in the directories that the record names. May be interrupted anywhere and done again.
 
     Raises CorruptLogError if an object that the record needs is neither there nor where it was to be.
     """
@@ -185,7 +210,7 @@ def roll_forward(bucket: S3Bucket, directory: str, record: Record, found: Mappin
     for name, put in record.puts.items():
         if isinstance(put, Content):
             bucket.overwrite(key_of(directory, name), put.data, mtime_ns=put.mtime_ns)
-    now = bucket.list_all(directory)
+    now = bucket.list_right_in(_places(directory, record))
     for name, put in record.puts.items():
         target = now.get(key_of(directory, name))
         if target is None or target.size != put.size:
@@ -193,6 +218,12 @@ def roll_forward(bucket: S3Bucket, directory: str, record: Record, found: Mappin
     bucket.delete(key_of(directory, name) for name in record.deletes if key_of(directory, name) in now)
     if read_record(bucket, directory) == record:
         bucket.delete([key_of(directory, COMMIT_RECORD)])
+
+
+def _places(directory: str, record: Record) -> set[str]:
+    """The directories of all that a record names."""
+    sources = (put.source for put in record.puts.values() if isinstance(put, Copied))
+    return {parent(key_of(directory, name)) for name in (*record.puts, *sources, *record.deletes)}
 
 
 def _lost(bucket: S3Bucket, key: str, put: Copied | Content) -> CorruptLogError:
