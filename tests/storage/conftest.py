@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pyspark import SparkContext
 
 from tests.storage.hdfs import hdfs
 from tests.storage.s3 import BUCKET, environment, moto, versitygw
@@ -38,6 +39,8 @@ def gateway(_versitygw: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def _bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in environment(server).items():
         monkeypatch.setenv(name, value)
+        if SparkContext._active_spark_context is not None:  # whose workers have the environment that it began with
+            monkeypatch.setitem(SparkContext._active_spark_context.environment, name, value)
     _remote.cache_clear()  # connected to another server
     return f"s3://{BUCKET}"
 
