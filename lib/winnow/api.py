@@ -45,7 +45,7 @@ from winnow.ledger.place import ERASURES, check_ledger
 from winnow.ledger.record import note_unless, recorded
 from winnow.ledger.rows import entry_of
 from winnow.logdir.listing import survey_log_dirs
-from winnow.logdir.lock import lock_log_dir
+from winnow.logdir.lock import lock_to_read
 from winnow.logdir.survey import check_one_node
 from winnow.policy.sources import Settings
 from winnow.recover.run import recover_log_dirs
@@ -228,7 +228,7 @@ def erase(
         check_in_place(log_dirs)
     if ledger is not None:
         check_ledger(ledger, log_dirs)
-    with locked(log_dirs) as dirs:
+    with locked(log_dirs, to_change=not dry_run) as dirs:
         check_one_node(dirs, "erase")
         found_settings, found = with_metadata(settings or Settings(), Places(), dirs)
         request = Request(
@@ -287,7 +287,7 @@ def explain(
     if offset is not None and offset < 0:
         raise UsageError("an offset below 0", expected="0 or more", found=str(offset))
     progress = progress or Silence()
-    with locked(log_dirs) as dirs:
+    with locked(log_dirs, to_change=False) as dirs:
         check_one_node(dirs, "explain")
         home = home_of(dirs, partition)
         settings, found = with_metadata(settings, Places(), dirs)
@@ -322,7 +322,7 @@ def doctor(
     are as for `plan`.
     """
     progress = progress or Silence()
-    with locked(log_dirs) as dirs:
+    with locked(log_dirs, to_change=False) as dirs:
         settings, found = with_metadata(settings, Places(), dirs)
         request = Request(
             settings=settings,
@@ -355,7 +355,7 @@ def verify(
     with ExitStack() as locks:
         found = find_log_dirs(Places(), log_dirs)
         for path in found:
-            locks.enter_context(lock_log_dir(path))
+            locks.enter_context(lock_to_read(path))
         return sweep(
             spark.sparkContext,
             found,
@@ -383,7 +383,7 @@ def compare_replicas(
     with ExitStack() as locks:
         found = find_log_dirs(storage, log_dirs)
         for path in found:
-            locks.enter_context(lock_log_dir(path))
+            locks.enter_context(lock_to_read(path))
         # Each by itself: a copy has the node.id of its original.
         dirs = [log_dir for path in found for log_dir in survey_log_dirs(storage, [path])]
         return compare(spark.sparkContext, dirs, topics=topics, progress=progress or Silence())

@@ -14,6 +14,8 @@ from typing import Literal
 from winnow.errors import UsageError
 from winnow.ledger.place import check_ledger, default_ledger
 from winnow.policy.sources import Settings, parse_server_properties, parse_set, parse_topic_configs, parse_topic_set
+from winnow.storage.open_store import is_remote
+from winnow.storage.places import Places
 
 Only = Literal["retention", "compaction"]
 
@@ -161,5 +163,7 @@ def parse_settings(request: Request) -> Settings:
 def check_log_dirs(log_dirs: Sequence[str]) -> None:
     """Find a mistyped name at once. Whether it is a Kafka log directory is not for the command line to say."""
     for log_dir in log_dirs:
-        if not Path(log_dir).is_dir():
+        if is_remote(log_dir):
+            Places().canonical(log_dir)  # which asks nobody
+        elif not Path(log_dir).is_dir():
             raise UsageError("no such directory", where=log_dir, hint="Give the directories of the broker's log.dirs.")

@@ -68,8 +68,8 @@ def prepare(
 ) -> Callable[[WithContext], RunResult]:
     """What is left to do once Spark is there. UsageError for whatever can be found wrong without it."""
     settings = parse_settings(request)
-    check_log_dirs([path for path in (*request.log_dirs, *_work_dir(request)) if not is_remote(path)])
-    for path in filter(is_remote, (*request.log_dirs, *request.output)):
+    check_log_dirs((*request.log_dirs, *_work_dir(request)))
+    for path in filter(is_remote, request.output):
         open_store(path)  # which asks nobody yet
     sizes = {
         "max_extra_space": request.max_extra_space,
@@ -203,8 +203,11 @@ def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None
     except KeyboardInterrupt:
         message, code = "interrupted", INTERRUPTED
     except Exception as error:  # noqa: BLE001 - whatever it is, it must be told and give an exit code
-        traceback.print_exc()
         message, code = f"unexpected {type(error).__name__}: {error}".partition("\n")[0], 1
+        if isinstance(error, OSError) and is_remote(str(error.filename or "")):
+            message = f"a place can't be reached, read or written: {error.strerror} ({error.filename})"
+        else:
+            traceback.print_exc()
     complain(message)
     if json:
         tell_failure(message, now=now())

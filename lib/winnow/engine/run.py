@@ -67,10 +67,10 @@ def run(
             hint="Leave one of them out.",
         )
     if verb == "clean":
-        check_in_place(log_dirs, on_corrupt=on_corrupt)
+        check_in_place(log_dirs, on_corrupt=on_corrupt, keep_replaced=keep_replaced)
     progress = progress or Silence()
     run_id = new_run_id()
-    with locked(log_dirs) as dirs:
+    with locked(log_dirs, to_change=verb == "clean") as dirs:
         settings, found = with_metadata(settings, Places(), dirs)
         request = Request(
             settings=settings,

@@ -44,7 +44,12 @@ def check_ledger(ledger: str, log_dirs: Sequence[str]) -> None:
         raise UsageError("--ledger is empty", expected="a directory or a URL")
     path = local_path(ledger)
     for log_dir in log_dirs:
-        if path is not None and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(log_dir)):
+        inside = (
+            f"{ledger}/".startswith(f"{log_dir.rstrip('/')}/")
+            if path is None
+            else Path(os.path.realpath(path)).is_relative_to(os.path.realpath(log_dir))
+        )
+        if inside:
             raise UsageError(
                 "the ledger would lie in a log directory",
                 found=ledger,

@@ -153,10 +153,13 @@ def _watch(log_dir: str, file: LeaseFile, clock: Callable[[], float]) -> Seen | 
         return None
     length_s = _length_s(first)
     _log.warning("%s has a lease on %s: is it still renewed? It takes up to %g s", _holder(first), log_dir, length_s)
-    until = clock() + length_s
-    while clock() < until:
+    looked = clock()
+    until = looked + length_s
+    while looked < until:
         time.sleep(length_s / _LOOKS)
-        seen = file.look()
+        seen, before, looked = file.look(), looked, clock()
+        if looked - before > length_s / 4:  # whoever could not look could not renew either
+            until = looked + length_s
         if seen is None:
             return None
         if seen.version != first.version:

@@ -64,10 +64,7 @@ def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
     Of a URL nothing is written: no broker runs there, and it is enough that nobody has its lease when this begins.
     Whatever a run replaces meanwhile is noticed by who reads it.
     """
-    if not is_remote(log_dir):
-        return _lock(log_dir)
-    refuse_leased(log_dir, lease_file_of(log_dir))
-    return nullcontext()
+    return share_log_dir(log_dir) or nullcontext() if is_remote(log_dir) else _lock(log_dir)
 
 
 def _lock(log_dir: str) -> LogDirLock:

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 
 from winnow.errors import CorruptLogError, UsageError, WinnowError
 from winnow.logdir.kept import kept_path, kept_run_ids, read_kept
-from winnow.logdir.lock import lock_log_dir
+from winnow.logdir.lock import lock_log_dir, lock_to_read
 from winnow.logdir.recovery import leftovers
 from winnow.logdir.roll_forward import put_right
 from winnow.logdir.state import TopicPartition
@@ -52,7 +52,7 @@ def recover_log_dirs(
     storage = storage or Places()
     with ExitStack() as locks:
         for log_dir in survey_log_dirs(storage, log_dirs):
-            locks.enter_context(lock_log_dir(log_dir.path))
+            locks.enter_context(lock_to_read(log_dir.path) if dry_run else lock_log_dir(log_dir.path))
         places = [
             (log_dir, topic_partition)
             for log_dir in survey_log_dirs(storage, log_dirs)

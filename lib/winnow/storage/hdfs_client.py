@@ -18,6 +18,9 @@ from hdfs_native import Client
 from winnow.errors import UsageError
 
 SCHEME = "hdfs"
+_PATIENCE = {"dfs.client.failover.max.attempts": "6", "dfs.client.failover.sleep.max.millis": "2000"}
+"""About ten seconds, not the usual three minutes: a change that is still being tried when its lease has long been taken
+over must not be done then."""
 _REFUSAL = re.compile(r'RPCError\("(?P<kind>[\w.$]+)", "(?P<why>.*?)(?:\\n|"\))', re.DOTALL)
 _NUMBERS = {
     "AccessControlException": errno.EACCES,
@@ -34,8 +37,9 @@ _NUMBERS = {
 @cache
 def connect(authority: str) -> Client:
     """`authority`: NAMENODE:PORT or a name service; empty for that of HADOOP_CONF_DIR. One for each process."""
-    with hdfs_errors(f"{SCHEME}://{authority}"):
-        return Client(f"{SCHEME}://{authority}") if authority else Client()
+    url = f"{SCHEME}://{authority}"
+    with hdfs_errors(url):
+        return Client(url if authority else None, _PATIENCE)
 
 
 def split_url(url: str) -> tuple[str, str]:

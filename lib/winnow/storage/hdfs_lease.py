@@ -82,7 +82,10 @@ class HdfsLeaseFile:
         return seen
 
     def _displaced(self) -> set[str | None]:
-        names = (entry.name for entry in self._storage.list_dir(self._directory))
+        try:
+            names = [entry.name for entry in self._storage.list_dir(self._directory)]
+        except FileNotFoundError:  # nor is the directory
+            return set()
         return {name for name in names if name.startswith(f"{LEASE}.")}
 
     def _look_at(self, name: str | None) -> Seen:

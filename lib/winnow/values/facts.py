@@ -92,7 +92,10 @@ class Facts:
     @contextmanager
     def _unchanged(self) -> Iterator[Request]:
         request = self.first_request
-        with locked(self.log_dirs) as dirs, limiting_io(self.spark.sparkContext, io_rate(request.settings, dirs)):
+        with (
+            locked(self.log_dirs, to_change=False) as dirs,
+            limiting_io(self.spark.sparkContext, io_rate(request.settings, dirs)),
+        ):
             # Retention alone is decided without reading a log.
             check_same(self.prepared, prepare(self.spark.sparkContext, dirs, replace(request, only="retention")))
             yield request

@@ -92,7 +92,7 @@ def clean_elsewhere(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: S
 def _clean(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, progress: Progress) -> RunResult:
     with ExitStack() as stack:
         for store in asked.sources:
-            lock = None if store.local_path is None else share_log_dir(store.local_path)
+            lock = share_log_dir(store.local_path or store.url)
             if lock is not None:
                 stack.enter_context(lock)
         sources = [look_at(store) for store in asked.sources]

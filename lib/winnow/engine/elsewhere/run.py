@@ -13,14 +13,14 @@ from winnow.engine.result import RunResult
 from winnow.engine.run import new_run_id, run
 from winnow.engine.stop import Stop
 from winnow.errors import UsageError
-from winnow.storage.open_store import is_remote, open_store
+from winnow.storage.open_store import open_store
 
 
 def elsewhere_of(
     log_dirs: Sequence[str], output: Sequence[str], *, begin_again: bool, work_dir: str | None, work_space: int | None
 ) -> Elsewhere | None:
-    """None: all of it is on this machine, and stays where it is."""
-    if not output and not any(map(is_remote, log_dirs)):
+    """None: all of it stays where it is."""
+    if not output:
         return None
     return Elsewhere(
         sources=[open_store(path) for path in log_dirs],
@@ -43,18 +43,12 @@ def run_anywhere(
         return run(spark, log_dirs, verb, **asked)
     if asked["seen"] is not None:
         raise UsageError(
-            "a plan as a value is of log directories of this machine",
-            found=", ".join(log_dirs),
-            hint="`winnow.clean(..., output=...)` and the command line's `plan` take URLs.",
+            "a plan as a value is of log directories that stay where they are",
+            found=", ".join(store.url for store in elsewhere.destinations),
+            hint="`winnow.clean(..., output=...)` and the command line's `plan` take a place for the cleaned one.",
         )
     if verb == "plan":
         elsewhere = replace(elsewhere, destinations=())
-    elif not elsewhere.destinations:
-        raise UsageError(
-            "a log directory that is not on this machine can't be cleaned in place",
-            found=", ".join(filter(is_remote, log_dirs)),
-            hint="Give --output, the place for the cleaned one.",
-        )
     return clean_elsewhere(
         elsewhere,
         lambda copies: run(spark, copies, verb, **asked),

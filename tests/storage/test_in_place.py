@@ -1,0 +1,134 @@
+"""Log directories that are not on this machine and are worked on where they are, by every verb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.fixtures.data import copy_log_dir, copy_tree
+from tests.spark.runs import NOW, File, clean, files_of, plan, settings, stray_files
+from tests.storage.test_output import download, upload
+from winnow.api import doctor, erase, explain, recover, verify
+from winnow.engine.result import RunResult
+from winnow.errors import UsageError
+from winnow.inspect.directories import describe_target, find_target
+from winnow.storage.places import Places, storage_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SOME = ("c-tomb-0", "c-plain-0", "d-size-0", "t-closed-0", "__cluster_metadata-0")
+OF_NOW = ("-checkpoint", ".txnindex")
+"""Ends of names of files that have the time at which they are written anew."""
+
+
+@pytest.fixture
+def pair(leased: str, tmp_path: Path) -> tuple[Path, str]:
+    """The same log directory here and there."""
+    local = copy_log_dir("clean", tmp_path / "local", only=SOME)
+    url = storage_of(leased).canonical(f"{leased}/{tmp_path.name}/log-dir")
+    upload(local, url)
+    return local, url
+
+
+def in_place(verb: Any, spark: SparkSession, log_dir: Path | str, **more: Any) -> RunResult:
+    result: RunResult = verb(spark, [str(log_dir)], settings=settings(), now=NOW, **more)
+    return result
+
+
+def told(result: RunResult) -> list[tuple[object, ...]]:
+    return [
+        (p.topic, p.partition, p.actions, p.bytes_after, p.records_removed, p.rule, p.error) for p in result.partitions
+    ]
+
+
+def contents(directory: Path) -> dict[str, tuple[str, int | None]]:
+    """Digest and modification time in ms of every file."""
+    found: dict[str, tuple[str, int | None]] = {}
+    for name, file in files_of(directory).items():
+        if isinstance(file, File):
+            found[name] = file.digest, None if name.endswith(OF_NOW) else file.mtime_ns // 10**6
+    return found
+
+
+def test_clean_is_as_on_this_machine(pair: tuple[Path, str], spark: SparkSession, tmp_path: Path) -> None:
+    local, url = pair
+    planned = in_place(plan, spark, url, estimate=True)
+    assert contents(download(url, tmp_path / "planned")) == contents(local)
+    assert told(planned) == told(in_place(plan, spark, local, estimate=True))
+
+    result = in_place(clean, spark, url)
+    here = in_place(clean, spark, local)
+
+    assert told(result) == told(here)
+    assert {p.log_dir for p in (*planned.partitions, *result.partitions)} == {url}
+    assert sum("compacted" in p.actions for p in result.partitions) >= 2
+    found = download(url, tmp_path / "found")
+    assert stray_files(found) == []
+    assert contents(found) == contents(local)
+    assert told(in_place(clean, spark, url)) == told(in_place(clean, spark, local))
+
+
+def test_the_verbs_that_read(pair: tuple[Path, str], spark: SparkSession) -> None:
+    local, url = pair
+    before = contents_there(url)
+    swept, here = (verify(spark, [str(log_dir)]) for log_dir in (url, local))
+    assert (swept.status, swept.checked) == (here.status, here.checked)
+    assert [f.kind for f in swept.findings] == [f.kind for f in here.findings]
+    diagnosis = doctor(spark, [url], settings=settings(), now=NOW)
+    assert [disk.log_dir for disk in diagnosis.disks] == [url]
+    explained, here_too = (
+        explain(spark, [str(log_dir)], partition="c-tomb-0", offset=3, settings=settings(), now=NOW)
+        for log_dir in (url, local)
+    )
+    assert explained.records == here_too.records
+    target = find_target(Places(), f"{url}/c-tomb-0")
+    assert {file.path.rpartition("/")[0] for file in describe_target(Places(), target, records=True)} == {
+        f"{url}/c-tomb-0"
+    }
+    read, read_here = (
+        spark.read.format("kafka-log").load(str(log_dir)).select("topic", "offset", "key", "value").collect()
+        for log_dir in (url, local)
+    )
+    assert sorted(read) == sorted(read_here)
+    assert len(read) > 100
+    assert recover([url], dry_run=True).status == recover([str(local)], dry_run=True).status
+    assert contents_there(url) == before
+
+
+def contents_there(url: str) -> list[tuple[object, ...]]:
+    storage = Places()
+    found: list[tuple[object, ...]] = []
+    for entry in storage.list_dir(url):
+        found.append((url, entry.name, entry.size, entry.mtime_ns))
+        if entry.is_dir:
+            found += contents_there(f"{url}/{entry.name}")
+    return found
+
+
+def test_erase_is_as_on_this_machine(pair: tuple[Path, str], spark: SparkSession, tmp_path: Path) -> None:
+    local, url = pair
+    there, here = (
+        erase(spark, [str(log_dir)], keys=[b"k1", b"key-1", b"1"], settings=settings(), topics=["c-*"])
+        for log_dir in (url, local)
+    )
+    assert there.status == here.status
+    assert contents(download(url, tmp_path / "found")) == contents(local)
+
+
+def test_what_is_replaced_can_not_be_kept_where_there_are_no_links(pair: tuple[Path, str], spark: SparkSession) -> None:
+    with pytest.raises(UsageError, match="hard links"):
+        in_place(clean, spark, pair[1], keep_replaced=True)
+
+
+def test_a_log_dir_and_one_elsewhere_together(pair: tuple[Path, str], spark: SparkSession, tmp_path: Path) -> None:
+    """Disks of one broker: some here, some copied there."""
+    local, url = pair
+    other = tmp_path / "other"
+    copy_tree(local, other)
+    with pytest.raises(UsageError, match="two log directories"):
+        plan(spark, [str(other), url], settings=settings(), now=NOW)
