@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.crash.tried import tried
-from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 
 _EFFECTS = (
     "create", "rename", "link", "unlink", "fsync_file", "fsync_dir", "mkdir", "ensure_dir", "rmdir", "copy_attributes",
@@ -42,15 +42,15 @@ class Effect:
     def __str__(self) -> str:
         return f"{self.method} {' '.join(self.paths)}"
 
-    def apply(self, root: Path) -> None:
+    def apply(self, root: Path | str) -> None:
         if not self.is_sync:
-            getattr(LocalStorage(), self.method)(*(f"{root}/{path}" for path in self.paths), *self.rest)
+            getattr(Places(), self.method)(*(f"{root}/{path}" for path in self.paths), *self.rest)
 
 
-class RecordingStorage(LocalStorage):
+class RecordingStorage(Places):
     """Does what it is told and remembers each effect, but for the making of directories that comes first."""
 
-    def __init__(self, root: Path, *, before_first: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, root: Path | str, *, before_first: Callable[[], object] = lambda: None) -> None:
         self._root = f"{root}/"
         self._before_first = before_first
         self.effects: list[Effect] = []
@@ -60,7 +60,7 @@ def _recorder(method: str) -> Callable[..., None]:
     def record(self: RecordingStorage, *arguments: object) -> None:
         if not self.effects and method != "mkdir":
             self._before_first()
-        getattr(LocalStorage, method)(self, *arguments)
+        getattr(Places, method)(self, *arguments)
         count = 2 if method in _TARGET else 1
         # The directory itself is "", as in `Effect.parent`.
         paths = tuple(f"{path}/".removeprefix(self._root).removesuffix("/") for path in arguments[:count])
@@ -81,6 +81,8 @@ class CrashPoint:
     label: str
     in_order: bool
     """False: the file system kept a later effect and lost an earlier one, which only a sync rules out."""
+    steps: Sequence[Effect] = ()
+    """That led to it."""
 
 
 def record(root: Path, action: Callable[[RecordingStorage], object]) -> list[Effect]:
@@ -128,7 +130,7 @@ def crash_states(
         if print_of not in seen:
             seen.add(print_of)
             tried["in order" if in_order else "with effects lost or reordered"] += 1
-            yield CrashPoint(root, label, in_order)
+            yield CrashPoint(root, label, in_order, steps)
         shutil.rmtree(root)
 
 
@@ -158,7 +160,7 @@ def _is_durable(effects: list[Effect], number: int) -> bool:
     return any(later.method == "fsync_dir" and later.paths[0] == parent for later in effects[number + 1 :])
 
 
-def replay(steps: Sequence[Effect], root: Path, *, strict: bool = True) -> None:
+def replay(steps: Sequence[Effect], root: Path | str, *, strict: bool = True) -> None:
     """Applies effects to a directory; unless `strict`, those that have become impossible are left out."""
     for step in steps:
         try:

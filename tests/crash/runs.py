@@ -21,7 +21,9 @@ from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import survey_log_dirs
 from winnow.logdir.txnindex import read_txn_index
 from winnow.policy.sources import Settings, parse_topic_set
+from winnow.storage.contract import Storage
 from winnow.storage.local import LocalStorage
+from winnow.storage.places import Places
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 from winnow.wire.control import ControlType, control_type
 from winnow.wire.plain import Record, decode_batch
@@ -105,7 +107,7 @@ class CrashRun:
 
 
 def run_winnow(
-    spark: SparkSession, log_dir: Path, case: Case, *, storage: LocalStorage | None = None
+    spark: SparkSession, log_dir: Path | str, case: Case, *, storage: Storage | None = None
 ) -> list[PartitionResult]:
     """What `winnow.api.clean` does, with a storage of the test's own under the driver's hands."""
     request = Request(
@@ -116,10 +118,10 @@ def run_winnow(
         touch=True,
         keep_replaced=case.keep,
         max_extra_space=case.max_extra_space,
-        storage=storage or LocalStorage(),
+        storage=storage or Places(),
     )
     with lock_log_dir(str(log_dir)):
-        prepared = prepare(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request)
+        prepared = prepare(spark.sparkContext, survey_log_dirs(Places(), [str(log_dir)]), request)
         return carry_out(spark.sparkContext, prepared, request, run_id="run").partitions
 
 

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 import pytest
 from pyspark import SparkContext
 
+from tests.crash.conftest import crash_run
 from tests.storage.hdfs import hdfs
 from tests.storage.s3 import BUCKET, environment, moto, versitygw
 from winnow.storage.places import _remote
+
+__all__ = ["crash_run"]
 
 
 @pytest.fixture(scope="package")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,16 +27,20 @@ SOME = ("c-tomb-0", "d-size-0", "t-closed-0", "__cluster_metadata-0")
 
 def upload(directory: Path, url: str) -> None:
     store = open_store(url)
-    for name in files_of(directory):
-        if (directory / name).is_file():
-            store.put(name, str(directory / name))
+    names = [name for name in files_of(directory) if (directory / name).is_file()]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in pool.map(lambda name: store.put(name, str(directory / name)), names):
+            pass
 
 
 def download(url: str, directory: Path) -> Path:
     store = open_store(url)
-    for file in store.list_tree():
+    files = store.list_tree()
+    for file in files:
         (directory / file.name).parent.mkdir(parents=True, exist_ok=True)
-        store.fetch(file, str(directory / file.name))
+    with ThreadPoolExecutor(8) as pool:
+        for _ in pool.map(lambda file: store.fetch(file, str(directory / file.name)), files):
+            pass
     return directory
 
 

@@ -1,0 +1,123 @@
+"""A run in place is stopped at every change that it makes there, and what is left is put right: as on this machine.
+
+HDFS keeps changes in order, so that these are all the states that a crash can leave.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hdfs_native import WriteOptions
+
+from tests.crash.replay import CrashPoint, Effect, RecordingStorage, fingerprint, replay
+from tests.crash.runs import CrashRun, MustHold, must_hold, run_winnow
+from tests.spark.runs import stray_files
+from tests.storage.test_in_place import contents
+from tests.storage.test_output import download, upload
+from winnow.api import recover
+from winnow.storage.hdfs_client import connect, split_url
+from winnow.storage.places import Places, storage_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CI_EVERY = 12
+"""Of so many crash points the CI tries one; with `-m slow` they are all tried (docs/proofs/hdfs.md has the result)."""
+
+
+@pytest.fixture
+def root(name_node: str, tmp_path: Path) -> str:
+    url = storage_of(name_node).canonical(f"{name_node}/{tmp_path.name}")
+    Places().ensure_dir(url)
+    return url
+
+
+@pytest.mark.parametrize("name", ["compact,delete", "delete"])
+def test_a_run_makes_the_same_changes_in_the_same_order(
+    name: str, root: str, crash_run: Callable[[str], CrashRun], spark: SparkSession, tmp_path: Path
+) -> None:
+    run = crash_run(name)
+    upload(run.before, f"{root}/log-dir")
+    storage = RecordingStorage(f"{root}/log-dir")
+    (result,) = run_winnow(spark, f"{root}/log-dir", run.case, storage=storage)
+    assert (result.error, result.actions) == (None, run.result.actions)
+    assert [_told(effect) for effect in storage.effects] == [_told(effect) for effect in run.effects]
+    assert contents(download(f"{root}/log-dir", tmp_path / "found")) == contents(run.after)
+
+
+@pytest.mark.parametrize("name", ["compact,delete", "delete", "transactions"])
+@pytest.mark.parametrize("every", [CI_EVERY, pytest.param(1, marks=pytest.mark.slow)])
+def test_whatever_a_crash_leaves_is_put_right(
+    name: str, every: int, root: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
+) -> None:
+    if name == "transactions" and every > 1:
+        pytest.skip("the other two have all kinds of changes")
+    run = crash_run(name)
+    holds, points = must_hold(run, tmp_path / "holds"), 0
+    for point in run.crashes(tmp_path / "crash", out_of_order=False, every=every):
+        url = f"{root}/{points}"
+        upload(run.staged if point.steps else point.root, url)
+        replay(point.steps, url)
+        left = download(url, tmp_path / "left")
+        assert _state(left) == _state(point.root), point.label
+        _assert_recovered(holds, point, url, tmp_path / "found")
+        shutil.rmtree(tmp_path / "left")
+        shutil.rmtree(tmp_path / "found")
+        points += 1
+    assert points > 100 // every
+
+
+def test_what_a_dead_writer_has_left_open_is_removed(
+    root: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
+) -> None:
+    """A file that was never closed has a lease of HDFS's own, its last bytes are with a data node only."""
+    run = crash_run("compact,delete")
+    upload(run.before, f"{root}/log-dir")
+    partition = f"{root}/log-dir/{run.case.partition}"
+    staging = f"{partition}/.winnow-run"
+    Places().mkdir(staging)
+    authority, at = split_url(f"{staging}/{'0' * 20}.log.1")
+    writer = connect(authority).create(at, WriteOptions(create_parent=False))
+    writer.write(secrets.token_bytes(5000))
+    (result,) = recover([f"{root}/log-dir"]).partitions
+    assert result.error is None
+    assert ".winnow-run" in result.removed
+    assert contents(download(f"{root}/log-dir", tmp_path / "found")) == contents(run.before)
+    with pytest.raises(FileNotFoundError):
+        writer.close()
+
+
+def _assert_recovered(holds: MustHold, point: CrashPoint, url: str, found: Path) -> None:
+    """As `recover` leaves the same state on this machine, and by itself all that must hold."""
+    (there,) = recover([url]).partitions
+    (here,) = recover([str(point.root)]).partitions
+    assert there.error is None, point.label
+    assert (there.actions, there.removed, there.renamed) == (here.actions, here.removed, here.renamed), point.label
+    download(url, found)
+    assert _state(found) == _state(point.root), point.label
+    holds.check(found, point.label)
+    assert stray_files(found) == [], point.label
+    again = recover([url])
+    assert not again.partitions[0].removed, point.label
+
+
+def _told(effect: Effect) -> str:
+    """Names that are drawn anew in every run are left out."""
+    return re.sub(r"[0-9a-f]{32}", "ID", str(effect))
+
+
+def _state(root: Path) -> str:
+    """Of files: a store tells nothing of a directory without one."""
+    (root / ".lock").unlink(missing_ok=True)
+    for path in sorted((p for p in root.rglob("*") if p.is_dir()), reverse=True):
+        if not any(path.iterdir()):
+            path.rmdir()
+    return fingerprint(root)
