@@ -50,19 +50,27 @@ def test_a_run_makes_the_same_changes_in_the_same_order(
     (result,) = run_winnow(spark, f"{root}/log-dir", run.case, storage=storage)
     assert (result.error, result.actions) == (None, run.result.actions)
     assert [_told(effect) for effect in storage.effects] == [_told(effect) for effect in run.effects]
-    assert contents(download(f"{root}/log-dir", tmp_path / "found")) == contents(run.after)
+    found, here = (contents(at) for at in (download(f"{root}/log-dir", tmp_path / "found"), run.after))
+    assert {name: digest for name, (digest, _) in found.items()} == {name: digest for name, (digest, _) in here.items()}
 
 
-@pytest.mark.parametrize("name", ["compact,delete", "delete", "transactions"])
-@pytest.mark.parametrize("every", [CI_EVERY, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [
+        ("compact,delete", CI_EVERY),
+        ("delete", CI_EVERY),
+        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ("compact,delete", "delete", "transactions")),
+    ],
+)
+@pytest.mark.timeout(3600)
 def test_whatever_a_crash_leaves_is_put_right(
     name: str, every: int, root: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
-    if name == "transactions" and every > 1:
-        pytest.skip("the other two have all kinds of changes")
     run = crash_run(name)
-    holds, points = must_hold(run, tmp_path / "holds"), 0
-    for point in run.crashes(tmp_path / "crash", out_of_order=False, every=every):
+    holds, points = must_hold(run, tmp_path), 0
+    for number, point in enumerate(run.crashes(tmp_path / "crash", out_of_order=False, every=every)):
+        if not point.steps and number % every:  # one of the staging, which come one and all
+            continue
         url = f"{root}/{points}"
         upload(run.staged if point.steps else point.root, url)
         replay(point.steps, url)
@@ -72,7 +80,7 @@ def test_whatever_a_crash_leaves_is_put_right(
         shutil.rmtree(tmp_path / "left")
         shutil.rmtree(tmp_path / "found")
         points += 1
-    assert points > 100 // every
+    assert points > 80 // every
 
 
 def test_what_a_dead_writer_has_left_open_is_removed(
@@ -104,7 +112,8 @@ def _assert_recovered(holds: MustHold, point: CrashPoint, url: str, found: Path)
     download(url, found)
     assert _state(found) == _state(point.root), point.label
     holds.check(found, point.label)
-    assert stray_files(found) == [], point.label
+    # Half a checkpoint is written over by the next one, of ours or a broker's.
+    assert [name for name in stray_files(found) if not name.endswith(".tmp")] == [], point.label
     again = recover([url])
     assert not again.partitions[0].removed, point.label
 

@@ -37,6 +37,9 @@ from winnow.wire.batch import (
     RECORD_OVERHEAD_V0,
 )
 
+_READ_BYTES = 2**16
+"""Of a log of which only the headers are wanted: a request for each of them would take a store far away too long."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
@@ -233,8 +236,11 @@ def _next_offset(storage: Storage, path: str, base_offset: int, size: int) -> in
     that isn't one means damage, and going on would drop its sources.
     """
     position, next_offset = 0, base_offset
+    data, begin = b"", 0
     while position < size:
-        head = storage.read_range(path, position, min(HEADER_V2_SIZE, size - position))
+        if begin + len(data) < min(position + HEADER_V2_SIZE, size):
+            data, begin = storage.read_range(path, position, min(_READ_BYTES, size - position)), position
+        head = data[position - begin : position - begin + HEADER_V2_SIZE]
         if len(head) <= MAGIC_AT:
             raise _torn(path, position, f"{len(head)} bytes")
         offset, length = FRAME.unpack_from(head)
