@@ -123,9 +123,9 @@ def test_erase_is_as_on_this_machine(pair: tuple[Path, str], spark: SparkSession
     assert contents(download(url, tmp_path / "found")) == contents(local)
 
 
-def test_what_is_replaced_can_not_be_kept_where_there_are_no_links(pair: tuple[Path, str], spark: SparkSession) -> None:
-    with pytest.raises(UsageError, match="hard links"):
-        in_place(clean, spark, pair[1], keep_replaced=True)
+def test_what_is_replaced_can_not_be_kept_where_there_are_no_links(name_node: str, spark: SparkSession) -> None:
+    with pytest.raises(UsageError, match="no links"):
+        in_place(clean, spark, f"{name_node}/log-dir", keep_replaced=True)
 
 
 def test_a_log_dir_and_one_elsewhere_together(pair: tuple[Path, str], spark: SparkSession, tmp_path: Path) -> None:

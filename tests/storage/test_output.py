@@ -98,11 +98,6 @@ def test_what_was_interrupted_is_begun_again(s3: str, spark: SparkSession, tmp_p
     assert "meta.properties" in open_store(output).list_top()
 
 
-def test_in_place_is_refused(s3: str, spark: SparkSession) -> None:
-    with pytest.raises(UsageError, match="--output"):
-        clean(spark, [f"{s3}/log-dir"], settings=settings(), now=NOW)
-
-
 def test_a_bucket_of_tiered_storage_is_neither_read_nor_written(s3: str, spark: SparkSession, tmp_path: Path) -> None:
     """As Aiven's plug-in for S3 lays it out."""
     local = copy_log_dir("clean", tmp_path / "local", only=("d-size-0",))
@@ -122,6 +117,8 @@ def test_a_bucket_of_tiered_storage_is_neither_read_nor_written(s3: str, spark: 
 def test_a_place_that_can_not_be_reached(s3: str, spark: SparkSession) -> None:
     assert s3
     with pytest.raises(WinnowError, match="s3://no-such-bucket/x: S3 answers NoSuchBucket"):
+        away(spark, "s3://no-such-bucket/x", f"{s3}/output")
+    with pytest.raises(OSError, match="NoSuchBucket"):
         away(spark, "s3://no-such-bucket/x")
 
 

@@ -66,8 +66,7 @@ def run(
             "freeing space goes neither with compaction only nor with keeping what is replaced",
             hint="Leave one of them out.",
         )
-    if verb == "clean":
-        check_in_place(log_dirs, on_corrupt=on_corrupt, keep_replaced=keep_replaced)
+    check_in_place(log_dirs, on_corrupt=on_corrupt, keep_replaced=keep_replaced)
     progress = progress or Silence()
     run_id = new_run_id()
     with locked(log_dirs, to_change=verb == "clean") as dirs:

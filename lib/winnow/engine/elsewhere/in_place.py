@@ -14,12 +14,13 @@ _S3 = ("s3://", "s3a://")
 
 def check_in_place(log_dirs: Sequence[str], *, on_corrupt: OnCorrupt = "leave", keep_replaced: bool = False) -> None:
     """UsageError for tiered storage, and for what can't be done there; before anything is written."""
-    if keep_replaced and any(map(is_remote, log_dirs)):
+    in_hdfs = [log_dir for log_dir in log_dirs if log_dir.lower().startswith("hdfs://")]
+    if keep_replaced and in_hdfs:
         raise UsageError(
-            "what is replaced can be kept on a file system with hard links only",
-            expected="log directories of this machine with --keep-replaced",
-            found=", ".join(filter(is_remote, log_dirs)),
-            hint="Take a snapshot, or a copy, before the run; or clean into another place with --output.",
+            "HDFS has no links by which to keep what is replaced",
+            expected="log directories of this machine or in S3 with --keep-replaced",
+            found=", ".join(in_hdfs),
+            hint="Take a snapshot of the directory before the run, or clean into another place with --output.",
         )
     if on_corrupt == "quarantine":
         in_s3 = [log_dir for log_dir in log_dirs if log_dir.lower().startswith(_S3)]
