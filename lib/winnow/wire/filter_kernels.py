@@ -1,8 +1,9 @@
 """The passes over the records of batches that filtering makes, jitted.
 
-Records that are not compressed are decided upon and written in one pass. For those that are, what Python has to do -
-sizing the output and calling the codecs - lies between two. A second pass parses again and checks again, since the
-first one's word is only as good as the bytes under a mapped file.
+Records that are not compressed are decided upon and written in one pass; those of a batch that keeps none are not
+looked at. For those that are compressed, what Python has to do - sizing the output and calling the codecs - lies
+between two. A second pass parses again and checks again, since the first one's word is only as good as the bytes under
+a mapped file.
 """
 
 from __future__ import annotations
@@ -217,11 +218,14 @@ def decide(
         fault = check_area(inflated, pos, stop, int(row.record_count))
         if fault != 0:
             return fault, i, pos
-        fault, pos, _, kept, nulls, first, least, largest = _retain(
-            inflated, pos, stop, row, keep, first_row, now, False, False, 0, -1, nowhere, 0
-        )
-        if fault != 0:
-            return fault, i, pos
+        kept = nulls = least = 0
+        first = largest = NO_TIMESTAMP
+        if row_of == first_row or _count(keep, first_row, row_of) > 0:
+            fault, pos, _, kept, nulls, first, least, largest = _retain(
+                inflated, pos, stop, row, keep, first_row, now, False, False, 0, -1, nowhere, 0
+            )
+            if fault != 0:
+                return fault, i, pos
         action[i], horizon[i] = _verdict(row, retention[i], cause[i], now, delete_retention_ms, kept, nulls)
         if action[i] == REWRITE and least < NO_TIMESTAMP:  # Kafka can't write these either (MemoryRecordsBuilder)
             return _TIMESTAMP, i, begin[i]
@@ -390,25 +394,29 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             has_horizon = (int(row.attributes) & DELETE_HORIZON) != 0
             new_horizon = -1 if has_horizon else now + delete_retention_ms
             base = row.base_timestamp if has_horizon else new_horizon
+            stays = _count(keep, first_row, row_of)
             # A batch that keeps all is copied as it is, unless it gets a horizon, or should if there were one so late.
-            write = expires(row, now) or cause[i] or base < 0 or not _all(keep, first_row, row_of)
-            fault, pos, written, kept, nulls, first, least, largest = _retain(
-                raw,
-                begin[i],
-                end[i],
-                row,
-                keep,
-                first_row,
-                now,
-                write,
-                (has_horizon or cause[i]) and base >= 0,
-                base,
-                new_horizon,
-                out,
-                at + HEADER_V2_SIZE,
-            )
-            if fault != 0:
-                return fault, i, pos, count, at
+            write = expires(row, now) or cause[i] or base < 0 or stays < row_of - first_row
+            kept = nulls = least = 0
+            first = largest = NO_TIMESTAMP
+            if stays > 0 or row_of == first_row:
+                fault, pos, written, kept, nulls, first, least, largest = _retain(
+                    raw,
+                    begin[i],
+                    end[i],
+                    row,
+                    keep,
+                    first_row,
+                    now,
+                    write,
+                    (has_horizon or cause[i]) and base >= 0,
+                    base,
+                    new_horizon,
+                    out,
+                    at + HEADER_V2_SIZE,
+                )
+                if fault != 0:
+                    return fault, i, pos, count, at
             action[i], horizon[i] = _verdict(row, retention[i], cause[i], now, delete_retention_ms, kept, nulls)
             retained[i] = kept
             tombstones[i] = nulls
@@ -470,11 +478,11 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
 
 
 @kernel
-def _all(keep: NDArray[np.bool_], first: int, end: int) -> bool:
+def _count(keep: NDArray[np.bool_], first: int, end: int) -> int:
     kept = 0
     for r in range(first, end):
         kept += keep[r]
-    return kept == end - first
+    return kept
 
 
 @kernel

@@ -82,7 +82,8 @@ def filter_batches(
 
     `retain_legacy_deletes`: whether null values in batches of v0 and v1 stay, where their key says so (S5.3).
 
-    Raises CorruptLogError for a batch that is malformed. Records of batches to be DELETEd are not checked.
+    Raises CorruptLogError for a batch that is malformed. Records of batches to be DELETEd are not checked, nor those of
+    batches of which `keep` has none.
     """
     if not ((0 <= now <= _MAX_LONG or now == AS_THEY_ARE) and 0 <= delete_retention_ms <= _MAX_LONG):
         message = f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}"

@@ -55,8 +55,12 @@ def filter_batches_plain(
             counts["dropped"] += 1
             continue
         legacy = row["magic"] < MAX_MAGIC
-        records = legacy_records(blocks.raw, row) if legacy else read_records(blocks.area(i), row)
-        retained = [r for r, stays in zip(records, mine, strict=True) if stays and not _expired(r, row, now)]
+        if len(mine) and not mine.any():
+            records = []
+            retained = []
+        else:
+            records = legacy_records(blocks.raw, row) if legacy else read_records(blocks.area(i), row)
+            retained = [r for r, stays in zip(records, mine, strict=True) if stays and not _expired(r, row, now)]
         if legacy and not retain_legacy_deletes:
             retained = [r for r in retained if r.value is not None]
         nulls = sum(r.value is None for r in retained)
