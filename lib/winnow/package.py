@@ -5,7 +5,8 @@
     .../__pycache__/*.pyc               their byte code, which is taken without a look at the source's time
     winnow/*/__pycache__/*.nbi, *.nbc   the compiled kernels, where numba looks beside the source
 
-Spark does not keep times of files when it unpacks. Python would compile everything anew, and that for each executor.
+Each cluster manager unpacks in a way of its own, so that times of files are nothing to rely on: Python would compile
+everything anew, and that for each executor.
 """
 
 from __future__ import annotations

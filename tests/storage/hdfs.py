@@ -14,9 +14,8 @@ import os
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 
 from tests.kafka.jars import CACHE, java
@@ -72,7 +71,7 @@ def _run(home: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     pyspark = importlib.util.find_spec("pyspark")
     assert pyspark is not None
     assert pyspark.submodule_search_locations
-    jars = [*map(str, _jars()), f"{pyspark.submodule_search_locations[0]}/jars/*"]
+    jars = [*map(str, fetched(JARS)), f"{pyspark.submodule_search_locations[0]}/jars/*"]
     directories = [f"-Dtest.build.data={home / 'data'}", f"-Dhadoop.log.dir={home}"]
     flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     with (home / "log").open("wb") as output:
@@ -80,12 +79,12 @@ def _run(home: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=home)
 
 
-@cache
-def _jars() -> list[Path]:
+def fetched(jars: Mapping[str, str]) -> list[Path]:
+    """Of Maven Central: path and SHA-256 of each."""
     (CACHE / "hadoop").mkdir(parents=True, exist_ok=True)
     with (CACHE / "hadoop.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return [_jar(path, sha256) for path, sha256 in JARS.items()]
+        return [_jar(path, sha256) for path, sha256 in jars.items()]
 
 
 def _jar(path: str, sha256: str) -> Path:
