@@ -1,0 +1,125 @@
+"""`recover` in S3 after the driver of a round was killed, at each of its requests. No Spark: all is staged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.crash.logs import MTIME_NS, T, make_log, record, stage, state_of
+from tests.fixtures.data import copy_tree
+from tests.storage.requests import Counting, Died
+from tests.storage.s3 import BUCKET
+from tests.storage.test_output import upload
+from winnow.engine.commit import begin_round, commit_cleaner_checkpoint, commit_groups, commit_log_start
+from winnow.logdir.journal import Journal, JournalGroup, with_staged
+from winnow.logdir.listing import list_segments
+from winnow.logdir.names import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, STAGING_PREFIX
+from winnow.logdir.retain import delete_segments
+from winnow.logdir.staging import remove_staging
+from winnow.logdir.swap import StagedGroup
+from winnow.recover.run import recover_log_dirs
+from winnow.storage.contract import COMMIT_RECORD, Storage
+from winnow.storage.local import LocalStorage
+from winnow.storage.open_store import open_store
+from winnow.storage.s3 import S3Storage
+from winnow.storage.s3_bucket import S3Bucket
+
+BASES = (0, 5, 10, 15, 20)
+KEPT = {1, 4, 7, 13, 14, 16}
+END_OFFSET = 20
+
+
+@dataclass(frozen=True)
+class Round:
+    """Two groups that are staged, and the log directory that they are of."""
+
+    root: Path
+    groups: Sequence[StagedGroup]
+    journal: Journal
+
+    def drive(self, storage: Storage, root: str) -> None:
+        """What the driver of a run does: compaction, then retention."""
+        directory = f"{root}/{T}"
+        staging = f"{directory}/{STAGING_PREFIX}run"
+        groups = [
+            replace(g, paths={suffix: f"{staging}/{path.rpartition('/')[2]}" for suffix, path in g.paths.items()})
+            for g in self.groups
+        ]
+        begin_round(storage, directory, staging, with_staged(storage, self.journal, groups), groups)
+        commit_groups(storage, directory, groups)
+        commit_cleaner_checkpoint(storage, root, {T: END_OFFSET})
+        remove_staging(storage, staging)
+        delete_segments(storage, directory, list_segments(storage, directory).segments[:1])
+        commit_log_start(storage, replace(state_of(self.root), log_dir=root, log_start_offset=10))
+
+
+@pytest.fixture
+def a_round(tmp_path: Path) -> Round:
+    segments = {base: [record(offset, offset % 3) for offset in range(base, base + 5)] for base in BASES}
+    checkpoints = {CLEANER_CHECKPOINT: 5, LOG_START_CHECKPOINT: 7, "replication-offset-checkpoint": 25}
+    root = make_log(tmp_path / "log-dir", segments, end=25, checkpoints=checkpoints)
+    sources = [replace(segment, log_stamp=()) for segment in state_of(root).segments]
+    groups = [stage(root, tuple(sources[at : at + 2]), KEPT) for at in (0, 2)]
+    journal = Journal(
+        run_id="run",
+        now=MTIME_NS // 10**6,
+        end_offset=END_OFFSET,
+        checkpoint_before=5,
+        groups=tuple(JournalGroup(sources=group.sources) for group in groups),
+    )
+    return Round(root, groups, journal)
+
+
+def segments_of(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: data for name, data in files.items() if name.startswith(f"{T}/0")}
+
+
+def here(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def there(url: str) -> dict[str, bytes]:
+    bucket, prefix = S3Bucket(BUCKET), url.removeprefix(f"s3://{BUCKET}/")
+    return {file.name: bucket.get(f"{prefix}/{file.name}")[0] for file in open_store(url).list_tree()}
+
+
+def test_killed_at_each_request_a_round_is_finished_or_was_never_begun(a_round: Round, s3: str, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    copy_tree(a_round.root, disk)
+    a_round.drive(LocalStorage(), str(disk))
+    after = here(disk)
+    seen, requests = list[tuple[bool, bool]](), 0
+    ended = False
+    while not ended:
+        url = f"{s3}/{tmp_path.name}/{requests}"
+        upload(a_round.root, url)
+        with suppress(Died):
+            a_round.drive(S3Storage(Counting(BUCKET, left=requests)), url)
+            ended = True
+        left = open_store(url).list_tree()
+        names = {file.name for file in left}
+        begun = f"{T}/{STAGING_PREFIX}run/round.json" in names
+        foreseen = recover_log_dirs([url], dry_run=True).partitions[0]
+        assert (COMMIT_RECORD in foreseen.removed) is (f"{T}/{COMMIT_RECORD}" in names)
+        assert open_store(url).list_tree() == left
+        (told,) = recover_log_dirs([url]).partitions
+        assert told.error is None, told.error
+        found = there(url)
+        assert not [name for name in found if ".winnow" in name]
+        compacted = begun or f"{T}/00000000000000000005.log" not in found
+        deleted = f"{T}/00000000000000000000.log" not in found
+        assert (f"{T}/00000000000000000005.log" in found) is not compacted
+        assert compacted or not begun
+        seen.append((compacted, deleted))
+        if deleted:
+            assert segments_of(found) == segments_of(after)
+        if ended:
+            assert found == after
+        requests += 1
+    assert seen == sorted(seen), "what was done is never undone"
+    assert {*seen} == {(False, False), (True, False), (True, True)}
+    assert len(seen) > 20
