@@ -159,15 +159,21 @@ def write(points: Sequence[Point], directory: Path, *, command: str) -> None:
 
 
 def verdicts(points: Sequence[Point]) -> Iterator[str]:
-    """What was aimed at, and what came of it."""
+    """What was aimed at, and what came of it: in all, and without mapped pages, which are the page cache's."""
     most = max(point.peak_bytes for point in points)
     yield f"* At most {LIMIT_BYTES / MIB:,.0f} MiB: {'yes' if most <= LIMIT_BYTES else 'no'}, {most / MIB:,.0f}."
     for factor in AXES:
-        chosen = [point.peak_bytes for point in points if point.factor == factor]
+        chosen = [point for point in points if point.factor == factor]
         if len(chosen) > 1:
-            growth = max(chosen) / chosen[0] - 1
+            growth, own = (
+                max(getattr(point, name) for point in chosen) / getattr(chosen[0], name) - 1
+                for name in ("peak_bytes", "anonymous_bytes")
+            )
             flat = "yes" if growth <= LIMIT_GROWTH else "no"
-            yield f"* At most {LIMIT_GROWTH:.0%} more than at the first point, by {factor}: {flat}, {growth:.0%}."
+            yield (
+                f"* At most {LIMIT_GROWTH:.0%} more than at the first point, by {factor}: {flat}, {growth:.0%}; "
+                f"{own:.0%} of what is the processes' own."
+            )
 
 
 def plot(points: Sequence[Point], path: Path) -> None:
@@ -176,8 +182,10 @@ def plot(points: Sequence[Point], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
-    figure, grid = plt.subplots(1, len(AXES), figsize=(8, 3.6), layout="constrained", sharey=True, squeeze=False)
-    for axis, (factor, label) in zip(grid[0], AXES.items(), strict=True):
+    shown = {factor: label for factor, label in AXES.items() if any(point.factor == factor for point in points)}
+    size = (4 * len(shown), 3.6)
+    figure, grid = plt.subplots(1, len(shown), figsize=size, layout="constrained", sharey=True, squeeze=False)
+    for axis, (factor, label) in zip(grid[0], shown.items(), strict=True):
         chosen = sorted((point for point in points if point.factor == factor), key=lambda point: point.place)
         for name, marker in (("peak_bytes", "o-"), ("anonymous_bytes", "x--"), ("jvm_bytes", ".:")):
             sizes = [getattr(point, name) / MIB for point in chosen]
