@@ -13,7 +13,7 @@ import numpy as np
 
 from winnow.engine.result import Holder
 from winnow.errors import CorruptLogError
-from winnow.storage.segment_io import Bytes
+from winnow.storage.segment_io import Bytes, release
 from winnow.wire.batch import BATCH, CODEC_MASK
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.internal_topics import INTERNAL_TOPICS
@@ -27,7 +27,7 @@ MOST_NAMES = 16_384
 _CHUNK_BYTES = 8 * 2**20
 _MOST_BYTES = 32 * 2**20
 """Of a batch, and of those before it in a part, when decompressed. No broker writes such batches to these topics."""
-_ROWS = 65_536
+_ROWS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
                 complete &= all_of_them
                 figures = zip(counts.names, counts.records.tolist(), counts.bytes.tolist(), strict=True)
                 _add(sums, ((name, (records, size)) for name, records, size in figures))
+            release(buf, int(rows["position"][-1]))
     except CorruptLogError:
         return None
     if len(sums) > MOST_NAMES:

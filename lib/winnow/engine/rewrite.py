@@ -147,7 +147,7 @@ def _write(
 def _holdings(path: str, log_bytes: int, base_offset: int, topic: str) -> Holdings | None:
     if topic not in INTERNAL_TOPICS:
         return None
-    with map_range(path, 0, log_bytes) as buf:
+    with map_range(path, 0, log_bytes, gradually=True) as buf:
         return holdings_of(buf, base_offset, topic)
 
 

@@ -18,12 +18,14 @@ from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
 from winnow.logdir.txnindex import read_txn_index
 from winnow.policy.transactions import ABORTED
 from winnow.storage.places import Places
-from winnow.storage.segment_io import Bytes, drop_cached, map_range
+from winnow.storage.segment_io import Bytes, drop_cached, map_range, release
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
 from winnow.wire.control import ControlType
 from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
-_ROWS = 65_536
+_ROWS = 4_096
+_AT_ONCE = 64 * 2**20
+"""Of a segment in memory."""
 
 
 def verify_staged(
@@ -56,7 +58,7 @@ def verify_staged(
     rows = np.empty(_ROWS, BATCH)
     position, least_offset, found = 0, base_offset, 0
     aborting = [np.empty(0, BATCH)]
-    with map_range(path, 0, size) as buf:
+    with map_range(path, 0, size, gradually=True) as buf:
         status = WalkStatus.FULL
         while status == WalkStatus.FULL:
             count, position, status = walk_batches(buf, position, least_offset, rows)
@@ -67,7 +69,7 @@ def verify_staged(
             if not count:
                 break
             seen = rows[:count]
-            wrong = first_bad_crc(buf, seen)
+            wrong = _first_bad_crc(buf, seen)
             if wrong >= 0:
                 raise VerificationError(
                     "a batch of the staged log does not match its CRC",
@@ -81,6 +83,7 @@ def verify_staged(
                 index.append(seen)
             except CorruptLogError as error:
                 raise VerificationError(str(error), where=path, hint="Run again.") from error
+            release(buf, position)
     if found != records:
         raise _mismatch("records in the staged log", records, found, path)
     if least_offset > end_offset or least_offset - 1 - base_offset > MAX_OFFSET_SPAN:
@@ -93,6 +96,20 @@ def verify_staged(
     _check_txn_index(
         paths, np.concatenate(aborting), base_offset=base_offset, end_offset=end_offset, same=same_txn_index
     )
+
+
+def _first_bad_crc(buf: Bytes, rows: Array) -> int:
+    """As `first_bad_crc`, with no more of the log in memory than it takes."""
+    start = 0
+    while start < len(rows):
+        limit = int(rows["position"][start]) + _AT_ONCE
+        end = max(start + 1, int(np.searchsorted(rows["position"], limit)))
+        wrong = first_bad_crc(buf, rows[start:end])
+        if wrong >= 0:
+            return start + wrong
+        release(buf, int(rows["position"][end - 1]))
+        start = end
+    return -1
 
 
 def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:

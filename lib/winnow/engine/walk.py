@@ -24,7 +24,7 @@ from winnow.policy.producers import Marker
 from winnow.policy.transaction_runs import NO_RUNS, SegmentRuns, summarise
 from winnow.policy.transactions import ABORTED
 from winnow.storage.places import Places
-from winnow.storage.segment_io import Bytes, map_range
+from winnow.storage.segment_io import Bytes, map_range, release
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, is_wrapper
 from winnow.wire.record_kernels import SMALLEST_RECORD
 from winnow.wire.walk import WalkStatus, describe, walk_batches
@@ -38,7 +38,8 @@ _DENSEST = np.array([1, 1032, 32, 255, 2**17 // 3, 1, 1, 1])
 """Bytes that one byte can become, by codec (S2.4): an end of block of gzip, copies of snappy and lz4, a run of zstd."""
 
 _INDEXED = ["position", "last_offset", "magic", "attributes"]
-_ROWS = 65_536
+_ROWS = 4_096
+"""At once: of batches of 16 KiB, 64 MiB, which is what is in memory of a segment."""
 """Batch headers in memory at once: 6 MiB of rows."""
 
 
@@ -135,7 +136,7 @@ def walk_segment(
     """
     path = f"{directory}/{segment_file(base_offset, LOG)}"
     log_start = None if transactions is None else transactions.log_start_offset
-    with map_range(path, 0, log_bytes, gradually=topic is None) as buf:
+    with map_range(path, 0, log_bytes, gradually=True) as buf:
         gatherer = None
         if producers_from is not None or transactions is not None:
             gatherer = Gatherer(buf, path, producers_from=producers_from, log_start_offset=log_start)
@@ -220,6 +221,7 @@ def _walk(
             gatherer.add(seen)
         if check_index:
             index_rows.append(seen[_INDEXED].copy())
+        release(buf, position)
     if position > split_start:
         splits.append(Split(base_offset, split_start, position, split_records))
     if check_index:

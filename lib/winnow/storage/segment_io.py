@@ -44,6 +44,22 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
         yield _mapped(path, start, end, gradually=gradually)
 
 
+def release(buf: Bytes, end: int) -> None:
+    """What lies before byte `end` of what `map_range` gave need not stay in memory; touched again, it comes back.
+
+    For those who go through all of a segment in ascending order: else a process holds all of it at the end.
+    """
+    whole: Any = buf
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    owner = whole.base.obj if isinstance(whole.base, memoryview) else None
+    if isinstance(owner, mmap.mmap):
+        passed = buf.ctypes.data - whole.ctypes.data + end
+        passed -= passed % mmap.PAGESIZE
+        if passed > 0:
+            owner.madvise(mmap.MADV_DONTNEED, 0, passed)
+
+
 def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
     first_page = start - start % mmap.ALLOCATIONGRANULARITY
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

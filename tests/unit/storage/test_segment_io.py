@@ -1,0 +1,46 @@
+"""Mapped ranges of a file, and what of them stays in memory."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from winnow.storage.segment_io import map_range, release
+
+SIZE = 40 * mmap.PAGESIZE
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    (tmp_path / "file").write_bytes(np.arange(SIZE, dtype=np.uint32).astype(np.uint8).tobytes())
+    return str(tmp_path / "file")
+
+
+def resident(path: str) -> int:
+    """KiB of the mapping of a file that this process has in memory."""
+    found = re.search(rf"{re.escape(path)}\n(?:.*\n)*?Rss: +([0-9]+) kB", Path("/proc/self/smaps").read_text())
+    assert found is not None
+    return int(found[1])
+
+
+@pytest.mark.parametrize("start", [0, 5, 3 * mmap.PAGESIZE + 7])
+def test_what_is_released_leaves_memory_and_comes_back(path: str, start: int) -> None:
+    with map_range(path, start, SIZE) as buf:
+        assert resident(path) >= (SIZE - start) // 1024
+        half = len(buf) // 2
+        release(buf, half)
+        assert resident(path) <= (SIZE - start - half) // 1024 + 2 * mmap.PAGESIZE // 1024
+        assert bytes(buf) == Path(path).read_bytes()[start:]
+
+
+def test_nothing_of_a_range_can_be_released(path: str) -> None:
+    with map_range(path, 9, 9) as buf:
+        release(buf, 0)
+    with map_range(path, 9, SIZE) as buf:
+        release(buf, 0)
+        assert buf[0] == 9
+    release(np.zeros(3, np.uint8), 2)  # mapped by nobody
