@@ -1,7 +1,8 @@
 """HDFS on loopback: a real name node and two real data nodes in one Java process.
 
 Hadoop's own MiniDFSCluster starts them. One jar from Maven Central has it; the rest of Hadoop's clients comes with
-pyspark. Two data nodes, because with one a closed file has to wait for a report of its only replica, half a second.
+pyspark. Two data nodes: the second one of a pipeline has mostly told of its replica when a file is closed; with one
+of them the client waits half a second for that.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ PROPERTIES = {
     "dfs.permissions.enabled": "false",
     "dfs.namenode.safemode.extension": "0",
     "dfs.namenode.fs-limits.min-block-size": "1048576",
-    "dfs.namenode.file.close.num-committed-allowed": "1",
 }
 START_SECONDS = 90
 

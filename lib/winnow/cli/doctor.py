@@ -89,9 +89,10 @@ def show(found: Diagnosis, request: Request, console: Console) -> None:
 
 def _page(found: Diagnosis, request: Request) -> Iterator[Text]:
     for disk in found.disks:
-        share = f"{100 * disk.free_bytes / disk.total_bytes:.0f} %" if disk.total_bytes else "?"
+        share = f" ({100 * disk.free_bytes / disk.total_bytes:.0f} %)" if disk.total_bytes else " (?)"
+        free = "no limit known" if disk.free_bytes == sys.maxsize else f"{size(disk.free_bytes)} free{share}"
         state = "shut down cleanly" if disk.clean_shutdown else "NOT shut down cleanly"
-        yield bold(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {size(disk.free_bytes)} free ({share})")
+        yield bold(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}")
         yield plain(f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}")
     yield plain("")
     yield bold("What can be freed")

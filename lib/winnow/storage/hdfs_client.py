@@ -37,6 +37,7 @@ _NUMBERS = {
 @cache
 def connect(authority: str) -> Client:
     """`authority`: NAMENODE:PORT or a name service; empty for that of HADOOP_CONF_DIR. One for each process."""
+    _refuse_credentials(authority)
     url = f"{SCHEME}://{authority}"
     with hdfs_errors(url):
         return Client(url if authority else None, _PATIENCE)
@@ -45,9 +46,19 @@ def connect(authority: str) -> Client:
 def split_url(url: str) -> tuple[str, str]:
     """Authority and path. UsageError for what is no address of a file: it may hold what is not to be told."""
     authority, slash, path = url.partition("://")[2].partition("/")
-    if "@" in authority or not set("?#").isdisjoint(url):
-        raise UsageError("a URL of HDFS is a name node and a path", expected=f"{SCHEME}://NAMENODE:PORT/PATH")
+    _refuse_credentials(authority)
+    if not set("?#").isdisjoint(path):
+        raise _no_url()
     return authority.lower(), posixpath.normpath(f"{slash or '/'}{path}".replace("//", "/"))
+
+
+def _refuse_credentials(authority: str) -> None:
+    if "@" in authority:
+        raise _no_url()
+
+
+def _no_url() -> UsageError:
+    return UsageError("a URL of HDFS is a name node and a path", expected=f"{SCHEME}://NAMENODE:PORT/PATH")
 
 
 def canonical_url(url: str) -> str:

@@ -75,7 +75,7 @@ class HdfsLeaseFile:
     def _create(self, data: bytes, *, displaced: str | None) -> Seen:
         """`displaced`: a file beside it of which it is known that it has expired."""
         self._storage.create(self._at(LEASE), data)
-        seen = self._look_at(LEASE)
+        seen = Seen(data, self._look_at(LEASE).version)
         if not self._displaced() <= {displaced}:
             self.remove(seen)
             raise _too_late(self._at(LEASE))

@@ -17,6 +17,7 @@ from winnow.logdir.names import (
     parse_partition_dir,
 )
 from winnow.storage.contract import COMMIT_RECORD
+from winnow.storage.lease_file import LEASE
 from winnow.storage.store import Store, StoredFile
 
 WORK = ".winnow-work"
@@ -44,6 +45,11 @@ class Source:
         return {directory: tuple(files) for directory, files in found.items()}
 
 
+def _is_of_the_log(file: StoredFile) -> bool:
+    """A lease that nobody renews any more may lie beside it."""
+    return file.name not in _NOT_OF_THE_LOG and not file.name.startswith(LEASE)
+
+
 def is_metadata(directory: str) -> bool:
     """What settings are read from: it has to be there whichever partitions are."""
     return directory.startswith(f"{METADATA_TOPIC}-")
@@ -53,7 +59,7 @@ def look_at(store: Store) -> Source:
     """UsageError for what is no log directory, is not finished or belongs to tiered storage, and for a sub-directory
     that would keep a broker from starting: before anything is written anywhere.
     """
-    files = tuple(file for file in store.list_tree() if file.name not in _NOT_OF_THE_LOG)
+    files = tuple(file for file in store.list_tree() if _is_of_the_log(file))
     for file in files:
         if not set(file.name.split("/")).isdisjoint({"", ".", ".."}):
             raise UsageError(
@@ -84,7 +90,7 @@ def look_at(store: Store) -> Source:
 def refuse_changed(sources: Sequence[Source]) -> None:
     """CorruptLogError if something was written to a source since it was looked at: the copy is of no one moment."""
     for source in sources:
-        now = {file for file in source.store.list_tree() if file.name not in _NOT_OF_THE_LOG}
+        now = {file for file in source.store.list_tree() if _is_of_the_log(file)}
         changed = sorted({file.name for file in now ^ {*source.files}})
         if changed:
             raise CorruptLogError(
