@@ -53,7 +53,7 @@ def lease_file_of(log_dir: str) -> LeaseFile:
         from winnow.storage.hdfs_lease import HdfsLeaseFile  # noqa: PLC0415 - as above
 
         return HdfsLeaseFile(log_dir)
-    if scheme == "s3":
+    if scheme in {"s3", "s3a"}:
         from winnow.storage.s3_lease import S3LeaseFile  # noqa: PLC0415 - as above
 
         return S3LeaseFile(log_dir)

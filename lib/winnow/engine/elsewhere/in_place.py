@@ -14,13 +14,14 @@ _S3 = ("s3://", "s3a://")
 
 def check_in_place(log_dirs: Sequence[str], *, on_corrupt: OnCorrupt = "leave", keep_replaced: bool = False) -> None:
     """UsageError for tiered storage, and for what can't be done there; before anything is written."""
-    in_hdfs = [log_dir for log_dir in log_dirs if log_dir.lower().startswith("hdfs://")]
-    if keep_replaced and in_hdfs:
+    elsewhere = [log_dir for log_dir in log_dirs if is_remote(log_dir)]
+    if keep_replaced and elsewhere:
         raise UsageError(
-            "HDFS has no links by which to keep what is replaced",
-            expected="log directories of this machine or in S3 with --keep-replaced",
-            found=", ".join(in_hdfs),
-            hint="Take a snapshot of the directory before the run, or clean into another place with --output.",
+            "HDFS and S3 have no links by which to keep what is replaced",
+            expected="log directories of this machine with --keep-replaced",
+            found=", ".join(elsewhere),
+            hint="Take a snapshot of the directory before the run, let the bucket keep versions, or clean into another "
+            "place with --output.",
         )
     if on_corrupt == "quarantine":
         in_s3 = [log_dir for log_dir in log_dirs if log_dir.lower().startswith(_S3)]
@@ -31,5 +32,5 @@ def check_in_place(log_dirs: Sequence[str], *, on_corrupt: OnCorrupt = "leave", 
                 found=", ".join(in_s3),
                 hint="Leave damaged partitions alone, or clean into another place with --output.",
             )
-    for log_dir in filter(is_remote, log_dirs):
+    for log_dir in elsewhere:
         refuse_tiered_around(open_store(log_dir))
