@@ -126,3 +126,16 @@ def test_killed_at_a_request_a_round_is_finished_or_was_never_begun(
     assert seen == sorted(seen), "what was done is never undone"
     assert {*seen} == {(False, False), (True, False), (True, True)}
     assert len(seen) * every > 20
+
+
+def test_a_change_of_the_checkpoints_is_finished_as_well(a_round: Round, s3: str, tmp_path: Path) -> None:
+    """It is more than one write where something was left behind by a broker."""
+    (a_round.root / f"{CLEANER_CHECKPOINT}.tmp").touch()
+    url = f"{s3}/{tmp_path.name}"
+    upload(a_round.root, url)
+    with pytest.raises(Died):
+        commit_cleaner_checkpoint(S3Storage(Counting(BUCKET, left=2)), url, {T: END_OFFSET})
+    assert there(url).keys() == here(a_round.root).keys() | {COMMIT_RECORD}
+    assert recover_log_dirs([url], topics=["none"]).partitions == ()
+    commit_cleaner_checkpoint(LocalStorage(), str(a_round.root), {T: END_OFFSET})
+    assert there(url) == here(a_round.root)

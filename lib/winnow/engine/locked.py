@@ -18,4 +18,6 @@ def locked(log_dirs: Sequence[str], *, to_change: bool) -> Iterator[Sequence[Log
         # First without the lock: `.lock` is made only where a broker would have made it.
         for log_dir in survey_log_dirs(storage, log_dirs):
             locks.enter_context(lock_log_dir(log_dir.path) if to_change else lock_to_read(log_dir.path))
+            if to_change:
+                storage.settle(log_dir.path)
         yield survey_log_dirs(storage, log_dirs)

@@ -53,6 +53,8 @@ def recover_log_dirs(
     with ExitStack() as locks:
         for log_dir in survey_log_dirs(storage, log_dirs):
             locks.enter_context(lock_to_read(log_dir.path) if dry_run else lock_log_dir(log_dir.path))
+            if not dry_run:
+                storage.settle(log_dir.path)
         places = [
             (log_dir, topic_partition)
             for log_dir in survey_log_dirs(storage, log_dirs)
