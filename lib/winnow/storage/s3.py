@@ -12,13 +12,12 @@ import errno
 import hashlib
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from winnow.storage.contract import COMMIT_RECORD, Entry, NewFile, Volume
-from winnow.storage.s3_bucket import S3Bucket, Stored, inside, key_of
+from winnow.storage.s3_bucket import S3Bucket, S3NewFile, Stored, inside, key_of
 from winnow.storage.s3_change import Change, read_record, settle
 from winnow.storage.s3_client import ObjectChangedError, bucket_and_key
 from winnow.storage.s3_record import Content, Copied
@@ -55,18 +54,14 @@ class S3Storage:
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def entry(self, path: str) -> Entry:
-        key, name = _key(path), _key(path).rpartition("/")[2]
-        change = self._change_of(key)
-        found = self._find(key)
-        if found is None and change is None:
-            try:
-                looked = self._bucket.look(key) if key else None
-            except FileNotFoundError:
-                looked = None
-            if looked is not None:
-                return _file(name, looked.stored, looked.mtime_ns)
+        key = _key(path)
+        name, change, found = key.rpartition("/")[2], self._change_of(key), self._find(key)
         if found is not None:
             return next(iter(self._entries({name: found}, all_timed=True)))
+        if change is None and key:
+            with suppress(FileNotFoundError):
+                looked = self._bucket.look(key)
+                return _file(name, looked.stored, looked.mtime_ns)
         if change.below(key) if change is not None else self._bucket.is_prefix(key):
             return _directory(name)
         raise _missing(path)
@@ -112,7 +107,7 @@ class S3Storage:
         key = _key(path)
         if self._change_of(key) is not None:
             raise _unsupported("a file of any size inside of a change", path)
-        return _NewFile(self._bucket, key, mtime_ns)
+        return S3NewFile(self._bucket, key, mtime_ns)
 
     def rename(self, source: str, target: str) -> None:
         """Outside of a change: of a file, and not atomic; the source may stay behind."""
@@ -274,25 +269,6 @@ class S3Storage:
 
     def _url(self, key: str) -> str:
         return f"s3://{self._bucket.name}/{key}".rstrip("/")
-
-
-class _NewFile:
-    """Implements `winnow.storage.contract.NewFile`: a file of this machine without a name until it is whole."""
-
-    def __init__(self, bucket: S3Bucket, key: str, mtime_ns: int | None) -> None:
-        self._bucket, self._key, self._mtime_ns = bucket, key, mtime_ns
-        self._file = tempfile.TemporaryFile(prefix="winnow-")  # noqa: SIM115 - closed by close()
-
-    def write(self, data: memoryview) -> int:
-        return self._file.write(data)
-
-    def finish(self) -> None:
-        size = self._file.tell()
-        self._file.seek(0)
-        self._bucket.upload(self._key, self._file, size, mtime_ns=self._mtime_ns)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def open_s3(authority: str) -> S3Storage:

@@ -221,6 +221,25 @@ class S3Bucket:
         return f"s3://{self.name}/{key}".rstrip("/")
 
 
+class S3NewFile:
+    """Implements `winnow.storage.contract.NewFile`: a file of this machine without a name until it is whole."""
+
+    def __init__(self, bucket: S3Bucket, key: str, mtime_ns: int | None) -> None:
+        self._bucket, self._key, self._mtime_ns = bucket, key, mtime_ns
+        self._file = tempfile.TemporaryFile(prefix="winnow-")  # noqa: SIM115 - closed by close()
+
+    def write(self, data: memoryview) -> int:
+        return self._file.write(data)
+
+    def finish(self) -> None:
+        size = self._file.tell()
+        self._file.seek(0)
+        self._bucket.upload(self._key, self._file, size, mtime_ns=self._mtime_ns)
+
+    def close(self) -> None:
+        self._file.close()
+
+
 def _stored(meta: Any) -> Stored:  # noqa: ANN401 - obstore's ObjectMeta is a mapping
     return Stored(meta["path"], meta["size"], _tag(meta), modified_ns(meta))
 
