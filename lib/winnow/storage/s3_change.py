@@ -74,7 +74,8 @@ class Change:
             return
         only = next(iter(effects)) if len(effects) == 1 else None
         if only is not None and isinstance(content := effects[only], Content):
-            self._write(only, content)
+            # The write is the commit.
+            _write(self._bucket, only, content, before=self._before.get(only))
         else:
             self._commit(effects)
 
@@ -96,19 +97,6 @@ class Change:
             objects, self._directories[directory] = self._bucket.list_top(directory)
             self._before |= {one.key: one for one in objects}
         return self._directories[directory]
-
-    def _write(self, key: str, content: Content) -> None:
-        """Of a single small file, the write is the commit."""
-        before = self._before.get(key)
-        try:
-            if before is None:
-                self._bucket.create(key, content.data, mtime_ns=content.mtime_ns)
-            else:
-                self._bucket.replace(key, content.data, etag=before.etag, mtime_ns=content.mtime_ns)
-        except (FileExistsError, ObjectChangedError):
-            # A request that was answered too late is made again, and then finds what it wrote itself.
-            if self._bucket.get(key)[0] != content.data:
-                raise _changed(self._bucket, key) from None
 
     def _commit(self, effects: Mapping[str, Node]) -> None:
         record = self._record(effects)
@@ -209,7 +197,8 @@ def roll_forward(bucket: S3Bucket, directory: str, record: Record, found: Mappin
         bucket.copy_all(pairs)
     for name, put in record.puts.items():
         if isinstance(put, Content):
-            bucket.overwrite(key_of(directory, name), put.data, mtime_ns=put.mtime_ns)
+            key = key_of(directory, name)
+            _write(bucket, key, put, before=found.get(key))
     now = bucket.list_right_in(_places(directory, record))
     for name, put in record.puts.items():
         target = now.get(key_of(directory, name))
@@ -218,6 +207,19 @@ def roll_forward(bucket: S3Bucket, directory: str, record: Record, found: Mappin
     bucket.delete(key_of(directory, name) for name in record.deletes if key_of(directory, name) in now)
     if read_record(bucket, directory) == record:
         bucket.delete([key_of(directory, COMMIT_RECORD)])
+
+
+def _write(bucket: S3Bucket, key: str, content: Content, *, before: Stored | None) -> None:
+    """CorruptLogError if there is by now another object than before."""
+    try:
+        if before is None:
+            bucket.create(key, content.data, mtime_ns=content.mtime_ns)
+        else:
+            bucket.replace(key, content.data, etag=before.etag, mtime_ns=content.mtime_ns)
+    except (FileExistsError, ObjectChangedError):
+        # A request that was answered too late is made again, and then finds what it wrote itself.
+        if bucket.get(key)[0] != content.data:
+            raise _changed(bucket, key) from None
 
 
 def _places(directory: str, record: Record) -> set[str]:
