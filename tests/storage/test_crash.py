@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hdfs_native import WriteOptions
 
-from tests.crash.replay import CrashPoint, Effect, RecordingStorage, fingerprint, replay
+from tests.crash.replay import CrashPoint, Effect, RecordingStorage, replay
 from tests.crash.runs import CrashRun, MustHold, must_hold, run_winnow
 from tests.spark.runs import stray_files
 from tests.storage.test_in_place import contents
 from tests.storage.test_output import download, upload
 from winnow.api import recover
+from winnow.logdir.names import LOCK
 from winnow.storage.hdfs_client import connect, split_url
 from winnow.storage.places import Places, storage_of
 
@@ -123,10 +124,7 @@ def _told(effect: Effect) -> str:
     return re.sub(r"[0-9a-f]{32}", "ID", str(effect))
 
 
-def _state(root: Path) -> str:
-    """Of files: a store tells nothing of a directory without one."""
-    (root / ".lock").unlink(missing_ok=True)
-    for path in sorted((p for p in root.rglob("*") if p.is_dir()), reverse=True):
-        if not any(path.iterdir()):
-            path.rmdir()
-    return fingerprint(root)
+def _state(root: Path) -> dict[str, bytes]:
+    """All files; what is left of a staging directory may be empty, and is not downloaded then."""
+    files = (path for path in root.rglob("*") if path.is_file() and path.name != LOCK)
+    return {str(path.relative_to(root)): path.read_bytes() for path in files}
