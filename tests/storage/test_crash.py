@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 CI_EVERY = 12
-"""Of so many crash points the CI tries one; with `-m slow` they are all tried (docs/proofs/hdfs.md has the result)."""
+"""Of so many crash points the CI tries one; with `-m slow` they are all tried (docs/proofs/hdfs.md)."""
 
 
 @pytest.fixture
