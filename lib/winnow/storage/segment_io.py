@@ -15,7 +15,7 @@ import numpy as np
 from winnow.errors import CorruptLogError, NoSpaceError
 from winnow.storage.moved import MOVED
 from winnow.storage.open_store import is_remote
-from winnow.storage.places import storage_of
+from winnow.storage.places import Places
 from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -84,7 +84,7 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
 
 def _fetched(path: str, start: int, end: int) -> Bytes:
     """From a file of this machine that has no name: the system can write it out when memory is short."""
-    storage, throttle = storage_of(path), current_throttle()
+    storage, throttle = Places(), current_throttle()
     with tempfile.TemporaryFile(prefix="winnow-") as copy:
         for at in range(start, end, _FETCHED_AT_ONCE):
             length = min(_FETCHED_AT_ONCE, end - at)
@@ -131,7 +131,7 @@ class SegmentWriter:
         self.size = 0
         self._limit = limit
         self._throttle = current_throttle()
-        self._file = storage_of(path).new_file(path, mtime_ns=mtime_ns)
+        self._file = Places().new_file(path, mtime_ns=mtime_ns)
         MOVED.files += 1
 
     def write(self, data: Bytes | bytes) -> None:

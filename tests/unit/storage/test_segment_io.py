@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from winnow.storage.segment_io import map_range, release
+from winnow.errors import LogDirInUseError
+from winnow.storage.fences import lift_fence, put_fence
+from winnow.storage.segment_io import SegmentWriter, map_range, release
 
 SIZE = 40 * mmap.PAGESIZE
 
@@ -44,3 +46,15 @@ def test_nothing_of_a_range_can_be_released(path: str) -> None:
         release(buf, 0)
         assert buf[0] == 9
     release(np.zeros(3, np.uint8), 2)  # mapped by nobody
+
+
+def test_nothing_is_written_where_this_process_may_not_any_more(tmp_path: Path) -> None:
+    def lost() -> None:
+        raise LogDirInUseError("the lease is lost")
+
+    put_fence(str(tmp_path), lost)
+    try:
+        with pytest.raises(LogDirInUseError, match="the lease is lost"):
+            SegmentWriter(str(tmp_path / "t-0" / "new"))
+    finally:
+        lift_fence(str(tmp_path))
