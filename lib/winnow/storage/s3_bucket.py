@@ -62,11 +62,15 @@ def parent(key: str) -> str:
 
 
 class S3Bucket:
-    """Keys have no `/` at either end. Errors are OSErrors that name the object and nothing that is secret."""
+    """Keys have no `/` at either end. Errors are OSErrors that name the object and nothing that is secret.
 
-    def __init__(self, name: str, *, environment: Mapping[str, str] = os.environ) -> None:
+    `leased`: what is done here is done under a lease, and not tried for longer than that allows.
+    """
+
+    def __init__(self, name: str, *, environment: Mapping[str, str] = os.environ, leased: bool = True) -> None:
         self.name = name
-        self._store = connect(name, environment, client_options=_CLIENT, retry_config=_RETRY)
+        options: Any = {"client_options": _CLIENT, "retry_config": _RETRY} if leased else {}
+        self._store = connect(name, environment, **options)
 
     def list_top(self, prefix: str) -> tuple[list[Stored], list[str]]:
         """Objects right below a prefix, and the names of the prefixes there."""

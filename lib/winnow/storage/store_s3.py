@@ -8,12 +8,11 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
+from obstore.exceptions import PreconditionError
 
-from winnow.storage.s3_client import bucket_and_key, connect, errors, modified_ns, mtime_of, with_mtime
-from winnow.storage.store import PIECE_BYTES, StoredFile, size_changed
-
-_IN_PARTS_FROM = 2 * PIECE_BYTES
+from winnow.storage.s3_bucket import S3Bucket, key_of
+from winnow.storage.s3_client import bucket_and_key, connect, errors, modified_ns, mtime_of
+from winnow.storage.store import StoredFile, size_changed
 
 
 class S3Store:
@@ -24,6 +23,7 @@ class S3Store:
 
     def __init__(self, url: str, *, environment: Mapping[str, str] = os.environ) -> None:
         self._bucket, self._prefix = bucket_and_key(url)
+        self._objects = S3Bucket(self._bucket, environment=environment, leased=False)
         self._all = connect(self._bucket, environment)
         self._store = connect(self._bucket, environment, prefix=self._prefix) if self._prefix else self._all
 
@@ -57,12 +57,7 @@ class S3Store:
             yield from (str(meta["path"]) for meta in first)
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
-        if not length:
-            return b""
-        with self._errors(name):
-            size = obstore.head(self._store, name)["size"]
-            length = min(length, size - start)
-            return bytes(obstore.get_range(self._store, name, start=start, length=length)) if length > 0 else b""
+        return self._objects.get_range(self._key(name), start, length)
 
     def fetch(self, file: StoredFile, path: str) -> None:
         with open(path, "xb") as target, self._errors(file.name):
@@ -80,33 +75,21 @@ class S3Store:
         os.utime(path, ns=(mtime_ns, mtime_ns))
 
     def create(self, name: str, data: bytes) -> None:
-        with self._errors(name):
-            obstore.put(self._store, name, data, mode="create", use_multipart=False)
+        self._objects.create(self._key(name), data)
 
     def put(self, name: str, path: str) -> None:
         status = os.stat(path)
-        attributes = with_mtime(status.st_mtime_ns)
-        with open(path, "rb") as file, self._errors(name):
-            if status.st_size < _IN_PARTS_FROM:
-                obstore.put(self._store, name, file.read(), mode="create", use_multipart=False, attributes=attributes)
-                return
-            if self._is_there(name):
-                raise AlreadyExistsError
-            obstore.put(self._store, name, file, attributes=attributes, chunk_size=PIECE_BYTES, max_concurrency=2)
+        with open(path, "rb") as file:
+            self._objects.upload(self._key(name), file, status.st_size, mtime_ns=status.st_mtime_ns)
 
     def delete(self, name: str) -> None:
-        with self._errors(name), suppress(NotFoundError, FileNotFoundError):
-            obstore.delete(self._store, name)
+        self._objects.delete([self._key(name)])
 
     def settle(self) -> None:
         """S3 has done what it has answered."""
 
-    def _is_there(self, name: str) -> bool:
-        try:
-            obstore.head(self._store, name)
-        except (NotFoundError, FileNotFoundError):
-            return False
-        return True
+    def _key(self, name: str) -> str:
+        return key_of(self._prefix, name)
 
     def _errors(self, name: str) -> AbstractContextManager[None]:
         return errors(f"{self.url}/{name}" if name else self.url)
