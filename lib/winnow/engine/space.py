@@ -50,14 +50,19 @@ class Room:
     _left: dict[Hashable, int] = field(default_factory=dict, init=False)
 
     def at(self, directory: str) -> int:
-        left = self._left.setdefault(Places().volume(directory).key, self.free(directory))
+        left = self._left[self._met(directory)]
         return left if self.limit is None else min(left, self.limit)
 
     def take(self, directory: str, count: int) -> None:
-        self.at(directory)
-        self._left[Places().volume(directory).key] -= count
+        self._left[self._met(directory)] -= count
         if self.limit is not None:
             self.limit -= count
+
+    def _met(self, directory: str) -> Hashable:
+        volume = Places().volume(directory).key
+        if volume not in self._left:
+            self._left[volume] = self.free(directory)
+        return volume
 
 
 def fitting(groups: Sequence[GroupJob], room: int) -> int:
