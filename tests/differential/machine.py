@@ -223,7 +223,7 @@ class _Run:
                 different = self._compare(name, results[name], answers[self._theirs / name])
                 if different:
                     recompressed[name] = different
-        self._go_on_with_ours(recompressed, when)
+        self._go_on_with_ours(recompressed, when, now)
         self._go_on_with_our_snapshots(number)
 
     def _compare(self, name: str, result: PartitionResult, answer: Line) -> list[str]:
@@ -259,7 +259,7 @@ class _Run:
             assert_same_but_compressed(self._kafka, ours, theirs, different)
         return different
 
-    def _go_on_with_ours(self, recompressed: Mapping[str, Sequence[str]], when: str) -> None:
+    def _go_on_with_ours(self, recompressed: Mapping[str, Sequence[str]], when: str, now: int) -> None:
         """What was compressed again has other sizes, on which later passes depend: Kafka goes on with what we have."""
         if not recompressed:
             return
@@ -272,7 +272,7 @@ class _Run:
             for log in (rebuilt / name / file for file in files if file.endswith(LOG)):
                 log.with_suffix(INDEX).unlink()
         answers = self._kafka.rebuild(
-            [rebuilt / name for name in recompressed], topic_configs=self._root / "topic-configs.txt"
+            [rebuilt / name for name in recompressed], now=now, topic_configs=self._root / "topic-configs.txt"
         )
         for name, files in recompressed.items():
             with self._judging(name, when):

@@ -74,13 +74,13 @@ class Kafka:
         """`UnifiedLog.deleteOldSegments`: retention by start offset, size and time."""
         return self._answer("retain", directories, {"now": now} | options)
 
-    def open(self, directories: Path | Iterable[Path], **options: Option) -> list[Line]:
+    def open(self, directories: Path | Iterable[Path], *, now: int, **options: Option) -> list[Line]:
         """Open and close, fsync included; `unclean=True` recovers as after a crash."""
-        return self._answer("open", directories, options)
+        return self._answer("open", directories, {"now": now} | options)
 
-    def rebuild(self, directories: Iterable[Path], **options: Option) -> dict[Path, Line]:
+    def rebuild(self, directories: Iterable[Path], *, now: int, **options: Option) -> dict[Path, Line]:
         """Opens and closes, as `open`; a log whose missing indexes Kafka could not make anew has "error"."""
-        return self._of_each("open", directories, options)
+        return self._of_each("open", directories, {"now": now} | options)
 
     def live(self, directories: Iterable[Path], *, now: int, steps: Path, **options: Option) -> dict[Path, Line]:
         """Appends to each what the file of its name in `steps` says (Append.java), or nothing. One may have "error"."""
@@ -91,9 +91,9 @@ class Kafka:
         """All that a broker's cleaner and retention do to the partitions of one log directory (Pass.java)."""
         return self._of_each("pass", directories, {"dedupe_buffer": DEDUPE_BYTES, "now": now} | options)
 
-    def load(self, directory: Path, **options: Option) -> Loaded:
+    def load(self, directory: Path, *, now: int, **options: Option) -> Loaded:
         """What a starting broker makes of one directory; fast. `unclean=True`: without a clean-shutdown marker."""
-        head, *lines = self.ask("load", "--dir", str(directory), *_arguments(options))
+        head, *lines = self.ask("load", "--dir", str(directory), *_arguments({"now": now} | options))
         return Loaded(error=head.get("error"), state=head.get("after") or head.get("before") or {}, lines=lines)
 
     def dump(self, directory: Path, *, aux: bool = True, records: bool = True) -> list[Line]:

@@ -16,6 +16,7 @@ from tests.fixtures.data import (
     partition_dirs,
 )
 from tests.kafka.judge import Kafka, KafkaFailedError
+from tests.spark.runs import NOW
 
 
 @pytest.mark.parametrize("config", ["merge", "retain-all", "retain-bytes", "retain-hw", "retain-start", "cd-both"])
@@ -43,7 +44,7 @@ def test_loading_leaves_a_sound_directory_as_it_was(kafka: Kafka, tmp_path: Path
         before = tmp_path / "before" / directory.name
         before.parent.mkdir(exist_ok=True)
         copy_tree(directory, before)
-        loaded = kafka.load(directory)
+        loaded = kafka.load(directory, now=NOW)
         assert loaded.error is None
         assert len(loaded.records) == loaded.state["end_offset"]
         assert_same_partition(directory, before)
@@ -52,7 +53,7 @@ def test_loading_leaves_a_sound_directory_as_it_was(kafka: Kafka, tmp_path: Path
 def test_loading_after_a_crash_cuts_a_torn_tail(kafka: Kafka, tmp_path: Path) -> None:
     directory = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-torn-0"]) / "x-torn-0"
     recorded = expected("recovered", log_dir="damaged")["x-torn-0"]
-    loaded = kafka.load(directory, unclean=True)
+    loaded = kafka.load(directory, now=NOW, unclean=True)
     assert loaded.error is None
     # The time of the segment that was cut is the time of the cutting.
     assert_same_dump([x for x in loaded.lines if x["t"] != "mtime"], [x for x in recorded if '"t":"mtime"' not in x])
@@ -61,12 +62,12 @@ def test_loading_after_a_crash_cuts_a_torn_tail(kafka: Kafka, tmp_path: Path) ->
 def test_the_high_watermark_comes_from_the_checkpoint_if_asked(kafka: Kafka, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["d-time-0"])
     (log_dir / "replication-offset-checkpoint").write_text("0\n1\nd-time 0 1500\n")
-    assert kafka.load(log_dir / "d-time-0", hw_checkpoint=True).state["high_watermark"] == 1500
-    assert kafka.load(log_dir / "d-time-0").state["high_watermark"] == 4000
+    assert kafka.load(log_dir / "d-time-0", now=NOW, hw_checkpoint=True).state["high_watermark"] == 1500
+    assert kafka.load(log_dir / "d-time-0", now=NOW).state["high_watermark"] == 4000
 
 
 def test_a_failure_says_what_kafka_said(kafka: Kafka, tmp_path: Path) -> None:
     with pytest.raises(KafkaFailedError, match="no such directory"):
-        kafka.open(tmp_path / "nothing-0")
+        kafka.open(tmp_path / "nothing-0", now=NOW)
     with pytest.raises(KafkaFailedError, match="unknown option --colour"):
-        kafka.open(tmp_path, colour="red")
+        kafka.open(tmp_path, now=NOW, colour="red")

@@ -17,6 +17,7 @@ from tests.fixtures.data import copy_tree
 from tests.kafka.judge import Kafka
 from tests.kill import log
 from tests.kill.processes import Run
+from tests.spark.runs import NOW
 from winnow.logdir.names import CLEANED, DELETED, STAGING_PREFIX, SWAP
 
 Victim = Literal["group", "driver", "jvm", "worker", "executor"]
@@ -219,7 +220,7 @@ def ask_kafka(kafka: Kafka, log_dir: Path, field: Field) -> None:
         copy = field.scratch / name
         copy_tree(log_dir / name, copy)
         try:
-            loaded, wanted = kafka.load(copy), kafka.dump(field.undisturbed / name)
+            loaded, wanted = kafka.load(copy, now=NOW), kafka.dump(field.undisturbed / name)
         finally:
             shutil.rmtree(copy)
         assert loaded.error is None, f"{name}: {loaded.error}"

@@ -104,7 +104,7 @@ def test_random_logs_are_cleaned_as_by_kafka_pass_after_pass(
 ) -> None:
     ours, theirs = tmp_path / "winnow", tmp_path / "kafka"
     bases = random_log_dir(copy_log_dir("legacy", ours, only=()), seed)
-    kafka.open(partition_dirs(ours))  # makes the indexes
+    kafka.open(partition_dirs(ours), now=NOW)  # makes the indexes
     for name in bases:
         for log in (ours / name).glob("*.log"):
             made = THEN - 20_000_000 + 1_000_000 * sorted(bases[name]).index(int(log.stem))
@@ -190,5 +190,7 @@ def random_segment(
 
 def complete(log_dir: Path, kafka: Kafka) -> None:
     """The checkpoints of a log directory whose partitions were made by hand."""
-    ends = {directory.name: int(kafka.load(directory).state["end_offset"]) for directory in partition_dirs(log_dir)}
+    ends = {
+        directory.name: int(kafka.load(directory, now=NOW).state["end_offset"]) for directory in partition_dirs(log_dir)
+    }
     write_checkpoint(log_dir / "replication-offset-checkpoint", ends)

@@ -32,7 +32,7 @@ def test_what_is_torn_is_what_a_starting_broker_cuts_off(kafka: Kafka, tmp_path:
     (log_dir / CLEAN_SHUTDOWN).unlink()
     found = findings(log_dir)
     assert [(f.kind.value, f.topic) for f in found] == [("torn-tail", name.removesuffix("-0")) for name in TORN]
-    kafka.open(partition_dirs(log_dir), unclean=True)
+    kafka.open(partition_dirs(log_dir), now=A_DAY_LATER, unclean=True)
     assert [(log_dir / f.file).stat().st_size for f in found] == [f.position for f in found]
     (log_dir / CLEAN_SHUTDOWN).touch()
     assert [kind for kind, *_ in brief(log_dir)] == ["checkpoint"] * 2
@@ -42,5 +42,5 @@ def test_after_kafkas_recovery_nothing_else_is_wrong(kafka: Kafka, tmp_path: Pat
     """What was left over is finished, what was missing is rebuilt."""
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-[cdns]*"])
     assert len(findings(log_dir)) > 10
-    kafka.open(partition_dirs(log_dir), unclean=True)
+    kafka.open(partition_dirs(log_dir), now=A_DAY_LATER, unclean=True)
     assert brief(log_dir) == []
