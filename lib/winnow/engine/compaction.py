@@ -231,7 +231,7 @@ def failure(error: Exception) -> Failure:
 
 
 def _assign(job: CompactionJob, parallelism: int) -> _Assignment:
-    splits, buckets, groups = {}, {}, {}
+    splits, buckets, groups, written = {}, {}, {}, {}
     for number, partition in enumerate(job.partitions):
         for at, split in enumerate(partition.splits):
             splits[number, at] = split.end - split.start
@@ -239,6 +239,8 @@ def _assign(job: CompactionJob, parallelism: int) -> _Assignment:
             buckets[number, bucket] = partition.records // partition.buckets
         for at, group in enumerate(partition.groups):
             groups[number, at] = sum(segment.log_bytes for segment in group.segments)
+            # Of older records fewer stay: the latest groups, of which the most is written, are to begin first.
+            written[number, at] = groups[number, at] * (at + 1) // len(partition.groups)
     scan_tasks = task_count(sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism)
     resolve_tasks = task_count(
         sum(buckets.values()), per_task=BUCKET_RECORDS, items=len(buckets), parallelism=parallelism
@@ -249,7 +251,7 @@ def _assign(job: CompactionJob, parallelism: int) -> _Assignment:
     return _Assignment(
         split_task=_spread(splits, scan_tasks, each=ITEM_BYTES),
         bucket_task=_spread(buckets, resolve_tasks),
-        group_task=_spread(groups, rewrite_tasks, each=ITEM_BYTES),
+        group_task=_spread({at: groups[at] + written[at] for at in groups}, rewrite_tasks, each=ITEM_BYTES),
         scan_tasks=scan_tasks,
         resolve_tasks=resolve_tasks,
         rewrite_tasks=rewrite_tasks,
