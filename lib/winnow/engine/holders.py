@@ -15,6 +15,7 @@ from winnow.engine.result import Holder
 from winnow.errors import CorruptLogError
 from winnow.storage.segment_io import Bytes, release
 from winnow.wire.batch import BATCH, CODEC_MASK
+from winnow.wire.buffers import Rows
 from winnow.wire.inflate import inflate_parts
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.wire.names import count_names
@@ -39,29 +40,62 @@ class Holdings:
     """No name was forgotten."""
 
 
-def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
-    """Of a whole log that was walked before; None for a topic that is not Kafka's own and for records that are damaged.
+class HoldingsCounter:
+    """Counts the names in a log, batch after batch, where a walk has its bytes in memory.
 
     Damage is the business of those who clean: they read the records again, and refuse the partition.
     """
+
+    def __init__(self, buf: Bytes, topic: str) -> None:
+        """`topic`: one of INTERNAL_TOPICS."""
+        self._buf = buf
+        self._topic = topic
+        self._sums: dict[bytes, tuple[int, int]] = {}
+        self._complete = True
+        self._damaged = False
+
+    def add(self, rows: Rows) -> None:
+        """BATCH rows that come after those added before."""
+        if self._damaged:
+            return
+        try:
+            for some in _chunks(self._buf, rows):
+                self._add(some)
+        except CorruptLogError:
+            self._damaged = True
+
+    def _add(self, rows: Rows) -> None:
+        for blocks in inflate_parts(self._buf, rows, limit=_MOST_BYTES, enough=_MOST_BYTES):
+            counts, all_of_them = count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES)
+            self._complete &= all_of_them
+            figures = zip(counts.names, counts.records.tolist(), counts.bytes.tolist(), strict=True)
+            _add(self._sums, ((name, (records, size)) for name, records, size in figures))
+
+    def holdings(self) -> Holdings | None:
+        """Of all that was added; None if any of it is damaged."""
+        if self._damaged:
+            return None
+        sums, complete = self._sums, self._complete
+        if len(sums) > MOST_NAMES:
+            complete = False
+            sums = dict(sorted(sums.items(), key=lambda item: -item[1][1])[:MOST_NAMES])
+        return Holdings(sums, complete)
+
+
+def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
+    """Of a whole log that was walked before; None for a topic that is not Kafka's own and for damaged records."""
     if topic not in INTERNAL_TOPICS:
         return None
-    sums: dict[bytes, tuple[int, int]] = {}
-    complete = True
-    try:
-        for rows in _chunks(buf, base_offset):
-            for blocks in inflate_parts(buf, rows, limit=_MOST_BYTES, enough=_MOST_BYTES):
-                counts, all_of_them = count_names(blocks, blocks.rows, topic, most=MOST_NAMES)
-                complete &= all_of_them
-                figures = zip(counts.names, counts.records.tolist(), counts.bytes.tolist(), strict=True)
-                _add(sums, ((name, (records, size)) for name, records, size in figures))
-            release(buf, int(rows["position"][-1]))
-    except CorruptLogError:
-        return None
-    if len(sums) > MOST_NAMES:
-        complete = False
-        sums = dict(sorted(sums.items(), key=lambda item: -item[1][1])[:MOST_NAMES])
-    return Holdings(sums, complete)
+    counter = HoldingsCounter(buf, topic)
+    position, least_offset, status = 0, base_offset, WalkStatus.FULL
+    rows = np.empty(_ROWS, BATCH)
+    while status is WalkStatus.FULL:
+        count, position, status = walk_batches(buf, position, least_offset, rows)
+        if count:
+            least_offset = int(rows["last_offset"][count - 1]) + 1
+            counter.add(rows[:count])
+            release(buf, position)
+    return counter.holdings()
 
 
 def added(parts: Sequence[Holdings | None]) -> Holdings | None:
@@ -98,26 +132,18 @@ def top_holders(
     return tuple(holders), len(sums) if complete else None
 
 
-def _chunks(buf: Bytes, base_offset: int) -> Iterable[np.ndarray[tuple[int], np.dtype[np.void]]]:
-    """BATCH rows, so many that little is decompressed at once; what is compressed is sound."""
-    position, least_offset, status = 0, base_offset, WalkStatus.FULL
-    rows = np.empty(_ROWS, BATCH)
-    while status is WalkStatus.FULL:
-        count, position, status = walk_batches(buf, position, least_offset, rows)
-        if not count:
-            return
-        seen = rows[:count]
-        least_offset = int(seen["last_offset"][-1]) + 1
-        compressed = seen[(seen["attributes"] & CODEC_MASK) != 0]
-        wrong = first_bad_crc(buf, compressed)
-        if wrong >= 0:
-            raise crc_error(compressed[wrong])
-        ends = seen["position"] + seen["size"]
-        first = 0
-        while first < count:
-            last = max(first + 1, int(np.searchsorted(ends, seen["position"][first] + _CHUNK_BYTES, side="right")))
-            yield seen[first:last]
-            first = last
+def _chunks(buf: Bytes, rows: Rows) -> Iterable[Rows]:
+    """So many that little is decompressed at once; what is compressed is sound."""
+    compressed = rows[(rows["attributes"] & CODEC_MASK) != 0]
+    wrong = first_bad_crc(buf, compressed)
+    if wrong >= 0:
+        raise crc_error(compressed[wrong])
+    ends = rows["position"] + rows["size"]
+    first = 0
+    while first < len(rows):
+        last = max(first + 1, int(np.searchsorted(ends, rows["position"][first] + _CHUNK_BYTES, side="right")))
+        yield rows[first:last]
+        first = last
 
 
 def _summed(holdings: Iterable[Holdings | None]) -> dict[bytes, tuple[int, int]] | None:

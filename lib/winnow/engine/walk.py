@@ -15,7 +15,7 @@ import numpy as np
 
 from winnow.engine.chunks import counted, next_offset
 from winnow.engine.gather import NO_BATCHES, Gatherer, aborted_rows
-from winnow.engine.holders import Holdings, holdings_of
+from winnow.engine.holders import Holdings, HoldingsCounter
 from winnow.errors import CorruptLogError
 from winnow.logdir.index import check_index_against, read_offset_index
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
@@ -26,6 +26,7 @@ from winnow.policy.transactions import ABORTED
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, map_range, release
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, is_wrapper
+from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.wire.record_kernels import SMALLEST_RECORD
 from winnow.wire.walk import WalkStatus, describe, walk_batches
 
@@ -84,7 +85,7 @@ class SegmentWalk:
     """Base offset of the first batch that ends at or above the log start offset; None: there is none, or `runs` were
     not asked for."""
     holdings: Holdings | None = None
-    """None unless asked for, and see `holdings_of`."""
+    """None unless asked for, and see `HoldingsCounter`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,9 +141,17 @@ def walk_segment(
         gatherer = None
         if producers_from is not None or transactions is not None:
             gatherer = Gatherer(buf, path, producers_from=producers_from, log_start_offset=log_start)
-        walk = _walk(buf, path, directory, base_offset, gatherer=gatherer, check_index=check_index, log_start=log_start)
-        if topic is not None:
-            walk = replace(walk, holdings=holdings_of(buf, base_offset, topic))
+        holders = None if topic is None or topic not in INTERNAL_TOPICS else HoldingsCounter(buf, topic)
+        walk = _walk(
+            buf,
+            path,
+            directory,
+            base_offset,
+            gatherer=gatherer,
+            holders=holders,
+            check_index=check_index,
+            log_start=log_start,
+        )
         if gatherer is None:
             return walk
         last_batches, markers = gatherer.last_batches()
@@ -174,6 +183,7 @@ def _walk(
     base_offset: int,
     *,
     gatherer: Gatherer | None,
+    holders: HoldingsCounter | None,
     check_index: bool,
     log_start: int | None,
 ) -> SegmentWalk:
@@ -219,6 +229,8 @@ def _walk(
         split_records += int(through[-1]) - done
         if gatherer is not None:
             gatherer.add(seen)
+        if holders is not None:
+            holders.add(seen)
         if check_index:
             index_rows.append(seen[_INDEXED].copy())
         release(buf, position)
@@ -238,6 +250,7 @@ def _walk(
         splits=tuple(splits),
         last_batches=NO_BATCHES,
         first_live=first_live,
+        holdings=None if holders is None else holders.holdings(),
     )
 
 

@@ -100,6 +100,17 @@ def _same(a: Bytes, a_at: int, b: Bytes, b_at: int, size: int) -> bool:
     return k == size
 
 
+@inlined
+def _is_name(
+    number: int, where: NDArray[np.int64], raw: Bytes, inflated: Bytes, area: Bytes, name: int, size: int
+) -> bool:
+    """Whether `size` bytes of `area` from `name` on are the name with this number."""
+    if where[number, 2] != size:
+        return False
+    first = inflated if where[number, 0] != 0 else raw
+    return _same(first, where[number, 1], area, name, size)  # type: ignore[no-any-return]
+
+
 @kernel
 def _count(
     raw: Bytes,
@@ -120,7 +131,7 @@ def _count(
     `slots`: a table of -1, a power of 2 larger than the records. `where`: of a name's first record whether it is in
     `inflated`, the name's position and its size. `sums`: records and bytes.
     """
-    count = 0
+    count, last = 0, 0  # `last`: the name of the record before, which often is that of the next one
     mask = np.uint64(slots.size - 1)
     for i in range(batches.size):
         if (batches[i].attributes & CONTROL) != 0:
@@ -140,23 +151,21 @@ def _count(
             size, name = _name_size(area, key, key_size, types), key + _NAME_AT
             if size < 0:
                 continue
-            at = siphash(area, name, size, k0, k1)[0] & mask
-            while slots[at] >= 0:
-                other = slots[at]
-                first = inflated if where[other, 0] != 0 else raw
-                if where[other, 2] == size and _same(first, where[other, 1], area, name, size):
-                    break
-                at = (at + np.uint64(1)) & mask
-            if slots[at] < 0:
-                if count >= where.shape[0]:
-                    return _AREA, i, pos
-                where[count, 0] = 1 if compressed[i] else 0
-                where[count, 1] = name
-                where[count, 2] = size
-                slots[at] = count
-                count += 1
-            sums[slots[at], 0] += 1
-            sums[slots[at], 1] += share
+            if count == 0 or not _is_name(last, where, raw, inflated, area, name, size):
+                at = siphash(area, name, size, k0, k1)[0] & mask
+                while slots[at] >= 0 and not _is_name(slots[at], where, raw, inflated, area, name, size):
+                    at = (at + np.uint64(1)) & mask
+                if slots[at] < 0:
+                    if count >= where.shape[0]:
+                        return _AREA, i, pos
+                    where[count, 0] = 1 if compressed[i] else 0
+                    where[count, 1] = name
+                    where[count, 2] = size
+                    slots[at] = count
+                    count += 1
+                last = slots[at]
+            sums[last, 0] += 1
+            sums[last, 1] += share
         if pos != stop:
             return _LEFT_OVER, i, pos
     return 0, 0, count
