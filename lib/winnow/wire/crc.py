@@ -1,7 +1,8 @@
 """Checksums of batches: CRC-32C for v2, CRC-32 for v0 and v1 (S2.1, S2.2).
 
-CRC-32C runs on the instruction that the host's CPU has for it (8 bytes at once); without one, on eight tables. There is
-no choice to make and none that goes unnoticed: `CRC32C_BY` names what is used.
+CRC-32C runs on the instructions that the host's CPU has: carry-less multiplication (`winnow.wire.crc_folding`), else
+the one for CRC-32C (8 bytes at once); without any, on eight tables. There is no choice to make and none that goes
+unnoticed: `CRC32C_BY` names what is used.
 """
 
 # ruff: noqa: ANN401 - numba's code generator has no types
@@ -19,6 +20,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from winnow.wire.buffers import Buffer, Bytes, as_bytes
+from winnow.wire.crc_folding import FEATURES, folded_by, step_bytes, widest_folding
 from winnow.wire.memory import load_byte, load_word
 
 _POLYNOMIAL = 0x82F63B78
@@ -42,6 +44,9 @@ _TABLES_IEEE = _tables(_POLYNOMIAL_IEEE)
 _BYTE_TABLE: list[int] = _TABLES[0].tolist()
 
 
+_FOLDED_WORDS = widest_folding(llvmlite.binding.get_host_cpu_features())
+
+
 def _instruction() -> str:
     if getattr(config, "CPU_NAME", None) or getattr(
         config, "CPU_FEATURES", None
@@ -50,14 +55,14 @@ def _instruction() -> str:
     features = llvmlite.binding.get_host_cpu_features()
     machine = platform.machine().lower()
     if machine in ("x86_64", "amd64") and features.get("sse4.2"):
-        return "sse4.2"
+        return "folding" if _FOLDED_WORDS else "sse4.2"
     if machine in ("aarch64", "arm64") and features.get("crc"):
         return "aarch64"
     return "tables"
 
 
 CRC32C_BY = _instruction()
-"""`sse4.2`, `aarch64` or `tables`."""
+"""`folding`, `sse4.2`, `aarch64` or `tables`."""
 
 
 _function: Any = cgutils.get_or_insert_function
@@ -69,7 +74,7 @@ def _word_step(typingctx: Any, crc: Any, word: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         del context, signature
         i32, i64 = ir.IntType(32), ir.IntType(64)
-        if CRC32C_BY == "sse4.2":
+        if CRC32C_BY != "aarch64":
             kind = ir.FunctionType(i64, [i64, i64])
             step = _function(builder.module, kind, "llvm.x86.sse42.crc32.64.64")
             return builder.call(step, args)
@@ -81,7 +86,6 @@ def _word_step(typingctx: Any, crc: Any, word: Any) -> Any:
 
 
 _crc_word: Any = intrinsic(_word_step)
-_BY_INSTRUCTION = CRC32C_BY != "tables"
 
 
 @njit(cache=True, nogil=True)
@@ -110,9 +114,8 @@ def crc32c_by_tables(buf: Bytes, start: int, end: int) -> np.uint32:
 
 
 @njit(cache=True, nogil=True)
-def _crc32c_by_instruction(buf: Bytes, start: int, end: int) -> np.uint32:
-    crc = np.uint64(0xFFFFFFFF)
-    pos = start
+def _continued(crc: np.uint64, buf: Bytes, pos: int, end: int) -> np.uint32:
+    """The CRC of what led to this state and buf[pos:end]."""
     while pos + 8 <= end:
         crc = _crc_word(crc, load_word(buf, pos))
         pos += 8
@@ -123,7 +126,25 @@ def _crc32c_by_instruction(buf: Bytes, start: int, end: int) -> np.uint32:
     return short ^ np.uint32(0xFFFFFFFF)
 
 
-crc32c: Any = _crc32c_by_instruction if _BY_INSTRUCTION else crc32c_by_tables
+@njit(cache=True, nogil=True)
+def _crc32c_by_instruction(buf: Bytes, start: int, end: int) -> np.uint32:
+    return _continued(np.uint64(0xFFFFFFFF), buf, start, end)
+
+
+_folded = folded_by(_FOLDED_WORDS or min(FEATURES))
+_STEP_BYTES = step_bytes(_FOLDED_WORDS or min(FEATURES))
+
+
+@njit(cache=True, nogil=True)
+def _crc32c_by_folding(buf: Bytes, start: int, end: int) -> np.uint32:
+    crc = np.uint64(0xFFFFFFFF)
+    steps = (end - start) // _STEP_BYTES
+    if steps > 0:
+        crc = _folded(crc, buf, start, steps)
+    return _continued(crc, buf, start + steps * _STEP_BYTES, end)
+
+
+crc32c: Any = {"folding": _crc32c_by_folding, "tables": crc32c_by_tables}.get(CRC32C_BY, _crc32c_by_instruction)
 """Jitted `crc32c(buf, start, end) -> uint32` of buf[start:end]; the caller has checked 0 <= start <= end <= size."""
 
 

@@ -26,7 +26,7 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, 
     return builder.bitcast(builder.gep(data, [pos]), ir.IntType(bits).as_pointer())
 
 
-def _check(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, size: Any) -> None:
+def check_bounds(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, size: Any) -> None:
     """What numba does for an index when it is told to check bounds, for `size` bytes from `pos` on."""
     if not context.enable_boundscheck:
         return
@@ -51,7 +51,7 @@ def _load(bits: int, *, big_endian: bool) -> Callable[..., Any]:
         del typingctx, pos
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            _check(context, builder, signature.args[0], args[0], args[1], _bytes_of(bits))
+            check_bounds(context, builder, signature.args[0], args[0], args[1], _bytes_of(bits))
             pointer = _pointer(context, builder, signature.args[0], args[0], args[1], bits)
             word = _swapped(builder, builder.load(pointer, align=1), bits, big_endian=big_endian)
             return word if bits == 64 else builder.zext(word, ir.IntType(64))
@@ -66,7 +66,7 @@ def _store(bits: int) -> Callable[..., Any]:
         del typingctx, pos, value
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            _check(context, builder, signature.args[0], args[0], args[1], _bytes_of(bits))
+            check_bounds(context, builder, signature.args[0], args[0], args[1], _bytes_of(bits))
             pointer = _pointer(context, builder, signature.args[0], args[0], args[1], bits)
             word = args[2] if bits == 64 else builder.trunc(args[2], ir.IntType(bits))
             builder.store(_swapped(builder, word, bits, big_endian=True), pointer, align=1)
@@ -81,8 +81,8 @@ def _copy(typingctx: Any, out: Any, at: Any, buf: Any, pos: Any, size: Any) -> A
     del typingctx, at, pos, size
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _check(context, builder, signature.args[0], args[0], args[1], args[4])
-        _check(context, builder, signature.args[2], args[2], args[3], args[4])
+        check_bounds(context, builder, signature.args[0], args[0], args[1], args[4])
+        check_bounds(context, builder, signature.args[2], args[2], args[3], args[4])
         into = _pointer(context, builder, signature.args[0], args[0], args[1], 8)
         source = _pointer(context, builder, signature.args[2], args[2], args[3], 8)
         _memcpy(builder, into, source, args[4], ir.Constant(ir.IntType(64), 1))

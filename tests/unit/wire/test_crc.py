@@ -3,11 +3,16 @@ from __future__ import annotations
 import zlib
 
 import crcmod.predefined
+import llvmlite.binding
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 
-from winnow.wire.buffers import as_bytes
+from winnow.wire.buffers import Bytes, as_bytes
 from winnow.wire.crc import crc32, crc32_part, crc32c, crc32c_by_tables, crc32c_plain
+from winnow.wire.crc_folding import FEATURES, folded_by, step_bytes, widest_folding
 
 judge = crcmod.predefined.mkCrcFun("crc-32c")
 
@@ -27,3 +32,36 @@ def test_all_ways_agree_with_an_independent_one_on_any_part(data: bytes, head: i
     assert crc32c_by_tables(buf, start, end) == expected
     assert crc32c_plain(data[start:end]) == expected
     assert crc32_part(buf, start, end) == crc32(data[start:end]) == zlib.crc32(data[start:end])
+
+
+@given(st.binary(min_size=1, max_size=40), st.integers(0, 2100), st.integers(0, 9))
+def test_all_ways_agree_on_parts_of_any_length(some: bytes, size: int, start: int) -> None:
+    """Those of which a part is folded, and some bytes are left over, among them."""
+    data = (some * 2110)[: start + size]
+    buf = as_bytes(data)
+    assert crc32c(buf, start, len(data)) == crc32c_by_tables(buf, start, len(data)) == judge(data[start:])
+
+
+@pytest.mark.parametrize("words", FEATURES)
+def test_folding_with_vectors_of_each_width_goes_on_from_any_state(words: int) -> None:
+    features = llvmlite.binding.get_host_cpu_features()
+    if not all(features.get(name) for name in FEATURES[words]):
+        pytest.skip("this CPU has no such vectors")
+    folded = folded_by(words)
+
+    @njit
+    def compiled(crc: np.uint64, buf: Bytes, pos: int, steps: int) -> np.uint64:
+        return folded(crc, buf, pos, steps)
+
+    data = np.random.default_rng(words).integers(0, 256, 5 + 7 * step_bytes(words), np.uint8)
+    for steps in (1, 2, 7):
+        end = 5 + steps * step_bytes(words)
+        state = np.uint64(judge(data[:5].tobytes()) ^ 0xFFFFFFFF)
+        assert compiled(state, data, 5, steps) ^ 0xFFFFFFFF == judge(data[:end].tobytes())
+
+
+def test_the_widest_vectors_are_used_that_there_are() -> None:
+    assert widest_folding({"vpclmulqdq": True, "avx512f": True, "avx2": True, "pclmul": True, "sse4.2": True}) == 8
+    assert widest_folding({"vpclmulqdq": True, "avx512f": False, "avx2": True, "pclmul": True, "sse4.2": True}) == 4
+    assert widest_folding({"pclmul": True, "sse4.2": True}) == 2
+    assert widest_folding({"sse4.2": True, "avx512f": True}) == 0
