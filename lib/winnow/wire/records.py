@@ -15,7 +15,8 @@ from winnow.wire.crc import crc32c, crc32c_plain
 from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.record_kernels import SMALLEST_RECORD, check_area, kernel, parse_record, prefetch
-from winnow.wire.siphash import siphash, siphash_plain
+from winnow.wire.siphash import siphash_plain
+from winnow.wire.siphash_lanes import hash_rest, hash_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,7 +131,7 @@ def _scan(  # noqa: PLR0911 - one return per fault
     batch_of: NDArray[np.int32],
 ) -> tuple[int, int, int]:
     """(fault, row of its batch, position in the area's array)."""
-    n = 0
+    n = hashed = 0
     for i in range(batches.size):
         area = inflated if compressed[i] else raw
         count = int(batches[i].record_count)
@@ -163,17 +164,18 @@ def _scan(  # noqa: PLR0911 - one return per fault
             batch_of[n] = i
             null_value[n] = value_size < 0
             null_key[n] = key_size < 0
-            if key_size < 0:
-                hashes[n, 0] = np.uint64(0)
-                hashes[n, 1] = np.uint64(0)
-            else:
-                first, second = siphash(area, key, key_size, k0, k1)
-                hashes[n, 0] = first
-                hashes[n, 1] = second
+            # In the place of the hash at first.
+            hashes[n, 0] = np.uint64(key)
+            hashes[n, 1] = np.uint64(key_size)
             n += 1
             pos = after
         if pos != stop:
             return _LEFT_OVER, i, pos
+        if i + 1 < batches.size and compressed[i + 1] == compressed[i]:
+            hashed = hash_rows(area, hashes, hashed, n, k0, k1)
+        else:
+            hash_rest(area, hashes, hashed, n, k0, k1)
+            hashed = n
     return 0, 0, 0
 
 

@@ -15,23 +15,30 @@ from winnow.wire.buffers import Bytes
 from winnow.wire.memory import load_byte, load_word
 
 _MASK = (1 << 64) - 1
+INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D ^ 0xEE, 0x6C7967656E657261, 0x7465646279746573)
+"""The state, but for the secret."""
+TWEAK, LAST_TWEAK = 0xEE, 0xDD
+"""Before the rounds for either half of the result."""
+FINAL_ROUNDS = 3
 _State: TypeAlias = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 
 
-def siphash_plain(data: bytes, secret: tuple[int, int], *, per_word: int = 1, at_end: int = 3) -> tuple[int, int]:
+def siphash_plain(
+    data: bytes, secret: tuple[int, int], *, per_word: int = 1, at_end: int = FINAL_ROUNDS
+) -> tuple[int, int]:
     """(first, second) 64 bits of SipHash-`per_word`-`at_end`-128 of `data`; `secret` is two uint64."""
     k0, k1 = secret
-    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D ^ 0xEE, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
+    v = [key ^ first for key, first in zip((k0, k1, k0, k1), INITIAL, strict=True)]
     padded = data + bytes(-(len(data) + 1) % 8) + bytes([len(data) & 0xFF])
     for i in range(0, len(padded), 8):
         word = int.from_bytes(padded[i : i + 8], "little")
         v[3] ^= word
         _rounds(v, per_word)
         v[0] ^= word
-    v[2] ^= 0xEE
+    v[2] ^= TWEAK
     _rounds(v, at_end)
     first = v[0] ^ v[1] ^ v[2] ^ v[3]
-    v[1] ^= 0xDD
+    v[1] ^= LAST_TWEAK
     _rounds(v, at_end)
     return first, v[0] ^ v[1] ^ v[2] ^ v[3]
 
@@ -76,10 +83,10 @@ def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> _State
 @njit(cache=True, nogil=True)
 def siphash(buf: Bytes, pos: int, size: int, k0: np.uint64, k1: np.uint64) -> tuple[np.uint64, np.uint64]:
     """(uint64, uint64) of SipHash-1-3-128 of buf[pos : pos + size], which the caller has checked; k0, k1 uint64."""
-    v0 = k0 ^ np.uint64(0x736F6D6570736575)
-    v1 = k1 ^ np.uint64(0x646F72616E646F6D ^ 0xEE)
-    v2 = k0 ^ np.uint64(0x6C7967656E657261)
-    v3 = k1 ^ np.uint64(0x7465646279746573)
+    v0 = k0 ^ np.uint64(INITIAL[0])
+    v1 = k1 ^ np.uint64(INITIAL[1])
+    v2 = k0 ^ np.uint64(INITIAL[2])
+    v3 = k1 ^ np.uint64(INITIAL[3])
     end = pos + size
     while pos + 8 <= end:
         word = load_word(buf, pos)
@@ -93,11 +100,11 @@ def siphash(buf: Bytes, pos: int, size: int, k0: np.uint64, k1: np.uint64) -> tu
     v3 ^= word
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     v0 ^= word
-    v2 ^= np.uint64(0xEE)
-    for _ in range(3):
+    v2 ^= np.uint64(TWEAK)
+    for _ in range(FINAL_ROUNDS):
         v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     first = v0 ^ v1 ^ v2 ^ v3
-    v1 ^= np.uint64(0xDD)
-    for _ in range(3):
+    v1 ^= np.uint64(LAST_TWEAK)
+    for _ in range(FINAL_ROUNDS):
         v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     return first, v0 ^ v1 ^ v2 ^ v3
