@@ -11,8 +11,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from winnow.wire.record_kernels import prefetch
+
 PARTS = 128
 """A power of 2: as many parts has a bucket of keys, each with a table of its own."""
+
+_AHEAD = 16
+"""Rows before a row at which the processor is told which slot of the table it will look at."""
 
 
 @njit(cache=True, nogil=True)
@@ -35,6 +40,7 @@ def last_per_key(hashes: Any, candidate: Any) -> Any:
     slots = np.full(size, -1, np.int32)
     last = np.zeros(n, np.bool_)
     for row in range(n):
+        prefetch(slots, np.int64(hashes[min(row + _AHEAD, n - 1), 0] & mask))
         if not candidate[row]:
             continue
         low = hashes[row, 0]
