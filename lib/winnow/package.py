@@ -31,7 +31,18 @@ from winnow.errors import UsageError, WinnowError
 from winnow.version import VERSION
 from winnow.warm_up import warm_up
 
-IMPORTED = ("cramjam", "hdfs_native", "javaproperties", "numba", "numpy", "obstore", "pyarrow", "zstandard")
+IMPORTED = (
+    "cramjam",
+    "deflate",
+    "hdfs_native",
+    "isal",
+    "javaproperties",
+    "numba",
+    "numpy",
+    "obstore",
+    "pyarrow",
+    "zstandard",
+)
 """What modules that run in tasks import; what these need comes along."""
 
 SITE = "site"

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import struct
 import threading
-import zlib
 from functools import lru_cache
+from typing import cast
 
 import cramjam
+import deflate
 import numpy as np
 import zstandard
+from isal import isal_zlib
 from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
@@ -29,7 +31,6 @@ SNAPPY_CHUNK = 32 * 1024
 LZ4_BLOCK = 64 * 1024
 
 _GZIP_WINDOW = 31  # zlib's way to say "with a gzip header"
-_GZIP_SYSTEM_AT = 9
 _GZIP_PIECE = 1 << 20
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
@@ -44,7 +45,8 @@ _ZSTD_BLOCK = 128 * 1024
 _ZSTD_NO_ROOM = "did not decompress full frame"
 _ZSTD_RAW, _ZSTD_RLE, _ZSTD_RESERVED = 0, 1, 3
 
-_LIBRARY_ERRORS = (cramjam.DecompressionError, zlib.error, zstandard.ZstdError, OSError, ValueError)
+_GZIP_ERROR = cast("type[Exception]", isal_zlib.error)  # its stub takes the class for an instance
+_LIBRARY_ERRORS = (cramjam.DecompressionError, _GZIP_ERROR, zstandard.ZstdError, OSError, ValueError)
 _local = threading.local()  # zstd contexts are dear to make and not to be shared by threads
 
 
@@ -54,8 +56,7 @@ def compress(codec: Codec, raw: Buffer) -> bytes:
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.GZIP:
-        member = zlib.compress(data, GZIP_LEVEL, wbits=_GZIP_WINDOW)
-        return member[:_GZIP_SYSTEM_AT] + b"\xff" + member[_GZIP_SYSTEM_AT + 1 :]  # "unknown system", as Java says
+        return bytes(deflate.gzip_compress(data, GZIP_LEVEL))
     if codec == Codec.SNAPPY:
         return _compress_snappy(data)
     if codec == Codec.LZ4:
@@ -126,7 +127,7 @@ def _refuse(codec: Codec, expected: str, found: str) -> CorruptLogError:
 def _gzip(sink: Sink, data: memoryview) -> None:
     left: memoryview | bytes = data
     while True:  # members, one after the other
-        member = zlib.decompressobj(wbits=_GZIP_WINDOW)
+        member = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)
         while not member.eof:
             most = min(_GZIP_PIECE, sink.room + 1)
             piece = member.decompress(left, most)

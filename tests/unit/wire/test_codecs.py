@@ -154,6 +154,31 @@ def test_xxhash_is_what_lz4_frames_end_with(data: bytes) -> None:
     assert struct.unpack("<I", frame[-4:])[0] == xxhash32(data)
 
 
+@settings(max_examples=100)
+@given(st.data())
+def test_gzip_is_read_and_refused_as_zlib_does(draw: st.DataObject) -> None:
+    sizes = draw.draw(st.lists(st.sampled_from([0, 1, 300, 16_384, 70_000]), min_size=1, max_size=3))
+    payload = bytearray(b"".join(gzip.compress(WORDS[:size], draw.draw(st.integers(0, 9))) for size in sizes))
+    if draw.draw(st.booleans()):
+        # Not the flags of the first header: zlib refuses those that are reserved, Java doesn't look at them.
+        payload[draw.draw(st.integers(4, len(payload) - 1))] ^= 1 << draw.draw(st.integers(0, 7))
+    payload = payload[: draw.draw(st.integers(1, len(payload)) | st.just(len(payload)))]
+    try:
+        expected = gzip.decompress(payload)
+    except (EOFError, OSError, zlib.error):
+        with pytest.raises(CorruptLogError):
+            back(Codec.GZIP, bytes(payload))
+    else:
+        assert back(Codec.GZIP, bytes(payload)) == expected
+
+
+@pytest.mark.parametrize("size", [100, 4_000, 16_384, 200_000])
+def test_gzip_is_as_small_as_zlib_makes_it(size: int) -> None:
+    text = b" ".join(b"user-%05d ordered %d of item-%03d" % (n * n % 9973, n % 7, n % 131) for n in range(8_000))
+    for data in (WORDS[:size], text[:size]):
+        assert len(compress(Codec.GZIP, data)) <= 1.01 * len(zlib.compress(data, 6, wbits=31)) + 1
+
+
 def test_gzip_checksum_is_checked() -> None:
     payload = bytearray(zlib.compress(b"abc", wbits=31))
     payload[-8] ^= 1
