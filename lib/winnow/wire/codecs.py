@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 import threading
 from functools import lru_cache
-from typing import cast
+from typing import Any, cast
 
 import cramjam
 import deflate
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import Codec
-from winnow.wire.buffers import Buffer, as_bytes
+from winnow.wire.buffers import Buffer, as_view
 from winnow.wire.sink import Sink
 from winnow.wire.xxhash32 import xxhash32
 
@@ -52,7 +52,7 @@ _local = threading.local()  # zstd contexts are dear to make and not to be share
 
 def compress(codec: Codec, raw: Buffer) -> bytes:
     """`raw` as the payload of a batch of that codec."""
-    data = as_bytes(raw).data
+    data = as_view(raw)
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.GZIP:
@@ -69,22 +69,22 @@ def compress(codec: Codec, raw: Buffer) -> bytes:
 
 
 def _compress_snappy(data: memoryview) -> bytes:
-    parts = [_SNAPPY_HEADER]
+    parts: list[Any] = [_SNAPPY_HEADER]  # and buffers of cramjam, which are joined as they are
     for at in range(0, len(data), SNAPPY_CHUNK):
-        block = bytes(cramjam.snappy.compress_raw(data[at : at + SNAPPY_CHUNK]))
+        block = cramjam.snappy.compress_raw(data[at : at + SNAPPY_CHUNK])
         parts += struct.pack(">i", len(block)), block
     return b"".join(parts)
 
 
 def _compress_lz4(data: memoryview) -> bytes:
-    parts = [_LZ4_HEADER]
+    parts: list[Any] = [_LZ4_HEADER]
     for at in range(0, len(data), LZ4_BLOCK):
         chunk = data[at : at + LZ4_BLOCK]
-        block = bytes(cramjam.lz4.compress_block(chunk, store_size=False))
+        block = cramjam.lz4.compress_block(chunk, store_size=False)
         if len(block) < len(chunk):
             parts += struct.pack("<I", len(block)), block
         else:
-            parts += struct.pack("<I", len(chunk) | _LZ4_STORED), bytes(chunk)
+            parts += struct.pack("<I", len(chunk) | _LZ4_STORED), chunk
     return b"".join((*parts, bytes(4)))
 
 
@@ -101,7 +101,7 @@ def decompress(codec: Codec, payload: Buffer, *, limit: int, magic: int = 2) -> 
 
 def decompress_into(sink: Sink, codec: Codec, payload: Buffer, *, limit: int, magic: int = 2) -> None:
     """As `decompress`, appended to `sink`."""
-    data = as_bytes(payload).data
+    data = as_view(payload)
     sink.begin(limit)
     try:
         if codec == Codec.GZIP:
@@ -171,14 +171,17 @@ def _snappy_block(sink: Sink, block: memoryview) -> None:
             break
     if raw > _SNAPPY_DENSEST * len(block):
         raise _refuse(Codec.SNAPPY, "a size that the block can hold", f"{raw} bytes in {len(block)}")
-    got = int(cramjam.snappy.decompress_raw_into(block, sink.reserve(raw).data))
+    got = int(cramjam.snappy.decompress_raw_into(block, sink.reserve(raw)))
     if got != raw:
         raise _refuse(Codec.SNAPPY, f"{raw} bytes", f"{got}")
     sink.commit(got)
 
 
 def _lz4(sink: Sink, data: memoryview, magic: int) -> None:
-    at, block_size, block_sum, content_sum = _lz4_header(data, magic)
+    if data[: len(_LZ4_HEADER)] == _LZ4_HEADER:  # Java's, and ours
+        at, block_size, block_sum, content_sum = len(_LZ4_HEADER), LZ4_BLOCK, 0, 0
+    else:
+        at, block_size, block_sum, content_sum = _lz4_header(data, magic)
     while True:
         if at + 4 > len(data):
             raise _refuse(Codec.LZ4, "an end mark", "the end of the data")
@@ -198,7 +201,7 @@ def _lz4(sink: Sink, data: memoryview, magic: int) -> None:
         else:
             # The room may be less than a block: then the library refuses what does not fit, and so it should.
             room = sink.reserve(min(block_size, sink.room), at_most=True)
-            sink.commit(int(cramjam.lz4.decompress_block_into(block, room.data)))
+            sink.commit(int(cramjam.lz4.decompress_block_into(block, room)))
         at = end + block_sum
     if at + content_sum != len(data):
         raise _refuse(Codec.LZ4, "the end of the data after the end mark", f"{len(data) - at} bytes more")

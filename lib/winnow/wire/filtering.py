@@ -257,9 +257,9 @@ def _compressed_payloads(
     codecs = rows["attributes"] & CODEC_MASK
     if not codecs[chosen].any():  # v0 or v1, which are in `inflated` for want of v2 records
         return as_bytes(records[: record_starts[-1]]), record_starts
-    payloads = []
+    view, bounds, payloads = records.data, record_starts.tolist(), []
     for i in np.flatnonzero(chosen).tolist():
-        payloads.append(compress(Codec(int(codecs[i])), records[record_starts[i] : record_starts[i + 1]]))
+        payloads.append(compress(Codec(int(codecs[i])), view[bounds[i] : bounds[i + 1]]))
         starts[i + 1] = len(payloads[-1])
     return as_bytes(b"".join(payloads)), np.cumsum(starts)
 

@@ -94,6 +94,7 @@ def _inflate(raw: Bytes, rows: Rows, *, limit: int, enough: int) -> RecordBlocks
     # An empty batch that cleaning left has no payload, whatever its codec bits say.
     compressed = (codecs != Codec.NONE) & ((rows["record_count"] > 0) | (end > begin)) & ~legacy
     chosen = np.flatnonzero(compressed)
+    view, kinds, begins, ends = raw.data, codecs.tolist(), begin.tolist(), end.tolist()
     sink = Sink(max(1, _USUAL_RATIO * int((end - begin)[chosen].sum())))
     for i in chosen.tolist():
         if sink.used >= enough:
@@ -101,7 +102,7 @@ def _inflate(raw: Bytes, rows: Rows, *, limit: int, enough: int) -> RecordBlocks
             break
         start = sink.used
         try:
-            decompress_into(sink, _codec(int(codecs[i])), raw[begin[i] : end[i]], limit=limit)
+            decompress_into(sink, _codec(kinds[i]), view[begins[i] : ends[i]], limit=limit)
         except CorruptLogError as error:
             raise batch_error(error, rows[i]) from error
         begin[i], end[i] = start, sink.used

@@ -70,9 +70,8 @@ def convert_legacy(
     room = int((entries_end - entries_begin)[legacy].sum()) * 5 // 4 + 1
     at = sink.used
     sink.begin(room)
-    fault, i, position = convert(
-        raw, inner.data(), wrapped, entries_begin, entries_end, batches, sink.reserve(room), rows, starts
-    )
+    out = np.frombuffer(sink.reserve(room), np.uint8)
+    fault, i, position = convert(raw, inner.data(), wrapped, entries_begin, entries_end, batches, out, rows, starts)
     if fault:
         raise batch_error(_wrong(LegacyFault(fault), position - int(entries_begin[i])), batches[i])
     sink.commit(int(starts[-1]))

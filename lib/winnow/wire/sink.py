@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winnow.errors import OversizedBatchError
-from winnow.wire.buffers import Buffer, Bytes, as_bytes
+from winnow.wire.buffers import as_bytes, as_view
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from winnow.wire.buffers import Buffer, Bytes
 
 
 class Sink:
     """An array that grows, filled piece by piece, with a limit per batch (`begin`)."""
 
     def __init__(self, capacity: int = 1 << 16) -> None:
-        self._array = np.empty(capacity, np.uint8)
+        self._view = np.empty(capacity, np.uint8).data
         self._used = 0
         self._limit = 0
         self._end = 0
@@ -37,18 +37,19 @@ class Sink:
         self._limit = limit
         self._end = self._used + limit
 
-    def reserve(self, size: int, *, at_most: bool = False) -> NDArray[np.uint8]:
+    def reserve(self, size: int, *, at_most: bool = False) -> memoryview:
         """Room for `size` bytes to be written to; `commit` says how many were.
 
         Raises OversizedBatchError beyond the limit; with `at_most`, the size is an upper bound and one of 0 is, too.
         """
-        if size > self.room or (at_most and size <= 0):
+        end = self._used + size
+        if end > self._end or (at_most and size <= 0):
             raise self.overflow()
-        if self._used + size > len(self._array):
-            grown = np.empty(max(2 * len(self._array), self._used + size), np.uint8)
-            grown[: self._used] = self._array[: self._used]
-            self._array = grown
-        return self._array[self._used : self._used + size]
+        if end > len(self._view):
+            grown = np.empty(max(2 * len(self._view), end), np.uint8).data
+            grown[: self._used] = self._view[: self._used]
+            self._view = grown
+        return self._view[self._used : end]
 
     def commit(self, size: int) -> None:
         """`size` bytes of what was reserved are filled in."""
@@ -56,7 +57,7 @@ class Sink:
 
     def write(self, data: Buffer) -> None:
         """Append `data`. Raises OversizedBatchError beyond the limit."""
-        piece = as_bytes(data)
+        piece = as_view(data)
         self.reserve(len(piece))[:] = piece
         self.commit(len(piece))
 
@@ -71,4 +72,4 @@ class Sink:
 
     def data(self) -> Bytes:
         """All that was written, read-only."""
-        return as_bytes(self._array[: self._used])
+        return as_bytes(self._view[: self._used])
