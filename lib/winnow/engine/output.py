@@ -20,7 +20,7 @@ from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.txnindex import encode_txn_index
 from winnow.policy.survival import batch_retention
 from winnow.storage.segment_io import Bytes, map_range
-from winnow.wire.batch import CONTROL
+from winnow.wire.batch import CODEC_MASK, CONTROL, MAX_MAGIC
 from winnow.wire.filtering import Filtered, filter_batches
 from winnow.wire.inflate import inflate_parts
 
@@ -72,7 +72,9 @@ class GroupOutput:
             done = 0
             for some in chunks_of(batches, split.records, plain=PLAIN_CHUNK_BYTES):
                 first = some.start
-                for blocks in inflate_parts(buf, batches[some], limit=self._job.max_decompressed_bytes):
+                unread = _unread(kept, done, batches[some], self._fates.discard[some])
+                limit = self._job.max_decompressed_bytes
+                for blocks in inflate_parts(buf, batches[some], limit=limit, unread=unread):
                     part = slice(first, first + len(blocks.rows))
                     first = part.stop
                     discard = self._fates.discard[part]
@@ -135,6 +137,22 @@ def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
         for part in numbers:
             keep[split][part] = True
     return keep
+
+
+def _unread(keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits) -> _Bits | None:
+    """Batches with records of which none stays: those that are compressed need not be opened for that.
+
+    None if there are none, or if a header of v0 or v1 does not tell how many records there are.
+    """
+    if (rows["magic"] < MAX_MAGIC).any() or not (rows["attributes"] & CODEC_MASK).any():
+        return None
+    counts = rows["record_count"].astype(np.int64)
+    filled = counts > 0
+    starts = (np.cumsum(counts) - counts)[filled]
+    unread = np.zeros(len(rows), np.bool_)
+    if len(starts):
+        unread[filled] = ~np.logical_or.reduceat(_of_chunk(keep, done, rows, discard), starts)
+    return unread
 
 
 def _of_chunk(keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits) -> _Bits:

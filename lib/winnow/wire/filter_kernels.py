@@ -214,15 +214,14 @@ def decide(
         row_of += int(row.record_count)
         if not compressed[i] or retention[i] == _DELETE:  # its records are not looked at, S5.4
             continue
-        pos, stop = begin[i], end[i]
-        fault = check_area(inflated, pos, stop, int(row.record_count))
-        if fault != 0:
-            return fault, i, pos
         kept = nulls = least = 0
         first = largest = NO_TIMESTAMP
         if row_of == first_row or _count(keep, first_row, row_of) > 0:
+            fault = check_area(inflated, begin[i], end[i], int(row.record_count))
+            if fault != 0:
+                return fault, i, begin[i]
             fault, pos, _, kept, nulls, first, least, largest = _retain(
-                inflated, pos, stop, row, keep, first_row, now, False, False, 0, -1, nowhere, 0
+                inflated, begin[i], end[i], row, keep, first_row, now, False, False, 0, -1, nowhere, 0
             )
             if fault != 0:
                 return fault, i, pos

@@ -38,6 +38,8 @@ class RecordBlocks:
     all in `inflated`, as v2 records.
     """
 
+    unread: NDArray[np.bool_]
+    """Batches that were left compressed, as the caller wished: their areas are empty, whatever their headers count."""
     rows: Rows
     """The batches. What a header of v0 or v1 does not tell is filled in: all else that works on `area` needs these rows
     and not those of the walk. `attributes`, `base_timestamp` and `record_count` are what they would be in v2.
@@ -51,7 +53,7 @@ class RecordBlocks:
 
     def __post_init__(self) -> None:
         # Kernels are compiled for read-only arrays, and nobody is to change these.
-        for name in ("compressed", "begin", "end"):
+        for name in ("compressed", "unread", "begin", "end"):
             object.__setattr__(self, name, _read_only(getattr(self, name)))
 
     def area(self, i: int) -> Bytes:
@@ -65,25 +67,33 @@ def inflate(buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES) 
     Raises CorruptLogError for unknown codecs, for data that can't be decompressed or that is larger than `limit`, and
     for batches of v0 or v1 that are not as S2.1 has them.
     """
-    return _inflate(as_bytes(buf), as_rows(batches), limit=limit, enough=_ALL)
+    none = np.zeros(len(batches), np.bool_)
+    return _inflate(as_bytes(buf), as_rows(batches), none, limit=limit, enough=_ALL)
 
 
 def inflate_parts(
-    buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES, enough: int = ENOUGH_BYTES
+    buf: Buffer,
+    batches: Rows,
+    *,
+    limit: int = MAX_DECOMPRESSED_BYTES,
+    enough: int = ENOUGH_BYTES,
+    unread: NDArray[np.bool_] | None = None,
 ) -> Iterator[RecordBlocks]:
     """As `inflate`, in parts: the next batches from the first on, until what was decompressed reaches `enough` bytes.
 
-    So `enough` and `limit` together bound what a part holds, however many batches expand a thousandfold.
+    So `enough` and `limit` together bound what a part holds, however many batches expand a thousandfold. `unread`: one
+    item per batch, true where nobody will look at the records of a compressed batch of v2; such a batch is not opened.
     """
     raw, rows = as_bytes(buf), as_rows(batches)
+    skipped = np.zeros(len(rows), np.bool_) if unread is None else unread
     while len(rows):
-        blocks = _inflate(raw, rows, limit=limit, enough=enough)
-        rows = rows[len(blocks.rows) :]
+        blocks = _inflate(raw, rows, skipped, limit=limit, enough=enough)
+        rows, skipped = rows[len(blocks.rows) :], skipped[len(blocks.rows) :]
         yield blocks
         del blocks  # before the next part is there
 
 
-def _inflate(raw: Bytes, rows: Rows, *, limit: int, enough: int) -> RecordBlocks:
+def _inflate(raw: Bytes, rows: Rows, skipped: NDArray[np.bool_], *, limit: int, enough: int) -> RecordBlocks:
     legacy = rows["magic"] < MAX_MAGIC
     begin = rows["position"] + np.where(legacy, FRAME_SIZE + RECORD_OVERHEAD_V0, HEADER_V2_SIZE)
     end = rows["position"] + rows["size"]
@@ -93,7 +103,9 @@ def _inflate(raw: Bytes, rows: Rows, *, limit: int, enough: int) -> RecordBlocks
     codecs = rows["attributes"] & CODEC_MASK
     # An empty batch that cleaning left has no payload, whatever its codec bits say.
     compressed = (codecs != Codec.NONE) & ((rows["record_count"] > 0) | (end > begin)) & ~legacy
-    chosen = np.flatnonzero(compressed)
+    unread = compressed & skipped
+    begin, end = np.where(unread, 0, begin), np.where(unread, 0, end)
+    chosen = np.flatnonzero(compressed & ~unread)
     view, kinds, begins, ends = raw.data, codecs.tolist(), begin.tolist(), end.tolist()
     sink = Sink(max(1, _USUAL_RATIO * int((end - begin)[chosen].sum())))
     for i in chosen.tolist():
@@ -110,7 +122,15 @@ def _inflate(raw: Bytes, rows: Rows, *, limit: int, enough: int) -> RecordBlocks
         rows = convert_legacy(raw, rows, sink, begin, end, limit=limit, enough=enough)
         n = len(rows)
         legacy, compressed, begin, end = legacy[:n], compressed[:n], begin[:n], end[:n]
-    return RecordBlocks(raw=raw, inflated=sink.data(), compressed=compressed | legacy, begin=begin, end=end, rows=rows)
+    return RecordBlocks(
+        raw=raw,
+        inflated=sink.data(),
+        compressed=compressed | legacy,
+        begin=begin,
+        end=end,
+        unread=unread[: len(rows)],
+        rows=rows,
+    )
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -92,12 +92,15 @@ def crc_error(row: np.void) -> CorruptLogError:
 
 
 def record_total(blocks: RecordBlocks, rows: Rows) -> int:
-    """Records of all batches by their headers. Raises CorruptLogError if some batch has no room for so many."""
+    """Records of all batches by their headers. Raises CorruptLogError if some batch has no room for so many.
+
+    Of those that are unread nothing is known but the header.
+    """
     if not len(rows) == len(blocks.begin) == len(blocks.end) == len(blocks.compressed):
         message = f"{len(rows)} batches, but {len(blocks.begin)} records areas"
         raise ValueError(message)
     counts = rows["record_count"].astype(np.int64)
-    wrong = np.flatnonzero((counts < 0) | (counts > (blocks.end - blocks.begin) // SMALLEST_RECORD))
+    wrong = np.flatnonzero((counts < 0) | (~blocks.unread & (counts > (blocks.end - blocks.begin) // SMALLEST_RECORD)))
     if len(wrong):
         raise record_error(Fault.TOO_MANY, rows[wrong[0]], 0)
     return int(counts.sum())

@@ -85,6 +85,17 @@ def test_nothing_survives_and_the_segment_is_empty_but_there(directory: Path) ->
     }
 
 
+def test_a_compressed_batch_of_which_nothing_stays_is_not_opened(tmp_path: Path) -> None:
+    spoiled = bytearray(batch(record(0), record(1), codec=Codec.GZIP))
+    spoiled[61:63] = b"no"
+    job = job_of(make_partition(tmp_path / "t-0", {0: [bytes(spoiled), batch(record(2))]}))
+    group = rewritten(job, s0=[2])
+    assert [one.offset for one in records_in(staged_log(group))] == [2]
+    assert (group.records_before, group.records_after) == (3, 1)
+    with pytest.raises(CorruptLogError):
+        rewritten(job, s0=[1, 2])
+
+
 def test_the_header_of_a_producers_last_batch_stays(tmp_path: Path) -> None:
     """S5.4: a broker learns from it which sequence comes next."""
     log = [batch(record(0), producer_id=9), batch(record(1), producer_id=9), batch(record(2))]

@@ -14,7 +14,7 @@ from winnow.wire.batch import HEADER_V2_SIZE, RECORD_COUNT_AT, Codec
 from winnow.wire.crc import crc32c_plain
 from winnow.wire.filtering import AS_THEY_ARE, Filtered, Retention, filter_batches
 from winnow.wire.filtering_plain import filter_batches_plain
-from winnow.wire.inflate import inflate
+from winnow.wire.inflate import inflate, inflate_parts
 from winnow.wire.plain import Record, decode_batch, encode_batch
 from winnow.wire.walk import first_bad_crc
 
@@ -31,7 +31,7 @@ def filtered(
     delete_retention_ms: int = DAY,
     horizon_cause: list[bool] | None = None,
 ) -> Filtered:
-    """What kernel and twin agree on."""
+    """What kernel and twin agree on, whether or not those batches are read of which nothing stays."""
     buf, rows = log(batches)
     blocks = inflate(buf, rows)
     given_args: tuple[Any, ...] = (
@@ -55,7 +55,32 @@ def filtered(
     assert fast.tombstones.tolist() == slow.tombstones.tolist()
     assert [getattr(fast, name) for name in COUNTS] == [getattr(slow, name) for name in COUNTS]
     assert first_bad_crc(fast.data, fast.batches) == -1
+    ends = np.cumsum(rows["record_count"])
+    firsts = (ends - rows["record_count"]).tolist()
+    spared = [first < end and not any(keep[first:end]) for first, end in zip(firsts, ends.tolist(), strict=True)]
+    (closed,) = inflate_parts(buf, rows, enough=2**62, unread=np.array(spared, np.bool_))
+    assert closed.unread.tolist() == (blocks.compressed & spared).tolist()
+    unread = filter_batches(closed, *given_args[1:], **kwargs)
+    assert unread.data.tobytes() == fast.data.tobytes()
+    assert unread.tombstones.tolist() == fast.tombstones.tolist()
+    assert [getattr(unread, name) for name in COUNTS] == [getattr(fast, name) for name in COUNTS]
     return fast
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_records_that_stay_are_not_looked_for_in_a_batch_that_is_unread(codec: Codec) -> None:
+    buf, rows = log([encode_batch([record(0), record(1)], codec=codec)])
+    (closed,) = inflate_parts(buf, rows, unread=np.array([True]))
+    assert closed.area(0).size == 0
+    with pytest.raises(CorruptLogError):
+        filter_batches(
+            closed,
+            rows,
+            np.array([False, True]),
+            np.array([Retention.DELETE_EMPTY], np.int8),
+            now=NOW,
+            delete_retention_ms=DAY,
+        )
 
 
 def only(result: Filtered) -> tuple[Any, list[Record]]:
