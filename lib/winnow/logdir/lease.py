@@ -194,9 +194,10 @@ def _length_s(seen: Seen) -> float:
 
 def _holder(seen: Seen) -> str:
     fields = _decode(seen)
-    if not {"owner", "host", "pid", "since"} <= fields.keys():
+    told = [fields.get(name) for name in ("owner", "pid", "host", "since")]
+    if not all(isinstance(one, str | int) for one in told):
         return "a process that has not said who it is"
-    return printable(f"user {fields['owner']}, process {fields['pid']} on {fields['host']}, since {fields['since']}")
+    return printable("user {}, process {} on {}, since {}".format(*told))
 
 
 def _user() -> str:

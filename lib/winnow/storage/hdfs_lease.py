@@ -48,7 +48,7 @@ class HdfsLeaseFile:
         return seen
 
     def take_over(self, expired: Seen, data: bytes) -> Seen:
-        name, lease = expired.version.partition(" ")[0], self._at(LEASE)
+        name, lease = expired.version.rpartition(" ")[0], self._at(LEASE)
         if name == LEASE:
             name = f"{LEASE}.{secrets.token_hex(8)}"
             try:
@@ -98,7 +98,7 @@ class HdfsLeaseFile:
 
 
 def _mtime_ns(seen: Seen) -> int:
-    return int(seen.version.partition(" ")[2])
+    return int(seen.version.rpartition(" ")[2])
 
 
 def _too_late(lease: str) -> FileExistsError:

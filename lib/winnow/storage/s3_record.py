@@ -11,6 +11,7 @@ import binascii
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal
 
 from winnow.errors import CorruptLogError
@@ -62,16 +63,20 @@ class Record:
 
         Raises CorruptLogError where there is no such order.
         """
-        left = {name: put.source for name, put in self.puts.items() if isinstance(put, Copied)}
+        sources = {name: put.source for name, put in self.puts.items() if isinstance(put, Copied)}
+        order: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(sources, ()))
+        for name, source in sources.items():
+            if source in sources and source != name:
+                order.add(source, name)
+        try:
+            order.prepare()
+        except CycleError as error:
+            circle = ", ".join(sorted(set(error.args[1])))
+            raise CorruptLogError("a commit record that names its files in a circle", found=circle[:200]) from None
         steps = []
-        while left:
-            needed = set(left.values())
-            step = [name for name in left if name not in needed or left[name] == name]
-            if not step:
-                raise CorruptLogError("a commit record that names its files in a circle", found=", ".join(sorted(left)))
-            steps.append(step)
-            for name in step:
-                del left[name]
+        while order.is_active():
+            steps.append(list(order.get_ready()))
+            order.done(*steps[-1])
         return steps
 
 
@@ -104,8 +109,9 @@ def decode(data: bytes, where: str) -> Record:
 
 def _decode(value: object) -> Record:
     found = _of(value, dict)
-    if found.get("version") != _VERSION or found.get("state") not in {"prepared", "decided"}:
-        raise ValueError(f"version {found.get('version')!r}, state {found.get('state')!r}")
+    state = _of(found.get("state"), str)
+    if found.get("version") != _VERSION or state not in {"prepared", "decided"}:
+        raise ValueError(f"version {found.get('version')!r}, state {state!r}")
     puts: dict[str, Copied | Content] = {}
     for name, source, size, etag, mtime_ns in _rows(found, "copies", 5):
         puts[_name(name)] = Copied(_name(source), _number(size), _of(etag, str), _number(mtime_ns))
@@ -116,9 +122,9 @@ def _decode(value: object) -> Record:
             raise ValueError(str(error)) from None
         puts[_name(name)] = Content(data, _number(mtime_ns))
     deletes = tuple(_name(name) for name in _of(found.get("deletes"), list))
-    if not puts.keys().isdisjoint(deletes):
-        raise ValueError("a name is written and deleted")
-    return Record(id=_of(found.get("id"), str), state=found["state"], puts=puts, deletes=deletes)
+    if len({*puts, *deletes}) < len(found["copies"]) + len(found["contents"]) + len(deletes):
+        raise ValueError("a name is there twice")
+    return Record(id=_of(found.get("id"), str), state=state, puts=puts, deletes=deletes)
 
 
 def _rows(found: Mapping[str, Any], name: str, length: int) -> Iterable[list[Any]]:
@@ -146,4 +152,6 @@ def _number(value: object) -> int:
 def _of(value: object, kind: type[Any]) -> Any:  # noqa: ANN401 - of that kind
     if not isinstance(value, kind):
         raise ValueError(f"{kind.__name__}: {value!r}"[:200])  # noqa: TRY004 - of what was read, not of an argument
+    if isinstance(value, str):
+        value.encode()  # raises for half a surrogate pair, which no key can have
     return value

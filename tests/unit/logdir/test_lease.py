@@ -1,0 +1,97 @@
+"""Leases that anybody may have written: who reads one waits as long as may be, and says who has it or that it can't."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuzz.mutate import Edit, Kind, apply
+from winnow.errors import LogDirInUseError
+from winnow.logdir import lease
+from winnow.logdir.lease import LENGTH_S, refuse_leased
+from winnow.storage.lease_file import Seen
+
+WRITTEN = json.dumps(
+    {
+        "owner": "kafka",
+        "host": "a",
+        "pid": 7,
+        "token": "0",
+        "since": "2026-01-01T00:00:00Z",
+        "seconds": 60.0,
+        "renewals": 3,
+    }
+).encode()
+NUMBERS = st.integers(0, 2**24 - 1)
+EDITS = st.lists(st.builds(Edit, st.integers(0, len(Kind) - 1), NUMBERS, NUMBERS), min_size=1, max_size=4)
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
+
+
+class Renewed:
+    """The file of one that renews it between any two looks."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._looks = 0
+
+    def look(self) -> Seen:
+        self._looks += 1
+        return Seen(self._data, str(self._looks))
+
+    def create(self, data: bytes) -> Seen:
+        raise FileExistsError(data)
+
+    def renew(self, mine: Seen, data: bytes) -> Seen:
+        raise FileNotFoundError(mine, data)
+
+    def take_over(self, expired: Seen, data: bytes) -> Seen:
+        raise FileExistsError(expired, data)
+
+    def remove(self, mine: Seen) -> None:
+        del mine
+
+
+def refused(data: bytes) -> str:
+    """What is said about it; and it is one look that is waited for, of the shortest lease or the longest."""
+    waited: list[float] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lease.time, "sleep", waited.append)
+        with pytest.raises(LogDirInUseError) as caught:
+            refuse_leased("/logs", Renewed(data), clock=lambda: sum(waited))
+    assert len(waited) == 1
+    assert 0.1 / 30 <= waited[0] <= 3600 / 30
+    said = str(caught.value)
+    assert said.encode().decode().replace("\n", "").isprintable()
+    return said
+
+
+@given(edits=EDITS)
+def test_mutations(edits: list[Edit]) -> None:
+    refused(apply(WRITTEN, edits, others=[b"{}"]))
+
+
+@settings(max_examples=50)
+@given(field=st.sampled_from(sorted(json.loads(WRITTEN))), value=ANY)
+def test_a_field_may_be_anything(field: str, value: object) -> None:
+    refused(json.dumps({**json.loads(WRITTEN), field: value}).encode())
+
+
+def test_who_has_it_is_said() -> None:
+    assert "user kafka, process 7 on a, since 2026-01-01T00:00:00Z" in refused(WRITTEN)
+
+
+@pytest.mark.parametrize("depth", [1, 900, 2000])
+def test_a_nest_of_lists_is_nobody(depth: int) -> None:
+    data = WRITTEN.replace(b'"kafka"', b"[" * depth + b"]" * depth)
+    assert "has not said who it is" in refused(data)
+
+
+def test_what_is_no_length_is_the_usual_one() -> None:
+    for length in ("NaN", "Infinity", "-1", "0", "1e9", "true", '"60"', "9" * 400):
+        assert lease._length_s(Seen(WRITTEN.replace(b"60.0", length.encode()), "")) == LENGTH_S
