@@ -67,9 +67,12 @@ class Point:
 def main() -> None:
     options = parse(sys.argv[1:])
     DATA.mkdir(parents=True, exist_ok=True)
-    points = [measure(*planned, segment_bytes=options.segment_mib * MIB) for planned in plan(options)]
     words = f"--gib {join(options.gib)} --keys {join(options.keys)} --keys-gib {options.keys_gib:g}"
-    write(points, options.output, command=f"benchmarks/memory.py {words} --segment-mib {options.segment_mib}")
+    points: list[Point] = []
+    for planned in plan(options):
+        points.append(measure(*planned, segment_bytes=options.segment_mib * MIB))
+        # After each: what comes last takes longest.
+        write(points, options.output, command=f"benchmarks/memory.py {words} --segment-mib {options.segment_mib}")
     say(f"written: {options.output}/MEMORY.md")
 
 
