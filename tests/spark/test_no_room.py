@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.kafka.judge import Kafka
 from tests.oracle.runs import as_loaded
 from tests.spark.runs import (
     NOW,
+    AtStage,
     add_partition,
     by_name,
     changes,
@@ -188,3 +190,19 @@ def test_an_active_segment_stays_even_if_retention_would_roll_it(disk: Path, spa
 def test_what_makes_no_sense_together_is_refused(more: dict[str, object], spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="freeing space"):
         run(clean, spark, new_log_dir(tmp_path / "d"), free_at_least=1, **more)
+
+
+def test_where_spark_keeps_what_is_between_two_stages_is_full(
+    disk: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_dir = new_log_dir(tmp_path / "d")
+    add_partition(log_dir, "fails-0", "c-4p-1")
+    before = files_of(log_dir)
+    with monkeypatch.context() as patch:
+        patch.setattr(spark.sparkContext, "_temp_dir", str(disk))
+        result = run(clean, spark, log_dir, sets=COMPACTED, progress=AtStage("compacting", lambda: fill(disk)))
+    [failed] = result.partitions
+    assert (failed.error_code, failed.left_alone, result.exit_code) == (NoSpaceError.exit_code, True, 6)
+    assert re.search(rf"not enough space: .*No space left on device: '{disk}/", failed.error or "")
+    assert changes(before, files_of(log_dir)) == []
+    assert stray_files(log_dir) == []

@@ -29,7 +29,7 @@ from winnow.clock import now_ms
 from winnow.engine.context import WithContext
 from winnow.engine.result import RunResult
 from winnow.engine.stop import Stop
-from winnow.errors import UsageError, WinnowError
+from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.storage.open_store import is_remote, open_store
 from winnow.words import printable
 
@@ -206,6 +206,9 @@ def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None
         message, code = f"unexpected {type(error).__name__}: {error}".partition("\n")[0], 1
         if isinstance(error, OSError) and is_remote(str(error.filename or "")):
             message = f"a place can't be reached, read or written: {error.strerror} ({error.filename})"
+        elif isinstance(error, OSError) and error.errno in NO_SPACE:
+            where = "" if error.filename else " where Spark keeps its files (spark.local.dir)"
+            message, code = f"not enough space{where}: {error}", NoSpaceError.exit_code
         else:
             traceback.print_exc()
     complain(message)

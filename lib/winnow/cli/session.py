@@ -10,9 +10,16 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from winnow.errors import UsageError
+
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
+
+
+_SOCKETS = "spark.python.unix.domain.socket"
+_SOCKET_BYTES = 107 - len("/.") - 36 - len(".sock")
+"""Of the directory's path: Linux gives 107 to all of it, and Spark names sockets by UUIDs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +66,30 @@ def _submitted() -> bool:
 
 
 def _settings() -> SparkConf:
-    from pyspark import SparkConf  # noqa: PLC0415
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
     if _submitted():
-        return SparkConf()
+        SparkContext._ensure_initialized()  # noqa: SLF001 - it knows what spark-submit was told only from its JVM
+        settings = SparkConf()
+        check_sockets(settings)
+        return settings
     settings = SparkConf().setAppName("winnow").set("spark.python.daemon.module", "winnow.engine.daemon")
     # Progress is told by us; Spark's own bar would be written over it.
     return settings.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
+
+
+def check_sockets(settings: SparkConf) -> None:
+    """Raises UsageError where Spark could not make its sockets, of which it says but `No such file`."""
+    place = settings.get(f"{_SOCKETS}.dir", None)
+    if settings.get(f"{_SOCKETS}.enabled", "false") != "true" or place is None:
+        return
+    size = len(os.fsencode(place))
+    if size <= _SOCKET_BYTES and os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK):
+        return
+    raise UsageError(
+        "Spark can't make the sockets by which it talks to Python",
+        expected=f"a directory that can be written to, with a path of at most {_SOCKET_BYTES} bytes",
+        found=f"{size} bytes" if size > _SOCKET_BYTES else "none" if not os.path.isdir(place) else "one that can't be",
+        where=place,
+        hint=f"Name another one with --conf {_SOCKETS}.dir=..., or do without: --conf {_SOCKETS}.enabled=false.",
+    )

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from winnow.engine import report
 from winnow.engine.commit import begin_round, commit_cleaner_checkpoint, commit_groups
 from winnow.engine.compaction import Failure, Outcome, failure, run_compaction
+from winnow.engine.failed_job import failed_job
 from winnow.engine.job import CompactionJob, PartitionJob
 from winnow.engine.keep import kept_by
 from winnow.engine.prepare import Request
@@ -140,8 +141,7 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
     except (Py4JError, PySparkException) as error:
         if run.request.stop.reason is None:
             _log.exception("the Spark job failed")
-        what = str(error).strip().partition("\n")[0]
-        return [[Failure(f"the Spark job failed: {what}", WinnowError.exit_code)] for _ in jobs]
+        return [[failed_job(error)] for _ in jobs]
     run.request.progress.stage(f"committing {counted(len(jobs), 'partition')}")
     staged = sum(o.bytes_staged for groups in outcomes for o in groups if isinstance(o, RewrittenGroup))
     run.peak_bytes = max(run.peak_bytes, run.kept_bytes + staged)

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from winnow.engine.compaction import Failure, failure
+from winnow.engine.failed_job import cause_of
 from winnow.engine.keep import kept_by
 from winnow.engine.prepare import Request
 from winnow.engine.space import free_bytes
@@ -165,7 +166,7 @@ def _each(
         request.stop.check()
         raise WinnowError(
             "the Spark job failed",
-            found=str(error).strip().partition("\n")[0],
+            found=cause_of(error),
             hint="The rest of it is in the driver's log. Run again.",
         ) from error
     outcomes: list[_T] = []

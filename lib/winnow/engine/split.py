@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 
 from winnow.engine import report
 from winnow.engine.compaction import Failure, failure
+from winnow.engine.failed_job import failed_job
 from winnow.engine.keep import kept_by
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking, look_again
 from winnow.engine.result import PartitionResult
@@ -91,8 +92,7 @@ def _stage_all(sc: SparkContext, item: Undertaking, request: Request, run_id: st
         return [failure(error)]
     except (Py4JError, PySparkException) as error:  # the job itself: nothing of it is part of a log
         _log.exception("the Spark job failed")
-        what = str(error).strip().partition("\n")[0]
-        return [Failure(f"the Spark job failed: {what}", WinnowError.exit_code)]
+        return [failed_job(error)]
 
 
 def _works(item: Undertaking, run_id: str) -> list[_Work]:

@@ -52,10 +52,14 @@ def stored(directory: str | None, array: Array, bounds: Sequence[int]) -> list[B
     if directory is None:
         return [array[start:end].tobytes() for start, end in pairwise(bounds)]
     descriptor, path = tempfile.mkstemp(dir=directory)
-    with open(descriptor, "wb", buffering=0) as file:
-        left = array.reshape(-1).view(np.uint8).data
-        while left:
-            left = left[file.write(left) :]
+    try:
+        with open(descriptor, "wb", buffering=0) as file:
+            left = array.reshape(-1).view(np.uint8).data
+            while left:
+                left = left[file.write(left) :]
+    except OSError as error:
+        error.filename = path  # which a descriptor does not tell
+        raise
     row = array.nbytes // max(1, len(array))
     return [Spooled(path, start * row, (end - start) * row) for start, end in pairwise(bounds)]
 

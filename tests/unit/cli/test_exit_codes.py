@@ -1,3 +1,4 @@
+import errno
 import json
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from winnow.errors import (
         (LogDirInUseError("w"), 5),
         (NoSpaceError("w"), 6),
         (KeyboardInterrupt(), 130),
+        (OSError(errno.ENOSPC, "full"), 6),
         (ZeroDivisionError("w"), 1),
     ],
 )

@@ -61,7 +61,7 @@ def refused(data: bytes) -> str:
     """What is said about it; and it is one look that is waited for, of the shortest lease or the longest."""
     waited: list[float] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lease.time, "sleep", waited.append)
+        patch.setattr("winnow.logdir.lease.time.sleep", waited.append)
         with pytest.raises(LogDirInUseError) as caught:
             refuse_leased("/logs", Renewed(data), clock=lambda: sum(waited))
     assert len(waited) == 1

@@ -22,6 +22,7 @@ from winnow.engine.erase.rewrite import RewrittenSegment, SegmentWork
 from winnow.engine.erase.scan import SegmentMatches
 from winnow.engine.erase.targets import Target, find_targets
 from winnow.engine.erase.values import EraseResult, Matches, PartitionErasure
+from winnow.engine.failed_job import failed_job
 from winnow.engine.prepare import Request
 from winnow.engine.space import Room, most_index_bytes, most_log_bytes
 from winnow.errors import NoSpaceError, WinnowError
@@ -226,8 +227,7 @@ def _rewritten(
     try:
         return rewrite_all(spark.sparkContext, [work.segment for work in wave], keys, request.progress)
     except (Py4JError, PySparkException) as error:
-        what = str(error).strip().partition("\n")[0]
-        return [Failure(f"the Spark job failed: {what}", WinnowError.exit_code)] * len(wave)
+        return [failed_job(error)] * len(wave)
 
 
 def _commit(done: _Progressed, work: SegmentWork, outcome: RewrittenSegment | Failure, request: Request) -> None:
