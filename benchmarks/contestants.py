@@ -114,7 +114,7 @@ class WarmWinnow:
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
-            env=_environment(cores),
+            env=session_environment(cores),
         )
 
     @property
@@ -186,10 +186,10 @@ def copy(data: DataSet, target: Path) -> Measure:
     return Measure(seconds=seconds, process_seconds=seconds, bytes_after=log_bytes(target))
 
 
-def _environment(cores: int) -> dict[str, str]:
+def session_environment(cores: int, *, conf: Sequence[str] = ()) -> dict[str, str]:
     """As `./spark-submit.sh` has it. Not by spark-submit itself, which keeps stdin from the job."""
     submit = ["--properties-file", str(PROJECT / "conf" / "spark-defaults.conf"), "--master", f"local[{cores}]"]
-    submit += ["--conf", "spark.python.daemon.module=winnow.engine.daemon", "pyspark-shell"]
+    submit += ["--conf", "spark.python.daemon.module=winnow.engine.daemon", *conf, "pyspark-shell"]
     return os.environ | {
         "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", str(PROJECT / ".cache" / "numba")),
         "PYSPARK_PYTHON": sys.executable,
