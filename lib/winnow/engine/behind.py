@@ -38,7 +38,7 @@ def reading_behind(log: StagedLog) -> Iterator[Written]:
             told = size
             parts.append(thread.submit(_read_back, log, size))
 
-    with ThreadPoolExecutor(1) as thread:
+    with ThreadPoolExecutor(1, thread_name_prefix="reading-behind") as thread:
         try:
             yield written
         except BaseException:

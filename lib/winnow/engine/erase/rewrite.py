@@ -164,6 +164,7 @@ def _rest(part: Part, gone: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
         compressed=blocks.compressed[touched],
         begin=blocks.begin[touched],
         end=blocks.end[touched],
+        unread=blocks.unread[touched],
     )
     filtered = filter_batches(
         chosen,
