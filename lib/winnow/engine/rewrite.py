@@ -10,19 +10,18 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from winnow.engine.behind import reading_behind
 from winnow.engine.holders import Holdings, holdings_of
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.output import GroupOutput
 from winnow.engine.resolve import Survivors
 from winnow.engine.result import RecordsRemoved
 from winnow.engine.stopwatch import ms_since
-from winnow.engine.verify import StagedLog, verify_staged
+from winnow.engine.verify import verify_staged
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.swap import StagedGroup
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
-from winnow.storage.segment_io import SegmentWriter, map_range
+from winnow.storage.segment_io import SegmentWriter, drop_cached, map_range
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 
@@ -101,21 +100,14 @@ def _write(
     """`paths`: by suffix; that of a transaction index is added if it is needed."""
     storage = Places()
     mtime_ns = log_mtime_ns(storage, job.directory, group.segments[-1].base_offset)
-    staged = StagedLog(
-        paths[LOG],
-        base_offset=group.base_offset,
-        index_interval_bytes=job.index_interval_bytes,
-        segment_index_bytes=job.segment_index_bytes,
-    )
-    with (
-        reading_behind(staged) as written,
-        SegmentWriter(paths[LOG], limit=group.log_limit, mtime_ns=mtime_ns) as log,
-    ):
+    with SegmentWriter(paths[LOG], limit=group.log_limit, mtime_ns=mtime_ns) as log:
         for number in group.splits:
             for data in output.of_split(number):
                 log.write(data)
                 del data
-                written(log.size)
+            # Asked to forget pages that are not on the disk yet, the system starts to write them: the sync at the end
+            # then has less to wait for.
+            drop_cached(paths[LOG])
             split_done(number)
     index, timeindex, txnindex = output.indexes()
     storage.create(paths[INDEX], index)
@@ -124,7 +116,15 @@ def _write(
         paths[TXNINDEX] = f"{job.staging}/{segment_file(group.base_offset, TXNINDEX)}.{attempt}"
         storage.create(paths[TXNINDEX], txnindex)
     take_over_attributes(storage, job.directory, paths, first=group.base_offset, last=group.segments[-1].base_offset)
-    verify_staged(paths, staged, end_offset=job.end_offset, log_bytes=output.log_bytes, records=output.records_after)
+    verify_staged(
+        paths,
+        base_offset=group.base_offset,
+        end_offset=job.end_offset,
+        log_bytes=output.log_bytes,
+        records=output.records_after,
+        index_interval_bytes=job.index_interval_bytes,
+        segment_index_bytes=job.segment_index_bytes,
+    )
     return RewrittenGroup(
         staged=StagedGroup(
             base_offset=group.base_offset,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from winnow.engine.chunks import next_offset
 from winnow.engine.gather import Array, aborted_rows, control_columns
 from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir.index import IndexBuilder
@@ -27,113 +28,74 @@ _AT_ONCE = 64 * 2**20
 """Of a segment in memory."""
 
 
-class StagedLog:
-    """A staged log that is read back, part after part: headers, CRCs, and the indexes that belong to it.
-
-    `markers`: whether abort markers are collected, for the transaction index to be compared with.
-    """
-
-    def __init__(
-        self, path: str, *, base_offset: int, index_interval_bytes: int, segment_index_bytes: int, markers: bool = True
-    ) -> None:
-        self.path = path
-        self.base_offset = base_offset
-        self.records = 0
-        self.next_offset = base_offset
-        """After the last one that was read."""
-        self._position = 0
-        self._index = IndexBuilder(
-            base_offset=base_offset, index_interval_bytes=index_interval_bytes, max_index_bytes=segment_index_bytes
-        )
-        self._markers = [np.empty(0, BATCH)] if markers else None
-
-    def up_to(self, end: int) -> None:
-        """Reads the bytes from where it stopped before up to `end`, which are whole batches and on the disk.
-
-        Raises VerificationError unless they are sound and their offsets ascend.
-        """
-        rows = np.empty(_ROWS, BATCH)
-        begin, self._position = self._position, end
-        position, status = 0, WalkStatus.FULL
-        with map_range(self.path, begin, end, gradually=True) as buf:
-            while status == WalkStatus.FULL:
-                count, position, status = walk_batches(buf, position, self.next_offset, rows)
-                if count:
-                    self._check(buf, rows[:count], begin)
-                    release(buf, position)
-            del buf
-        if status != WalkStatus.END:
-            with map_range(self.path, 0, end, gradually=True) as buf:
-                at = begin + position
-                what = describe(status, buf, at, least_offset=self.next_offset, file_name=self.path)
-                del buf
-            raise VerificationError(str(what), hint="Run again.")
-
-    def _check(self, buf: Bytes, rows: Array, begin: int) -> None:
-        """`rows` count from byte `begin`; they are left counting from the start of the log."""
-        wrong = _first_bad_crc(buf, rows)
-        if wrong >= 0:
-            raise VerificationError(
-                "a batch of the staged log does not match its CRC",
-                where=f"{self.path} at byte {begin + int(rows['position'][wrong])}",
-                hint="The disk or the memory of this machine may be failing.",
-            )
-        if self._markers is not None:
-            self._markers.append(_abort_markers(buf, rows, self.path))
-        self.records += int(rows["record_count"].astype(np.int64).sum())
-        self.next_offset = int(rows["last_offset"][-1]) + 1
-        rows["position"] += begin
-        try:
-            self._index.append(rows)
-        except CorruptLogError as error:
-            raise VerificationError(str(error), where=self.path, hint="Run again.") from error
-
-    def indexes(self) -> tuple[bytes, bytes]:
-        """Content of `.index` and `.timeindex`, once all is read."""
-        return self._index.finish()
-
-    def markers(self) -> Array:
-        """The abort markers, rows of dtype BATCH."""
-        return np.concatenate(self._markers or [np.empty(0, BATCH)])
-
-
 def verify_staged(
     paths: Mapping[str, str],
-    log: StagedLog,
     *,
+    base_offset: int,
     end_offset: int,
     log_bytes: int,
     records: int,
+    index_interval_bytes: int,
+    segment_index_bytes: int,
     same_txn_index: bytes | None = None,
 ) -> None:
     """Raises VerificationError unless the files hold `records` records in `log_bytes` bytes of sound batches.
 
-    `log`: that of `paths`; what of it was not read back yet is read now. Offsets must ascend within
-    [base_offset, end_offset), each CRC must match, both indexes must be those of the log as it is on the disk, and
-    every entry of the transaction index must have its ABORT marker. A marker without an entry is one of which nothing
-    is left: it must have a delete horizon (S5.8). `same_txn_index`: instead, the transaction index is to be these
-    bytes, or not to be there if there are none: nothing about a transaction has changed.
+    Offsets must ascend within [base_offset, end_offset), each CRC must match, both indexes must be those of the log as
+    it is on the disk, and every entry of the transaction index must have its ABORT marker. A marker without an entry
+    is one of which nothing is left: it must have a delete horizon (S5.8). `same_txn_index`: instead, the transaction
+    index is to be these bytes, or not to be there if there are none: nothing about a transaction has changed.
     """
+    path = paths[LOG]
     for part in paths.values():
         drop_cached(part)
-    size = Places().entry(log.path).size
+    size = Places().entry(path).size
     if size != log_bytes:
-        raise _mismatch("bytes in the staged log", log_bytes, size, log.path)
-    log.up_to(size)
-    if log.records != records:
-        raise _mismatch("records in the staged log", records, log.records, log.path)
-    last_offset = log.next_offset - 1
-    if last_offset >= end_offset or last_offset - log.base_offset > MAX_OFFSET_SPAN:
-        raise _mismatch("the staged log's last offset below", end_offset, last_offset, log.path)
-    for suffix, wanted in zip((INDEX, TIMEINDEX), log.indexes(), strict=True):
+        raise _mismatch("bytes in the staged log", log_bytes, size, path)
+    index = IndexBuilder(
+        base_offset=base_offset, index_interval_bytes=index_interval_bytes, max_index_bytes=segment_index_bytes
+    )
+    rows = np.empty(_ROWS, BATCH)
+    position, least_offset, found = 0, base_offset, 0
+    aborting = [np.empty(0, BATCH)]
+    with map_range(path, 0, size, gradually=True) as buf:
+        status = WalkStatus.FULL
+        while status == WalkStatus.FULL:
+            count, position, status = walk_batches(buf, position, least_offset, rows)
+            if status not in (WalkStatus.FULL, WalkStatus.END):
+                after = next_offset(rows[:count], least_offset)
+                what = str(describe(status, buf, position, least_offset=after, file_name=path))
+                raise VerificationError(what, hint="Run again.")
+            if not count:
+                break
+            seen = rows[:count]
+            wrong = _first_bad_crc(buf, seen)
+            if wrong >= 0:
+                raise VerificationError(
+                    "a batch of the staged log does not match its CRC",
+                    where=f"{path} at byte {int(seen['position'][wrong])}",
+                    hint="The disk or the memory of this machine may be failing.",
+                )
+            aborting.append(_abort_markers(buf, seen, path) if same_txn_index is None else seen[:0])
+            found += int(seen["record_count"].astype(np.int64).sum())
+            least_offset = int(seen["last_offset"][-1]) + 1
+            try:
+                index.append(seen)
+            except CorruptLogError as error:
+                raise VerificationError(str(error), where=path, hint="Run again.") from error
+            release(buf, position)
+    if found != records:
+        raise _mismatch("records in the staged log", records, found, path)
+    if least_offset > end_offset or least_offset - 1 - base_offset > MAX_OFFSET_SPAN:
+        raise _mismatch("the staged log's last offset below", end_offset, least_offset - 1, path)
+    for suffix, wanted in zip((INDEX, TIMEINDEX), index.finish(), strict=True):
         if Places().read_bytes(paths[suffix]) != wanted:
             raise VerificationError(
                 "the staged index is not that of the staged log", where=paths[suffix], hint="Run again."
             )
-    if same_txn_index is None:
-        _check_txn_index(paths, log.markers(), base_offset=log.base_offset, end_offset=end_offset)
-    else:
-        _check_same_txn_index(paths, same_txn_index)
+    _check_txn_index(
+        paths, np.concatenate(aborting), base_offset=base_offset, end_offset=end_offset, same=same_txn_index
+    )
 
 
 def _first_bad_crc(buf: Bytes, rows: Array) -> int:
@@ -162,15 +124,15 @@ def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
     return aborting
 
 
-def _check_same_txn_index(paths: Mapping[str, str], same: bytes) -> None:
+def _check_txn_index(
+    paths: Mapping[str, str], markers: Array, *, base_offset: int, end_offset: int, same: bytes | None
+) -> None:
     path = paths.get(TXNINDEX)
-    staged = b"" if path is None else Places().read_bytes(path)
-    if staged != same:
-        raise _mismatch("bytes of the transaction index, unchanged", len(same), len(staged), path or paths[LOG])
-
-
-def _check_txn_index(paths: Mapping[str, str], markers: Array, *, base_offset: int, end_offset: int) -> None:
-    path = paths.get(TXNINDEX)
+    if same is not None:
+        staged = b"" if path is None else Places().read_bytes(path)
+        if staged != same:
+            raise _mismatch("bytes of the transaction index, unchanged", len(same), len(staged), path or paths[LOG])
+        return
     entries: Array = np.empty(0, ABORTED)
     if path is not None:
         try:

@@ -53,7 +53,8 @@ class HdfsStorage:
     def read_bytes(self, path: str) -> bytes:
         with hdfs_errors(path):
             data: bytes = self._client.read(_path(path)).read()
-        MOVED.add(read=len(data), files=1)
+        MOVED.read += len(data)
+        MOVED.files += 1
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
@@ -61,7 +62,8 @@ class HdfsStorage:
             file = self._client.read(_path(path))
             length = min(length, len(file) - start)
             data: bytes = file.read_range(start, length) if length > 0 else b""
-        MOVED.add(read=len(data), files=1)
+        MOVED.read += len(data)
+        MOVED.files += 1
         return data
 
     def create(self, path: str, data: bytes) -> None:
@@ -73,7 +75,8 @@ class HdfsStorage:
             with suppress(OSError):
                 self.unlink(path)
             raise
-        MOVED.add(written=len(data), files=1)
+        MOVED.written += len(data)
+        MOVED.files += 1
 
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
         del mtime_ns

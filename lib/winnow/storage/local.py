@@ -52,7 +52,8 @@ class LocalStorage:
         finally:
             os.close(fd)
         data = b"".join(parts)
-        MOVED.add(read=len(data), files=1)
+        MOVED.read += len(data)
+        MOVED.files += 1
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
@@ -66,13 +67,13 @@ class LocalStorage:
                 parts.append(part)
                 start += len(part)
                 length -= len(part)
-                MOVED.add(read=len(part))
+                MOVED.read += len(part)
         except OSError as error:
             error.filename = path
             raise
         finally:
             os.close(fd)
-        MOVED.add(files=1)
+        MOVED.files += 1
         return b"".join(parts)
 
     def create(self, path: str, data: bytes) -> None:
@@ -81,7 +82,8 @@ class LocalStorage:
             view = memoryview(data)
             while view.nbytes:
                 view = view[os.write(fd, view) :]
-            MOVED.add(written=len(data), files=1)
+            MOVED.written += len(data)
+            MOVED.files += 1
             os.fsync(fd)
         except OSError as error:  # half of it is of no use, and in the way of a second attempt
             os.unlink(path)

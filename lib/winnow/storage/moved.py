@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from threading import Lock
+from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Moved:
-    """Sums that only grow: who wants to know of some work takes the difference. Exact where all that is under way is
-    that work, as in a task; it may have threads.
+    """Sums that only grow: who wants to know of some work takes the difference. Exact where one thread does the work,
+    as in a task.
     """
 
     read: int = 0
@@ -17,13 +16,6 @@ class Moved:
     written: int = 0
     files: int = 0
     """That were opened to be read or written; those of which nothing was wanted are not."""
-    _lock: Lock = field(default_factory=Lock, repr=False, compare=False)
-
-    def add(self, *, read: int = 0, written: int = 0, files: int = 0) -> None:
-        with self._lock:
-            self.read += read
-            self.written += written
-            self.files += files
 
 
 MOVED = Moved()

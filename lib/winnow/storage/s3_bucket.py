@@ -104,7 +104,8 @@ class S3Bucket:
         with errors(self._url(key)):
             answer = obstore.get(self._store, key)
             data = bytes(answer.bytes())
-        MOVED.add(read=len(data), files=1)
+        MOVED.read += len(data)
+        MOVED.files += 1
         return data, _stored(answer.meta)
 
     def get_range(self, key: str, start: int, length: int, *, etag: str | None = None) -> bytes:
@@ -122,7 +123,8 @@ class S3Bucket:
             if self.look(key).stored.size > start:
                 raise
             return b""
-        MOVED.add(read=len(data), files=1)
+        MOVED.read += len(data)
+        MOVED.files += 1
         return data
 
     def create(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
@@ -190,7 +192,8 @@ class S3Bucket:
         attributes = with_mtime(mtime_ns)
         with errors(self._url(key)):
             told = obstore.put(self._store, key, data, mode=mode, use_multipart=False, attributes=attributes)
-        MOVED.add(written=len(data), files=1)
+        MOVED.written += len(data)
+        MOVED.files += 1
         return _tag(told)
 
     def _parts(self, key: str, file: IO[bytes], mtime_ns: int | None) -> None:

@@ -74,7 +74,8 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
             mapped.madvise(mmap.MADV_SEQUENTIAL)
     finally:
         os.close(fd)
-    MOVED.add(read=end - start, files=1)
+    MOVED.read += end - start
+    MOVED.files += 1
     if throttle is not None:
         _read_slowly(np.frombuffer(mapped, np.uint8), throttle)
     # No mapped.close(): it would raise while an array still refers to the map. The last reference unmaps it.
@@ -131,7 +132,7 @@ class SegmentWriter:
         self._limit = limit
         self._throttle = current_throttle()
         self._file = Places().new_file(path, mtime_ns=mtime_ns)
-        MOVED.add(files=1)
+        MOVED.files += 1
 
     def write(self, data: Bytes | bytes) -> None:
         view = memoryview(data.data if isinstance(data, np.ndarray) else data)
@@ -150,7 +151,7 @@ class SegmentWriter:
                 self._throttle.take(piece.nbytes)
             written = self._file.write(piece)
             self.size += written
-            MOVED.add(written=written)
+            MOVED.written += written
             view = view[written:]
 
     def __enter__(self) -> Self:

@@ -20,7 +20,6 @@ from tests.unit.engine.partitions import (
     record,
     records_in,
 )
-from winnow.engine import behind as behind_module
 from winnow.engine import rewrite as rewrite_module
 from winnow.engine.compaction import failure
 from winnow.engine.job import PartitionJob
@@ -219,16 +218,3 @@ def test_an_index_larger_than_it_may_be_is_refused_as_by_kafka(directory: Path) 
     job = job_of(directory, segment_index_bytes=24, index_interval_bytes=0)
     with pytest.raises(CorruptLogError, match=r"segment\.index\.bytes"):
         rewritten(job, s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])
-
-
-def test_the_same_is_staged_whatever_is_read_back_meanwhile(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = job_of(directory)
-    one = rewritten(job, s0=[1, 5], s1=[0, 2])
-    monkeypatch.setattr(behind_module, "_PART_BYTES", 1)
-    other = rewritten(job, s0=[1, 5], s1=[0, 2])
-    assert staged_log(other) == staged_log(one)
-    assert (other.records_after, other.bytes_after, other.checksum) == (
-        one.records_after,
-        one.bytes_after,
-        one.checksum,
-    )

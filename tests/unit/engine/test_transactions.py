@@ -16,7 +16,7 @@ from winnow.engine.resolve import Survivors, resolve_bucket
 from winnow.engine.rewrite import RewrittenGroup, rewrite_group
 from winnow.engine.scan import scan_split
 from winnow.engine.transactions import Transactions, settle
-from winnow.engine.verify import StagedLog, verify_staged
+from winnow.engine.verify import verify_staged
 from winnow.engine.walk import SegmentWalk, TransactionsWanted, walk_segment
 from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
@@ -227,8 +227,15 @@ def test_case_29_a_marker_without_data_goes_at_its_horizon(tmp_path: Path, horiz
 
 
 def verify(group: RewrittenGroup, paths: dict[str, str]) -> None:
-    log = StagedLog(paths[LOG], base_offset=3, index_interval_bytes=100, segment_index_bytes=10_485_760)
-    verify_staged(paths, log, end_offset=6, log_bytes=group.bytes_after, records=group.records_after)
+    verify_staged(
+        paths,
+        base_offset=3,
+        end_offset=6,
+        log_bytes=group.bytes_after,
+        records=group.records_after,
+        index_interval_bytes=100,
+        segment_index_bytes=10_485_760,
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.engine.partitions import INDEX_BYTES, INTERVAL, batch, indexes, record
 from winnow.engine import verify as verify_module
-from winnow.engine.verify import StagedLog, verify_staged
+from winnow.engine.verify import verify_staged
 from winnow.errors import VerificationError, WinnowError
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.wire.batch import Codec
@@ -41,12 +41,15 @@ def write(directory: Path, batches: list[bytes]) -> Paths:
 
 
 def verify(staged: Paths, **changes: int) -> None:
-    wanted: dict[str, Any] = {"end_offset": END, "log_bytes": staged[LOG].stat().st_size, "records": RECORDS}
-    verify_staged({suffix: str(path) for suffix, path in staged.items()}, staged_log(staged), **wanted | changes)
-
-
-def staged_log(staged: Paths) -> StagedLog:
-    return StagedLog(str(staged[LOG]), base_offset=BASE, index_interval_bytes=INTERVAL, segment_index_bytes=INDEX_BYTES)
+    wanted: dict[str, Any] = {
+        "base_offset": BASE,
+        "end_offset": END,
+        "log_bytes": staged[LOG].stat().st_size,
+        "records": RECORDS,
+        "index_interval_bytes": INTERVAL,
+        "segment_index_bytes": INDEX_BYTES,
+    }
+    verify_staged({suffix: str(path) for suffix, path in staged.items()}, **wanted | changes)
 
 
 def test_a_sound_segment_passes(staged: Paths) -> None:

@@ -16,18 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from winnow.engine.behind import reading_behind
 from winnow.engine.erase.scan import Part, found_in_split
 from winnow.engine.erase.values import Matches
 from winnow.engine.rewrite import log_mtime_ns, take_over_attributes
-from winnow.engine.verify import StagedLog, verify_staged
+from winnow.engine.verify import verify_staged
 from winnow.engine.walk import walk_segment
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.state import Segment
 from winnow.logdir.swap import StagedGroup
 from winnow.storage.places import Places
-from winnow.storage.segment_io import Bytes, SegmentWriter, map_range
+from winnow.storage.segment_io import Bytes, SegmentWriter, drop_cached, map_range
 from winnow.wire.batch import NO_PRODUCER
 from winnow.wire.buffers import Rows
 from winnow.wire.filtering import AS_THEY_ARE, Retention, filter_batches
@@ -85,17 +84,7 @@ def _write(work: SegmentWork, keys: KeySet, paths: dict[str, str], attempt: str)
     )
     walk = walk_segment(work.directory, base, work.segment.log_bytes)
     erased, headers = Matches(), 0
-    staged = StagedLog(
-        paths[LOG],
-        base_offset=base,
-        index_interval_bytes=work.index_interval_bytes,
-        segment_index_bytes=_MOST_INDEX_BYTES,
-        markers=False,
-    )
-    with (
-        reading_behind(staged) as written,
-        SegmentWriter(paths[LOG], mtime_ns=log_mtime_ns(storage, work.directory, base)) as log,
-    ):
+    with SegmentWriter(paths[LOG], mtime_ns=log_mtime_ns(storage, work.directory, base)) as log:
         for split in walk.splits:
             is_last = split is walk.splits[-1]
             with map_range(source, split.start, split.end) as buf:
@@ -109,8 +98,8 @@ def _write(work: SegmentWork, keys: KeySet, paths: dict[str, str], attempt: str)
                     rows["position"] += log.size
                     index.append(rows)
                     log.write(data)
-                    written(log.size)
                     del part, found
+                drop_cached(paths[LOG])
                 del buf
         log_bytes = log.size
     for suffix, content in zip((INDEX, TIMEINDEX), index.finish(), strict=True):
@@ -122,7 +111,14 @@ def _write(work: SegmentWork, keys: KeySet, paths: dict[str, str], attempt: str)
         storage.create(paths[TXNINDEX], txn_index)
     take_over_attributes(storage, work.directory, paths, first=base, last=base)
     verify_staged(
-        paths, staged, end_offset=work.end_offset, log_bytes=log_bytes, records=headers, same_txn_index=txn_index
+        paths,
+        base_offset=base,
+        end_offset=work.end_offset,
+        log_bytes=log_bytes,
+        records=headers,
+        index_interval_bytes=work.index_interval_bytes,
+        segment_index_bytes=_MOST_INDEX_BYTES,
+        same_txn_index=txn_index,
     )
     return RewrittenSegment(
         StagedGroup(base_offset=base, sources=(work.segment,), paths=paths),
