@@ -11,6 +11,7 @@ from tests.fixtures.data import copy_log_dir
 from tests.kafka.broker import Broker, BrokerFailedError
 from tests.spark.runs import AtStage, changes, clean, files_of, plan, run
 from winnow.errors import LogDirInUseError
+from winnow.logdir.names import LEADER_EPOCHS
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +29,8 @@ def test_where_a_broker_runs_nothing_is_looked_at(spark: SparkSession, tmp_path:
             ) as refusal:
                 run(verb, spark, log_dir)
             assert refusal.value.exit_code == 5
-        assert changes(before, files_of(log_dir / "c-tomb-0")) == []
+        # The broker itself writes this one when it becomes leader, which on a busy machine it does late.
+        assert set(changes(before, files_of(log_dir / "c-tomb-0"))) <= {LEADER_EPOCHS}
 
 
 def test_a_broker_does_not_start_while_a_run_is_at_work_and_the_run_goes_on(
