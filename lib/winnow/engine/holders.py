@@ -60,11 +60,11 @@ class HoldingsCounter:
             return
         try:
             for some in _chunks(self._buf, rows):
-                self._add(some)
+                self._count(some)
         except CorruptLogError:
             self._damaged = True
 
-    def _add(self, rows: Rows) -> None:
+    def _count(self, rows: Rows) -> None:
         for blocks in inflate_parts(self._buf, rows, limit=_MOST_BYTES, enough=_MOST_BYTES):
             counts, all_of_them = count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES)
             self._complete &= all_of_them

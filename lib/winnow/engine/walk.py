@@ -141,7 +141,7 @@ def walk_segment(
         gatherer = None
         if producers_from is not None or transactions is not None:
             gatherer = Gatherer(buf, path, producers_from=producers_from, log_start_offset=log_start)
-        holders = None if topic is None or topic not in INTERNAL_TOPICS else HoldingsCounter(buf, topic)
+        holders = HoldingsCounter(buf, topic) if topic in INTERNAL_TOPICS else None
         walk = _walk(
             buf,
             path,

@@ -44,7 +44,8 @@ _TABLES_IEEE = _tables(_POLYNOMIAL_IEEE)
 _BYTE_TABLE: list[int] = _TABLES[0].tolist()
 
 
-_FOLDED_WORDS = widest_folding(llvmlite.binding.get_host_cpu_features())
+_HOST = llvmlite.binding.get_host_cpu_features()
+_FOLDED_WORDS = widest_folding(_HOST)
 
 
 def _instruction() -> str:
@@ -52,11 +53,10 @@ def _instruction() -> str:
         config, "CPU_FEATURES", None
     ):  # numba was told to compile for another CPU than this one
         return "tables"
-    features = llvmlite.binding.get_host_cpu_features()
     machine = platform.machine().lower()
-    if machine in ("x86_64", "amd64") and features.get("sse4.2"):
+    if machine in ("x86_64", "amd64") and _HOST.get("sse4.2"):
         return "folding" if _FOLDED_WORDS else "sse4.2"
-    if machine in ("aarch64", "arm64") and features.get("crc"):
+    if machine in ("aarch64", "arm64") and _HOST.get("crc"):
         return "aarch64"
     return "tables"
 
