@@ -7,13 +7,19 @@ read archives (`winnow.engine.archives`).
 
 from __future__ import annotations
 
+import ctypes
 import gc
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of glibc's `mallopt`
+_KEPT_BYTES = 256 * 2**20
+_GROWTH_BYTES = 64 * 2**20
 
 
 def main() -> None:
     from winnow.engine.archives import load_from_files  # noqa: PLC0415
 
     load_from_files()
+    keep_freed_memory()
     # The worker, as all that follows, is loaded for those that are forked: else it is gone through after each task.
     from pyspark import worker  # noqa: F401, PLC0415
     from pyspark.daemon import manager  # noqa: PLC0415
@@ -25,6 +31,18 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     manager()
+
+
+def keep_freed_memory() -> None:
+    """Large arrays are given back to glibc's heap and not to the system, which would hand them out anew page by page.
+
+    Each split needs arrays of the same sizes as the one before. Other C libraries are left as they are.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+        mallopt(_MMAP_THRESHOLD, _KEPT_BYTES)
+        mallopt(_TOP_PAD, _GROWTH_BYTES)
 
 
 if __name__ == "__main__":

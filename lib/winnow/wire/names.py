@@ -12,7 +12,7 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import CONTROL
 from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.internal_topics import key_types, name_in_key
-from winnow.wire.memory import load_be16, load_byte
+from winnow.wire.memory import load_be16, load_byte, load_word
 from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.record_kernels import check_area, inlined, kernel, parse_record
@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 
     from winnow.wire.inflate import RecordBlocks
 
-_LEFT_OVER, _AREA = int(Fault.LEFT_OVER), int(Fault.AREA)
+_LEFT_OVER = int(Fault.LEFT_OVER)
 _NAME_AT = 4
 """Bytes of a key before the name: its type and the name's length, int16 each."""
 _MOST_INT16 = 0x7FFF
+_USUAL_NAMES = 1_024
+_FULL = -1
+_WORD = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,25 +52,28 @@ def count_names(blocks: RecordBlocks, batches: Rows, topic: str, *, most: int) -
     """
     rows = as_rows(batches)
     total = record_total(blocks, rows)
-    slots = np.full(1 << (2 * total + 1).bit_length(), -1, np.int32)
-    where = np.empty((total, 3), np.int64)
-    sums = np.zeros((total, 2), np.int64)
     types = np.zeros(1 + max(key_types(topic)), np.bool_)
     types[list(key_types(topic))] = True
-    fault, i, count = _count(
-        blocks.raw,
-        blocks.inflated,
-        blocks.compressed,
-        blocks.begin,
-        blocks.end,
-        rows,
-        types,
-        np.uint64(secrets.randbits(64)),
-        np.uint64(secrets.randbits(64)),
-        slots,
-        where,
-        sums,
-    )
+    room, fault = 0, _FULL
+    while fault == _FULL:  # small tables at first, which stay in the processor's cache
+        room = min(total, 16 * room or _USUAL_NAMES)
+        slots = np.full(1 << (2 * room + 1).bit_length(), -1, np.int32)
+        where = np.empty((room, 3), np.int64)
+        sums = np.zeros((room, 2), np.int64)
+        fault, i, count = _count(
+            blocks.raw,
+            blocks.inflated,
+            blocks.compressed,
+            blocks.begin,
+            blocks.end,
+            rows,
+            types,
+            np.uint64(secrets.randbits(64)),
+            np.uint64(secrets.randbits(64)),
+            slots,
+            where,
+            sums,
+        )
     if fault:
         raise record_error(Fault(fault), rows[i], count - int(blocks.begin[i]))
     chosen = np.arange(count)
@@ -95,6 +101,8 @@ def _name_size(area: Bytes, key: int, key_size: int, types: NDArray[np.bool_]) -
 @inlined
 def _same(a: Bytes, a_at: int, b: Bytes, b_at: int, size: int) -> bool:
     k = 0
+    while k + _WORD <= size and load_word(a, a_at + k) == load_word(b, b_at + k):
+        k += _WORD
     while k < size and load_byte(a, a_at + k) == load_byte(b, b_at + k):
         k += 1
     return k == size
@@ -126,10 +134,10 @@ def _count(
     where: NDArray[np.int64],
     sums: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """(0, 0, names), or (fault, row of its batch, position in the area's array).
+    """(0, 0, names), or (fault, row of its batch, position in the area's array); _FULL where names have no room left.
 
-    `slots`: a table of -1, a power of 2 larger than the records. `where`: of a name's first record whether it is in
-    `inflated`, the name's position and its size. `sums`: records and bytes.
+    `slots`: a table of -1, a power of 2 larger than the room for names. `where`: of a name's first record whether it is
+    in `inflated`, the name's position and its size. `sums`: records and bytes.
     """
     count, last = 0, 0  # `last`: the name of the record before, which often is that of the next one
     mask = np.uint64(slots.size - 1)
@@ -157,7 +165,7 @@ def _count(
                     at = (at + np.uint64(1)) & mask
                 if slots[at] < 0:
                     if count >= where.shape[0]:
-                        return _AREA, i, pos
+                        return _FULL, i, pos
                     where[count, 0] = 1 if compressed[i] else 0
                     where[count, 1] = name
                     where[count, 2] = size
