@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
+from winnow.engine.cores import Cores
 from winnow.engine.job import BUCKET_RECORDS, CompactionJob, GroupJob, PartitionJob
 from winnow.engine.packing import ITEM_BYTES, TASKS_PER_CORE, pack, task_count
 from winnow.engine.progress import Progress, watched
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 _SCAN_BYTES = 2**28
 _REWRITE_BYTES = 2**30
 """Log bytes of a task at most, where there is one for each core and more: it has a split in memory, or one chunk."""
+_SPOOLED_BUCKETS = 16
+"""Of a task at most: it has one of them in memory. Where few keys travel each takes less time than a task costs."""
+_GROUPS_PER_CORE = 4
+"""With more of them no core is idle for long, even at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ class _LastStage(Protocol[_Group_co]):
         *,
         now: int,
         split_done: Callable[[int], None],
+        cores: Cores | None,
     ) -> _Group_co: ...
 
 
@@ -76,6 +82,8 @@ class _Assignment:
     scan_tasks: int
     resolve_tasks: int
     rewrite_tasks: int
+    cores: Cores | None
+    """Shared by the rewrites, if there are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +136,7 @@ def _run_with(
     progress: Progress,
 ) -> list[list[_Group_co | Failure]]:
     job = job.in_buckets_for(TASKS_PER_CORE * sc.defaultParallelism)
-    assignment = _assign(job, sc.defaultParallelism)
+    assignment = _assign(job, sc.defaultParallelism, spool)
     ticks = _Ticks(sheet.path, {at: piece for piece, at in enumerate(assignment.split_task)})
     shared = sc.broadcast((job, assignment, ticks, spool))
     splits = _by_task(assignment.split_task, assignment.scan_tasks)
@@ -211,8 +219,17 @@ def _finish(
             continue
         try:
             work = job.partitions[partition]
-            split_done = partial(_finished, ticks, partition)
-            yield at, last_stage(work, work.groups[group], kept.pop(at, []), now=job.now, split_done=split_done)
+            yield (
+                at,
+                last_stage(
+                    work,
+                    work.groups[group],
+                    kept.pop(at, []),
+                    now=job.now,
+                    split_done=partial(_finished, ticks, partition),
+                    cores=assignment.cores,
+                ),
+            )
         except (WinnowError, OSError) as error:
             yield at, failure(error)
 
@@ -230,7 +247,7 @@ def failure(error: Exception) -> Failure:
     return Failure(str(error), CorruptLogError.exit_code)
 
 
-def _assign(job: CompactionJob, parallelism: int) -> _Assignment:
+def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignment:
     splits, buckets, groups, written = {}, {}, {}, {}
     for number, partition in enumerate(job.partitions):
         for at, split in enumerate(partition.splits):
@@ -243,11 +260,15 @@ def _assign(job: CompactionJob, parallelism: int) -> _Assignment:
             written[number, at] = groups[number, at] * (at + 1) // len(partition.groups)
     scan_tasks = task_count(sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism)
     resolve_tasks = task_count(
-        sum(buckets.values()), per_task=BUCKET_RECORDS, items=len(buckets), parallelism=parallelism
+        sum(buckets.values()),
+        per_task=(1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS,
+        items=len(buckets),
+        parallelism=parallelism,
     )
     rewrite_tasks = task_count(
         sum(groups.values()), per_task=_REWRITE_BYTES, items=len(groups), parallelism=parallelism
     )
+    few = len(groups) < _GROUPS_PER_CORE * parallelism
     return _Assignment(
         split_task=_spread(splits, scan_tasks, each=ITEM_BYTES),
         bucket_task=_spread(buckets, resolve_tasks),
@@ -255,6 +276,7 @@ def _assign(job: CompactionJob, parallelism: int) -> _Assignment:
         scan_tasks=scan_tasks,
         resolve_tasks=resolve_tasks,
         rewrite_tasks=rewrite_tasks,
+        cores=Cores(spool, parallelism) if spool is not None and few and parallelism > 1 else None,
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from winnow.engine.chunks import PLAIN_CHUNK_BYTES, batches_of, chunks_of
+from winnow.engine.cores import Cores, in_order
 from winnow.engine.fates import BatchFates
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.resolve import Survivors
@@ -27,12 +29,46 @@ from winnow.wire.inflate import inflate_parts
 _Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Split:
+    """What is known of a split before its records are looked at; arrays have an item per batch."""
+
+    buf: Bytes
+    batches: np.ndarray[Any, Any]
+    kept: _Bits
+    """By the number of a record."""
+    discard: _Bits
+    horizon_cause: _Bits
+    legacy_deletes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What became of some batches."""
+
+    filtered: Filtered
+    removed: RecordsRemoved
+
+    def nbytes(self) -> int:
+        return self.filtered.data.nbytes
+
+
 class GroupOutput:
     """Goes through the splits of a group, in order and once, and counts what it hands out."""
 
-    def __init__(self, job: PartitionJob, group: GroupJob, survivors: Iterable[Survivors], *, now: int) -> None:
+    def __init__(
+        self,
+        job: PartitionJob,
+        group: GroupJob,
+        survivors: Iterable[Survivors],
+        *,
+        now: int,
+        cores: Cores | None = None,
+    ) -> None:
+        """`cores`: those that may work on the next chunks of a split while one is handed out."""
         self._job = job
         self._now = now
+        self._cores = cores
         self._keep = _by_number(survivors)
         self._log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
         self._fates = BatchFates(job.aborted, group.carried, now=now)
@@ -67,55 +103,83 @@ class GroupOutput:
             self._fates.judge(buf, batches, source)
             before = self.source_checksums[split.base_offset]
             self.source_checksums[split.base_offset] = batches_checksum(batches, before)
-            legacy_deletes = self._log_mtime_ms[split.base_offset] > self._job.legacy_delete_horizon_ms
-            kept = self._keep.pop(number, np.empty(0, np.bool_))
-            done = 0
-            for some in chunks_of(batches, split.records, plain=PLAIN_CHUNK_BYTES):
-                first = some.start
-                unread = _unread(kept, done, batches[some], self._fates.discard[some])
-                limit = self._job.max_decompressed_bytes
-                for blocks in inflate_parts(buf, batches[some], limit=limit, unread=unread):
-                    part = slice(first, first + len(blocks.rows))
-                    first = part.stop
-                    discard = self._fates.discard[part]
-                    stays = _of_chunk(kept, done, blocks.rows, discard)
-                    done += len(stays)
-                    filtered = filter_batches(
-                        blocks,
-                        blocks.rows,
-                        stays,
-                        batch_retention(
-                            batches[part],
-                            last_records=self._job.last_records,
-                            end_offset=self._job.end_offset,
-                            discard=discard,
-                        ),
-                        now=self._now,
-                        delete_retention_ms=self._job.delete_retention_ms,
-                        horizon_cause=self._fates.horizon_cause[part],
-                        retain_legacy_deletes=legacy_deletes,
-                    )
-                    self._count(filtered)
-                    self.removed += removed_records(
-                        blocks.rows,
-                        stays,
-                        discard,
-                        records_in=filtered.records_in,
-                        records_out=filtered.records_out,
-                    )
-                    del blocks
-                    data = filtered.data
-                    del filtered
-                    yield data
-                    del data
-            del batches, buf
+            whole = _Split(
+                buf=buf,
+                batches=batches,
+                kept=self._keep.pop(number, np.empty(0, np.bool_)),
+                discard=self._fates.discard,
+                horizon_cause=self._fates.horizon_cause,
+                legacy_deletes=self._log_mtime_ms[split.base_offset] > self._job.legacy_delete_horizon_ms,
+            )
+            chunks = chunks_of(batches, split.records, plain=PLAIN_CHUNK_BYTES)
+            # What is not compressed waits for memory and the disk.
+            cores = self._cores if (batches["attributes"] & CODEC_MASK).any() else None
+            for part in in_order(self._jobs(whole, chunks), cores, _Part.nbytes):
+                self._count(part)
+                data = part.filtered.data
+                del part
+                yield data
+                del data
+            del whole, batches, buf
+
+    def _jobs(self, split: _Split, chunks: Iterable[slice]) -> Iterator[Iterator[_Part]]:
+        """What is to be done with each chunk of a split."""
+        if (split.batches["magic"] < MAX_MAGIC).any():
+            # Only the records themselves tell how many there are before those of the next chunk.
+            yield self._parts(split, chunks)
+            return
+        counts = np.concatenate([[0], np.cumsum(split.batches["record_count"], dtype=np.int64)])
+        for some in chunks:
+            yield self._parts(split, [some], int(counts[some.start]))
+
+    def _parts(self, split: _Split, chunks: Iterable[slice], done: int = 0) -> Iterator[_Part]:
+        """What becomes of the batches of some chunks, the first record of which has the number `done` in its split."""
+        for some in chunks:
+            first = some.start
+            unread = _unread(split.kept, done, split.batches[some], split.discard[some])
+            limit = self._job.max_decompressed_bytes
+            for blocks in inflate_parts(split.buf, split.batches[some], limit=limit, unread=unread):
+                part = slice(first, first + len(blocks.rows))
+                first = part.stop
+                discard = split.discard[part]
+                stays = _of_chunk(split.kept, done, blocks.rows, discard)
+                done += len(stays)
+                filtered = filter_batches(
+                    blocks,
+                    blocks.rows,
+                    stays,
+                    batch_retention(
+                        split.batches[part],
+                        last_records=self._job.last_records,
+                        end_offset=self._job.end_offset,
+                        discard=discard,
+                    ),
+                    now=self._now,
+                    delete_retention_ms=self._job.delete_retention_ms,
+                    horizon_cause=split.horizon_cause[part],
+                    retain_legacy_deletes=split.legacy_deletes,
+                )
+                removed = removed_records(
+                    blocks.rows,
+                    stays,
+                    discard,
+                    records_in=filtered.records_in,
+                    records_out=filtered.records_out,
+                )
+                del blocks
+                made = _Part(filtered, removed)
+                del filtered
+                yield made
+                del made
 
     def indexes(self) -> tuple[bytes, bytes, bytes | None]:
         """Content of `.index`, `.timeindex` and, if it has entries, `.txnindex`: once all splits are through."""
         indexed = self._fates.indexed
         return *self._index.finish(), encode_txn_index(indexed) if indexed else None
 
-    def _count(self, filtered: Filtered) -> None:
+    def _count(self, part: _Part) -> None:
+        filtered = part.filtered
+        self.removed += part.removed
         rows = filtered.batches.copy()
         rows["position"] += self.log_bytes
         self._index.append(rows)

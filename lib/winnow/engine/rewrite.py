@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from winnow.engine.cores import Cores
 from winnow.engine.holders import Holdings, holdings_of
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.output import GroupOutput
@@ -62,10 +63,11 @@ def rewrite_group(
     *,
     now: int,
     split_done: Callable[[int], None] = lambda _: None,
+    cores: Cores | None = None,
 ) -> RewrittenGroup:
     """Writes the output segment of one group into the staging directory and verifies it.
 
-    `split_done`: told the number of each split that has been read and written.
+    `split_done`: told the number of each split that has been read and written. `cores`: see `GroupOutput`.
 
     The file names carry a fresh id: a task that Spark runs twice, or late, writes beside the other, never over it. The
     driver has made the directory and takes it away: a task that comes after that fails. One that fails leaves none of
@@ -78,7 +80,7 @@ def rewrite_group(
         for suffix in (LOG, INDEX, TIMEINDEX)
     }
     try:
-        output = GroupOutput(job, group, survivors, now=now)
+        output = GroupOutput(job, group, survivors, now=now, cores=cores)
         return _write(job, group, output, paths, attempt=attempt, began=began, split_done=split_done)
     except BaseException:
         for path in paths.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from winnow.engine.cores import Cores
 from winnow.engine.holders import Holdings, added, holdings_of
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.output import GroupOutput
@@ -51,9 +52,10 @@ def weigh_group(
     *,
     now: int,
     split_done: Callable[[int], None] = lambda _: None,
+    cores: Cores | None = None,
 ) -> WeighedGroup:
     """Does all that `rewrite_group` does with the bytes of a group, except for writing them."""
-    output = GroupOutput(job, group, survivors, now=now)
+    output = GroupOutput(job, group, survivors, now=now, cores=cores)
     held: list[Holdings | None] = []
     for number in group.splits:
         for data in output.of_split(number):

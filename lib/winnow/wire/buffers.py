@@ -40,6 +40,8 @@ def as_bytes(data: Buffer) -> Bytes:
 
 def as_view(data: Buffer) -> memoryview:
     """The same as a memoryview: cheaper where a small piece at a time is cut out and handed on."""
+    if type(data) is bytes:
+        return memoryview(data)
     if isinstance(data, memoryview) and data.format == "B" and data.ndim == 1 and data.c_contiguous:
         return data
     return as_bytes(data).data

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,18 +107,18 @@ def _inflate(raw: Bytes, rows: Rows, skipped: NDArray[np.bool_], *, limit: int, 
     unread = compressed & skipped
     begin, end = np.where(unread, 0, begin), np.where(unread, 0, end)
     chosen = np.flatnonzero(compressed & ~unread)
-    view, kinds, begins, ends = raw.data, codecs.tolist(), begin.tolist(), end.tolist()
+    view, areas = raw.data, [column[chosen].tolist() for column in (codecs, begin, end)]
     sink = Sink(max(1, _USUAL_RATIO * int((end - begin)[chosen].sum())))
-    for i in chosen.tolist():
+    for i, kind, start, stop in zip(chosen.tolist(), *areas, strict=True):
         if sink.used >= enough:
             rows, legacy, compressed, begin, end = rows[:i], legacy[:i], compressed[:i], begin[:i], end[:i]
             break
-        start = sink.used
+        begin[i] = sink.used
         try:
-            decompress_into(sink, _codec(kinds[i]), view[begins[i] : ends[i]], limit=limit)
+            decompress_into(sink, _codec(kind), view[start:stop], limit=limit)
         except CorruptLogError as error:
             raise batch_error(error, rows[i]) from error
-        begin[i], end[i] = start, sink.used
+        end[i] = sink.used
     if legacy.any():
         rows = convert_legacy(raw, rows, sink, begin, end, limit=limit, enough=enough)
         n = len(rows)
@@ -139,6 +140,7 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
+@cache
 def _codec(bits: int) -> Codec:
     try:
         return Codec(bits)

@@ -20,8 +20,11 @@ from tests.unit.engine.partitions import (
     record,
     records_in,
 )
+from winnow.engine import chunks as chunks_module
+from winnow.engine import cores as cores_module
 from winnow.engine import rewrite as rewrite_module
 from winnow.engine.compaction import failure
+from winnow.engine.cores import Cores
 from winnow.engine.job import PartitionJob
 from winnow.engine.resolve import Survivors
 from winnow.engine.rewrite import RewrittenGroup, rewrite_group
@@ -65,6 +68,27 @@ def test_only_survivors_are_in_the_staged_segment(directory: Path) -> None:
 def test_whole_surviving_batches_are_copied_untouched(directory: Path) -> None:
     group = rewritten(job_of(directory), s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])
     assert staged_log(group) == b"".join(SEGMENTS[0] + SEGMENTS[6])
+
+
+@pytest.mark.parametrize("enough", [1, 10**6])
+def test_other_cores_help_with_the_chunks_and_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enough: int
+) -> None:
+    codecs = [Codec.GZIP, Codec.LZ4, Codec.NONE, Codec.SNAPPY, Codec.ZSTD]
+    batches = [batch(*(record(10 * n + k) for k in range(n % 3 + 1)), codec=codecs[n % 5]) for n in range(40)]
+    job = job_of(make_partition(tmp_path / "t-0", {0: batches}))
+    monkeypatch.setattr(chunks_module, "_CHUNK_BYTES", 300)
+    monkeypatch.setattr(cores_module, "ENOUGH_BYTES", enough)
+    parts = survivors(s0=list(range(0, 80, 3)))
+    alone = rewrite_group(job, job.groups[0], parts, now=NOW)
+    helped = rewrite_group(job, job.groups[0], parts, now=NOW, cores=Cores(str(tmp_path), 3))
+    assert [Path(path).read_bytes() for path in helped.staged.paths.values()] == [
+        Path(path).read_bytes() for path in alone.staged.paths.values()
+    ]
+    same = ("records_before", "records_after", "bytes_after", "tombstones", "removed", "checksum", "source_checksums")
+    assert [getattr(helped, name) for name in same] == [getattr(alone, name) for name in same]
+    assert 0 < alone.records_after < alone.records_before
+    assert (tmp_path / "core-0").exists()
 
 
 def test_survivors_of_one_split_may_come_in_several_parts(directory: Path) -> None:
