@@ -37,8 +37,8 @@ _REWRITE_BYTES = 2**30
 """Log bytes of a task at most, where there is one for each core and more: it has a split in memory, or one chunk."""
 _SPOOLED_BUCKETS = 16
 """Of a task at most: it has one of them in memory. Where few keys travel each takes less time than a task costs."""
-_GROUPS_PER_CORE = 4
-"""With more of them no core is idle for long, even at the end."""
+_LARGE = 1.25
+"""A group that has so many times the share of a core keeps the others waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class _Assignment:
     resolve_tasks: int
     rewrite_tasks: int
     cores: Cores | None
-    """Shared by the rewrites, if there are few."""
+    """Shared by the rewrites, where one core would be left with the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
     rewrite_tasks = task_count(
         sum(groups.values()), per_task=_REWRITE_BYTES, items=len(groups), parallelism=parallelism
     )
-    few = len(groups) < _GROUPS_PER_CORE * parallelism
+    large = parallelism > 1 and max(groups.values(), default=0) * parallelism > _LARGE * sum(groups.values())
     return _Assignment(
         split_task=_spread(splits, scan_tasks, each=ITEM_BYTES),
         bucket_task=_spread(buckets, resolve_tasks),
@@ -276,7 +276,7 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
         scan_tasks=scan_tasks,
         resolve_tasks=resolve_tasks,
         rewrite_tasks=rewrite_tasks,
-        cores=Cores(spool, parallelism) if spool is not None and few and parallelism > 1 else None,
+        cores=Cores(spool, parallelism) if spool is not None and large else None,
     )
 
 

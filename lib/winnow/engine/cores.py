@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import random
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +17,8 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 
+_LOOK_AGAIN_S = 0.001
+"""For each core that there is: the more there are, the less one counts."""
 MOST_THREADS = 4
 """Of a task: for each of them, and one more, what became of a chunk waits in memory to be written."""
 ENOUGH_BYTES = 64 * 2**20
@@ -37,8 +39,8 @@ class Cores:
             os.open(f"{self.directory}/core-{n}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC) for n in range(self.count)
         ]
         try:
-            if not any(map(_taken, files)):
-                fcntl.flock(random.choice(files), fcntl.LOCK_EX)
+            while not any(map(_taken, files)):
+                time.sleep(_LOOK_AGAIN_S * self.count)
             yield
         finally:
             for file in files:
