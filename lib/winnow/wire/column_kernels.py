@@ -34,8 +34,12 @@ def locate(
     headers_at: NDArray[np.int64],
     header_counts: NDArray[np.int32],
 ) -> tuple[int, int, int]:
-    """One item per record; positions count in the area's array. (fault, row of its batch, position)."""
+    """One item per record; positions count in the area's array. (fault, row of its batch, position).
+
+    The arrays of keys, of values and of headers may be empty: then they are not noted. All is checked nevertheless.
+    """
     n = 0
+    keys, values, headers = key_at.size > 0, value_at.size > 0, headers_at.size > 0
     for i in range(batches.size):
         area = inflated if compressed[i] else raw
         count = int(batches[i].record_count)
@@ -58,18 +62,22 @@ def locate(
             if delta <= previous or delta > last_delta:
                 return _ORDER, i, pos
             previous = delta
-            # What the record was parsed by, so both numbers are there.
-            _, value = read_varint(area, key + max(key_size, 0), after)
-            header_count, headers = read_varint(area, value + max(value_size, 0), after)
             batch_of[n] = i
             offsets[n] = base + delta
             timestamps[n] = base_timestamp if appended else base_timestamp + timestamp_delta
-            key_at[n] = key
-            key_sizes[n] = key_size
-            value_at[n] = value
-            value_sizes[n] = value_size
-            headers_at[n] = headers
-            header_counts[n] = header_count
+            if keys:
+                key_at[n] = key
+                key_sizes[n] = key_size
+            if values or headers:
+                # What the record was parsed by, so both numbers are there.
+                _, value = read_varint(area, key + max(key_size, 0), after)
+                if values:
+                    value_at[n] = value
+                    value_sizes[n] = value_size
+                if headers:
+                    header_count, first_header = read_varint(area, value + max(value_size, 0), after)
+                    headers_at[n] = first_header
+                    header_counts[n] = header_count
             n += 1
             pos = after
         if pos != stop:

@@ -7,6 +7,7 @@ headers' names, ...) of the records that were chosen, into what Arrow calls a bi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Flag, auto
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,16 @@ MOST_BYTES = 2**31 - 1
 """What the int32 offsets of a binary array can count."""
 
 
+class Part(Flag):
+    """What of records is noted besides their offsets and timestamps."""
+
+    NONE = 0
+    KEY = auto()
+    VALUE = auto()
+    HEADERS = auto()
+    ALL = KEY | VALUE | HEADERS
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """Byte strings inside the areas of batches, one item each."""
@@ -38,14 +49,19 @@ class Places:
     size: NDArray[np.int32]
     """Bytes; -1 for null."""
 
+    def __len__(self) -> int:
+        return len(self.size)
+
     def __getitem__(self, chosen: NDArray[np.int64]) -> Places:
         return Places(self.batch[chosen], self.at[chosen], self.size[chosen])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPlaces:
-    """One item per record, in file order over all batches."""
+    """One item per record, in file order over all batches. Of parts that were not asked for there is none."""
 
+    batch: NDArray[np.int32]
+    """Row of the batch."""
     offset: NDArray[np.int64]
     timestamp: NDArray[np.int64]
     """ms; that of the batch where it was set by the broker."""
@@ -54,32 +70,29 @@ class RecordPlaces:
     headers: Places
     """`size` is a number of headers and not of bytes."""
 
-    @property
-    def batch(self) -> NDArray[np.int32]:
-        return self.key.batch
-
     def __len__(self) -> int:
         return len(self.offset)
 
     def __getitem__(self, chosen: NDArray[np.int64]) -> RecordPlaces:
         return RecordPlaces(
+            batch=self.batch[chosen],
             offset=self.offset[chosen],
             timestamp=self.timestamp[chosen],
-            key=self.key[chosen],
-            value=self.value[chosen],
-            headers=self.headers[chosen],
+            key=self.key[chosen] if len(self.key) else self.key,
+            value=self.value[chosen] if len(self.value) else self.value,
+            headers=self.headers[chosen] if len(self.headers) else self.headers,
         )
 
 
-def record_places(blocks: RecordBlocks, batches: Rows) -> RecordPlaces:
-    """Parse all records of `batches`, the rows of `blocks`, which has their areas.
+def record_places(blocks: RecordBlocks, batches: Rows, parts: Part = Part.ALL) -> RecordPlaces:
+    """Parse all records of `batches`, the rows of `blocks`, which has their areas. `parts`: what is noted of them.
 
     Raises CorruptLogError, naming the batch's position, for any record that is not as S2.2 has it.
     """
     rows = as_rows(batches)
     n = record_total(blocks, rows)
     batch, offset, timestamp = np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
-    key, value, headers = (Places(batch, np.empty(n, np.int64), np.empty(n, np.int32)) for _ in range(3))
+    key, value, headers = (_room(batch, n if part in parts else 0) for part in (Part.KEY, Part.VALUE, Part.HEADERS))
     fault, i, position = locate(
         blocks.raw,
         blocks.inflated,
@@ -99,7 +112,11 @@ def record_places(blocks: RecordBlocks, batches: Rows) -> RecordPlaces:
     )
     if fault:
         raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
-    return RecordPlaces(offset=offset, timestamp=timestamp, key=key, value=value, headers=headers)
+    return RecordPlaces(batch=batch, offset=offset, timestamp=timestamp, key=key, value=value, headers=headers)
+
+
+def _room(batch: NDArray[np.int32], n: int) -> Places:
+    return Places(batch[:n], np.empty(n, np.int64), np.empty(n, np.int32))
 
 
 def header_places(blocks: RecordBlocks, headers: Places) -> tuple[Places, Places]:

@@ -12,7 +12,15 @@ from tests.unit.wire.logs import NOW, log, random_log, record
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import HEADER_V2_SIZE, Codec
 from winnow.wire.buffers import Bytes, Rows, as_bytes
-from winnow.wire.columns import Places, TooManyBytesError, gathered, header_places, record_places, records_plain
+from winnow.wire.columns import (
+    Part,
+    Places,
+    TooManyBytesError,
+    gathered,
+    header_places,
+    record_places,
+    records_plain,
+)
 from winnow.wire.inflate import RecordBlocks, inflate
 from winnow.wire.plain import Record, encode_batch
 
@@ -91,6 +99,46 @@ def test_kernels_and_twin_agree_about_damage(seed: int) -> None:
     if size > HEADER_V2_SIZE:
         damaged[position + rng.randrange(HEADER_V2_SIZE, size)] ^= 1 << rng.randrange(8)
     same_by_both(as_bytes(bytes(damaged)), rows)
+
+
+@given(st.integers(0, 2**32), st.sets(st.sampled_from([Part.KEY, Part.VALUE, Part.HEADERS])))
+def test_parts_that_were_not_asked_for_are_not_noted(seed: int, wanted: set[Part]) -> None:
+    blocks = inflate(*log(random_log(seed)))
+    records, parts = records_plain(blocks, blocks.rows), Part.NONE
+    for part in wanted:
+        parts |= part
+    places = record_places(blocks, blocks.rows, parts)
+    odd = places[np.arange(1, len(places), 2)]
+    assert (places.offset.tolist(), odd.timestamp.tolist()) == (
+        [one.offset for one in records],
+        [one.timestamp for one in records[1::2]],
+    )
+    for some, they in ((places, records), (odd, records[1::2])):
+        keys, values, counts = (
+            [one.key for one in they],
+            [one.value for one in they],
+            [len(one.headers) for one in they],
+        )
+        assert strings(blocks, some.key) == (keys if Part.KEY in parts else [])
+        assert strings(blocks, some.value) == (values if Part.VALUE in parts else [])
+        assert some.headers.size.tolist() == (counts if Part.HEADERS in parts else [])
+
+
+@given(st.integers(0, 2**32))
+def test_damage_is_found_where_no_part_is_asked_for(seed: int) -> None:
+    buf, rows = log(random_log(seed, (Codec.NONE,)))
+    rng, damaged = random.Random(seed), bytearray(buf)
+    row = rng.choice(rows.tolist())
+    if row[1] > HEADER_V2_SIZE:
+        damaged[row[0] + rng.randrange(HEADER_V2_SIZE, row[1])] ^= 1 << rng.randrange(8)
+    blocks = inflate(as_bytes(bytes(damaged)), rows)
+    outcomes = []
+    for parts in (Part.ALL, Part.NONE):
+        try:
+            outcomes.append(record_places(blocks, blocks.rows, parts).offset.tolist())
+        except CorruptLogError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
 
 
 def test_places_of_other_batches_are_refused() -> None:

@@ -12,7 +12,7 @@ from winnow.engine.kafka_log.arrow import MOST_MS
 from winnow.engine.kafka_log.filters import Pushed
 from winnow.engine.kafka_log.options import Mode
 from winnow.engine.kafka_log.ranges import Range, Task, Unreadable
-from winnow.engine.kafka_log.rows import Records, problem_row, record_batch
+from winnow.engine.kafka_log.rows import Records, parts_of, problem_row, record_batch
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.batches import Piece, TornLogError, read_batches
 from winnow.policy.transactions import aborted_batches
@@ -64,6 +64,7 @@ class _RangeReader:
         self._scan = scan
         self._range = wanted
         self._segment = wanted.path.rpartition("/")[2]
+        self._parts = parts_of(scan.schema)
 
     def read(self, storage: Storage) -> Iterator[Any]:
         wanted, at = self._range, self._range.start_byte
@@ -134,15 +135,20 @@ class _RangeReader:
             yield from self._decoded(piece, rows[half:])
 
     def _records(self, piece: Piece, blocks: RecordBlocks) -> Any | None:  # noqa: ANN401
-        places = record_places(blocks, blocks.rows)
-        kept = self._kept(places)
-        if not kept.all():
-            places = places[np.flatnonzero(kept)]
+        places = record_places(blocks, blocks.rows, self._parts)
+        if not self._all_kept(blocks.rows):
+            places = places[np.flatnonzero(self._kept(places))]
         if not len(places):
             return None
         wanted = self._range
         records = Records(wanted.topic_partition, self._segment, piece.start, blocks, blocks.rows, places)
         return record_batch(records, self._scan.schema)
+
+    def _all_kept(self, rows: Rows) -> bool:
+        """Whether the headers alone say that no record is out of bounds: its offset lies within those of its batch."""
+        first, end = self._range.first, self._range.end
+        within = (rows["base_offset"] >= first) & (rows["last_offset"] < end)
+        return self._scan.pushed.timestamp is None and bool(within.all())
 
     def _kept(self, places: RecordPlaces) -> Any:  # noqa: ANN401 - numpy
         kept = (places.offset >= self._range.first) & (places.offset < self._range.end)

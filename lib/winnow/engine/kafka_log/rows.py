@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,13 @@ from winnow.engine.kafka_log.arrow import byte_strings, header_lists, one_of, re
 from winnow.logdir.state import TopicPartition
 from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAX_MAGIC, TRANSACTIONAL, Codec
 from winnow.wire.buffers import Rows
-from winnow.wire.columns import RecordPlaces
+from winnow.wire.columns import Part, RecordPlaces
 from winnow.wire.inflate import RecordBlocks
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _CODECS = [codec.name.lower() for codec in Codec]
+_PARTS = {"key": Part.KEY, "value": Part.VALUE, "headers": Part.HEADERS}
 _SEQUENCES = 2**31
 _NO_TIMESTAMP_TYPE, _CREATE_TIME, _LOG_APPEND_TIME = -1, 0, 1
 """Ids of Kafka's `TimestampType`, which Spark shows."""
@@ -40,6 +43,11 @@ class Records:
         """What is said of batches, said of their records."""
         found: Array = per_batch[self.places.batch]
         return found
+
+
+def parts_of(schema: Any) -> Part:  # noqa: ANN401 - Arrow has no types
+    """What the columns of an Arrow schema need to know of records."""
+    return reduce(or_, (_PARTS.get(name, Part.NONE) for name in schema.names), Part.NONE)
 
 
 def record_batch(records: Records, schema: Any) -> Any:  # noqa: ANN401 - Arrow has no types
