@@ -135,6 +135,10 @@ compose_command() {
             esac
             ;;
     esac
+    if [[ $verb == script && $properties == "$root/conf/spark-defaults.conf" ]]; then
+        # The file's Java flags are for the short runs of verbs. A script's queries may be long: they get the JVM's own.
+        command+=(--conf spark.driver.defaultJavaOptions=)
+    fi
     if [[ -n $master && $master != local* && $deploy_mode == client ]]; then
         # Else spark.pyspark.python, which names one of the executors' machines, would be the driver's as well.
         command+=(--conf "spark.pyspark.driver.python=$python_in_venv")

@@ -183,6 +183,20 @@ def test_a_script_gets_all_that_follows_it(machine: Path) -> None:
     assert line[-8:] == ["--master", "local[2]", str(script), "plan", "--master", "x", "--help", "--"]
 
 
+def test_a_script_gets_the_jvms_own_flags_unless_a_user_says_otherwise(machine: Path) -> None:
+    script, own, flags = (
+        machine / "mine.py",
+        "spark.driver.defaultJavaOptions=",
+        "spark.driver.defaultJavaOptions=-Xss2m",
+    )
+    script.touch()
+    assert own in dry(machine, str(script))
+    line = dry(machine, "--conf", flags, str(script))
+    assert line.index(own) < line.index(flags)  # the last one counts
+    assert own not in dry(machine, "--properties-file", str(machine / "mine.conf"), str(script))
+    assert own not in dry(machine, "clean", "/a")
+
+
 def test_a_script_comes_first_and_exists(machine: Path) -> None:
     (machine / "mine.py").touch()
     assert dry(machine, "none.py")[-1] == "none.py"
