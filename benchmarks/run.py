@@ -1,6 +1,7 @@
 """Winnow beside Kafka's own cleaner on the same data and machine, in turns; writes RESULTS.md.
 
     .venv/bin/python benchmarks/run.py [--mib 2048] [--repeat 5] [--case one-100B lz4-100B] [--only kafka warm]
+        [--also one-100B:kafka]
 
 Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Kafka's jars are fetched on
 first use. Every run cleans a fresh copy with a warm page cache; the runs alternate, so that a busy moment hits all
@@ -46,7 +47,8 @@ def main() -> None:
             say(f"{case.name}: making the data, unless it is there")
             raw_bytes = options.mib * case.times * MIB
             data = data_set(case, raw_bytes)
-            runs = measure(data, contestants(data, warm, warm_kafka, cores), options.only, options.repeat)
+            also = [name for name in CONTESTANTS if f"{case.name}:{name}" in options.also]
+            runs = measure(data, contestants(data, warm, warm_kafka, cores), [*options.only, *also], options.repeat)
             results.append((data, runs))
             options.output.write_text(report(results, options.mib, options.repeat), encoding="utf-8")
             if not options.keep_data:
@@ -61,6 +63,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--case", nargs="+", choices=names, default=names)
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
+    also = [f"{case}:{name}" for case in names for name in ("kafka", "kafka-1GiB", "cold", "copy")]
+    parser.add_argument(
+        "--also", nargs="+", choices=also, default=[], metavar="CASE:CONTESTANT", help="of one case only"
+    )
     parser.add_argument("--keep-data", action="store_true", help="for the next time: up to 8 GiB a case")
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "RESULTS.md")
     return parser.parse_args(arguments)

@@ -75,8 +75,10 @@ class Gatherer:
 
     def add(self, rows: Array) -> None:
         log_start = self._log_start_offset
-        if log_start is not None and not (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
+        if not (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
             log_start = None
+            if not (rows["producer_id"] > NO_PRODUCER).any():
+                return
         if log_start is None and self._producers_from is None:
             return
         kinds = batch_kinds(rows, control_columns(self._buf, rows, self._path).type)
