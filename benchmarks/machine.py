@@ -10,10 +10,19 @@ from pathlib import Path
 
 def describe_machine() -> str:
     """One item of a list."""
+    return f"{describe_hardware()} Load at the end: {load():.1f}."
+
+
+def describe_hardware() -> str:
+    """The same whenever it is asked."""
     return (
         f"* Machine: {processor()}, {os.cpu_count() or 1} cores, {memory_gib():.0f} GiB; {platform.system()} "
-        f"{platform.release()},\n  Python {platform.python_version()}. Load at the end: {os.getloadavg()[0]:.1f}."
+        f"{platform.release()},\n  Python {platform.python_version()}."
     )
+
+
+def load() -> float:
+    return os.getloadavg()[0]
 
 
 def processor() -> str:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import statistics
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from benchmarks.aims import AIMS, KAFKAS, Aim
 from benchmarks.contestants import Measure
-from benchmarks.data import SEGMENT_BYTES, DataSet
-from benchmarks.machine import describe_machine
+from benchmarks.data import SEGMENT_BYTES
+from benchmarks.results import Result, Runs
 from benchmarks.shapes import BATCH_BYTES, COMMITTED, GROUPS, KEY_BYTES
 from tests.kafka.jars import KAFKA_VERSION
 
@@ -23,19 +21,16 @@ TITLES = {
     "copy": "`cp -r` + `sync`",
 }
 MIB = 1 << 20
-Runs: TypeAlias = dict[str, list[Measure]]
-"""By contestant, one for each turn."""
-Results: TypeAlias = Sequence[tuple[DataSet, Runs]]
 
 
-def report(results: Results, mib: int, repeat: int) -> str:
-    today = dt.datetime.now(tz=dt.UTC).date()
+def report(results: Sequence[Result]) -> str:
+    machines = dict.fromkeys(result.machine for result in results)
     head = f"""\
 # Winnow beside Kafka's own cleaner
 
-Made by `benchmarks/run.py --mib {mib} --repeat {repeat}` on {today}; figures are medians of {repeat} runs, in turns.
+Made by `benchmarks/run.py`; figures are medians of runs in turns. Each case says when it was measured, and its size.
 
-{describe_machine()}
+{chr(10).join(machines)}
 * Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of cores, rounds until
   nothing is dirty; from opening the log to the last fsync. In a fresh JVM unless it says warm.
 * Warm: the same process has cleaned a copy of the same data before. The process column tells the time from process
@@ -46,12 +41,12 @@ Made by `benchmarks/run.py --mib {mib} --repeat {repeat}` on {today}; figures ar
   batch a commit, as in `__consumer_offsets`.
 """
     lines = [*head.splitlines(), "", *_aims(results)]
-    for data, measures in results:
-        lines += _table(data, measures)
+    for result in results:
+        lines += _table(result)
     return "\n".join(lines)
 
 
-def _aims(results: Results) -> list[str]:
+def _aims(results: Sequence[Result]) -> list[str]:
     lines = [
         "## What is aimed at",
         "",
@@ -61,7 +56,10 @@ def _aims(results: Results) -> list[str]:
         "|---|--:|---|--:|--:|--:|--:|---|",
     ]
     lines += [
-        _row(aim, runs) for data, runs in results for aim in AIMS if aim.case == data.case.name and "warm" in runs
+        _row(aim, result.runs)
+        for result in results
+        for aim in AIMS
+        if aim.case == result.case.name and "warm" in result.runs
     ]
     return [*lines, ""]
 
@@ -94,13 +92,15 @@ def _median(runs: Sequence[Measure]) -> float:
     return statistics.median(run.seconds for run in runs)
 
 
-def _table(data: DataSet, measures: Runs) -> list[str]:
-    case = data.case
+def _table(result: Result) -> list[str]:
+    case, measures = result.case, result.runs
+    turns = max(len(taken) for taken in measures.values())
     kafkas = [_median(measures[name]) for name in KAFKAS if name in measures]
     lines = [
         f"## {case.name}: {case.words}",
         "",
-        f"{data.log_bytes / MIB:,.0f} MiB on disk, {data.records:,} records.",
+        f"{result.mib:,} MiB of keys and values: {result.records:,} records, {result.log_bytes / MIB:,.0f} MiB on disk;",
+        f"{turns} turns, {result.date}, load at the end {result.load:.1f}.",
         "",
         "| | median s | least-most s | process s | MiB/s | Kafka's best / this | MiB left | rounds |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
@@ -114,7 +114,7 @@ def _table(data: DataSet, measures: Runs) -> list[str]:
             f"{middle:.2f}",
             f"{seconds[0]:.2f}-{seconds[-1]:.2f}",
             f"{statistics.median(whole):.2f}" if whole else "-",
-            f"{data.log_bytes / MIB / middle:,.0f}",
+            f"{result.log_bytes / MIB / middle:,.0f}",
             f"{min(kafkas) / middle:.1f}x" if kafkas else "-",
             f"{taken[-1].bytes_after / MIB:,.0f}",
             str(taken[-1].rounds),

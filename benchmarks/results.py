@@ -1,0 +1,57 @@
+"""What was measured of a case the last time, kept in a file of its own: the table is made of all of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from benchmarks.cases import CASES, Case
+from benchmarks.contestants import Measure
+from benchmarks.data import DataSet
+from benchmarks.machine import describe_hardware
+from benchmarks.machine import load as machine_load
+
+STORE = Path(__file__).resolve().parent / "results"
+Runs: TypeAlias = Mapping[str, Sequence[Measure]]
+"""By contestant, one for each turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    case: Case
+    mib: int
+    """Keys and values, not compressed."""
+    log_bytes: int
+    records: int
+    runs: Runs
+    machine: str = field(default_factory=describe_hardware)
+    load: float = field(default_factory=machine_load)
+    """At the end."""
+    date: str = field(default_factory=lambda: dt.datetime.now(tz=dt.UTC).date().isoformat())
+
+    @classmethod
+    def of(cls, data: DataSet, mib: int, runs: Runs) -> Result:
+        return cls(data.case, mib, data.log_bytes, data.records, runs)
+
+
+def save(result: Result, store: Path = STORE) -> None:
+    store.mkdir(exist_ok=True)
+    fields = {name: getattr(result, name) for name in ("mib", "log_bytes", "records", "machine", "load", "date")}
+    runs = {name: [asdict(run) for run in taken] for name, taken in result.runs.items()}
+    text = json.dumps(fields | {"runs": runs}, indent=1)
+    (store / f"{result.case.name}.json").write_text(f"{text}\n", encoding="utf-8")
+
+
+def load(store: Path = STORE) -> list[Result]:
+    """In the order of the cases."""
+    return [_loaded(case, store / f"{case.name}.json") for case in CASES if (store / f"{case.name}.json").exists()]
+
+
+def _loaded(case: Case, path: Path) -> Result:
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    runs = {name: [Measure(**run) for run in taken] for name, taken in fields.pop("runs").items()}
+    return Result(case=case, runs=runs, **fields)

@@ -1,0 +1,29 @@
+"""What was measured of one case is kept beside that of the others."""
+
+from pathlib import Path
+
+from benchmarks.cases import CASES
+from benchmarks.contestants import Measure
+from benchmarks.report import report
+from benchmarks.results import Result, load, save
+
+
+def result(name: str, kafka: float, own: float) -> Result:
+    case = next(case for case in CASES if case.name == name)
+    runs = {"kafka-warm": [Measure(kafka, None, 50)] * 5, "warm": [Measure(own, None, 50)] * 5}
+    return Result(case, mib=2048, log_bytes=1 << 30, records=1000, runs=runs)
+
+
+def test_each_case_has_its_last_result(tmp_path: Path) -> None:
+    first, second, other = result("offsets", 8, 2), result("offsets", 9, 2), result("lz4-100B", 12, 2)
+    for one in (first, second, other):
+        save(one, tmp_path)
+    assert load(tmp_path) == [other, second]
+
+
+def test_a_ratio_is_held_against_its_aim() -> None:
+    lines = report([result("lz4-100B", 12, 2), result("offsets", 9, 2)]).splitlines()
+    kafka = "Kafka's cleaner, 1 GiB buffer, JVM already warm"
+    assert f"| lz4-100B | 5.0x | {kafka} | 12.00 | 2.00 | 6.0x | 6.0x - 6.0x | yes |" in lines
+    assert f"| offsets | 10.0x | {kafka} | 9.00 | 2.00 | 4.5x | 4.5x - 4.5x | no |" in lines
+    assert sum("* Machine:" in line for line in lines) == 1
