@@ -99,7 +99,7 @@ def _table(result: Result) -> list[str]:
     lines = [
         f"## {case.name}: {case.words}",
         "",
-        f"{result.mib:,} MiB of keys and values: {result.records:,} records, {result.log_bytes / MIB:,.0f} MiB on disk;",
+        f"{result.mib:,} MiB of keys, values: {result.records:,} records, {result.log_bytes / MIB:,.0f} MiB of log;",
         f"{turns} turns, {result.date}, load at the end {result.load:.1f}.",
         "",
         "| | median s | least-most s | process s | MiB/s | Kafka's best / this | MiB left | rounds |",
