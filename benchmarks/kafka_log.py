@@ -34,7 +34,7 @@ from benchmarks.machine import describe_machine, say  # noqa: E402
 
 AIM = 3e6
 """Rows per second and core of the smallest schema."""
-COLD = 4
+COLD = 8
 """Readings that a session begins with and that do not count: so long its JVM compiles what each row goes through."""
 CHOSEN = ("one-100B", "lz4-100B")
 SCHEMAS = {
@@ -91,7 +91,7 @@ def main() -> None:
             say(f"{case.words}: local[{cores}], flags: {whose}")
             taken = in_session(str(data.log_dir), cores=cores, flags=flags, repeat=options.repeat)
             measured += [Measured(case.words, whose, cores, name, data.records, *s) for name, s in taken]
-            options.output.write_text(report(measured, command), encoding="utf-8")
+            options.output.write_text(report(measured, command, options.mib), encoding="utf-8")
     say(f"written: {options.output}")
 
 
@@ -143,11 +143,11 @@ def read(log_dir: str, repeat: int) -> Iterator[tuple[str, tuple[float, float, f
     spark.stop()
 
 
-def report(measured: Sequence[Measured], command: str) -> str:
+def report(measured: Sequence[Measured], command: str, mib: int) -> str:
     lines = [
         '# Rows of `spark.read.format("kafka-log")`',
         "",
-        f"Made by `{command}` on {dt.datetime.now(tz=dt.UTC).date()}.",
+        f"Made by `{command}` on {dt.datetime.now(tz=dt.UTC).date()}: {mib:,} MiB of keys and values.",
         "",
         describe_machine(),
         "* A warm session, files in the page cache, every row made by Spark and thrown away (`noop`). Columns are",

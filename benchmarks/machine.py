@@ -10,7 +10,7 @@ from pathlib import Path
 
 def describe_machine() -> str:
     """One item of a list."""
-    return f"{describe_hardware()} Load at the end: {load():.1f}."
+    return f"{describe_hardware()} Load at the end: {load_average():.1f}."
 
 
 def describe_hardware() -> str:
@@ -21,7 +21,7 @@ def describe_hardware() -> str:
     )
 
 
-def load() -> float:
+def load_average() -> float:
     return os.getloadavg()[0]
 
 

@@ -24,13 +24,13 @@ MIB = 1 << 20
 
 
 def report(results: Sequence[Result]) -> str:
-    machines = dict.fromkeys(result.machine for result in results)
+    machines = "\n".join(dict.fromkeys(result.machine for result in results))
     head = f"""\
 # Winnow beside Kafka's own cleaner
 
 Made by `benchmarks/run.py`; figures are medians of runs in turns. Each case says when it was measured, and its size.
 
-{chr(10).join(machines)}
+{machines}
 * Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of cores, rounds until
   nothing is dirty; from opening the log to the last fsync. In a fresh JVM unless it says warm.
 * Warm: the same process has cleaned a copy of the same data before. The process column tells the time from process
@@ -55,18 +55,13 @@ def _aims(results: Sequence[Result]) -> list[str]:
         "| case | aim | against | its s | Winnow s | ratio | spread | met |",
         "|---|--:|---|--:|--:|--:|--:|---|",
     ]
-    lines += [
-        _row(aim, result.runs)
-        for result in results
-        for aim in AIMS
-        if aim.case == result.case.name and "warm" in result.runs
-    ]
-    return [*lines, ""]
+    runs = {result.case.name: result.runs for result in results}
+    return [*lines, *(_row(aim, runs.get(aim.case, {})) for aim in AIMS), ""]
 
 
 def _row(aim: Aim, runs: Runs) -> str:
     there = [name for name in aim.against if name in runs]
-    if not there:
+    if not there or "warm" not in runs:
         return f"| {aim.case} | {_times(aim.times)} | not measured | - | - | - | - | - |"
     best = min(there, key=lambda name: _median(runs[name]))
     ratio = _median(runs[best]) / _median(runs["warm"])
@@ -96,11 +91,12 @@ def _table(result: Result) -> list[str]:
     case, measures = result.case, result.runs
     turns = max(len(taken) for taken in measures.values())
     kafkas = [_median(measures[name]) for name in KAFKAS if name in measures]
+    load = "" if result.load is None else f", load at the end {result.load:.1f}"
     lines = [
         f"## {case.name}: {case.words}",
         "",
         f"{result.mib:,} MiB of keys, values: {result.records:,} records, {result.log_bytes / MIB:,.0f} MiB of log;",
-        f"{turns} turns, {result.date}, load at the end {result.load:.1f}.",
+        f"{turns} turns, {result.date}{load}.",
         "",
         "| | median s | least-most s | process s | MiB/s | Kafka's best / this | MiB left | rounds |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",

@@ -12,8 +12,7 @@ from typing import TypeAlias
 from benchmarks.cases import CASES, Case
 from benchmarks.contestants import Measure
 from benchmarks.data import DataSet
-from benchmarks.machine import describe_hardware
-from benchmarks.machine import load as machine_load
+from benchmarks.machine import describe_hardware, load_average
 
 STORE = Path(__file__).resolve().parent / "results"
 Runs: TypeAlias = Mapping[str, Sequence[Measure]]
@@ -29,8 +28,8 @@ class Result:
     records: int
     runs: Runs
     machine: str = field(default_factory=describe_hardware)
-    load: float = field(default_factory=machine_load)
-    """At the end."""
+    load: float | None = field(default_factory=load_average)
+    """At the end. None where it was not kept."""
     date: str = field(default_factory=lambda: dt.datetime.now(tz=dt.UTC).date().isoformat())
 
     @classmethod
@@ -46,7 +45,7 @@ def save(result: Result, store: Path = STORE) -> None:
     (store / f"{result.case.name}.json").write_text(f"{text}\n", encoding="utf-8")
 
 
-def load(store: Path = STORE) -> list[Result]:
+def load_results(store: Path = STORE) -> list[Result]:
     """In the order of the cases."""
     return [_loaded(case, store / f"{case.name}.json") for case in CASES if (store / f"{case.name}.json").exists()]
 

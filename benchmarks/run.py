@@ -1,7 +1,6 @@
 """Winnow beside Kafka's own cleaner on the same data and machine, in turns; writes RESULTS.md.
 
     .venv/bin/python benchmarks/run.py [--mib 2048] [--repeat 5] [--case one-100B lz4-100B] [--only kafka warm]
-        [--also one-100B:kafka]
 
 Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Kafka's jars are fetched on
 first use. Every run cleans a fresh copy with a warm page cache; the runs alternate, so that a busy moment hits all
@@ -29,7 +28,7 @@ from benchmarks.contestants import Measure, WarmKafka, WarmWinnow, copy, kafka, 
 from benchmarks.data import DATA, DataSet, data_set, fresh_copy, remove_data, warm_page_cache  # noqa: E402
 from benchmarks.machine import say  # noqa: E402
 from benchmarks.report import MIB, report  # noqa: E402
-from benchmarks.results import Result, Runs, load, save  # noqa: E402
+from benchmarks.results import Result, Runs, load_results, save  # noqa: E402
 from winnow.wire.batch import Codec  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
@@ -48,10 +47,9 @@ def main() -> None:
             say(f"{case.name}: making the data, unless it is there")
             raw_bytes = options.mib * case.times * MIB
             data = data_set(case, raw_bytes)
-            also = [name for name in CONTESTANTS if f"{case.name}:{name}" in options.also]
-            runs = measure(data, contestants(data, warm, warm_kafka, cores), [*options.only, *also], options.repeat)
+            runs = measure(data, contestants(data, warm, warm_kafka, cores), options.only, options.repeat)
             save(Result.of(data, options.mib * case.times, runs))
-            RESULTS.write_text(report(load()), encoding="utf-8")
+            RESULTS.write_text(report(load_results()), encoding="utf-8")
             if not options.keep_data:
                 remove_data(case, raw_bytes)
     say(f"written: {RESULTS}")
@@ -64,10 +62,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--case", nargs="+", choices=names, default=names)
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
-    also = [f"{case}:{name}" for case in names for name in ("kafka", "kafka-1GiB", "cold", "copy")]
-    parser.add_argument(
-        "--also", nargs="+", choices=also, default=[], metavar="CASE:CONTESTANT", help="of one case only"
-    )
     parser.add_argument("--keep-data", action="store_true", help="for the next time: up to 8 GiB a case")
     return parser.parse_args(arguments)
 
@@ -128,11 +122,15 @@ def check_same_result(data: DataSet, measures: Runs) -> None:
     """A faster cleaner that leaves something else has not won. Codecs may come out a little differently in size, and
     so does what takes Kafka several rounds.
     """
-    left = {name: {run.bytes_after for run in taken} for name, taken in measures.items() if name != "copy"}
-    several_rounds = any(run.rounds > 1 for taken in measures.values() for run in taken)
-    sizes = sorted(size for found in left.values() for size in found)
-    tolerance = 0 if data.case.codec is Codec.NONE and not several_rounds else 0.05
-    if sizes and sizes[-1] - sizes[0] > tolerance * sizes[0]:
+    runs = [(name, run) for name, taken in measures.items() if name != "copy" for run in taken]
+    in_one_round = [run.bytes_after for _, run in runs if run.rounds == 1]
+    _check_spread(data, runs, in_one_round, 0 if data.case.codec is Codec.NONE else 0.05)
+    _check_spread(data, runs, [run.bytes_after for _, run in runs], 0.05)
+
+
+def _check_spread(data: DataSet, runs: Sequence[tuple[str, Measure]], sizes: Sequence[int], most: float) -> None:
+    if sizes and max(sizes) - min(sizes) > most * min(sizes):
+        left = sorted({(name, run.bytes_after) for name, run in runs})
         message = f"{data.case.name}: the contestants left different amounts of data: {left}"
         raise SystemExit(message)
 
