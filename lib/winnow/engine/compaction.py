@@ -219,19 +219,17 @@ def _finish(
             continue
         try:
             work = job.partitions[partition]
-            yield (
-                at,
-                last_stage(
-                    work,
-                    work.groups[group],
-                    kept.pop(at, []),
-                    now=job.now,
-                    split_done=partial(_finished, ticks, partition),
-                    cores=assignment.cores,
-                ),
+            outcome: _Group_co | Failure = last_stage(
+                work,
+                work.groups[group],
+                kept.pop(at, []),
+                now=job.now,
+                split_done=partial(_finished, ticks, partition),
+                cores=assignment.cores,
             )
         except (WinnowError, OSError) as error:
-            yield at, failure(error)
+            outcome = failure(error)
+        yield at, outcome
 
 
 def _finished(ticks: _Ticks, partition: int, split: int) -> None:

@@ -35,24 +35,24 @@ class Cores:
     @contextmanager
     def one(self) -> Iterator[None]:
         """Waits for a core."""
-        files = [
-            os.open(f"{self.directory}/core-{n}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC) for n in range(self.count)
-        ]
+        while (core := self._free()) is None:
+            time.sleep(_LOOK_AGAIN_S * self.count)
         try:
-            while not any(map(_taken, files)):
-                time.sleep(_LOOK_AGAIN_S * self.count)
             yield
         finally:
-            for file in files:
-                os.close(file)
+            os.close(core)
 
-
-def _taken(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    def _free(self) -> int | None:
+        """Open file of a core that nobody else has."""
+        for n in range(self.count):
+            core = os.open(f"{self.directory}/core-{n}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(core, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(core)
+            else:
+                return core
+        return None
 
 
 def in_order(jobs: Iterable[Iterator[_T]], cores: Cores | None, size: Callable[[_T], int]) -> Iterator[_T]:
