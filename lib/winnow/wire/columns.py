@@ -94,11 +94,7 @@ def record_places(blocks: RecordBlocks, batches: Rows, parts: Part = Part.ALL) -
     batch, offset, timestamp = np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
     key, value, headers = (_room(batch, n if part in parts else 0) for part in (Part.KEY, Part.VALUE, Part.HEADERS))
     fault, i, position = locate(
-        blocks.raw,
-        blocks.inflated,
-        blocks.compressed,
-        blocks.begin,
-        blocks.end,
+        *blocks.areas,
         rows,
         batch,
         offset,

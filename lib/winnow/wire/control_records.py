@@ -65,11 +65,7 @@ def decode_control(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
     rows = as_rows(batches)
     columns = _columns(len(rows))
     fault, i = _decode(
-        blocks.raw,
-        blocks.inflated,
-        blocks.compressed,
-        blocks.begin,
-        blocks.end,
+        *blocks.areas,
         rows,
         columns.type,
         columns.coordinator_epoch,

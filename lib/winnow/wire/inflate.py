@@ -57,6 +57,11 @@ class RecordBlocks:
         for name in ("compressed", "unread", "begin", "end"):
             object.__setattr__(self, name, _read_only(getattr(self, name)))
 
+    @property
+    def areas(self) -> tuple[Bytes, Bytes, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+        """What kernels begin with that go through records: `raw, inflated, compressed, begin, end`."""
+        return self.raw, self.inflated, self.compressed, self.begin, self.end
+
     def area(self, i: int) -> Bytes:
         """The records of batch `i` as bytes, for those who are not in a hurry."""
         return (self.inflated if self.compressed[i] else self.raw)[self.begin[i] : self.end[i]]

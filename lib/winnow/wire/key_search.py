@@ -99,11 +99,7 @@ def find_keys(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> FoundKeys:
     n = record_total(blocks, rows)
     found = FoundKeys(np.empty(n, np.int32), np.empty(n, np.int32))
     fault, i, position = _find(
-        blocks.raw,
-        blocks.inflated,
-        blocks.compressed,
-        blocks.begin,
-        blocks.end,
+        *blocks.areas,
         rows,
         np.uint64(keys.secret[0]),
         np.uint64(keys.secret[1]),

@@ -61,11 +61,7 @@ def count_names(blocks: RecordBlocks, batches: Rows, topic: str, *, most: int) -
         where = np.empty((room, 3), np.int64)
         sums = np.zeros((room, 2), np.int64)
         fault, i, count = _count(
-            blocks.raw,
-            blocks.inflated,
-            blocks.compressed,
-            blocks.begin,
-            blocks.end,
+            *blocks.areas,
             rows,
             types,
             np.uint64(secrets.randbits(64)),

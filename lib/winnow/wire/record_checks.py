@@ -41,9 +41,7 @@ def check_records(blocks: RecordBlocks) -> RecordChecks:
     """
     rows = as_rows(blocks.rows)
     checks = _allocated(len(rows))
-    _check(
-        blocks.raw, blocks.inflated, blocks.compressed, blocks.begin, blocks.end, rows, checks.fault, checks.position
-    )
+    _check(*blocks.areas, rows, checks.fault, checks.position)
     return checks
 
 

@@ -43,11 +43,7 @@ def tally_records(blocks: RecordBlocks) -> RecordTally:
     record_total(blocks, rows)
     tally = _none(len(rows))
     fault, i, position = _tally(
-        blocks.raw,
-        blocks.inflated,
-        blocks.compressed,
-        blocks.begin,
-        blocks.end,
+        *blocks.areas,
         rows,
         tally.keyless,
         tally.keyless_bytes,

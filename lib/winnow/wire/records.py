@@ -60,11 +60,7 @@ def scan_records(
     rows = as_rows(batches)
     columns = _allocated(record_total(blocks, rows))
     fault, i, position = _scan(
-        blocks.raw,
-        blocks.inflated,
-        blocks.compressed,
-        blocks.begin,
-        blocks.end,
+        *blocks.areas,
         rows,
         check_crc,
         np.uint64(secret[0]),
