@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from winnow.engine.cores import Cores
+from winnow.engine.cores import Cores, one_of
 from winnow.engine.job import BUCKET_RECORDS, CompactionJob, GroupJob, PartitionJob
-from winnow.engine.packing import ITEM_BYTES, TASKS_PER_CORE, pack, task_count
+from winnow.engine.packing import ITEM_BYTES, TASKS_PER_CORE, left_over, pack, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.resolve import Survivors, resolve_bucket
 from winnow.engine.rewrite import RewrittenGroup, rewrite_group
@@ -37,8 +37,6 @@ _REWRITE_BYTES = 2**30
 """Log bytes of a task at most, where there is one for each core and more: it has a split in memory, or one chunk."""
 _SPOOLED_BUCKETS = 16
 """Of a task at most: it has one of them in memory. Where few keys travel each takes less time than a task costs."""
-_LARGE = 1.25
-"""A group that has so many times the share of a core keeps the others waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,9 @@ class _Assignment:
     resolve_tasks: int
     rewrite_tasks: int
     cores: Cores | None
-    """Shared by the rewrites, where one core would be left with the largest."""
+    """Shared out among the rewrites, if any is `helped`."""
+    helped: frozenset[int]
+    """Rewrite tasks that end when other cores have nothing left to do: those work on their groups, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +212,7 @@ def _finish(
             failed[partition, group] = item
         else:
             kept[partition, group].append(item)
+    own, shared_out = (None, assignment.cores) if task in assignment.helped else (assignment.cores, None)
     for at in sorted(group for group, where in assignment.group_task.items() if where == task):
         partition, group = at
         if at in failed:
@@ -219,14 +220,15 @@ def _finish(
             continue
         try:
             work = job.partitions[partition]
-            outcome: _Group_co | Failure = last_stage(
-                work,
-                work.groups[group],
-                kept.pop(at, []),
-                now=job.now,
-                split_done=partial(_finished, ticks, partition),
-                cores=assignment.cores,
-            )
+            with one_of(own):
+                outcome: _Group_co | Failure = last_stage(
+                    work,
+                    work.groups[group],
+                    kept.pop(at, []),
+                    now=job.now,
+                    split_done=partial(_finished, ticks, partition),
+                    cores=shared_out,
+                )
         except (WinnowError, OSError) as error:
             outcome = failure(error)
         yield at, outcome
@@ -266,15 +268,23 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
     rewrite_tasks = task_count(
         sum(groups.values()), per_task=_REWRITE_BYTES, items=len(groups), parallelism=parallelism
     )
-    large = parallelism > 1 and max(groups.values(), default=0) * parallelism > _LARGE * sum(groups.values())
+    rewrites = {at: groups[at] + written[at] + ITEM_BYTES for at in groups}
+    group_task = _spread(rewrites, rewrite_tasks)
+    helped: list[int] = []
+    if spool is not None:
+        loads = [0] * rewrite_tasks
+        for rewritten, task in group_task.items():
+            loads[task] += rewrites[rewritten]
+        helped = left_over(loads, cores=parallelism)
     return _Assignment(
         split_task=_spread(splits, scan_tasks, each=ITEM_BYTES),
         bucket_task=_spread(buckets, resolve_tasks),
-        group_task=_spread({at: groups[at] + written[at] for at in groups}, rewrite_tasks, each=ITEM_BYTES),
+        group_task=group_task,
         scan_tasks=scan_tasks,
         resolve_tasks=resolve_tasks,
         rewrite_tasks=rewrite_tasks,
-        cores=Cores(spool, parallelism) if spool is not None and large else None,
+        cores=Cores(spool, parallelism) if spool is not None and helped else None,
+        helped=frozenset(helped),
     )
 
 

@@ -1,6 +1,7 @@
 """Cores that the tasks of one machine share out among themselves, chunk by chunk.
 
 A segment is written by one task. Where few are left to be written, the other cores help with their chunks.
+Meanwhile each of the other tasks holds one core.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -53,6 +54,11 @@ class Cores:
             else:
                 return core
         return None
+
+
+def one_of(cores: Cores | None) -> AbstractContextManager[None]:
+    """Waits for a core, if they are shared out at all."""
+    return nullcontext() if cores is None else cores.one()
 
 
 def in_order(jobs: Iterable[Iterator[_T]], cores: Cores | None, size: Callable[[_T], int]) -> Iterator[_T]:

@@ -16,6 +16,9 @@ ITEM_BYTES = 2**20
 long as it copies 2 MiB, a scan 0.4 MiB (docs/proofs/cluster.md). Of a thousand small partitions nothing else counts.
 """
 
+_LATE = 1.1
+"""Of the time in which all would be done if no core had to wait."""
+
 
 def pack(weights: Sequence[int], *, tasks: int, each: int = 0) -> list[int]:
     """The task, 0 to `tasks` - 1, of each item: heaviest first, each to the task with the least so far.
@@ -42,3 +45,16 @@ def packed(items: Sequence[_T], weights: Sequence[int], *, tasks: int, each: int
 def task_count(total: int, *, per_task: int, items: int, parallelism: int) -> int:
     """How many tasks for work of `total`: all cores busy to the end, no task above `per_task`, none without an item."""
     return max(1, min(items, max(-(-total // per_task), TASKS_PER_CORE * parallelism)))
+
+
+def left_over(weights: Sequence[int], *, cores: int) -> list[int]:
+    """Tasks that end when some of the cores have nothing left to do, of tasks that begin in this order."""
+    busy_until = [0] * max(1, cores)
+    late = []
+    most = _LATE * sum(weights) / len(busy_until)
+    for task, weight in enumerate(weights):
+        end = heapq.heappop(busy_until) + weight
+        heapq.heappush(busy_until, end)
+        if end > most:
+            late.append(task)
+    return late

@@ -41,7 +41,6 @@ _DENSEST = np.array([1, 1032, 32, 255, 2**17 // 3, 1, 1, 1])
 _INDEXED = ["position", "last_offset", "magic", "attributes"]
 _ROWS = 4_096
 """At once: of batches of 16 KiB, 64 MiB, which is what is in memory of a segment."""
-"""Batch headers in memory at once: 6 MiB of rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winnow.engine.packing import pack, task_count
+from winnow.engine.packing import left_over, pack, task_count
 
 WEIGHTS = st.lists(st.integers(0, 10**12), max_size=40)
 
@@ -58,3 +59,21 @@ def test_small_items_are_shared_out_though_a_heavy_one_is_among_them() -> None:
 def test_one_heavy_item_is_left_alone_by_the_light_ones() -> None:
     placed = pack([1] * 50 + [100] + [1] * 50, tasks=2)
     assert [task == placed[50] for task in placed].count(True) == 1
+
+
+@pytest.mark.parametrize(
+    ("weights", "cores", "late"),
+    [
+        ([10], 1, []),
+        ([10], 2, [0]),
+        ([9, 1], 2, [0]),
+        ([5, 5], 2, []),
+        ([5, 5, 5], 2, [2]),
+        ([5, 5, 4, 4], 2, []),
+        ([5] * 5, 4, [4]),
+        ([7, 7, 1], 3, [0, 1]),
+        ([], 2, []),
+    ],
+)
+def test_tasks_that_other_cores_could_help_with(weights: list[int], cores: int, late: list[int]) -> None:
+    assert left_over(weights, cores=cores) == late
