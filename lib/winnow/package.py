@@ -37,6 +37,7 @@ IMPORTED = (
     "hdfs_native",
     "isal",
     "javaproperties",
+    "lz4",
     "numba",
     "numpy",
     "obstore",

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import cramjam
 import deflate
+import lz4.block
 import numpy as np
 import zstandard
 from isal import isal_zlib
@@ -46,7 +47,14 @@ _ZSTD_NO_ROOM = "did not decompress full frame"
 _ZSTD_RAW, _ZSTD_RLE, _ZSTD_RESERVED = 0, 1, 3
 
 _GZIP_ERROR = cast("type[Exception]", isal_zlib.error)  # its stub takes the class for an instance
-_LIBRARY_ERRORS = (cramjam.DecompressionError, _GZIP_ERROR, zstandard.ZstdError, OSError, ValueError)
+_LIBRARY_ERRORS = (
+    cramjam.DecompressionError,
+    _GZIP_ERROR,
+    lz4.block.LZ4BlockError,
+    zstandard.ZstdError,
+    OSError,
+    ValueError,
+)
 _local = threading.local()  # zstd contexts are dear to make and not to be shared by threads
 
 
@@ -80,7 +88,7 @@ def _compress_lz4(data: memoryview) -> bytes:
     parts: list[Any] = [_LZ4_HEADER]
     for at in range(0, len(data), LZ4_BLOCK):
         chunk = data[at : at + LZ4_BLOCK]
-        block = cramjam.lz4.compress_block(chunk, store_size=False)
+        block = lz4.block.compress(chunk, store_size=False)
         if len(block) < len(chunk):
             parts += struct.pack("<I", len(block)), block
         else:
@@ -199,9 +207,10 @@ def _lz4(sink: Sink, data: memoryview, magic: int) -> None:
         if word & _LZ4_STORED:
             sink.write(block)
         else:
-            # The room may be less than a block: then the library refuses what does not fit, and so it should.
-            room = sink.reserve(min(block_size, sink.room), at_most=True)
-            sink.commit(int(cramjam.lz4.decompress_block_into(block, room)))
+            # The room may be less than a block: then the library refuses what does not fit, and so it should. Without
+            # a size it would take the block's first bytes for one.
+            room = len(sink.reserve(min(block_size, sink.room), at_most=True))
+            sink.write(lz4.block.decompress(block, uncompressed_size=room))
         at = end + block_sum
     if at + content_sum != len(data):
         raise _refuse(Codec.LZ4, "the end of the data after the end mark", f"{len(data) - at} bytes more")

@@ -85,6 +85,12 @@ def test_lz4_block_that_differs_from_its_checksum_is_refused() -> None:
         back(Codec.LZ4, bytes(frame))
 
 
+def test_an_lz4_block_that_begins_like_a_size_is_none_the_less_a_block() -> None:
+    block = bytes.fromhex("72 0000003c925000 0100 f048") + (noise := random.Random(1).randbytes(87))
+    frame = compress(Codec.LZ4, b"")[:7] + struct.pack("<I", len(block)) + block + bytes(4)
+    assert back(Codec.LZ4, frame) == bytes.fromhex("0000003c9250") + bytes(7) + noise
+
+
 def test_linked_lz4_blocks_are_refused() -> None:
     with pytest.raises(CorruptLogError, match="independent blocks"):
         back(Codec.LZ4, lz4.frame.compress(WORDS, block_linked=True))
