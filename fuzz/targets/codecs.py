@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 import struct
 
+import numpy as np
 import zstandard
 
 from fuzz.targets.base import Target, require
 from winnow.wire.batch import Codec
+from winnow.wire.buffers import as_bytes
+from winnow.wire.codec_kernels import decompress_many
 from winnow.wire.codecs import compress, decompress
+from winnow.wire.sink import Sink
 from winnow.wire.varint import read_varint as plain_varint
 from winnow.wire.varint import read_varlong as plain_varlong
 from winnow.wire.xxhash32 import xxhash32
@@ -22,6 +26,17 @@ def _check(codec: Codec, data: bytes, *, magic: int = 2) -> None:
     require(len(raw) <= _LIMIT, f"{len(raw)} bytes came out under a limit of {_LIMIT}")
     again = decompress(codec, compress(codec, raw), limit=_LIMIT)
     require(bytes(again) == bytes(raw), "what was decompressed does not come back")
+
+
+def _check_kernel(codec: Codec, data: bytes) -> None:
+    """What a kernel takes is what the Python functions make of it."""
+    sink, begin, end = Sink(_LIMIT), np.zeros(1, np.int64), np.array([len(data)])
+    done = decompress_many(
+        sink, as_bytes(data), np.array([int(codec)]), begin, end, np.zeros(1, np.int64), limit=_LIMIT, enough=1
+    )
+    if done:
+        raw = decompress(codec, data, limit=_LIMIT)
+        require(bytes(sink.data()[begin[0] : end[0]]) == bytes(raw), "a kernel made something else of it")
 
 
 def _gzip(data: bytes) -> None:
@@ -38,10 +53,12 @@ def _lz4(data: bytes) -> None:
     if data[:1] >= b"\x80" and len(frame) > 14:
         after = 14 if frame[4] & 0x08 else 6
         frame[after] = xxhash32(bytes(frame[4:after])) >> 8 & 0xFF
+    _check_kernel(Codec.LZ4, bytes(frame))
     _check(Codec.LZ4, bytes(frame), magic=magic)
 
 
 def _zstd(data: bytes) -> None:
+    _check_kernel(Codec.ZSTD, data)
     _check(Codec.ZSTD, data)
 
 

@@ -14,11 +14,13 @@ import numpy as np
 
 from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, MAX_MAGIC, Codec
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
+from winnow.wire.codec_kernels import compress_many
 from winnow.wire.codecs import compress
 from winnow.wire.filter_kernels import COPY, DROP, EMPTY, GROWTH, REWRITE, assemble, decide, rewrite_compressed
 from winnow.wire.legacy import retained_only
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
+from winnow.wire.sink import Sink
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item", bound=np.generic)
 _MAX_LONG = 2**63 - 1
+_PAYLOAD_ROOM = 128
+"""Bytes that a codec may add to a batch, beside one for each 128."""
 AS_THEY_ARE = -(2**63)
 """For `now`, of those who take records out and leave the horizons to the cleaner: none has come, and none is set."""
 
@@ -254,14 +258,21 @@ def _compressed_payloads(
         blocks,
         rows,
     )
-    codecs = rows["attributes"] & CODEC_MASK
+    codecs = (rows["attributes"] & CODEC_MASK).astype(np.int64)
     if not codecs[chosen].any():  # v0 or v1, which are in `inflated` for want of v2 records
         return as_bytes(records[: record_starts[-1]]), record_starts
-    view, bounds, payloads = records.data, record_starts.tolist(), []
-    for i in np.flatnonzero(chosen).tolist():
-        payloads.append(compress(Codec(int(codecs[i])), view[bounds[i] : bounds[i + 1]]))
-        starts[i + 1] = len(payloads[-1])
-    return as_bytes(b"".join(payloads)), np.cumsum(starts)
+    left, sizes = np.flatnonzero(chosen), starts[1:]
+    sink = Sink(len(records) + len(records) // 128 + _PAYLOAD_ROOM * len(left))
+    while len(left):
+        done = compress_many(sink, as_bytes(records), record_starts, codecs, left, sizes)
+        if not done:
+            i, done = int(left[0]), 1
+            payload = compress(Codec(int(codecs[i])), records[record_starts[i] : record_starts[i + 1]])
+            sink.begin(len(payload))
+            sink.write(payload)
+            sizes[i] = len(payload)
+        left = left[done:]
+    return sink.data(), np.cumsum(starts)
 
 
 def _summary(data: Bytes, out_rows: Rows, total: int, verdict: _Verdict) -> Filtered:

@@ -12,6 +12,7 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import CODEC_MASK, FRAME_SIZE, HEADER_V2_SIZE, MAX_MAGIC, RECORD_OVERHEAD_V0, Codec
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
+from winnow.wire.codec_kernels import decompress_many
 from winnow.wire.codecs import decompress_into
 from winnow.wire.legacy import batch_error, convert_legacy
 from winnow.wire.sink import Sink
@@ -106,24 +107,27 @@ def _inflate(raw: Bytes, rows: Rows, skipped: NDArray[np.bool_], *, limit: int, 
     if len(rows) and (rows["position"].min() < 0 or (begin > end).any() or end.max() > len(raw)):
         message = "batches are not those of this buffer"
         raise ValueError(message)
-    codecs = rows["attributes"] & CODEC_MASK
+    codecs = (rows["attributes"] & CODEC_MASK).astype(np.int64)
     # An empty batch that cleaning left has no payload, whatever its codec bits say.
     compressed = (codecs != Codec.NONE) & ((rows["record_count"] > 0) | (end > begin)) & ~legacy
     unread = compressed & skipped
     begin, end = np.where(unread, 0, begin), np.where(unread, 0, end)
     chosen = np.flatnonzero(compressed & ~unread)
-    view, areas = raw.data, [column[chosen].tolist() for column in (codecs, begin, end)]
     sink = Sink(max(1, _USUAL_RATIO * int((end - begin)[chosen].sum())))
-    for i, kind, start, stop in zip(chosen.tolist(), *areas, strict=True):
+    while len(chosen):
+        i = int(chosen[0])
         if sink.used >= enough:
             rows, legacy, compressed, begin, end = rows[:i], legacy[:i], compressed[:i], begin[:i], end[:i]
             break
-        begin[i] = sink.used
-        try:
-            decompress_into(sink, _codec(kind), view[start:stop], limit=limit)
-        except CorruptLogError as error:
-            raise batch_error(error, rows[i]) from error
-        end[i] = sink.used
+        done = decompress_many(sink, raw, codecs, begin, end, chosen, limit=limit, enough=enough)
+        if not done:
+            payload, begin[i], done = raw[begin[i] : end[i]], sink.used, 1
+            try:
+                decompress_into(sink, _codec(int(codecs[i])), payload, limit=limit)
+            except CorruptLogError as error:
+                raise batch_error(error, rows[i]) from error
+            end[i] = sink.used
+        chosen = chosen[done:]
     if legacy.any():
         rows = convert_legacy(raw, rows, sink, begin, end, limit=limit, enough=enough)
         n = len(rows)

@@ -61,7 +61,7 @@ def _load(bits: int, *, big_endian: bool) -> Callable[..., Any]:
     return load
 
 
-def _store(bits: int) -> Callable[..., Any]:
+def _store(bits: int, *, big_endian: bool = True) -> Callable[..., Any]:
     def store(typingctx: Any, buf: Any, pos: Any, value: Any) -> Any:
         del typingctx, pos, value
 
@@ -69,7 +69,7 @@ def _store(bits: int) -> Callable[..., Any]:
             check_bounds(context, builder, signature.args[0], args[0], args[1], _bytes_of(bits))
             pointer = _pointer(context, builder, signature.args[0], args[0], args[1], bits)
             word = args[2] if bits == 64 else builder.trunc(args[2], ir.IntType(bits))
-            builder.store(_swapped(builder, word, bits, big_endian=True), pointer, align=1)
+            builder.store(_swapped(builder, word, bits, big_endian=big_endian), pointer, align=1)
             return context.get_dummy_value()
 
         return types.void(buf, types.int64, types.int64), codegen
@@ -91,6 +91,16 @@ def _copy(typingctx: Any, out: Any, at: Any, buf: Any, pos: Any, size: Any) -> A
     return types.void(out, types.int64, buf, types.int64, types.int64), codegen
 
 
+def _address(typingctx: Any, buf: Any, pos: Any, size: Any) -> Any:
+    del typingctx, pos, size
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        check_bounds(context, builder, signature.args[0], args[0], args[1], args[2])
+        return builder.ptrtoint(_pointer(context, builder, signature.args[0], args[0], args[1], 8), ir.IntType(64))
+
+    return types.int64(buf, types.int64, types.int64), codegen
+
+
 load_byte: Any = intrinsic(_load(8, big_endian=False))
 """load_byte(buf, pos) -> int64 in 0..255."""
 load_word: Any = intrinsic(_load(64, big_endian=False))
@@ -98,6 +108,7 @@ load_word: Any = intrinsic(_load(64, big_endian=False))
 load_be16: Any = intrinsic(_load(16, big_endian=True))
 load_be32: Any = intrinsic(_load(32, big_endian=True))
 """load_be32(buf, pos) -> int64 in 0..2^32-1."""
+load_le32: Any = intrinsic(_load(32, big_endian=False))
 load_be64: Any = intrinsic(_load(64, big_endian=True))
 """load_be64(buf, pos) -> uint64."""
 store_byte: Any = intrinsic(_store(8))
@@ -105,5 +116,8 @@ store_byte: Any = intrinsic(_store(8))
 store_be16: Any = intrinsic(_store(16))
 store_be32: Any = intrinsic(_store(32))
 store_be64: Any = intrinsic(_store(64))
+store_le32: Any = intrinsic(_store(32, big_endian=False))
 copy_bytes: Any = intrinsic(_copy)
 """copy_bytes(out, at, buf, pos, size): `memcpy`; the two do not overlap."""
+address_of: Any = intrinsic(_address)
+"""address_of(buf, pos, size): where the `size` bytes from `pos` on lie, for C functions."""

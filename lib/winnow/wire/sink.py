@@ -51,6 +51,10 @@ class Sink:
             self._view = grown
         return self._view[self._used : end]
 
+    def rest(self) -> Bytes:
+        """All the room beyond what is filled in, whatever the limit; `commit` says how much of it was used."""
+        return np.frombuffer(self._view[self._used :], np.uint8)
+
     def commit(self, size: int) -> None:
         """`size` bytes of what was reserved are filled in."""
         self._used += size

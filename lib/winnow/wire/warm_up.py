@@ -26,7 +26,7 @@ _V0 = bytes.fromhex("00000000000000000000000ea7ec68030000ffffffffffffffff")
 
 
 def warm_up() -> None:
-    """Run the whole room on three tiny batches, one compressed, one of an old format, one record of each to be dropped.
+    """Run the whole room on tiny batches, some compressed, one of an old format, one record of each to be dropped.
 
     Goes through the public functions: what they compile here is what they use later, read-only arrays included.
     """
