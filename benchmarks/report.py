@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from benchmarks.aims import AIMS, KAFKAS, Aim
 from benchmarks.contestants import Measure
 from benchmarks.data import SEGMENT_BYTES
-from benchmarks.results import Result, Runs
+from benchmarks.results import Result
 from benchmarks.shapes import BATCH_BYTES, COMMITTED, GROUPS, KEY_BYTES
 from tests.kafka.jars import KAFKA_VERSION
 
@@ -52,22 +52,28 @@ def _aims(results: Sequence[Result]) -> list[str]:
         "",
         "Seconds of the fastest of a kind, over those of Winnow in a warm session; the spread is that of single turns.",
         "",
-        "| case | aim | against | its s | Winnow s | ratio | spread | met |",
-        "|---|--:|---|--:|--:|--:|--:|---|",
+        "| case | GiB | aim | against | its s | Winnow s | ratio | spread | met |",
+        "|---|--:|--:|---|--:|--:|--:|--:|---|",
     ]
-    runs = {result.case.name: result.runs for result in results}
-    return [*lines, *(_row(aim, runs.get(aim.case, {})) for aim in AIMS), ""]
+    for aim in AIMS:
+        of_case = [result for result in results if result.case.name == aim.case]
+        measured = [result for result in of_case if "warm" in result.runs and set(aim.against) & result.runs.keys()]
+        lines += [_row(aim, result) for result in measured] or [_not_measured(aim)]
+    return [*lines, ""]
 
 
-def _row(aim: Aim, runs: Runs) -> str:
-    there = [name for name in aim.against if name in runs]
-    if not there or "warm" not in runs:
-        return f"| {aim.case} | {_times(aim.times)} | not measured | - | - | - | - | - |"
-    best = min(there, key=lambda name: _median(runs[name]))
+def _not_measured(aim: Aim) -> str:
+    return f"| {aim.case} | - | {_times(aim.times)} | not measured | - | - | - | - | - |"
+
+
+def _row(aim: Aim, result: Result) -> str:
+    runs = result.runs
+    best = min((name for name in aim.against if name in runs), key=lambda name: _median(runs[name]))
     ratio = _median(runs[best]) / _median(runs["warm"])
     turns = sorted(other.seconds / own.seconds for other, own in zip(runs[best], runs["warm"], strict=True))
     cells = (
         aim.case,
+        f"{result.mib / 1024:g}",
         _times(aim.times),
         TITLES[best],
         f"{_median(runs[best]):.2f}",
@@ -93,7 +99,7 @@ def _table(result: Result) -> list[str]:
     kafkas = [_median(measures[name]) for name in KAFKAS if name in measures]
     load = "" if result.load is None else f", load at the end {result.load:.1f}"
     lines = [
-        f"## {case.name}: {case.words}",
+        f"## {case.name}, {result.mib / 1024:g} GiB: {case.words}",
         "",
         f"{result.mib:,} MiB of keys, values: {result.records:,} records, {result.log_bytes / MIB:,.0f} MiB of log;",
         f"{turns} turns, {result.date}{load}.",

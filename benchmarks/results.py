@@ -1,4 +1,4 @@
-"""What was measured of a case the last time, kept in a file of its own: the table is made of all of them."""
+"""What was measured of a case and size the last time, kept in a file of its own: the table is made of all of them."""
 
 from __future__ import annotations
 
@@ -42,12 +42,14 @@ def save(result: Result, store: Path = STORE) -> None:
     fields = {name: getattr(result, name) for name in ("mib", "log_bytes", "records", "machine", "load", "date")}
     runs = {name: [asdict(run) for run in taken] for name, taken in result.runs.items()}
     text = json.dumps(fields | {"runs": runs}, indent=1)
-    (store / f"{result.case.name}.json").write_text(f"{text}\n", encoding="utf-8")
+    (store / f"{result.case.name}-{result.mib}MiB.json").write_text(f"{text}\n", encoding="utf-8")
 
 
 def load_results(store: Path = STORE) -> list[Result]:
-    """In the order of the cases."""
-    return [_loaded(case, store / f"{case.name}.json") for case in CASES if (store / f"{case.name}.json").exists()]
+    """In the order of the cases, small before large."""
+    found = [_loaded(case, path) for case in CASES for path in store.glob(f"{case.name}-*MiB.json")]
+    order = [case.name for case in CASES]
+    return sorted(found, key=lambda result: (order.index(result.case.name), result.mib))
 
 
 def _loaded(case: Case, path: Path) -> Result:

@@ -1,5 +1,6 @@
 """What was measured of one case is kept beside that of the others."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.cases import CASES
@@ -14,17 +15,18 @@ def result(name: str, kafka: float, own: float) -> Result:
     return Result(case, mib=2048, log_bytes=1 << 30, records=1000, runs=runs)
 
 
-def test_each_case_has_its_last_result(tmp_path: Path) -> None:
+def test_each_case_and_size_has_its_last_result(tmp_path: Path) -> None:
     first, second, other = result("offsets", 8, 2), result("offsets", 9, 2), result("lz4-100B", 12, 2)
-    for one in (first, second, other):
+    larger, largest = replace(other, mib=4096), replace(other, mib=16384)
+    for one in (first, second, largest, larger, other):
         save(one, tmp_path)
-    assert load_results(tmp_path) == [other, second]
+    assert load_results(tmp_path) == [other, larger, largest, second]
 
 
 def test_a_ratio_is_held_against_its_aim() -> None:
     lines = report([result("lz4-100B", 12, 2), result("offsets", 9, 2)]).splitlines()
     kafka = "Kafka's cleaner, 1 GiB buffer, JVM already warm"
-    assert f"| lz4-100B | 5.0x | {kafka} | 12.00 | 2.00 | 6.0x | 6.0x - 6.0x | yes |" in lines
-    assert f"| offsets | 10.0x | {kafka} | 9.00 | 2.00 | 4.5x | 4.5x - 4.5x | no |" in lines
+    assert f"| lz4-100B | 2 | 5.0x | {kafka} | 12.00 | 2.00 | 6.0x | 6.0x - 6.0x | yes |" in lines
+    assert f"| offsets | 2 | 10.0x | {kafka} | 9.00 | 2.00 | 4.5x | 4.5x - 4.5x | no |" in lines
     assert sum("* Machine:" in line for line in lines) == 1
-    assert "| gzip-100B | 3.0x | not measured | - | - | - | - | - |" in lines
+    assert "| gzip-100B | - | 3.0x | not measured | - | - | - | - | - |" in lines
