@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from collections.abc import Callable
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of glibc's `mallopt`
 _KEPT_BYTES = 256 * 2**20
@@ -21,8 +22,7 @@ def main() -> None:
     load_from_files()
     keep_freed_memory()
     # The worker, as all that follows, is loaded for those that are forked: else it is gone through after each task.
-    from pyspark import worker  # noqa: F401, PLC0415
-    from pyspark.daemon import manager  # noqa: PLC0415
+    from pyspark import daemon, worker  # noqa: F401, PLC0415
 
     from winnow.engine import compaction, survey  # noqa: F401, PLC0415
     from winnow.warm_up import warm_up  # noqa: PLC0415
@@ -30,7 +30,20 @@ def main() -> None:
     warm_up()
     gc.collect()
     gc.freeze()
-    manager()
+    daemon.worker = until_hung_up(daemon.worker)
+    daemon.manager()
+
+
+def until_hung_up(work: Callable[..., int]) -> Callable[..., int]:
+    """The same, over without a word where Java has closed the socket: it knows why. Spark prints a traceback."""
+
+    def worker(*args: object) -> int:
+        try:
+            return work(*args)
+        except BrokenPipeError:
+            return 1
+
+    return worker
 
 
 def keep_freed_memory() -> None:
