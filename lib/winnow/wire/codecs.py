@@ -88,7 +88,7 @@ def _compress_lz4(data: memoryview) -> bytes:
     parts: list[Any] = [_LZ4_HEADER]
     for at in range(0, len(data), LZ4_BLOCK):
         chunk = data[at : at + LZ4_BLOCK]
-        block = lz4.block.compress(chunk, store_size=False)
+        block = cramjam.lz4.compress_block(chunk, store_size=False)  # that of `lz4` works otherwise than Java's
         if len(block) < len(chunk):
             parts += struct.pack("<I", len(block)), block
         else:

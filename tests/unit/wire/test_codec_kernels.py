@@ -68,6 +68,16 @@ def test_the_same_bytes_are_written(codec: Codec) -> None:
     assert compressed(codec, RAWS) == [compress(codec, raw) for raw in RAWS]
 
 
+@settings(max_examples=300)
+@given(st.sampled_from(CODECS), st.randoms(use_true_random=False), st.integers(1, 600))
+def test_the_same_bytes_are_written_of_what_hardly_compresses(codec: Codec, rng: random.Random, size: int) -> None:
+    raw = bytearray(rng.randbytes(size))
+    for _ in range(rng.randrange(4)):
+        start, length = rng.randrange(size), rng.randrange(9)
+        raw += raw[start : start + length] + rng.randbytes(rng.randrange(9))
+    assert compressed(codec, [bytes(raw)]) == [compress(codec, bytes(raw))]
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_what_was_written_comes_back(codec: Codec) -> None:
     assert decompressed(codec, [compress(codec, raw) for raw in RAWS]) == RAWS
