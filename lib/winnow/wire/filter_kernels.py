@@ -1,9 +1,7 @@
 """The passes over the records of batches that filtering makes, jitted.
 
-Records that are not compressed are decided upon and written in one pass; those of a batch that keeps none are not
-looked at. For those that are compressed, what Python has to do - sizing the output and calling the codecs - lies
-between two. A second pass parses again and checks again, since the first one's word is only as good as the bytes under
-a mapped file.
+Records are decided upon and written in one pass; those of a batch that keeps none are not looked at. Of batches that
+are compressed, codecs are called before `assemble` puts together what comes out.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.crc import crc32c
 from winnow.wire.memory import copy_bytes, store_be16, store_be32, store_be64, store_byte
 from winnow.wire.record_faults import Fault
-from winnow.wire.record_kernels import AHEAD, check_area, kernel, parse_record, prefetch
+from winnow.wire.record_kernels import AHEAD, check_area, inlined, kernel, parse_record, prefetch
 from winnow.wire.varint_kernels import read_varint, size_of_varint, write_varint
 
 DROP, COPY, REWRITE, EMPTY = 0, 1, 2, 3
@@ -181,14 +179,15 @@ def _base_timestamp(horizon: int, first_timestamp: int) -> int:
     return horizon if horizon >= 0 else first_timestamp
 
 
-@kernel
-def decide(
-    inflated: Bytes,
-    compressed: NDArray[np.bool_],
+@inlined
+def _filter_records(
+    area: Bytes,
+    i: int,
     begin: NDArray[np.int64],
     end: NDArray[np.int64],
-    batches: Rows,
+    row: Any,
     keep: NDArray[np.bool_],
+    row_of: int,
     retention: NDArray[np.int8],
     cause: NDArray[np.bool_],
     now: int,
@@ -199,40 +198,55 @@ def decide(
     horizon: NDArray[np.int64],
     first_timestamp: NDArray[np.int64],
     max_timestamp: NDArray[np.int64],
-    nowhere: Bytes,
+    out: Bytes,
+    at: int,
 ) -> tuple[int, int, int]:
-    """What becomes of the compressed batches: their items of the six arrays; (fault, row, position in `inflated`).
+    """What becomes of batch `i`, which is `row`: its items of the six arrays. If it is rewritten, its records are
+    in `out` from `at` on: (fault, position in `area`, end in `out`).
 
-    Those that are not compressed get theirs from `assemble`, and those to be deleted keep the first three as they are:
-    DROP, 0 and 0. `horizon`: the delete horizon of a rewritten batch, below
-    0 for none. `first_timestamp` and `max_timestamp`: over the retained records. `nowhere`: of any size, not written.
+    `row_of`: row in `keep` of its first record. Records are written in the hope that no tombstone among them sets a
+    delete horizon; if one does, they are written again. `horizon`: the delete horizon of a rewritten batch, below 0 for
+    none. `first_timestamp` and `max_timestamp`: over the retained records.
     """
-    row_of = 0
-    for i in range(batches.size):
-        row = batches[i]
-        first_row = row_of
-        row_of += int(row.record_count)
-        if not compressed[i] or retention[i] == _DELETE:  # its records are not looked at, S5.4
-            continue
-        kept = nulls = least = 0
-        first = largest = NO_TIMESTAMP
-        if row_of == first_row or _count(keep, first_row, row_of) > 0:
-            fault = check_area(inflated, begin[i], end[i], int(row.record_count))
-            if fault != 0:
-                return fault, i, begin[i]
-            fault, pos, _, kept, nulls, first, least, largest = _retain(
-                inflated, begin[i], end[i], row, keep, first_row, now, False, False, 0, -1, nowhere, 0
-            )
-            if fault != 0:
-                return fault, i, pos
-        action[i], horizon[i] = _verdict(row, retention[i], cause[i], now, delete_retention_ms, kept, nulls)
-        if action[i] == REWRITE and least < NO_TIMESTAMP:  # Kafka can't write these either (MemoryRecordsBuilder)
-            return _TIMESTAMP, i, begin[i]
-        retained[i] = kept
-        tombstones[i] = nulls
-        first_timestamp[i] = first
-        max_timestamp[i] = largest
-    return 0, 0, 0
+    total = int(row.record_count)
+    has_horizon = (int(row.attributes) & DELETE_HORIZON) != 0
+    new_horizon = -1 if has_horizon else now + delete_retention_ms
+    base = row.base_timestamp if has_horizon else new_horizon
+    stays = _count(keep, row_of, row_of + total)
+    # A batch that keeps all is copied as it is, unless it gets a horizon, or should if there were one so late.
+    write = expires(row, now) or cause[i] or base < 0 or stays < total or row.magic < MAX_MAGIC
+    written = at
+    kept = nulls = least = 0
+    first = largest = NO_TIMESTAMP
+    if stays > 0 or total == 0:
+        fault = check_area(area, begin[i], end[i], total)
+        if fault != 0:
+            return fault, begin[i], at
+        fault, pos, written, kept, nulls, first, least, largest = _retain(
+            area,
+            begin[i],
+            end[i],
+            row,
+            keep,
+            row_of,
+            now,
+            write,
+            (has_horizon or cause[i]) and base >= 0,
+            base,
+            new_horizon,
+            out,
+            at,
+        )
+        if fault != 0:
+            return fault, pos, at
+    action[i], horizon[i] = _verdict(row, retention[i], cause[i], now, delete_retention_ms, kept, nulls)
+    retained[i] = kept
+    tombstones[i] = nulls
+    first_timestamp[i] = first
+    max_timestamp[i] = largest
+    if action[i] == REWRITE and least < NO_TIMESTAMP:  # Kafka can't write these either (MemoryRecordsBuilder)
+        return _TIMESTAMP, begin[i], at
+    return 0, begin[i], written
 
 
 @kernel
@@ -320,28 +334,55 @@ def rewrite_compressed(
     end: NDArray[np.int64],
     batches: Rows,
     keep: NDArray[np.bool_],
+    retention: NDArray[np.int8],
+    cause: NDArray[np.bool_],
     now: int,
+    delete_retention_ms: int,
     action: NDArray[np.int8],
+    retained: NDArray[np.int32],
+    tombstones: NDArray[np.int32],
     horizon: NDArray[np.int64],
     first_timestamp: NDArray[np.int64],
+    max_timestamp: NDArray[np.int64],
     out: Bytes,
     starts: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """The retained records of all compressed batches to be rewritten, one after the other.
+    """What becomes of the compressed batches, and the records of those that are rewritten, one batch after the other.
 
-    `starts` (n + 1) receives where each batch's lie in `out`; (fault, row, position).
+    The six arrays are those of `_filter_records`; batches that are not compressed get theirs from `assemble`, and those
+    to be deleted keep the first three as they are: DROP, 0 and 0. `starts` (n + 1) receives where each batch's records
+    lie in `out`; (fault, row, position in `inflated`).
     """
     at = 0
     row_of = 0
     for i in range(batches.size):
         starts[i] = at
-        if compressed[i] and action[i] == REWRITE:
-            base = _base_timestamp(horizon[i], first_timestamp[i])
-            fault, pos, at, _, _, _, _, _ = _retain(
-                inflated, begin[i], end[i], batches[i], keep, row_of, now, True, True, base, -1, out, at
+        if compressed[i] and retention[i] != _DELETE:  # else its records are not looked at, S5.4
+            fault, pos, written = _filter_records(
+                inflated,
+                i,
+                begin,
+                end,
+                batches[i],
+                keep,
+                row_of,
+                retention,
+                cause,
+                now,
+                delete_retention_ms,
+                action,
+                retained,
+                tombstones,
+                horizon,
+                first_timestamp,
+                max_timestamp,
+                out,
+                at,
             )
             if fault != 0:
                 return fault, i, pos
+            if action[i] == REWRITE:
+                at = written
         row_of += int(batches[i].record_count)
     starts[batches.size] = at
     return 0, 0, 0
@@ -372,8 +413,7 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
 ) -> tuple[int, int, int, int, int]:
     """All output batches into `out`, their headers into `rows`: (fault, row, position, batches, bytes).
 
-    Records that are not compressed are decided upon while they are written, in the hope that no tombstone among them
-    sets a delete horizon; if one does, that batch is written again.
+    Of batches that are compressed the six arrays and the payloads are there, of the others they are found here.
     """
     at = 0
     count = 0
@@ -385,44 +425,31 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
         start = at
         written = 0
         if not compressed[i] and retention[i] != _DELETE:
-            fault = check_area(raw, begin[i], end[i], int(row.record_count))
-            if fault != 0:
-                return fault, i, begin[i], count, at
             if out.size - at < HEADER_V2_SIZE:
                 return _CHANGED, i, begin[i], count, at
-            has_horizon = (int(row.attributes) & DELETE_HORIZON) != 0
-            new_horizon = -1 if has_horizon else now + delete_retention_ms
-            base = row.base_timestamp if has_horizon else new_horizon
-            stays = _count(keep, first_row, row_of)
-            # A batch that keeps all is copied as it is, unless it gets a horizon, or should if there were one so late.
-            write = expires(row, now) or cause[i] or base < 0 or stays < row_of - first_row
-            kept = nulls = least = 0
-            first = largest = NO_TIMESTAMP
-            if stays > 0 or row_of == first_row:
-                fault, pos, written, kept, nulls, first, least, largest = _retain(
-                    raw,
-                    begin[i],
-                    end[i],
-                    row,
-                    keep,
-                    first_row,
-                    now,
-                    write,
-                    (has_horizon or cause[i]) and base >= 0,
-                    base,
-                    new_horizon,
-                    out,
-                    at + HEADER_V2_SIZE,
-                )
-                if fault != 0:
-                    return fault, i, pos, count, at
-            action[i], horizon[i] = _verdict(row, retention[i], cause[i], now, delete_retention_ms, kept, nulls)
-            retained[i] = kept
-            tombstones[i] = nulls
-            first_timestamp[i] = first
-            max_timestamp[i] = largest
-            if action[i] == REWRITE and least < NO_TIMESTAMP:  # Kafka can't write these either (MemoryRecordsBuilder)
-                return _TIMESTAMP, i, begin[i], count, at
+            fault, pos, written = _filter_records(
+                raw,
+                i,
+                begin,
+                end,
+                row,
+                keep,
+                first_row,
+                retention,
+                cause,
+                now,
+                delete_retention_ms,
+                action,
+                retained,
+                tombstones,
+                horizon,
+                first_timestamp,
+                max_timestamp,
+                out,
+                at + HEADER_V2_SIZE,
+            )
+            if fault != 0:
+                return fault, i, pos, count, at
         what = action[i]
         if what == DROP:
             continue

@@ -16,7 +16,7 @@ from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, MAX_MAGIC, Code
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
 from winnow.wire.codec_kernels import compress_many
 from winnow.wire.codecs import compress
-from winnow.wire.filter_kernels import COPY, DROP, EMPTY, GROWTH, REWRITE, assemble, decide, rewrite_compressed
+from winnow.wire.filter_kernels import COPY, DROP, EMPTY, GROWTH, REWRITE, assemble, rewrite_compressed
 from winnow.wire.legacy import retained_only
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
@@ -169,7 +169,7 @@ def _read_only(array: NDArray[_Item], dtype: type[_Item], size: int) -> NDArray[
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What `decide` found, one item per batch."""
+    """What becomes of each batch, see `filter_kernels`."""
 
     action: NDArray[np.int8]
     retained: NDArray[np.int32]
@@ -221,10 +221,16 @@ def _compressed_payloads(
     verdict.tombstones.fill(0)
     if not blocks.compressed.any():
         return as_bytes(b""), starts
-    areas = (blocks.inflated, blocks.compressed, blocks.begin, blocks.end, rows, choice.keep)
+    records = np.empty(int(_largest_areas(blocks, rows)[blocks.compressed].sum()), np.uint8)
+    record_starts = np.empty(len(rows) + 1, np.int64)
     _check(
-        decide(
-            *areas,
+        rewrite_compressed(
+            blocks.inflated,
+            blocks.compressed,
+            blocks.begin,
+            blocks.end,
+            rows,
+            choice.keep,
             choice.retention,
             choice.cause,
             now,
@@ -235,7 +241,8 @@ def _compressed_payloads(
             verdict.horizon,
             verdict.first_timestamp,
             verdict.max_timestamp,
-            np.empty(0, np.uint8),
+            records,
+            record_starts,
         ),
         blocks,
         rows,
@@ -243,26 +250,11 @@ def _compressed_payloads(
     chosen = (verdict.action == REWRITE) & blocks.compressed
     if not chosen.any():
         return as_bytes(b""), starts
-    records = np.empty(int(_largest_areas(blocks, rows)[chosen].sum()), np.uint8)
-    record_starts = np.empty(len(rows) + 1, np.int64)
-    _check(
-        rewrite_compressed(
-            *areas,
-            now,
-            verdict.action,
-            verdict.horizon,
-            verdict.first_timestamp,
-            records,
-            record_starts,
-        ),
-        blocks,
-        rows,
-    )
     codecs = (rows["attributes"] & CODEC_MASK).astype(np.int64)
     if not codecs[chosen].any():  # v0 or v1, which are in `inflated` for want of v2 records
         return as_bytes(records[: record_starts[-1]]), record_starts
-    left, sizes = np.flatnonzero(chosen), starts[1:]
-    sink = Sink(len(records) + len(records) // 128 + _PAYLOAD_ROOM * len(left))
+    left, sizes, total = np.flatnonzero(chosen), starts[1:], int(record_starts[-1])
+    sink = Sink(total + total // 128 + _PAYLOAD_ROOM * len(left))
     while len(left):
         done = compress_many(sink, as_bytes(records), record_starts, codecs, left, sizes)
         if not done:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import record
-from winnow.wire import filter_kernels, legacy_kernels, names, record_checks, records, search, walk
+from winnow.wire import codec_kernels, filter_kernels, legacy_kernels, names, record_checks, records, search, walk
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.filtering import filter_batches
@@ -27,9 +27,10 @@ KERNELS: list[Any] = [
     record_checks._check,
     search._find,
     names._count,
-    filter_kernels.decide,
     filter_kernels.rewrite_compressed,
     filter_kernels.assemble,
+    codec_kernels._decompress,
+    codec_kernels._compress,
 ]
 
 
