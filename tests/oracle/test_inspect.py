@@ -32,7 +32,7 @@ File = dict[str, Any]
 
 
 def inspect(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    run(["inspect", "--json", *arguments])
+    run(["inspect", "--json", "--quiet", *arguments])
     out, err = capsys.readouterr()
     assert err == ""
     told: dict[str, Any] = json.loads(out)

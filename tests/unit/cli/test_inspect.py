@@ -26,7 +26,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert run(["inspect", *arguments]) == code
+    assert run(["inspect", "--quiet", *arguments]) == code
     out, err = capsys.readouterr()
     assert err == ""
     return out
