@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from benchmarks.machine import describe_machine
-from benchmarks.scaling_model import PB, TERMS, Cluster, Model, Point, errors, fit, need, split
+from benchmarks.scaling_model import PB, TERMS, TRAVELLING_BYTES, Cluster, Model, Point, errors, fit, need, split
 
 AXES: dict[str, tuple[str, Callable[[Point], float]]] = {
     "input size": ("GiB of log", lambda point: point.log_bytes / 2**30),
@@ -83,7 +83,8 @@ def _of_petabyte(model: Model, points: Sequence[Point]) -> list[str]:
     cluster = Cluster()
     like = max((point for point in points if point.factor == "input size"), key=lambda point: point.log_bytes)
     found = need(model, like, cluster, log_bytes=PB, partitions=PETABYTE_PARTITIONS)
-    shuffled = like.shuffled_bytes / like.log_bytes
+    shuffled = TRAVELLING_BYTES * like.records / like.log_bytes
+    travelling = f"{TRAVELLING_BYTES} bytes of a record at most"
     per_core = max(point.anonymous_bytes / point.cores for point in points)
     return [
         f"## A petabyte on {cluster.nodes} nodes",
@@ -100,7 +101,7 @@ def _of_petabyte(model: Model, points: Sequence[Point]) -> list[str]:
         "|---|--:|",
         f"| CPU | {found.cpu_hours:.2f} |",
         f"| disks: logs read three times, what is left written and read back | {found.disk_hours:.2f} |",
-        f"| network: {shuffled:.1%} of the logs' size is shuffled | {found.network_hours:.2f} |",
+        f"| network: {travelling}, {shuffled:.0%} of the logs' size | {found.network_hours:.2f} |",
         f"| the driver, which commits one partition after the other | {found.driver_hours:.2f} |",
         f"| **about, in all** | **{found.hours:.1f}** |",
         "",

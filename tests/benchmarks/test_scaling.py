@@ -67,6 +67,7 @@ def test_a_cluster_needs_what_is_scarcest() -> None:
     spread = 2.0 * like.log_bytes / 1e8 + 0.25 * like.records / 1e5 + 0.125 * like.keys / 1e5
     assert found.cpu_hours * 3600 == pytest.approx(spread / 8)
     assert found.disk_hours * 3600 == pytest.approx((3 * like.log_bytes + 2 * like.written_bytes) * 10 / 2e9)
+    assert found.network_hours * 3600 == pytest.approx(24 * like.records * 10 / 2e9)
     assert found.driver_hours * 3600 == pytest.approx(1.5 + 1)
     assert found.hours == max(found.cpu_hours, found.disk_hours, found.network_hours) + found.driver_hours
 
