@@ -15,11 +15,12 @@ NO_SPARK: Any = None
 
 @pytest.fixture(autouse=True)
 def _own_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Not under spark-submit, and not under nohup."""
+    """Not under spark-submit, not under nohup, and not in the background of a shell, which ignores SIGINT."""
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGINT)}
     yield
-    signal.signal(signal.SIGHUP, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
