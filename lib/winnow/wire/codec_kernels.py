@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import Bytes
-from winnow.wire.c_codecs import Lz4, Zstd, lz4_functions, zstd_functions
+from winnow.wire.c_codecs import lz4_functions, zstd_functions
 from winnow.wire.codecs import LZ4_BLOCK
 from winnow.wire.memory import address_of, copy_bytes, load_byte, load_le32, load_word, store_be32, store_le32
 from winnow.wire.record_kernels import inlined, kernel
@@ -24,7 +24,7 @@ from winnow.wire.sink import Sink
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_LZ4, _ZSTD = int(Codec.LZ4), int(Codec.ZSTD)
+_LZ4 = int(Codec.LZ4)
 _LZ4_MAGIC, _LZ4_START, _LZ4_STORED = 0x04224D18, 0x60408200, 0x80000000
 _LZ4_HEADER = int.from_bytes(bytes.fromhex("04224d18604082"), "little")
 _LZ4_HEADER_SIZE, _LZ4_HEADER_MASK = 7, np.uint64(2**56 - 1)
@@ -87,22 +87,12 @@ def decompress_many(
     they are. `limit`: bytes of one batch; `enough`: bytes in the sink after which no other is begun. Returns how many
     are done.
     """
-    lz4, zstd = _functions(codecs, chosen)
-    if lz4 is None and zstd is None:
+    codec = int(codecs[chosen[0]])
+    function, context = _decompressor(codec)
+    if not function:
         return 0
     done, used = _decompress(
-        raw,
-        codecs,
-        begin,
-        end,
-        chosen,
-        sink.rest(),
-        sink.used,
-        limit,
-        enough,
-        0 if lz4 is None else lz4.decompress,
-        0 if zstd is None else zstd.decompress,
-        0 if zstd is None else zstd.decompressor(),
+        raw, codecs, begin, end, chosen, sink.rest(), sink.used, limit, enough, codec, function, context
     )
     sink.commit(used)
     return int(done)
@@ -121,28 +111,31 @@ def compress_many(
     `codecs` and `sizes` have an item per batch; its records are those from `bounds[i]` to `bounds[i + 1]`. `sizes` is
     filled in for those that are done. Returns how many are.
     """
-    lz4, zstd = _functions(codecs, chosen)
-    if lz4 is None and zstd is None:
+    codec = int(codecs[chosen[0]])
+    function, context = _compressor(codec)
+    if not function:
         return 0
-    done, used = _compress(
-        records,
-        bounds,
-        codecs,
-        chosen,
-        sink.rest(),
-        sizes,
-        0 if lz4 is None else lz4.compress,
-        0 if zstd is None else zstd.compress,
-        0 if zstd is None else zstd.compressor(),
-    )
+    done, used = _compress(records, bounds, codecs, chosen, sink.rest(), sizes, codec, function, context)
     sink.commit(used)
     return int(done)
 
 
-def _functions(codecs: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[Lz4 | None, Zstd | None]:
-    """Those of the first batch's codec: nearly always it is that of all."""
-    first = codecs[chosen[0]] if len(chosen) else Codec.NONE
-    return lz4_functions() if first == Codec.LZ4 else None, zstd_functions() if first == Codec.ZSTD else None
+def _decompressor(codec: int) -> tuple[int, int]:
+    """Addresses of a function and of its context; 0: there is none."""
+    if codec == Codec.LZ4 and (lz4 := lz4_functions()) is not None:
+        return lz4.decompress, 0
+    if codec == Codec.ZSTD and (zstd := zstd_functions()) is not None:
+        return zstd.decompress, zstd.decompressor()
+    return 0, 0
+
+
+def _compressor(codec: int) -> tuple[int, int]:
+    """As `_decompressor`."""
+    if codec == Codec.LZ4 and (lz4 := lz4_functions()) is not None:
+        return lz4.compress, 0
+    if codec == Codec.ZSTD and (zstd := zstd_functions()) is not None:
+        return zstd.compress, zstd.compressor()
+    return 0, 0
 
 
 @kernel
@@ -156,22 +149,21 @@ def _decompress(
     before: int,
     limit: int,
     enough: int,
-    lz4: int,
-    zstd: int,
+    codec: int,
+    function: int,
     context: int,
 ) -> tuple[int, int]:
-    """(batches done, bytes filled of `out`), of a sink that had `before` bytes. An address of 0: no such function."""
+    """(batches done, bytes filled of `out`), of a sink that had `before` bytes. Ends before one of another codec."""
     used = 0
     for k in range(chosen.size):
         i = chosen[k]
-        if before + used >= enough:
+        if codecs[i] != codec or before + used >= enough:
             return k, used
         most = min(limit, out.size - used)
-        size = _UNUSUAL
-        if codecs[i] == _LZ4 and lz4 != 0:
-            size = _lz4_frame(raw, begin[i], end[i], out, used, most, lz4)
-        elif codecs[i] == _ZSTD and zstd != 0:
-            size = _zstd_frame(raw, begin[i], end[i], out, used, most, zstd, context)
+        if codec == _LZ4:
+            size = _lz4_frame(raw, begin[i], end[i], out, used, most, function)
+        else:
+            size = _zstd_frame(raw, begin[i], end[i], out, used, most, function, context)
         if size < 0:
             return k, used
         begin[i] = before + used
@@ -251,22 +243,23 @@ def _compress(
     chosen: NDArray[np.int64],
     out: Bytes,
     sizes: NDArray[np.int64],
-    lz4: int,
-    zstd: int,
+    codec: int,
+    function: int,
     context: int,
 ) -> tuple[int, int]:
-    """(batches done, bytes filled of `out`). An address of 0: no such function."""
+    """(batches done, bytes filled of `out`). Ends before one of another codec."""
     used = 0
     for k in range(chosen.size):
         i = chosen[k]
+        if codecs[i] != codec:
+            return k, used
         begin, end = bounds[i], bounds[i + 1]
-        size = _UNUSUAL
-        if codecs[i] == _LZ4 and lz4 != 0:
-            size = _to_lz4(records, begin, end, out, used, lz4)
-        elif codecs[i] == _ZSTD and zstd != 0:
+        if codec == _LZ4:
+            size = _to_lz4(records, begin, end, out, used, function)
+        else:
             room = out.size - used
             source = address_of(records, begin, end - begin)
-            size = _call_zstd(zstd, context, address_of(out, used, room), room, source, end - begin)
+            size = _call_zstd(function, context, address_of(out, used, room), room, source, end - begin)
         if size < 0:
             return k, used
         sizes[i] = size

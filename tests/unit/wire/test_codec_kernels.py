@@ -187,7 +187,7 @@ def cleaned(log: bytes) -> Filtered | str:
     return filter_batches(blocks, blocks.rows, keep, retention, now=1, delete_retention_ms=1)
 
 
-@pytest.mark.parametrize("damage", [None, 0, 3, 6, 9])
+@pytest.mark.parametrize("damage", [None, 0, 3, 6, 7])
 def test_without_them_logs_are_read_and_written_the_same(monkeypatch: pytest.MonkeyPatch, damage: int | None) -> None:
     log, codecs = bytearray(), [*CODECS, Codec.GZIP, Codec.LZ4, Codec.NONE, Codec.ZSTD, Codec.ZSTD, Codec.SNAPPY]
     for n, codec in enumerate(codecs):
