@@ -13,37 +13,26 @@ from numpy.typing import NDArray
 
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
-    BASE_SEQUENCE_AT,
-    BASE_TIMESTAMP_AT,
     CODEC_MASK,
     CONTROL,
     CRC_AT,
     DELETE_HORIZON,
     FRAME_SIZE,
     HEADER_V2_SIZE,
-    LAST_OFFSET_DELTA_AT,
     LOG_APPEND_TIME,
-    MAGIC_AT,
     MAX_MAGIC,
-    MAX_TIMESTAMP_AT,
     NO_TIMESTAMP,
-    PRODUCER_EPOCH_AT,
-    PRODUCER_ID_AT,
-    RECORD_COUNT_AT,
     TRANSACTIONAL,
 )
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.crc import crc32c
-from winnow.wire.memory import copy_bytes, store_be16, store_be32, store_be64, store_byte
+from winnow.wire.memory import copy_bytes, store_be32
 from winnow.wire.record_faults import Fault
 from winnow.wire.record_kernels import AHEAD, check_area, inlined, kernel, parse_record, prefetch
-from winnow.wire.varint_kernels import read_varint, size_of_varint, write_varint
+from winnow.wire.writing_kernels import GROWTH, write_header, write_record
 
 DROP, COPY, REWRITE, EMPTY = 0, 1, 2, 3
 """What becomes of a batch (S5.6)."""
-
-GROWTH = 13
-"""Most bytes by which a record grows when rewritten: its timestamp delta from 1 to 10 bytes, its length from 1 to 5."""
 
 MAX_BATCH_SIZE = FRAME_SIZE + 2**31 - 1
 
@@ -146,7 +135,7 @@ def _retain(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
         if retain and not whole and write:
             if after - pos + GROWTH > out.size - at:
                 return _CHANGED, pos, at, kept, nulls, first, least, largest
-            at = _write_record(area, pos, tail, after, canonical, timestamp_delta, timestamp - base, delta, out, at)
+            at = write_record(area, pos, tail, after, canonical, timestamp_delta, timestamp - base, delta, out, at)
         pos = after
     if pos != end:
         return _LEFT_OVER, pos, at, kept, nulls, first, least, largest
@@ -247,83 +236,6 @@ def _filter_records(
     if action[i] == REWRITE and least < NO_TIMESTAMP:  # Kafka can't write these either (MemoryRecordsBuilder)
         return _TIMESTAMP, begin[i], at
     return 0, begin[i], written
-
-
-@kernel
-def _write_record(
-    area: Bytes,
-    pos: int,
-    tail: int,
-    after: int,
-    canonical: bool,
-    old_delta: int,
-    timestamp_delta: int,
-    offset_delta: int,
-    out: Bytes,
-    at: int,
-) -> int:
-    """The record at pos..after with another timestamp delta; `out` has room for it and GROWTH. Its end in `out`."""
-    if canonical:
-        # From the back, since the length before it has no fixed size.
-        delta_at = tail - size_of_varint(offset_delta) - size_of_varint(old_delta)
-        if size_of_varint(timestamp_delta) == size_of_varint(old_delta):
-            copy_bytes(out, at, area, pos, after - pos)
-            write_varint(out, at + delta_at - pos, timestamp_delta)
-            return at + after - pos
-    tail_size = after - tail if canonical else _tail_size(area, tail, after)
-    size = 1 + size_of_varint(timestamp_delta) + size_of_varint(offset_delta) + tail_size
-    at = write_varint(out, at, size)
-    store_byte(out, at, 0)
-    at = write_varint(out, at + 1, timestamp_delta)
-    at = write_varint(out, at, offset_delta)
-    if canonical:
-        copy_bytes(out, at, area, tail, tail_size)
-        return at + tail_size
-    at, pos = _write_field(area, tail, after, out, at)
-    at, pos = _write_field(area, pos, after, out, at)
-    headers, pos = read_varint(area, pos, after)
-    at = write_varint(out, at, headers)
-    for _ in range(2 * headers):
-        at, pos = _write_field(area, pos, after, out, at)
-    return at
-
-
-@kernel
-def _write_field(
-    area: Bytes,
-    pos: int,
-    after: int,
-    out: Bytes,
-    at: int,
-) -> tuple[int, int]:
-    """One length and its bytes, the length in its shortest form: (end in `out`, end in the area)."""
-    size, start = read_varint(area, pos, after)
-    at = write_varint(out, at, size)
-    size = max(size, 0)
-    copy_bytes(out, at, area, start, size)
-    return at + size, start + size
-
-
-@kernel
-def _tail_size(
-    area: Bytes,
-    tail: int,
-    after: int,
-) -> int:
-    """Bytes from the key's length to the last header, once every number has its shortest form."""
-    pos = tail
-    total = 0
-    for _ in range(2):
-        size, pos = read_varint(area, pos, after)
-        total += size_of_varint(size) + max(size, 0)
-        pos += max(size, 0)
-    headers, pos = read_varint(area, pos, after)
-    total += size_of_varint(headers)
-    for _ in range(2 * headers):
-        size, pos = read_varint(area, pos, after)
-        total += size_of_varint(size) + max(size, 0)
-        pos += max(size, 0)
-    return total
 
 
 @kernel
@@ -494,7 +406,7 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             target.attributes = bits
             target.magic = MAX_MAGIC
             target.size = at - start
-            _write_header(out, start, target)
+            write_header(out, start, target)
             crc = crc32c(out, start + ATTRIBUTES_AT, at)
             target.crc = crc
             store_be32(out, start + CRC_AT, int(crc))
@@ -509,20 +421,3 @@ def _count(keep: NDArray[np.bool_], first: int, end: int) -> int:
     for r in range(first, end):
         kept += keep[r]
     return kept
-
-
-@kernel
-def _write_header(out: Bytes, at: int, row: Any) -> None:
-    """All of a v2 header but its CRC."""
-    store_be64(out, at, row.base_offset)
-    store_be32(out, at + 8, row.size - FRAME_SIZE)
-    store_be32(out, at + FRAME_SIZE, int(row.leader_epoch))
-    store_byte(out, at + MAGIC_AT, MAX_MAGIC)
-    store_be16(out, at + ATTRIBUTES_AT, int(row.attributes))
-    store_be32(out, at + LAST_OFFSET_DELTA_AT, row.last_offset - row.base_offset)
-    store_be64(out, at + BASE_TIMESTAMP_AT, row.base_timestamp)
-    store_be64(out, at + MAX_TIMESTAMP_AT, row.max_timestamp)
-    store_be64(out, at + PRODUCER_ID_AT, row.producer_id)
-    store_be16(out, at + PRODUCER_EPOCH_AT, int(row.producer_epoch))
-    store_be32(out, at + BASE_SEQUENCE_AT, int(row.base_sequence))
-    store_be32(out, at + RECORD_COUNT_AT, int(row.record_count))
