@@ -43,8 +43,12 @@ def packed(items: Sequence[_T], weights: Sequence[int], *, tasks: int, each: int
 
 
 def task_count(total: int, *, per_task: int, items: int, parallelism: int) -> int:
-    """How many tasks for work of `total`: all cores busy to the end, no task above `per_task`, none without an item."""
-    return max(1, min(items, max(-(-total // per_task), TASKS_PER_CORE * parallelism)))
+    """How many tasks for work of `total`: all cores busy to the end, no task above `per_task`, none without an item.
+
+    As many for each core: of nine equal tasks two cores need as long as of ten.
+    """
+    rounds = max(-(-total // (per_task * parallelism)), TASKS_PER_CORE)
+    return max(1, min(items, rounds * parallelism))
 
 
 def left_over(weights: Sequence[int], *, cores: int) -> list[int]:

@@ -37,7 +37,11 @@ def test_small_work_in_many_items_still_keeps_every_core_busy() -> None:
 
 
 def test_large_work_is_cut_so_that_no_task_has_more_than_it_should() -> None:
-    assert task_count(10_001, per_task=100, items=1000, parallelism=4) == 101
+    assert task_count(10_400, per_task=100, items=1000, parallelism=4) == 104
+
+
+def test_no_core_gets_a_task_more_than_another() -> None:
+    assert task_count(10_401, per_task=100, items=1000, parallelism=4) == 108
 
 
 def test_no_items_still_are_one_task() -> None:
