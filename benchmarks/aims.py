@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-KAFKAS = ("kafka", "kafka-1GiB", "kafka-warm")
-LARGE_BUFFER = ("kafka-1GiB", "kafka-warm")
+WARM_JVM = "kafka-warm"
+KAFKAS = ("kafka", "kafka-1GiB", WARM_JVM)
+LARGE_BUFFER = ("kafka-1GiB", WARM_JVM)
 COPY = ("copy",)
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """`times`: the seconds of the fastest of `against` are to be so many times those of Winnow, session warm."""
+    """`times`: the seconds of those `against` are to be so many times those of Winnow, session warm."""
 
     case: str
     times: float

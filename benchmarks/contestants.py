@@ -1,4 +1,6 @@
-"""Who is measured: Kafka's cleaner, Winnow warm and cold, a plain copy as the floor. Each works in place."""
+"""Who is measured: Kafka's cleaner, Winnow warm and cold, and as floors a plain copy and the disk alone. Each works in
+place.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +25,7 @@ from tests.kafka.jars import PROJECT, installation, java
 from tests.kafka.judge import ORACLE, Kafka
 
 SESSION_SECONDS = 1200
+_PIECE_BYTES = 16 * 2**20
 
 
 class ContestantFailedError(Exception):
@@ -106,6 +110,8 @@ class WarmWinnow:
 
     def __init__(self, *, cores: int, patience: float = SESSION_SECONDS) -> None:
         """`patience`: seconds after which a run is given up."""
+        self.left = 0
+        """Log bytes in the directory that was cleaned last."""
         self._patience = patience
         self._log = tempfile.NamedTemporaryFile(prefix="winnow-warm-", suffix=".log")  # noqa: SIM115 - as long as the process
         self._process = subprocess.Popen(
@@ -147,7 +153,8 @@ class WarmWinnow:
         if answer["status"] != "done" or (ledger is not None and answer["ledger"] is None):
             message = f"Winnow: {answer}"
             raise ContestantFailedError(message)
-        measure = Measure(seconds=answer["seconds"], process_seconds=None, bytes_after=log_bytes(log_dir))
+        self.left = log_bytes(log_dir)
+        measure = Measure(seconds=answer["seconds"], process_seconds=None, bytes_after=self.left)
         return measure, answer["profile"] or {}
 
     def __enter__(self) -> Self:
@@ -184,6 +191,32 @@ def copy(data: DataSet, target: Path) -> Measure:
     os.sync()
     seconds = time.perf_counter() - begin
     return Measure(seconds=seconds, process_seconds=seconds, bytes_after=log_bytes(target))
+
+
+def disk(target: Path, size: int, *, cores: int) -> Measure:
+    """Writes `size` bytes, syncs them, and reads them back from the disk: what it takes to know that they are there,
+    when there is nothing else to do. A file for each core.
+    """
+    target.mkdir()
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(cores) as threads:
+        list(threads.map(lambda core: _there_and_back(target / f"{core}.log", size // cores), range(cores)))
+    seconds = time.perf_counter() - begin
+    return Measure(seconds=seconds, process_seconds=None, bytes_after=size)
+
+
+def _there_and_back(path: Path, size: int) -> None:
+    piece = bytearray(_PIECE_BYTES)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    try:
+        for at in range(0, size, _PIECE_BYTES):
+            os.pwrite(file, memoryview(piece)[: size - at], at)
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        for at in range(0, size, _PIECE_BYTES):
+            os.preadv(file, [piece], at)
+    finally:
+        os.close(file)
 
 
 def session_environment(cores: int, *, conf: Sequence[str] = ()) -> dict[str, str]:

@@ -21,6 +21,8 @@ HERE = Path(__file__).resolve().parent
 SEGMENT_BYTES = 256 << 20
 DATA = CACHE / "benchmarks"
 NOW = 1_795_300_000_000
+_PIECE_BYTES = 8 << 20
+_MOST_TAKEN = 2 << 30
 _DAY_MS = 86_400_000
 _WRITTEN = NOW - _DAY_MS
 
@@ -90,8 +92,19 @@ def warm_page_cache(data: DataSet) -> None:
     for partition in data.partitions:
         for file in partition.iterdir():
             with file.open("rb", buffering=0) as reader:
-                while reader.read(8 << 20):
+                while reader.read(_PIECE_BYTES):
                     pass
+
+
+def take_memory(size: int) -> None:
+    """Fills so much of the page cache, 2 GiB at most, and frees it again, before somebody does whose time is taken.
+
+    A virtual machine gives free memory back to its host. Who writes to it again waits: 3 s for each GiB were seen.
+    """
+    piece = bytes(_PIECE_BYTES)
+    with tempfile.TemporaryFile(dir=DATA, buffering=0) as file:
+        for _ in range(0, min(size, _MOST_TAKEN), _PIECE_BYTES):
+            file.write(piece)
 
 
 def make(case: Case, raw_bytes: int, root: Path, *, segment_bytes: int = SEGMENT_BYTES) -> None:

@@ -24,15 +24,16 @@ sys.path[:0] = [str(ROOT), str(ROOT / "lib")]
 os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba"))  # as everything else that runs here
 
 from benchmarks.cases import CASES  # noqa: E402 - needs the path above
-from benchmarks.contestants import Measure, WarmKafka, WarmWinnow, copy, kafka, winnow_cold  # noqa: E402
-from benchmarks.data import DATA, DataSet, data_set, fresh_copy, remove_data, warm_page_cache  # noqa: E402
+from benchmarks.contestants import Measure, WarmKafka, WarmWinnow, copy, disk, kafka, winnow_cold  # noqa: E402
+from benchmarks.data import DATA, DataSet, data_set, fresh_copy, remove_data, take_memory, warm_page_cache  # noqa: E402
 from benchmarks.machine import say  # noqa: E402
 from benchmarks.report import MIB, report  # noqa: E402
 from benchmarks.results import Result, Runs, load_results, save  # noqa: E402
 from winnow.wire.batch import Codec  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "RESULTS.md"
-CONTESTANTS = ("kafka", "kafka-1GiB", "kafka-warm", "warm", "cold", "copy")
+FLOORS = ("copy", "disk")
+CONTESTANTS = ("kafka", "kafka-1GiB", "kafka-warm", "warm", "cold", *FLOORS)
 
 
 def main() -> None:
@@ -63,13 +64,16 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--case", nargs="+", choices=names, default=names)
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
     parser.add_argument("--keep-data", action="store_true", help="for the next time: up to 8 GiB a case")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if "disk" in options.only and "warm" not in options.only:
+        parser.error("`disk` writes as much as `warm` left: both, or none")
+    return options
 
 
 def contestants(
     data: DataSet, warm: WarmWinnow | None, warm_kafka: WarmKafka | None, cores: int
 ) -> dict[str, Callable[[Path], Measure]]:
-    """By name: each takes a fresh copy and cleans it; `copy` makes its own."""
+    """By name: each takes a fresh copy and cleans it; floors make their own."""
     threads = min(cores, data.case.partitions)
     runs: dict[str, Callable[[Path], Measure]] = {
         "kafka": lambda log_dir: kafka(data, log_dir, dedupe_mib=128 // threads, threads=threads),
@@ -79,6 +83,7 @@ def contestants(
     }
     if warm is not None:
         runs["warm"] = lambda log_dir: warm.clean(data, log_dir)
+        runs["disk"] = lambda log_dir: disk(log_dir / "disk", warm.left, cores=cores)
     if warm_kafka is not None:
         runs["kafka-warm"] = lambda log_dir: warm_kafka.clean(
             data, log_dir, dedupe_mib=1024 // threads, threads=threads
@@ -102,7 +107,7 @@ def measure(data: DataSet, runs: dict[str, Callable[[Path], Measure]], names: Se
 
 
 class fresh:  # noqa: N801 - reads as a verb
-    """A fresh copy of the data with everything written and the page cache warm, gone afterwards."""
+    """A fresh copy of the data with everything written, the page cache warm and memory at hand, gone afterwards."""
 
     def __init__(self, data: DataSet) -> None:
         self._data = data
@@ -112,6 +117,7 @@ class fresh:  # noqa: N801 - reads as a verb
         copied = fresh_copy(self._data, self._root / "log-dir")
         warm_page_cache(self._data)
         os.sync()
+        take_memory(self._data.log_bytes)
         return copied
 
     def __exit__(self, *_: object) -> None:
@@ -122,7 +128,7 @@ def check_same_result(data: DataSet, measures: Runs) -> None:
     """A faster cleaner that leaves something else has not won. Codecs may come out a little differently in size, and
     so does what takes Kafka several rounds.
     """
-    runs = [(name, run) for name, taken in measures.items() if name != "copy" for run in taken]
+    runs = [(name, run) for name, taken in measures.items() if name not in FLOORS for run in taken]
     in_one_round = [run.bytes_after for _, run in runs if run.rounds == 1]
     _check_spread(data, runs, in_one_round, 0 if data.case.codec is Codec.NONE else 0.05)
     _check_spread(data, runs, [run.bytes_after for _, run in runs], 0.05)
