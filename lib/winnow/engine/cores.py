@@ -51,6 +51,9 @@ class Cores:
                 fcntl.flock(core, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(core)
+            except OSError:
+                os.close(core)
+                raise
             else:
                 return core
         return None

@@ -1,5 +1,6 @@
 """Chunks that are worked on by more than one core of a task: in order, and never by more cores than there are."""
 
+import errno
 import fcntl
 import os
 import subprocess
@@ -101,3 +102,14 @@ def test_whoever_is_killed_gives_its_core_back(tmp_path: Path) -> None:
         other.kill()
         with Cores(str(tmp_path), 1).one():
             pass
+
+
+def test_a_lock_that_fails_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(module.fcntl, "flock", no_locks)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(OSError, match=os.strerror(errno.ENOLCK)), Cores(str(tmp_path), 2).one():
+        pass
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
