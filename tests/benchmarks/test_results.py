@@ -34,8 +34,10 @@ def test_a_ratio_is_held_against_its_aim() -> None:
 
 def test_what_the_disk_alone_takes_is_what_can_be_reached() -> None:
     one = result("one-1KB", 5, 2.5)
-    runs = {**one.runs, "disk": [Measure(2, None, 50)] * 5}
+    runs = {**one.runs, "disk": [Measure(2, None, 1 << 20)] * 5}
     assert any("| 2.0x | 2.0x - 2.0x | 2.5x | no |" in line for line in report([replace(one, runs=runs)]).splitlines())
+    runs = {**one.runs, "disk": [Measure(0.01, None, 50)] * 5}
+    assert any("| 2.0x | 2.0x - 2.0x | - | no |" in line for line in report([replace(one, runs=runs)]).splitlines())
 
 
 def test_the_disk_writes_all_of_it_and_reads_it_back(tmp_path: Path) -> None:
