@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from benchmarks.aims import AIMS, KAFKAS, WARM_JVM, Aim
 from benchmarks.contestants import Measure
 from benchmarks.data import SEGMENT_BYTES
-from benchmarks.results import Result, Runs
+from benchmarks.results import Result
 from benchmarks.shapes import BATCH_BYTES, COMMITTED, GROUPS, KEY_BYTES
 from tests.kafka.jars import KAFKA_VERSION
 
@@ -36,16 +37,23 @@ Made by `benchmarks/run.py`; figures are medians of runs in turns. Each case say
   nothing is dirty; from opening the log to the last fsync. In a fresh JVM unless it says warm.
 * Warm: the same process has cleaned a copy of the same data before. The process column tells the time from process
   start to its end.
-* Page cache warm, all written back before each run, and memory taken once and set free, which a virtual machine has
-  to get back from its host. {SEGMENT_BYTES // MIB} MiB segments, {BATCH_BYTES >> 10} KiB batches, {KEY_BYTES} B keys.
-  Half superseded: spread evenly, so that nearly every batch has to be rebuilt.
+* Page cache warm, all written back before each run. Memory at hand: as much was taken and set free just before, which
+  a virtual machine has to get back from its host. {SEGMENT_BYTES // MIB} MiB segments, {BATCH_BYTES >> 10} KiB
+  batches, {KEY_BYTES} B keys. Half superseded: spread evenly, so that nearly every batch has to be rebuilt.
   5 % dirty: the rest was compacted before. Commits: {GROUPS} groups that commit {COMMITTED} partitions each, one
   batch a commit, as in `__consumer_offsets`.
 """
-    lines = [*head.splitlines(), "", *_aims(results)]
-    for result in results:
+    shown = [_without_idle_disk(result) for result in results]
+    lines = [*head.splitlines(), "", *_aims(shown)]
+    for result in shown:
         lines += _table(result)
     return "\n".join(lines)
+
+
+def _without_idle_disk(result: Result) -> Result:
+    """How long the disk takes for next to nothing tells nothing."""
+    runs = {name: taken for name, taken in result.runs.items() if name != "disk" or taken[0].bytes_after >= MIB}
+    return replace(result, runs=runs)
 
 
 def _aims(results: Sequence[Result]) -> list[str]:
@@ -80,30 +88,23 @@ def _opponents(aim: Aim, result: Result) -> list[str]:
     return [name for name in measured if name in (best, WARM_JVM)]
 
 
-def _row(aim: Aim, result: Result, best: str) -> str:
+def _row(aim: Aim, result: Result, opponent: str) -> str:
     runs = result.runs
-    ratio = _median(runs[best]) / _median(runs["warm"])
-    turns = sorted(other.seconds / own.seconds for other, own in zip(runs[best], runs["warm"], strict=True))
+    theirs, ours = _median(runs[opponent]), _median(runs["warm"])
+    turns = sorted(other.seconds / own.seconds for other, own in zip(runs[opponent], runs["warm"], strict=True))
     cells = (
         aim.case,
         f"{result.mib / 1024:g}",
         _times(aim.times),
-        TITLES[best],
-        f"{_median(runs[best]):.2f}",
-        f"{_median(runs['warm']):.2f}",
-        _times(ratio),
+        TITLES[opponent],
+        f"{theirs:.2f}",
+        f"{ours:.2f}",
+        _times(theirs / ours),
         f"{_times(turns[0])} - {_times(turns[-1])}",
-        _at_most(runs, best),
-        "yes" if ratio >= aim.times else "no",
+        _times(theirs / _median(runs["disk"])) if "disk" in runs else "-",
+        "yes" if theirs / ours >= aim.times else "no",
     )
     return f"| {' | '.join(cells)} |"
-
-
-def _at_most(runs: Runs, best: str) -> str:
-    """Nothing is said where next to nothing was written."""
-    if "disk" not in runs or runs["disk"][0].bytes_after < MIB:
-        return "-"
-    return _times(_median(runs[best]) / _median(runs["disk"]))
 
 
 def _times(ratio: float) -> str:
@@ -123,7 +124,7 @@ def _table(result: Result) -> list[str]:
         f"## {case.name}, {result.mib / 1024:g} GiB: {case.words}",
         "",
         f"{result.mib:,} MiB of keys, values: {result.records:,} records, {result.log_bytes / MIB:,.0f} MiB of log;",
-        f"{turns} turns, {result.date}{load}.",
+        f"{turns} turns, {result.date}{load}, memory {'' if result.memory_at_hand else 'not '}at hand.",
         "",
         "| | median s | least-most s | process s | MiB/s | Kafka's best / this | MiB left | rounds |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",

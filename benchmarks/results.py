@@ -30,6 +30,8 @@ class Result:
     machine: str = field(default_factory=describe_hardware)
     load: float | None = field(default_factory=load_average)
     """At the end. None where it was not kept."""
+    memory_at_hand: bool = True
+    """See `benchmarks.data.take_memory`."""
     date: str = field(default_factory=lambda: dt.datetime.now(tz=dt.UTC).date().isoformat())
 
     @classmethod
@@ -39,7 +41,8 @@ class Result:
 
 def save(result: Result, store: Path = STORE) -> None:
     store.mkdir(exist_ok=True)
-    fields = {name: getattr(result, name) for name in ("mib", "log_bytes", "records", "machine", "load", "date")}
+    names = ("mib", "log_bytes", "records", "machine", "load", "memory_at_hand", "date")
+    fields = {name: getattr(result, name) for name in names}
     runs = {name: [asdict(run) for run in taken] for name, taken in result.runs.items()}
     text = json.dumps(fields | {"runs": runs}, indent=1)
     (store / f"{result.case.name}-{result.mib}MiB.json").write_text(f"{text}\n", encoding="utf-8")

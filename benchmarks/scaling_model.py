@@ -128,13 +128,10 @@ def need(model: Model, like: Point, cluster: Cluster, *, log_bytes: float, parti
     cores, disks = cluster.nodes * cluster.cores, cluster.nodes * cluster.disk_bytes_per_second
     spread = model.core_seconds(log_bytes=log_bytes, records=like.records * more, keys=like.keys * more)
     moved = 3 * log_bytes + 2 * like.written_bytes * more
+    travelling = TRAVELLING_BYTES * like.records * more
     return Need(
         cpu_hours=spread / cores / 3600,
         disk_hours=moved / disks / 3600,
-        network_hours=TRAVELLING_BYTES
-        * like.records
-        * more
-        / (cluster.nodes * cluster.network_bytes_per_second)
-        / 3600,
+        network_hours=travelling / (cluster.nodes * cluster.network_bytes_per_second) / 3600,
         driver_hours=(model.coefficients[0] + model.coefficients[-1] * partitions) / 3600,
     )
