@@ -211,6 +211,9 @@ def _there_and_back(path: Path, size: int) -> None:
     try:
         for at in range(0, size, _PIECE_BYTES):
             os.pwrite(file, memoryview(piece)[: size - at], at)
+        if os.fstat(file).st_size != size:
+            message = f"{path}: there is no room for {size} bytes"
+            raise ContestantFailedError(message)
         os.fsync(file)
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
         for at in range(0, size, _PIECE_BYTES):

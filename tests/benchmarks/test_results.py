@@ -1,10 +1,13 @@
 """What was measured of one case is kept beside that of the others."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from benchmarks.cases import CASES
-from benchmarks.contestants import Measure, disk
+from benchmarks.contestants import ContestantFailedError, Measure, disk
 from benchmarks.report import report
 from benchmarks.results import Result, load_results, save
 
@@ -44,6 +47,13 @@ def test_the_disk_writes_all_of_it_and_reads_it_back(tmp_path: Path) -> None:
     measure = disk(tmp_path / "disk", 50_000_000, cores=2)
     assert measure.bytes_after == sum(file.stat().st_size for file in (tmp_path / "disk").iterdir()) == 50_000_000
     assert measure.seconds > 0
+
+
+def test_a_disk_that_takes_less_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, at: write(file, data[:1000], at))
+    with pytest.raises(ContestantFailedError, match="no room for 25000000 bytes"):
+        disk(tmp_path / "disk", 50_000_000, cores=2)
 
 
 def test_a_fresh_jvm_and_a_warm_one_have_a_row_each() -> None:
