@@ -116,7 +116,7 @@ def _contents(records: _Records, below: Array) -> Verdict:
     record, replica = record[chosen], replica[chosen]
     if not len(record):
         return SAME
-    at = int(np.argmin(records.offset[record]))
+    at = np.lexsort((replica, records.owner[record], records.offset[record]))[0]
     first = Suspect(int(records.offset[record[at]]), int(records.owner[record[at]]), int(replica[at]), missing=False)
     return Verdict(len(record), first, 0)
 
@@ -136,6 +136,6 @@ def _missing(records: _Records, replica: int, cleaned: int, needed: Array, last:
     left = suspects[~excused & ~beyond]
     if not len(left):
         return Verdict(0, None, int(undecided.sum()))
-    at = left[int(np.argmin(records.offset[left]))]
+    at = left[np.lexsort((records.owner[left], records.offset[left]))[0]]  # two keys may claim one offset
     first = Suspect(int(records.offset[at]), int(records.owner[at]), replica, missing=True)
     return Verdict(len(left), first, int(undecided.sum()))
