@@ -20,7 +20,7 @@ bytes for the next time, and gets a larger one from the system anew, page by pag
 """
 _ALL = 2**62
 _SMALLEST_BATCH = FRAME_SIZE + RECORD_OVERHEAD_V0
-_USUAL_BYTES_IN_WRAPPER = 34
+USUAL_BYTES_IN_WRAPPER = 34
 """Compressed bytes of a record in a wrapper."""
 
 
@@ -40,7 +40,7 @@ def counted(batches: np.ndarray[Any, Any]) -> np.ndarray[tuple[int], np.dtype[np
     is good enough to share out work.
     """
     legacy = batches["magic"] < MAX_MAGIC
-    guess = np.where(is_wrapper(batches), batches["size"] // _USUAL_BYTES_IN_WRAPPER + 1, 1)
+    guess = np.where(is_wrapper(batches), batches["size"] // USUAL_BYTES_IN_WRAPPER + 1, 1)
     counts = np.maximum(batches["record_count"], 0).astype(np.int64)
     return np.where(legacy, guess, counts)
 

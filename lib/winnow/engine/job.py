@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from winnow.engine.walk import Split
+from winnow.engine.cut import Split
 from winnow.logdir.state import Segment
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,6 +11,7 @@ import numpy as np
 
 from winnow.engine.chunks import PLAIN_CHUNK_BYTES, batches_of, chunks_of
 from winnow.engine.cores import Cores, in_order
+from winnow.engine.cut import Split
 from winnow.engine.fates import BatchFates
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.resolve import Survivors
@@ -17,6 +19,7 @@ from winnow.engine.result import RecordsRemoved
 from winnow.engine.spool import joined
 from winnow.engine.tally import batches_checksum, removed_records
 from winnow.engine.tombstones import by_age, none_of_any_age
+from winnow.errors import CorruptLogError
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.txnindex import encode_txn_index
@@ -70,6 +73,7 @@ class GroupOutput:
         self._now = now
         self._cores = cores
         self._keep = _by_number(survivors)
+        self._producers_last = sorted(offset for offset, _ in job.last_records.values() if offset is not None)
         self._log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
         self._fates = BatchFates(job.aborted, group.carried, now=now)
         self._index = IndexBuilder(
@@ -97,12 +101,20 @@ class GroupOutput:
         Raises CorruptLogError for a source that is damaged or changed, and for an index that can't be written.
         """
         split = self._job.splits[number]
+        if number not in self._keep and self._nothing_stays(split):
+            gone = RecordsRemoved(superseded=split.records)
+            self.removed += gone
+            self.records_before += split.records
+            self.source_checksums[split.base_offset] = split.checksum
+            return
         source = f"{self._job.directory}/{segment_file(split.base_offset, LOG)}"
         with map_range(source, split.start, split.end) as buf:
             batches = batches_of(buf, source, split.base_offset)
             self._fates.judge(buf, batches, source)
             before = self.source_checksums[split.base_offset]
             self.source_checksums[split.base_offset] = batches_checksum(batches, before)
+            if self.source_checksums[split.base_offset] != split.checksum:
+                raise _changed(source)
             whole = _Split(
                 buf=buf,
                 batches=batches,
@@ -121,6 +133,16 @@ class GroupOutput:
                 yield data
                 del data
             del whole, batches, buf
+
+    def _nothing_stays(self, split: Split) -> bool:
+        """Of a split with no record that stays for its key's sake: whether it need not be read again.
+
+        Its batches could stay as headers alone (S5.4): the last of the round, or those of which a broker learns a
+        producer's last sequence.
+        """
+        first = bisect_left(self._producers_last, split.least_offset)
+        needed = first < len(self._producers_last) and self._producers_last[first] < split.next_offset
+        return split.plain and not needed and split.next_offset < self._job.end_offset
 
     def _jobs(self, split: _Split, chunks: Iterable[slice]) -> Iterator[Iterator[_Part]]:
         """What is to be done with each chunk of a split."""
@@ -188,6 +210,16 @@ class GroupOutput:
         self.records_after += filtered.records_out
         self.checksum = batches_checksum(rows, self.checksum)
         self._tombstones += by_age(filtered.batches, filtered.tombstones, self._now)
+
+
+def _changed(source: str) -> CorruptLogError:
+    return CorruptLogError(
+        "the segment changed while it was being read",
+        expected="the batches that were there before",
+        found="others",
+        where=source,
+        hint="Something else is writing to this directory. Stop it and run again.",
+    )
 
 
 def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:

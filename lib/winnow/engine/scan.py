@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from winnow.engine.chunks import batches_of, chunks_of
+from winnow.engine.cut import SPLIT_BYTES
 from winnow.engine.job import PartitionJob
 from winnow.engine.kernels import last_per_key, packed_by_bucket
 from winnow.engine.spool import Blob, stored
-from winnow.engine.walk import SPLIT_BYTES
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import aborted_batches

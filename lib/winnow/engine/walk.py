@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from winnow.engine.chunks import counted, next_offset
+from winnow.engine.chunks import next_offset
+from winnow.engine.cut import Cutter, Split
 from winnow.engine.gather import NO_BATCHES, Gatherer, aborted_rows
 from winnow.engine.holders import Holdings, HoldingsCounter
 from winnow.errors import CorruptLogError
@@ -25,34 +26,14 @@ from winnow.policy.transaction_runs import NO_RUNS, SegmentRuns, summarise
 from winnow.policy.transactions import ABORTED
 from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, map_range, release
-from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, is_wrapper
+from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL, is_wrapper
 from winnow.wire.internal_topics import INTERNAL_TOPICS
-from winnow.wire.record_kernels import SMALLEST_RECORD
 from winnow.wire.walk import WalkStatus, describe, walk_batches
 
-SPLIT_BYTES = 64 * 2**20
-"""Log bytes that one scan task reads: enough to drown what a task costs, few enough to spread one partition."""
-
-SPLIT_RECORDS = 2**24
-"""Records that one scan task counts: what is compressed a thousandfold would be more than there is memory for."""
-_DENSEST = np.array([1, 1032, 32, 255, 2**17 // 3, 1, 1, 1])
-"""Bytes that one byte can become, by codec (S2.4): an end of block of gzip, copies of snappy and lz4, a run of zstd."""
-
-_INDEXED = ["position", "last_offset", "magic", "attributes"]
+_INDEXED = np.dtype([("position", np.int64), ("last_offset", np.int64), ("wrapper", np.bool_)], align=True)
+"""What the offset index is held against."""
 _ROWS = 4_096
 """At once: of batches of 16 KiB, 64 MiB, which is what is in memory of a segment."""
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A run of whole batches of one segment. Records are numbered from 0 inside it."""
-
-    base_offset: int
-    """Of the segment."""
-    start: int
-    end: int
-    records: int
-    """As `chunks.counted` has it, which is only a guess for some of v0 and v1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +168,10 @@ def _walk(
     log_start: int | None,
 ) -> SegmentWalk:
     rows = np.empty(_ROWS, BATCH)
+    cutter = Cutter(base_offset, path)
     position, least_offset = 0, base_offset
-    batches = records = 0
-    attributes = 0
-    legacy = guessed = False
     first_live: int | None = None
-    splits: list[Split] = []
-    split_start = split_records = 0
-    index_rows: list[np.ndarray[Any, Any]] = []
+    indexed = [np.empty(0, _INDEXED)]
     status = WalkStatus.FULL
     while status == WalkStatus.FULL:
         count, position, status = walk_batches(buf, position, least_offset, rows)
@@ -203,75 +180,38 @@ def _walk(
         if count == 0:
             break
         seen = rows[:count]
-        _refuse_wild_counts(seen, path)
+        cutter.add(seen)
         least_offset = int(seen["last_offset"][-1]) + 1
         if log_start is not None and first_live is None and least_offset > log_start:
             first_live = int(seen["base_offset"][np.searchsorted(seen["last_offset"], log_start)])
-        batches += count
-        attributes |= int(np.bitwise_or.reduce(seen["attributes"]))
-        legacy |= bool((seen["magic"] < 2).any())
-        counts = counted(seen)
-        records += int(counts.sum())
-        guessed |= bool(is_wrapper(seen).any())
-        ends = seen["position"] + seen["size"]
-        through = np.cumsum(counts)
-        done = 0
-        while True:
-            # The first batch that fills the split ends it.
-            full = done + SPLIT_RECORDS - split_records
-            cut = int(min(np.searchsorted(ends, split_start + SPLIT_BYTES), np.searchsorted(through, full)))
-            if cut >= count:
-                break
-            split_records += int(through[cut]) - done
-            splits.append(Split(base_offset, split_start, int(ends[cut]), split_records))
-            split_start, split_records, done = int(ends[cut]), 0, int(through[cut])
-        split_records += int(through[-1]) - done
         if gatherer is not None:
             gatherer.add(seen)
         if holders is not None:
             holders.add(seen)
         if check_index:
-            index_rows.append(seen[_INDEXED].copy())
+            indexed.append(np.empty(count, _INDEXED))
+            indexed[-1]["position"], indexed[-1]["last_offset"] = seen["position"], seen["last_offset"]
+            indexed[-1]["wrapper"] = is_wrapper(seen) if cutter.guessed else False
         release(buf, position)
-    if position > split_start:
-        splits.append(Split(base_offset, split_start, position, split_records))
     if check_index:
-        _check_index(directory, base_offset, position, index_rows)
+        _check_index(directory, base_offset, position, np.concatenate(indexed))
     return SegmentWalk(
         base_offset=base_offset,
         next_offset=least_offset,
-        batches=batches,
-        records=records,
-        control=bool(attributes & CONTROL),
-        transactional=bool(attributes & TRANSACTIONAL),
-        legacy=legacy,
-        guessed=guessed,
-        splits=tuple(splits),
+        batches=cutter.batches,
+        records=cutter.records,
+        control=bool(cutter.attributes & CONTROL),
+        transactional=bool(cutter.attributes & TRANSACTIONAL),
+        legacy=cutter.legacy,
+        guessed=cutter.guessed,
+        splits=cutter.splits(),
         last_batches=NO_BATCHES,
         first_live=first_live,
         holdings=None if holders is None else holders.holdings(),
     )
 
 
-def _refuse_wild_counts(rows: np.ndarray[Any, Any], path: str) -> None:
-    """Counts decide how much memory and how many tasks a run takes, long before the records themselves are read."""
-    counts = rows["record_count"].astype(np.int64)
-    room = rows["last_offset"] - rows["base_offset"] + 1
-    densest = _DENSEST[rows["attributes"] & CODEC_MASK]
-    room = np.minimum(room, (rows["size"] - HEADER_V2_SIZE) * densest // SMALLEST_RECORD)
-    wild = np.flatnonzero((counts > room) & (rows["magic"] == MAX_MAGIC))
-    if len(wild):
-        row = rows[wild[0]]
-        raise CorruptLogError(
-            "a batch can't hold as many records as it says",
-            expected=f"at most {int(room[wild[0]])}",
-            found=str(int(row["record_count"])),
-            where=f"{path} at byte {int(row['position'])}",
-            hint="Copy the partition from another replica.",
-        )
-
-
-def _check_index(directory: str, base_offset: int, log_bytes: int, chunks: list[np.ndarray[Any, Any]]) -> None:
+def _check_index(directory: str, base_offset: int, log_bytes: int, batches: np.ndarray[Any, Any]) -> None:
     path = f"{directory}/{segment_file(base_offset, INDEX)}"
     storage = Places()
     if not storage.exists(path):
@@ -279,7 +219,4 @@ def _check_index(directory: str, base_offset: int, log_bytes: int, chunks: list[
             raise CorruptLogError("the segment has no offset index", expected=path, found="no such file")
         return
     index = read_offset_index(storage, path, base_offset=base_offset, log_bytes=log_bytes)
-    if not len(index):
-        return
-    batches = np.concatenate(chunks) if chunks else np.empty(0, BATCH)[_INDEXED]
-    check_index_against(index, batches, file=path, wrappers=is_wrapper(batches))
+    check_index_against(index, batches, file=path, wrappers=batches["wrapper"])

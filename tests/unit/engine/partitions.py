@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from winnow.engine.cut import Split
 from winnow.engine.job import GroupJob, PartitionJob
-from winnow.engine.walk import Split, walk_segment
+from winnow.engine.walk import walk_segment
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file

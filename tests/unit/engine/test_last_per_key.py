@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engine.partitions import SECRET, batch, job_of, make_partition, record
+from winnow.engine import cut
 from winnow.engine import job as job_module
-from winnow.engine import walk as walk_module
 from winnow.engine.kernels import last_per_key
 from winnow.engine.plain import KeyedRecord, survivors
 from winnow.engine.resolve import resolve_bucket
@@ -101,7 +101,7 @@ def test_scanning_real_logs_keeps_what_a_dictionary_keeps(
             keys += names
         logs[base] = encoded
     with TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walk_module, "SPLIT_BYTES", split_bytes)
+        patch.setattr(cut, "SPLIT_BYTES", split_bytes)
         patch.setattr(job_module, "BUCKET_RECORDS", bucket_records)
         job = job_of(make_partition(Path(home) / "t-0", logs), first_dirty_offset=clean)
         blobs = [pair for number in range(len(job.splits)) for pair in scan_split(job, number, SECRET)]

@@ -14,7 +14,7 @@ from tests.unit.engine.partitions import MTIME_NS, NOW, SECRET, job_of, make_par
 from tests.unit.wire.legacy_logs import entry, random_legacy_log, wrapper
 from tests.unit.wire.logs import record
 from winnow.engine import chunks as chunks_module
-from winnow.engine import walk as walk_module
+from winnow.engine import cut
 from winnow.engine.job import PartitionJob
 from winnow.engine.resolve import resolve_bucket
 from winnow.engine.rewrite import RewrittenGroup, rewrite_group
@@ -84,7 +84,7 @@ def test_numbers_of_records_are_the_same_in_scan_and_rewrite_however_it_is_cut(
     segment = base // 3000 * 3000 if base < 10**11 else 10**12
     directory = make_partition(tmp_path_factory.mktemp("legacy") / "t-0", {segment: batches})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walk_module, "SPLIT_BYTES", split_bytes)
+        patch.setattr(cut, "SPLIT_BYTES", split_bytes)
         patch.setattr(chunks_module, "_CHUNK_BYTES", chunk_bytes)
         job = job_of(directory, end_offset=2 * 10**12)
         group = compacted(job)

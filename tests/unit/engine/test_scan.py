@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.engine.partitions import SECRET, batch, job_of, make_partition, record
-from winnow.engine import walk as walk_module
+from winnow.engine import cut
 from winnow.engine.job import PartitionJob
 from winnow.engine.scan import scan_split
 from winnow.errors import CorruptLogError
@@ -22,7 +22,7 @@ STARTS = [sum(map(len, BATCHES[:i])) for i in range(6)]
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PartitionJob:
     """Splits of two batches each."""
-    monkeypatch.setattr(walk_module, "SPLIT_BYTES", len(BATCHES[0]) + 1)
+    monkeypatch.setattr(cut, "SPLIT_BYTES", len(BATCHES[0]) + 1)
     job = job_of(make_partition(tmp_path / "t-0", {0: BATCHES}))
     assert [split.start for split in job.splits] == STARTS[::2]
     return job

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.engine.partitions import NOW, SECRET, batch, job_of, make_partition, record, records_in, segments_of
+from winnow.engine import cut
 from winnow.engine import walk as walk_module
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.producers import Snapshot
@@ -199,7 +200,7 @@ def test_case_33_groups_of_one_transaction_are_cleaned_apart(directory: Path) ->
 
 def test_a_group_of_several_splits_is_cleaned_as_one_of_one(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = cleaned(job_of(directory, aborted=settled(directory, walked(directory)).aborted))
-    monkeypatch.setattr(walk_module, "SPLIT_BYTES", 1)
+    monkeypatch.setattr(cut, "SPLIT_BYTES", 1)
     (directory / ".winnow-again").mkdir()
     job = job_of(directory, aborted=settled(directory, walked(directory)).aborted, staging=f"{directory}/.winnow-again")
     assert len(job.splits) == 7

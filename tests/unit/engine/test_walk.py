@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.engine.partitions import batch, job_of, make_partition, record
+from winnow.engine import cut
 from winnow.engine import walk as walk_module
 from winnow.engine.walk import SegmentWalk, walk_segment
 from winnow.errors import CorruptLogError
@@ -31,7 +32,7 @@ def test_splits_cover_the_log_once_and_their_records_add_up(
         offset += count
     directory = make_partition(tmp_path_factory.mktemp("walk") / "t-0", {0: batches})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walk_module, "SPLIT_BYTES", split_bytes)
+        patch.setattr(cut, "SPLIT_BYTES", split_bytes)
         patch.setattr(walk_module, "_ROWS", rows)
         walk = walked(directory, check_index=True)
     ends = {0}

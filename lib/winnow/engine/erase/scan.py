@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from winnow.engine.chunks import batches_of, chunks_of
+from winnow.engine.cut import Split
 from winnow.engine.erase.values import Matches
-from winnow.engine.walk import Split, walk_segment
+from winnow.engine.walk import walk_segment
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.state import Segment

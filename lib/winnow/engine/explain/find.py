@@ -16,10 +16,11 @@ import numpy as np
 
 from winnow.engine.chunks import batches_of
 from winnow.engine.compaction import Failure, failure
+from winnow.engine.cut import Split
 from winnow.engine.gather import control_columns
 from winnow.engine.progress import Progress, watched
 from winnow.engine.ticks import TickSheet, tick
-from winnow.engine.walk import Split, walk_segment
+from winnow.engine.walk import walk_segment
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.batches import counted_from
 from winnow.logdir.names import LOG, segment_file
