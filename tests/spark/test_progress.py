@@ -49,7 +49,7 @@ def test_of_each_stage_all_is_done_and_no_more(spark: SparkSession, tmp_path: Pa
     assert told == [
         ("looking at 2 partitions", None, 0),
         ("deciding", None, 0),
-        ("reading batch headers of 2 partitions", read, read),
+        ("reading batch headers and keys of 2 partitions", read, read),
         ("deciding", None, 0),
         ("compacting 2 partitions", compacted, compacted),
         ("committing 2 partitions", None, 0),

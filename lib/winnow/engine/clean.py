@@ -4,7 +4,6 @@ what was compacted (S3.5). The driver does every commit, partition by partition;
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -52,7 +51,7 @@ def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request, 
             results[number] = retain_only(item, request, run_id=run_id)
         else:
             compacted[number] = item, item.plan.compaction
-    run = Run(sc, request, run_id, (secrets.randbits(64), secrets.randbits(64)))
+    run = Run(sc, request, run_id)
     # Only now: how much room there is for them depends on what retention has freed.
     for number, (item, plan) in compacted.items():
         made = make_round(item, plan, now=request.now, run_id=run_id)

@@ -47,8 +47,6 @@ class Run:
     sc: SparkContext
     request: Request
     run_id: str
-    secret: tuple[int, int]
-    """Key of the hash of record keys."""
     peak_bytes: int = 0
     """The most that was staged at once so far, indexes included."""
     kept_bytes: int = 0
@@ -137,7 +135,8 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
     if not jobs:
         return []
     try:
-        outcomes = run_compaction(run.sc, CompactionJob(run.request.now, run.secret, tuple(jobs)), run.request.progress)
+        job = CompactionJob(run.request.now, run.request.secret, tuple(jobs))
+        outcomes = run_compaction(run.sc, job, run.request.progress)
     except (Py4JError, PySparkException) as error:
         if run.request.stop.reason is None:
             _log.exception("the Spark job failed")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
+from winnow.engine.ahead import blobs_of
 from winnow.engine.cores import Cores, one_of
 from winnow.engine.job import BUCKET_RECORDS, CompactionJob, GroupJob, PartitionJob
 from winnow.engine.packing import ITEM_BYTES, TASKS_PER_CORE, left_over, pack, task_count
@@ -22,7 +23,7 @@ from winnow.engine.progress import Progress, watched
 from winnow.engine.resolve import Survivors, resolve_bucket
 from winnow.engine.rewrite import RewrittenGroup, rewrite_group
 from winnow.engine.scan import KeyBlob, scan_split
-from winnow.engine.spool import spooling
+from winnow.engine.spool import spooling, temporary_directory
 from winnow.engine.throttle import in_task
 from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.weigh import WeighedGroup, weigh_group
@@ -121,8 +122,7 @@ def _run(
     last_stage: _LastStage[_Group_co],
     progress: Progress,
 ) -> list[list[_Group_co | Failure]]:
-    temporary = sc._temp_dir  # noqa: SLF001 - beside Spark's own shuffle files, and gone with them whatever happens
-    with TickSheet(_halves(job)) as sheet, spooling(sc.master, beside=temporary) as spool:
+    with TickSheet(_halves(job)) as sheet, spooling(sc.master, beside=temporary_directory(sc)) as spool:
         return _run_with(sc, job, doing, last_stage, sheet, spool, progress)
 
 
@@ -166,7 +166,10 @@ def _scan(shared: _Shared, items: Iterable[list[_At]]) -> Iterator[tuple[int, tu
     job, assignment, ticks, spool = shared.value
     for partition, split in (at for task in items for at in task):
         try:
-            for bucket, blob in scan_split(job.partitions[partition], split, job.secret, spool):
+            work = job.partitions[partition]
+            keys = work.splits[split].keys
+            found = scan_split(work, split, job.secret, spool) if keys is None else blobs_of(keys, split)
+            for bucket, blob in found:
                 yield assignment.bucket_task[partition, bucket], (partition, bucket, blob)
             ticks.scanned((partition, split))
         except (WinnowError, OSError) as error:
@@ -251,14 +254,18 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
     splits, buckets, groups, written = {}, {}, {}, {}
     for number, partition in enumerate(job.partitions):
         for at, split in enumerate(partition.splits):
-            splits[number, at] = split.end - split.start
+            splits[number, at] = split.end - split.start if split.keys is None else 0
         for bucket in range(partition.buckets):
             buckets[number, bucket] = partition.records // partition.buckets
         for at, group in enumerate(partition.groups):
             groups[number, at] = sum(segment.log_bytes for segment in group.segments)
             # Of older records fewer stay: the latest groups, of which the most is written, are to begin first.
             written[number, at] = groups[number, at] * (at + 1) // len(partition.groups)
-    scan_tasks = task_count(sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism)
+    unread = [size for size in splits.values() if size]
+    scan_tasks = max(
+        min(parallelism, len(splits)),
+        task_count(sum(unread), per_task=_SCAN_BYTES, items=len(unread), parallelism=parallelism),
+    )
     resolve_tasks = task_count(
         sum(buckets.values()),
         per_task=(1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS,
@@ -291,16 +298,23 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
 def _halves(job: CompactionJob) -> list[int]:
     """Bytes of the pieces of work, all scans first: of a split, half are done when it is scanned, half when rewritten.
 
-    What is done of it all is so in bytes of log, though most is read twice; what is only scanned is done then.
+    What is done of it all is so in bytes of log, though most is read twice; what is only scanned is done then, and what
+    was scanned before when it is rewritten.
     """
-    splits = [
-        (split.end - split.start, number in rewritten)
-        for partition in job.partitions
-        for rewritten in [partition.groups_of_splits()]
-        for number, split in enumerate(partition.splits)
-    ]
-    scans = [size // 2 if twice else size for size, twice in splits]
-    return [*scans, *(size - scan for (size, _), scan in zip(splits, scans, strict=True))]
+    sizes, scans = [], []
+    for partition in job.partitions:
+        rewritten = partition.groups_of_splits()
+        for number, split in enumerate(partition.splits):
+            size = split.end - split.start
+            if split.keys is not None:
+                scan = 0
+            elif number in rewritten:
+                scan = size // 2
+            else:
+                scan = size
+            sizes.append(size)
+            scans.append(scan)
+    return [*scans, *(size - scan for size, scan in zip(sizes, scans, strict=True))]
 
 
 def _spread(weights: dict[_At, int], tasks: int, *, each: int = 0) -> dict[_At, int]:

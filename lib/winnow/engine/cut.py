@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from winnow.engine.chunks import USUAL_BYTES_IN_WRAPPER, counted
+from winnow.engine.spool import StoredKeys
 from winnow.engine.tally import batches_checksum
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, is_wrapper
@@ -44,6 +45,8 @@ class Split:
     """v2 only, no data of transactions and no markers."""
     checksum: int
     """See `batches_checksum`: of the segment up to `end`."""
+    keys: StoredKeys | None = None
+    """What a scan would find, if the walk has found it already."""
 
 
 class Cutter:
@@ -52,7 +55,8 @@ class Cutter:
     def __init__(self, base_offset: int, path: str) -> None:
         self._base_offset = base_offset
         self._path = path
-        self._splits: list[Split] = []
+        self.ended: list[Split] = []
+        """Splits that no more rows belong to."""
         self._start = self._in_split = 0
         self._plain = True
         self._end, self._next_offset = 0, base_offset
@@ -90,7 +94,7 @@ class Cutter:
         for row, end, in_split, plain in cuts[:count].tolist():
             self._checksum = batches_checksum(rows[done : row + 1], self._checksum)
             done = row + 1
-            self._splits.append(self._split(end, in_split, int(rows["last_offset"][row]) + 1, plain=bool(plain)))
+            self.ended.append(self._split(end, in_split, int(rows["last_offset"][row]) + 1, plain=bool(plain)))
         self._checksum = batches_checksum(rows[done:], self._checksum)
         self._end = int(rows["position"][-1] + rows["size"][-1])
         self._next_offset = int(rows["last_offset"][-1]) + 1
@@ -98,13 +102,13 @@ class Cutter:
     def splits(self) -> tuple[Split, ...]:
         """Of all that was added."""
         if self._end > self._start:
-            return (*self._splits, self._split(self._end, self._in_split, self._next_offset, plain=self._plain))
-        return tuple(self._splits)
+            return (*self.ended, self._split(self._end, self._in_split, self._next_offset, plain=self._plain))
+        return tuple(self.ended)
 
     def _split(self, end: int, records: int, next_offset: int, *, plain: bool) -> Split:
         start, least_offset = 0, self._base_offset
-        if self._splits:
-            start, least_offset = self._splits[-1].end, self._splits[-1].next_offset
+        if self.ended:
+            start, least_offset = self.ended[-1].end, self.ended[-1].next_offset
         return Split(self._base_offset, start, end, records, least_offset, next_offset, plain, self._checksum)
 
 

@@ -16,10 +16,10 @@ from winnow.errors import CorruptLogError
 from winnow.storage.segment_io import Bytes, release
 from winnow.wire.batch import BATCH, CODEC_MASK
 from winnow.wire.buffers import Rows
-from winnow.wire.inflate import inflate_parts
+from winnow.wire.inflate import RecordBlocks, inflate_parts
 from winnow.wire.internal_topics import INTERNAL_TOPICS
-from winnow.wire.names import count_names
-from winnow.wire.records import crc_error
+from winnow.wire.names import NameCounts, count_names
+from winnow.wire.records import RecordColumns, crc_error
 from winnow.wire.walk import WalkStatus, first_bad_crc, walk_batches
 
 SHOWN = 5
@@ -66,10 +66,26 @@ class HoldingsCounter:
 
     def _count(self, rows: Rows) -> None:
         for blocks in inflate_parts(self._buf, rows, limit=_MOST_BYTES, enough=_MOST_BYTES):
-            counts, all_of_them = count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES)
-            self._complete &= all_of_them
-            figures = zip(counts.names, counts.records.tolist(), counts.bytes.tolist(), strict=True)
-            _add(self._sums, ((name, (records, size)) for name, records, size in figures))
+            self._add_counted(*count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES))
+
+    def _add_counted(self, counts: NameCounts, all_of_them: bool) -> None:  # noqa: FBT001 - what `count_names` gives
+        self._complete &= all_of_them
+        figures = zip(counts.names, counts.records.tolist(), counts.bytes.tolist(), strict=True)
+        _add(self._sums, ((name, (records, size)) for name, records, size in figures))
+
+    def add_scanned(self, blocks: RecordBlocks, columns: RecordColumns) -> None:
+        """As `add`, of what was scanned: the rows of `blocks`, whose records are `columns`."""
+        self._add_counted(*count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES, hashes=columns.hash))
+
+    def add_all_of(self, other: HoldingsCounter) -> None:
+        """What was added to another counter, of the same topic."""
+        self._complete &= other._complete
+        self._damaged |= other._damaged
+        _add(self._sums, other._sums.items())
+
+    def another(self) -> HoldingsCounter:
+        """One with nothing added to it."""
+        return HoldingsCounter(self._buf, self._topic)
 
     def holdings(self) -> Holdings | None:
         """Of all that was added; None if any of it is damaged."""

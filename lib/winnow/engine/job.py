@@ -17,7 +17,7 @@ BUCKET_RECORDS = 2_000_000
 LEAST_RECORDS = 2**16
 """Of a bucket: smaller ones would be more to carry than to merge."""
 
-_MOST_BUCKETS = 2**14
+MOST_BUCKETS = 2**14
 """So many are enough for 30 billion records; headers can promise any number of them."""
 
 
@@ -69,6 +69,8 @@ class PartitionJob:
     groups: tuple[GroupJob, ...]
     following: int = 0
     """Splits that are not rewritten here, and whose keys have a say in what stays of the groups."""
+    fixed_buckets: int | None = None
+    """Of keys, if those of some splits were read ahead; otherwise it depends on how many there are."""
     bucket_records: int | None = None
     """Records that one bucket of keys is meant to hold; None: as many as it may."""
     aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False)
@@ -86,8 +88,10 @@ class PartitionJob:
 
     @property
     def buckets(self) -> int:
+        if self.fixed_buckets is not None:
+            return self.fixed_buckets
         wanted = -(-self.records // (self.bucket_records or BUCKET_RECORDS))
-        return max(1, min(wanted, _MOST_BUCKETS))
+        return max(1, min(wanted, MOST_BUCKETS))
 
     @property
     def records(self) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from winnow.engine.ahead import Ahead, Expected, ahead_of
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.leftovers import rest_of_round, what_was_left
 from winnow.engine.producers import Snapshot, newest_snapshot
@@ -122,6 +124,10 @@ class Request:
     """What becomes of damaged partitions, and of the others then."""
     max_extra_space: int | None = None
     """Bytes that may lie beside the logs at once, written and not yet in the place of anything; None: what is free."""
+    spool: str | None = None
+    """Where keys are kept that are read along with the headers (`winnow.engine.ahead`); None: none are."""
+    secret: tuple[int, int] = field(default_factory=lambda: (secrets.randbits(64), secrets.randbits(64)), repr=False)
+    """Key of the hash of record keys."""
     storage: Storage = field(default_factory=Places)
     """Through which the driver changes log directories: all of recovery, retention and commit, and nothing else."""
 
@@ -284,7 +290,23 @@ def undertake(known: Known, state: PartitionState, request: Request) -> Prepared
 
 
 def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
-    return with_walks(decided, request, partial(walk_partitions, sc, progress=request.progress))
+    ahead = {} if request.spool is None else _ahead(decided, request.spool, request.secret, sc.defaultParallelism)
+    return with_walks(decided, request, partial(walk_partitions, sc, progress=request.progress, ahead=ahead))
+
+
+def _ahead(decided: Sequence[Prepared], spool: str, secret: tuple[int, int], parallelism: int) -> dict[str, Ahead]:
+    """For all that is to be compacted, as far as it can be told without a walk."""
+    expected = {
+        item.state.directory: Expected(
+            first_dirty_offset=plan.first_dirty_offset,
+            end_offset=plan.end_offset,
+            max_decompressed_bytes=item.config.max_decompressed_message_bytes,
+            segments=[s.log_bytes for s in item.state.segments if s.base_offset < plan.end_offset],
+        )
+        for item in decided
+        if isinstance(item, Undertaking) and (plan := item.plan.compaction) is not None
+    }
+    return ahead_of(expected, secret=secret, spool=spool, parallelism=parallelism)
 
 
 def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:

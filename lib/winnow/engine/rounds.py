@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from winnow.engine.ahead import with_usable_keys
 from winnow.engine.compaction import Failure
 from winnow.engine.job import GroupJob, PartitionJob
 from winnow.engine.prepare import Undertaking
@@ -43,7 +44,8 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str
         raise ValueError(message)
     staging = item.goes_on.staging if item.goes_on else f"{state.directory}/{STAGING_PREFIX}{run_id}"
     journal = item.goes_on.journal if item.goes_on else _new_journal(item, plan, transactions, now=now, run_id=run_id)
-    splits = tuple(split for walk in item.walks or () if walk.base_offset < plan.end_offset for split in walk.splits)
+    walked = [split for walk in item.walks or () if walk.base_offset < plan.end_offset for split in walk.splits]
+    splits = with_usable_keys(walked, first_dirty_offset=plan.first_dirty_offset)
     numbers: dict[int, list[int]] = {}
     for number, split in enumerate(splits):
         numbers.setdefault(split.base_offset, []).append(number)
@@ -79,6 +81,7 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str
         last_records={producer: (offset, epoch) for producer, offset, epoch in rest.last_records},
         splits=splits,
         groups=tuple(groups),
+        fixed_buckets=next((split.keys.buckets for split in splits if split.keys is not None), None),
         aborted=transactions.aborted,
     )
     return Round(item, job.part(0, len(job.groups)), journal, begun=item.goes_on is not None)

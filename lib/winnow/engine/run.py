@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Literal
 
@@ -21,6 +22,7 @@ from winnow.engine.prepare import OnCorrupt, Prepared, Request, prepare
 from winnow.engine.progress import Progress, Silence
 from winnow.engine.result import RunResult
 from winnow.engine.settings import io_rate, with_metadata
+from winnow.engine.spool import spooling, temporary_directory
 from winnow.engine.stop import Stop
 from winnow.engine.throttle import limiting_io
 from winnow.errors import UsageError
@@ -38,6 +40,15 @@ Seen = Callable[[Sequence[Prepared], Request], None]
 
 def new_run_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
+
+
+@contextmanager
+def _spooling(spark: WithContext, *, wanted: bool) -> Iterator[str | None]:
+    if not wanted:
+        yield None
+        return
+    with spooling(spark.sparkContext.master, beside=temporary_directory(spark.sparkContext)) as spool:
+        yield spool
 
 
 def run(
@@ -69,7 +80,8 @@ def run(
     check_in_place(log_dirs, on_corrupt=on_corrupt, keep_replaced=keep_replaced)
     progress = progress or Silence()
     run_id = new_run_id()
-    with locked(log_dirs, to_change=verb == "clean") as dirs:
+    scanning = verb == "clean" and only != "retention" and free_at_least is None
+    with locked(log_dirs, to_change=verb == "clean") as dirs, _spooling(spark, wanted=scanning) as spool:
         settings, found = with_metadata(settings, Places(), dirs)
         request = Request(
             settings=settings,
@@ -83,6 +95,7 @@ def run(
             keep_replaced=keep_replaced,
             on_corrupt=on_corrupt,
             max_extra_space=max_extra_space,
+            spool=spool,
         )
         if throttle is None:
             throttle = io_rate(settings, dirs)

@@ -12,9 +12,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
@@ -34,9 +37,27 @@ class Spooled:
 Blob: TypeAlias = bytes | Spooled
 
 
+@dataclass(frozen=True, slots=True)
+class StoredKeys:
+    """The keys of a split, in a file, read ahead of their time (`winnow.engine.ahead`)."""
+
+    path: str
+    first_dirty_offset: int
+    """What lies at or above it was taken for dirty."""
+    buckets: int
+    parts: tuple[tuple[bool, int], ...]
+    """Whether they are of the dirty range, and how many there are."""
+
+
+def temporary_directory(sc: SparkContext) -> str | None:
+    """Beside Spark's own shuffle files: it goes with them, whatever happens."""
+    directory: str | None = sc._temp_dir  # noqa: SLF001 - there is no other way to ask
+    return directory
+
+
 @contextmanager
 def spooling(master: str | None, *, beside: str | None) -> Iterator[str | None]:
-    """A directory in `beside` for the blobs of one job; None if this master's tasks run on other machines, too."""
+    """A directory in `beside` for the blobs of a job or a run; None if this master has tasks on other machines."""
     if master is None or not (master == "local" or master.startswith("local[")):
         yield None
         return

@@ -4,12 +4,13 @@ compacted, every batch header.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from winnow.engine.ahead import Ahead
 from winnow.engine.chunks import next_offset
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.packing import ITEM_BYTES, packed, task_count
@@ -109,15 +110,25 @@ def list_partition(place: Place) -> Listed:
 
 
 def walk_partitions(
-    sc: SparkContext, states: Sequence[PartitionState], *, producers_from: Sequence[int], progress: Progress
+    sc: SparkContext,
+    states: Sequence[PartitionState],
+    *,
+    producers_from: Sequence[int],
+    progress: Progress,
+    ahead: Mapping[str, Ahead] | None = None,
 ) -> list[tuple[SegmentWalk, ...] | Failure]:
     """Every batch header of these partitions, and how transactions run through them: for each, the walks of its
     segments in order.
 
     `producers_from`: for each partition, the offset from which on producers' last batches are wanted.
+    `ahead`: by directory, what is wanted of the segments that would be scanned.
     """
     keys = [(number, at) for number, state in enumerate(states) for at in range(len(state.segments))]
-    works = {(number, at): _work(states[number], at, producers_from[number]) for number, at in keys}
+    ahead = ahead or {}
+    works = {
+        (number, at): _work(states[number], at, producers_from[number], ahead.get(states[number].directory))
+        for number, at in keys
+    }
     walked: dict[tuple[int, int], SegmentWalk | Failure] = {
         (number, at): not_walked(states[number].segments[at].base_offset)
         for (number, at), work in works.items()
@@ -125,7 +136,8 @@ def walk_partitions(
     }
     items = [(key, work) for key, work in works.items() if work is not None]
     if items:
-        walked |= _walk_all(sc, items, f"reading batch headers of {counted(len(states), 'partition')}", progress)
+        what = "batch headers and keys" if ahead else "batch headers"
+        walked |= _walk_all(sc, items, f"reading {what} of {counted(len(states), 'partition')}", progress)
     return [
         _together([walked[number, at] for at in range(len(state.segments))], state)
         for number, state in enumerate(states)
@@ -143,6 +155,7 @@ class _Work:
     check_index: bool
     producers_from: int | None
     transactions: TransactionsWanted
+    ahead: Ahead | None
 
 
 _Piece = tuple[int, tuple[int, int], _Work]
@@ -171,7 +184,7 @@ def _walk_all(
             return dict(sc.parallelize(lists, tasks).mapPartitions(in_task(walk)).collect())
 
 
-def _work(state: PartitionState, at: int, producers_from: int) -> _Work | None:
+def _work(state: PartitionState, at: int, producers_from: int, ahead: Ahead | None) -> _Work | None:
     """None for a segment that may not be looked into."""
     segment = state.segments[at]
     following = state.segments[at + 1].base_offset if at + 1 < len(state.segments) else None
@@ -191,6 +204,7 @@ def _work(state: PartitionState, at: int, producers_from: int) -> _Work | None:
             end_offset=following,
             txn_index=segment.txnindex_bytes is not None,
         ),
+        ahead=ahead if ahead is not None and segment.base_offset < ahead.end_offset else None,
     )
 
 
@@ -203,6 +217,7 @@ def _walk_one(work: _Work) -> SegmentWalk:
         check_index=work.check_index,
         transactions=work.transactions,
         topic=work.topic,
+        ahead=work.ahead,
     )
 
 

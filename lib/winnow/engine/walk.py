@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from winnow.engine.ahead import Ahead, KeyKeeper
 from winnow.engine.chunks import next_offset
 from winnow.engine.cut import Cutter, Split
 from winnow.engine.gather import NO_BATCHES, Gatherer, aborted_rows
@@ -105,11 +106,13 @@ def walk_segment(
     check_index: bool = False,
     transactions: TransactionsWanted | None = None,
     topic: str | None = None,
+    ahead: Ahead | None = None,
 ) -> SegmentWalk:
     """Reads every batch header of a segment, and control batches whole if producers or transactions are wanted.
 
     `producers_from`: asks for `SegmentWalk.last_batches`, of the batches that end at or above this offset.
-    `topic`: its name, if `SegmentWalk.holdings` is wanted. Only then records are looked into.
+    `topic`: its name, if `SegmentWalk.holdings` is wanted. `ahead`: asks for `Split.keys`, where that can be had. Only
+    for these two records are looked into.
 
     Raises CorruptLogError where a header makes no sense, the log ends inside a batch, offsets do not ascend,
     (`check_index`) an entry of the offset index does not point at a batch that ends at its offset (S1.6), or
@@ -129,6 +132,7 @@ def walk_segment(
             base_offset,
             gatherer=gatherer,
             holders=holders,
+            keeper=None if ahead is None else KeyKeeper(buf, ahead, holders),
             check_index=check_index,
             log_start=log_start,
         )
@@ -164,6 +168,7 @@ def _walk(
     *,
     gatherer: Gatherer | None,
     holders: HoldingsCounter | None,
+    keeper: KeyKeeper | None,
     check_index: bool,
     log_start: int | None,
 ) -> SegmentWalk:
@@ -186,13 +191,15 @@ def _walk(
             first_live = int(seen["base_offset"][np.searchsorted(seen["last_offset"], log_start)])
         if gatherer is not None:
             gatherer.add(seen)
-        if holders is not None:
-            holders.add(seen)
         if check_index:
             indexed.append(np.empty(count, _INDEXED))
             indexed[-1]["position"], indexed[-1]["last_offset"] = seen["position"], seen["last_offset"]
             indexed[-1]["wrapper"] = is_wrapper(seen) if cutter.guessed else False
-        release(buf, position)
+        if keeper is not None:
+            keeper.add(seen, cutter.ended)
+        elif holders is not None:
+            holders.add(seen)
+        release(buf, position if keeper is None else keeper.done)
     if check_index:
         _check_index(directory, base_offset, position, np.concatenate(indexed))
     return SegmentWalk(
@@ -204,7 +211,7 @@ def _walk(
         transactional=bool(cutter.attributes & TRANSACTIONAL),
         legacy=cutter.legacy,
         guessed=cutter.guessed,
-        splits=cutter.splits(),
+        splits=cutter.splits() if keeper is None else keeper.finish(cutter.splits()),
         last_batches=NO_BATCHES,
         first_live=first_live,
         holdings=None if holders is None else holders.holdings(),

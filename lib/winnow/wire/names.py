@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winnow.errors import CorruptLogError
+from winnow.wire import varint
 from winnow.wire.batch import CONTROL
 from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.internal_topics import key_types, name_in_key
@@ -18,7 +19,7 @@ from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.record_kernels import check_area, inlined, kernel, parse_record
 from winnow.wire.records import record_total
 from winnow.wire.siphash import siphash
-from winnow.wire.varint import read_varint
+from winnow.wire.varint_kernels import read_varint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +32,9 @@ _NAME_AT = 4
 _MOST_INT16 = 0x7FFF
 _USUAL_NAMES = 1_024
 _FULL = -1
+_SEEN_KEYS = 16_384
+"""A power of 2."""
+_NAMELESS, _NOT_SEEN = -1, -2
 _WORD = 8
 
 
@@ -44,16 +48,25 @@ class NameCounts:
     """On disk: a batch is shared out among its records by their sizes, rounded down."""
 
 
-def count_names(blocks: RecordBlocks, batches: Rows, topic: str, *, most: int) -> tuple[NameCounts, bool]:
+def count_names(
+    blocks: RecordBlocks, batches: Rows, topic: str, *, most: int, hashes: NDArray[np.uint64] | None = None
+) -> tuple[NameCounts, bool]:
     """Of the records of `batches`, the rows of `blocks`, in one of INTERNAL_TOPICS. Those without a name are left out.
 
-    The `most` names with the most bytes, and whether these are all.
+    `hashes`: of their keys, if they were scanned (`RecordColumns.hash`): a record whose key was seen shortly before is
+    then not parsed. The `most` names with the most bytes, and whether these are all.
     Raises CorruptLogError for records that are not as S2.2 has them.
     """
     rows = as_rows(batches)
     total = record_total(blocks, rows)
     types = np.zeros(1 + max(key_types(topic)), np.bool_)
     types[list(key_types(topic))] = True
+    if hashes is None:
+        hashes = np.empty((0, 2), np.uint64)
+    elif hashes.shape != (total, 2):
+        message = f"{len(hashes)} hashes of {total} records"
+        raise ValueError(message)
+    seen = np.zeros((_SEEN_KEYS, 2), np.uint64)
     room, fault = 0, _FULL
     while fault == _FULL:  # small tables at first, which stay in the processor's cache
         room = min(total, 16 * room or _USUAL_NAMES)
@@ -66,6 +79,9 @@ def count_names(blocks: RecordBlocks, batches: Rows, topic: str, *, most: int) -
             types,
             np.uint64(secrets.randbits(64)),
             np.uint64(secrets.randbits(64)),
+            hashes,
+            seen,
+            np.full(_SEEN_KEYS, _NOT_SEEN, np.int32),
             slots,
             where,
             sums,
@@ -116,7 +132,7 @@ def _is_name(
 
 
 @kernel
-def _count(
+def _count(  # noqa: C901, PLR0912, PLR0915 - one pass
     raw: Bytes,
     inflated: Bytes,
     compressed: NDArray[np.bool_],
@@ -126,19 +142,27 @@ def _count(
     types: NDArray[np.bool_],
     k0: np.uint64,
     k1: np.uint64,
+    hashes: NDArray[np.uint64],
+    seen: NDArray[np.uint64],
+    name_of_seen: NDArray[np.int32],
     slots: NDArray[np.int32],
     where: NDArray[np.int64],
     sums: NDArray[np.int64],
 ) -> tuple[int, int, int]:
     """(0, 0, names), or (fault, row of its batch, position in the area's array); _FULL where names have no room left.
 
-    `slots`: a table of -1, a power of 2 larger than the room for names. `where`: of a name's first record whether it is
-    in `inflated`, the name's position and its size. `sums`: records and bytes.
+    `hashes`: of the keys, or none. `seen`, `name_of_seen`: room for keys and the numbers of their names, each key
+    in the place that its hash tells; _NOT_SEEN at first. `slots`: a table of -1, a power of 2 larger than the room for
+    names. `where`: of a name's first record whether it is in `inflated`, the name's position and its size. `sums`:
+    records and bytes.
     """
     count, last = 0, 0  # `last`: the name of the record before, which often is that of the next one
-    mask = np.uint64(slots.size - 1)
+    n = 0
+    mask, seen_mask = np.uint64(slots.size - 1), np.uint64(name_of_seen.size - 1)
+    known = hashes.shape[0] != 0
     for i in range(batches.size):
         if (batches[i].attributes & CONTROL) != 0:
+            n += batches[i].record_count
             continue
         area = inflated if compressed[i] else raw
         pos, stop = begin[i], end[i]
@@ -147,11 +171,32 @@ def _count(
         if fault != 0:
             return fault, i, pos
         for _ in range(batches[i].record_count):
+            place = np.uint64(0)
+            if known:
+                place = hashes[n, 0] & seen_mask
+                number = name_of_seen[place]
+                if number != _NOT_SEEN and seen[place, 0] == hashes[n, 0] and seen[place, 1] == hashes[n, 1]:
+                    size, after = read_varint(area, pos, stop)
+                    if after < 0 or size <= 0 or size > stop - after:
+                        return _LEFT_OVER, i, pos
+                    after += size
+                    if number >= 0:
+                        last = number
+                        sums[last, 0] += 1
+                        sums[last, 1] += on_disk * (after - pos) // whole
+                    pos = after
+                    n += 1
+                    continue
             fault, after, _, _, key, key_size, _, _, _ = parse_record(area, pos, stop)
             if fault != 0:
                 return fault, i, pos
             share = on_disk * (after - pos) // whole
             pos = after
+            if known:
+                seen[place, 0] = hashes[n, 0]
+                seen[place, 1] = hashes[n, 1]
+                name_of_seen[place] = _NAMELESS
+            n += 1
             size, name = _name_size(area, key, key_size, types), key + _NAME_AT
             if size < 0:
                 continue
@@ -168,6 +213,8 @@ def _count(
                     slots[at] = count
                     count += 1
                 last = slots[at]
+            if known:
+                name_of_seen[place] = last
             sums[last, 0] += 1
             sums[last, 1] += share
         if pos != stop:
@@ -189,7 +236,7 @@ def count_names_plain(blocks: RecordBlocks, batches: Rows, topic: str) -> dict[b
             raise error.at(where) from error
         pos = 0
         for record in records:
-            size, start = read_varint(area, pos)
+            size, start = varint.read_varint(area, pos)
             share = int(row["size"]) * (start + size - pos) // len(area)
             pos = start + size
             name = name_in_key(topic, record.key)

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.unit.engine.partitions import SECRET, batch, job_of, make_partition, record
 from winnow.engine import cut
 from winnow.engine import job as job_module
-from winnow.engine.kernels import last_per_key
+from winnow.engine.kernels import last_per_key, packed_by_bucket
 from winnow.engine.plain import KeyedRecord, survivors
 from winnow.engine.resolve import resolve_bucket
-from winnow.engine.scan import KeyBlob, _blobs, scan_split
+from winnow.engine.scan import KeyBlob, PackedKeys, _blobs, scan_split
 from winnow.wire.batch import Codec
 
 SPLITS = st.lists(st.lists(st.integers(0, 4), max_size=12), min_size=1, max_size=4)
@@ -47,8 +47,8 @@ def blobs_of(
     hashes = np.array([hash_of[key] for key in keys], np.uint64).reshape(-1, 2)
     dirty = np.arange(len(keys)) >= first_dirty
     return [
-        *_blobs(split, hashes, last_per_key(hashes, dirty), buckets, dirty=True),
-        *_blobs(split, hashes, ~dirty, buckets, dirty=False),
+        *_blobs(split, PackedKeys(True, *packed_by_bucket(hashes, last_per_key(hashes, dirty), buckets)), None),
+        *_blobs(split, PackedKeys(False, *packed_by_bucket(hashes, ~dirty, buckets)), None),
     ]
 
 

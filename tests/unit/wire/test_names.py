@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import log, random_log, record
 from winnow.errors import CorruptLogError
+from winnow.wire import names as names_module
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.inflate import inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, TRANSACTION_STATE, decode_key, name_in_key
 from winnow.wire.names import count_names, count_names_plain
 from winnow.wire.plain import encode_batch
+from winnow.wire.records import scan_records
 from winnow.wire.walk import walk_batches
 
 KEYS = st.one_of(
@@ -43,6 +45,14 @@ def counted(batches: list[bytes], topic: str = CONSUMER_OFFSETS, *, most: int = 
     blocks = inflate(buf, rows)
     counts, complete = count_names(blocks, blocks.rows, topic, most=most)
     assert complete is (len(count_names_plain(blocks, blocks.rows, topic)) <= most)
+    scanned = scan_records(blocks, blocks.rows, (1, 2)).hash
+    for seen in (1, 4, 16_384):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(names_module, "_SEEN_KEYS", seen)
+            again, _ = count_names(blocks, blocks.rows, topic, most=most, hashes=scanned)
+        assert again.names == counts.names
+        assert again.records.tolist() == counts.records.tolist()
+        assert again.bytes.tolist() == counts.bytes.tolist()
     figures = zip(counts.records.tolist(), counts.bytes.tolist(), strict=True)
     return dict(zip(counts.names, figures, strict=True))
 
@@ -131,6 +141,13 @@ def test_damage_is_told() -> None:
         count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1)
     with pytest.raises(CorruptLogError, match="record"):
         count_names_plain(blocks, blocks.rows, CONSUMER_OFFSETS)
+
+
+def test_hashes_of_other_records_are_refused() -> None:
+    buf, rows = log([encode_batch([record(0, key("a"))])])
+    blocks = inflate(buf, rows)
+    with pytest.raises(ValueError, match="2 hashes of 1 records"):
+        count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1, hashes=np.zeros((2, 2), np.uint64))
 
 
 def test_nothing_at_all() -> None:

@@ -1,0 +1,212 @@
+"""Scan a split while the walk over its headers has it in memory, and keep its keys until they are asked for.
+
+A log that is larger than memory is then read once less. Only where all tasks share a machine, since what is kept lies
+in files there, and only for what is about to be compacted (docs/decisions/0034).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from winnow.engine.cut import Split
+from winnow.engine.holders import HoldingsCounter
+from winnow.engine.job import BUCKET_RECORDS, LEAST_RECORDS, MOST_BUCKETS
+from winnow.engine.packing import TASKS_PER_CORE
+from winnow.engine.scan import KeyBlob, KeysWanted, PackedKeys, packed_keys
+from winnow.engine.spool import Spooled, StoredKeys, joined
+from winnow.errors import CorruptLogError
+from winnow.storage.segment_io import Bytes
+from winnow.wire.buffers import Rows
+
+_log = logging.getLogger(__name__)
+
+_RECORD_BYTES = 64
+"""Of a record in a log, in batches: buckets have to be chosen before records are counted."""
+_MOST_IN_BUCKET = 2 * BUCKET_RECORDS
+_ROW_BYTES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """Asks a walk for `Split.keys`."""
+
+    wanted: KeysWanted
+    end_offset: int
+    """Segments that begin there or later are not scanned."""
+    spool: str
+    """See `winnow.engine.spool`."""
+    most_keys: float
+    """For each byte of log: with more of them the buckets are too few, and keys are not kept."""
+    least_free: int
+    """Bytes that are to stay free beside the spool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """A partition that is about to be compacted."""
+
+    first_dirty_offset: int
+    end_offset: int
+    max_decompressed_bytes: int
+    segments: Sequence[int]
+    """Bytes of the logs that are scanned."""
+
+
+def ahead_of(
+    expected: Mapping[str, Expected], *, secret: tuple[int, int], spool: str, parallelism: int
+) -> dict[str, Ahead]:
+    """For each partition what its walk is asked for; none if the walk of one segment would take longer than all others.
+
+    A walk goes through a segment alone, scans share one out.
+    """
+    sizes = [size for partition in expected.values() for size in partition.segments]
+    if 2 * parallelism * max(sizes, default=0) > sum(sizes):
+        return {}
+    fair = sum(sizes) // _RECORD_BYTES // (TASKS_PER_CORE * parallelism)
+    records = min(max(fair, LEAST_RECORDS), BUCKET_RECORDS)
+    system = os.statvfs(spool)
+    made = {}
+    for directory, partition in expected.items():
+        size = sum(partition.segments)
+        buckets = max(1, min(-(-size // _RECORD_BYTES // records), MOST_BUCKETS))
+        made[directory] = Ahead(
+            wanted=KeysWanted(
+                first_dirty_offset=partition.first_dirty_offset,
+                buckets=buckets,
+                secret=secret,
+                max_decompressed_bytes=partition.max_decompressed_bytes,
+            ),
+            end_offset=partition.end_offset,
+            spool=spool,
+            most_keys=_MOST_IN_BUCKET * buckets / max(1, size),
+            least_free=system.f_bavail * system.f_frsize // 2,
+        )
+    return made
+
+
+class KeyKeeper:
+    """Is given the rows of a walk, piece by piece, in order, and scans each split when it has all of it.
+
+    What can't be scanned is not: the scan whose turn it is says why.
+    """
+
+    def __init__(self, buf: Bytes, ahead: Ahead, holders: HoldingsCounter | None) -> None:
+        """`buf`: what they are rows of. `holders`: is given all records, if there is one."""
+        self._buf = buf
+        self._holders = holders
+        self._ahead = ahead
+        self._rows: list[Rows] = []
+        self._kept: list[StoredKeys | None] = []
+        self._goes_on = True
+        self.done = 0
+        """Bytes of the log that are not needed any more."""
+
+    def add(self, rows: Rows, ended: Sequence[Split]) -> None:
+        """`ended`: all splits that are whole with these rows."""
+        first = 0
+        for split in ended[len(self._kept) :]:
+            end = int(np.searchsorted(rows["position"], split.end))
+            self._rows.append(rows[first:end])
+            self._keep(split)
+            first = end
+        self._rows.append(rows[first:].copy())
+
+    def finish(self, splits: Sequence[Split]) -> tuple[Split, ...]:
+        """All splits, with what was kept of them."""
+        if len(splits) > len(self._kept):
+            self._keep(splits[-1])
+        return tuple(replace(split, keys=keys) for split, keys in zip(splits, self._kept, strict=True))
+
+    def _keep(self, split: Split) -> None:
+        rows = np.concatenate(self._rows)
+        self._rows.clear()
+        self.done = split.end
+        named = None if self._holders is None else self._holders.another()
+        keys = self._keys_of(split, rows, named) if self._goes_on and split.plain else None
+        self._kept.append(keys)
+        if self._holders is not None and named is not None:
+            if keys is None:
+                self._holders.add(rows)
+            else:
+                self._holders.add_all_of(named)
+
+    def _keys_of(self, split: Split, rows: Rows, named: HoldingsCounter | None) -> StoredKeys | None:
+        buf = self._buf[split.start : split.end]
+        rows["position"] -= split.start
+        try:
+            parts = list(packed_keys(buf, rows, split.records, self._ahead.wanted, holders=named))
+            if self._has_room(sum(len(part.numbers) for part in parts), split):
+                return _stored(self._ahead, parts)
+        except (CorruptLogError, OSError) as error:
+            _log.debug("keys are not read ahead: %s", error)
+        finally:
+            rows["position"] += split.start
+        self._goes_on = False
+        return None
+
+    def _has_room(self, keys: int, split: Split) -> bool:
+        system = os.statvfs(self._ahead.spool)
+        room = system.f_bavail * system.f_frsize - self._ahead.least_free
+        return keys <= self._ahead.most_keys * (split.end - split.start) and keys * _ROW_BYTES <= room
+
+
+def _stored(ahead: Ahead, parts: Sequence[PackedKeys]) -> StoredKeys:
+    """In one file: of each part the starts of its buckets, the hashes and the numbers. Raises OSError."""
+    descriptor, path = tempfile.mkstemp(dir=ahead.spool)
+    try:
+        with open(descriptor, "wb") as file:
+            for part in parts:
+                file.writelines(array.data for array in (part.starts, part.hashes, part.numbers))
+    except OSError:
+        os.unlink(path)
+        raise
+    wanted = ahead.wanted
+    return StoredKeys(
+        path, wanted.first_dirty_offset, wanted.buckets, tuple((part.dirty, len(part.numbers)) for part in parts)
+    )
+
+
+def with_usable_keys(splits: Sequence[Split], *, first_dirty_offset: int) -> tuple[Split, ...]:
+    """All splits of a round, without keys that were read for another plan.
+
+    And without any if what was not read ahead would make the buckets too large.
+    """
+    mine = [
+        split
+        if split.keys is None or split.keys.first_dirty_offset == first_dirty_offset
+        else replace(split, keys=None)
+        for split in splits
+    ]
+    buckets = next((split.keys.buckets for split in mine if split.keys is not None), 0)
+    count = sum(split.records if split.keys is None else sum(n for _, n in split.keys.parts) for split in mine)
+    if count > _MOST_IN_BUCKET * buckets:
+        return tuple(replace(split, keys=None) for split in mine)
+    return tuple(mine)
+
+
+def blobs_of(keys: StoredKeys, split: int) -> Iterator[tuple[int, KeyBlob]]:
+    """What `scan_split` would yield for the split of this number. Raises OSError for a file that lacks some of it."""
+    at = 0
+    for dirty, count in keys.parts:
+        starts = joined([Spooled(keys.path, at, 8 * (keys.buckets + 1))], np.int64).tolist()
+        hashes = at + 8 * len(starts)
+        numbers = hashes + 16 * count
+        at = numbers + 4 * count
+        for bucket, (first, end) in enumerate(pairwise(starts)):
+            if first < end:
+                yield (
+                    bucket,
+                    KeyBlob(
+                        split,
+                        dirty,
+                        Spooled(keys.path, hashes + 16 * first, 16 * (end - first)),
+                        Spooled(keys.path, numbers + 4 * first, 4 * (end - first)),
+                    ),
+                )
