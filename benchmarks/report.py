@@ -30,7 +30,8 @@ def report(results: Sequence[Result]) -> str:
     head = f"""\
 # Winnow beside Kafka's own cleaner
 
-Made by `benchmarks/run.py`; figures are medians of runs in turns. Each case says when it was measured, and its size.
+Made by `benchmarks/run.py`; figures are medians of runs in turns. Each case says when, and on which
+processor, it was measured, and its size: ratios are of runs on one machine, seconds of two cases may not be.
 
 {machines}
 * Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of cores, rounds until
@@ -115,16 +116,22 @@ def _median(runs: Sequence[Measure]) -> float:
     return statistics.median(run.seconds for run in runs)
 
 
+def _processor(result: Result) -> str:
+    """All cases were not measured on one machine."""
+    return result.machine.partition("Machine: ")[2].partition(",")[0]
+
+
 def _table(result: Result) -> list[str]:
     case, measures = result.case, result.runs
     turns = max(len(taken) for taken in measures.values())
     kafkas = [_median(measures[name]) for name in KAFKAS if name in measures]
+    memory = f"memory {'' if result.memory_at_hand else 'not '}at hand"
     load = "" if result.load is None else f", load at the end {result.load:.1f}"
     lines = [
         f"## {case.name}, {result.mib / 1024:g} GiB: {case.words}",
         "",
         f"{result.mib:,} MiB of keys, values: {result.records:,} records, {result.log_bytes / MIB:,.0f} MiB of log;",
-        f"{turns} turns, {result.date}{load}, memory {'' if result.memory_at_hand else 'not '}at hand.",
+        f"{turns} turns, {result.date}, {_processor(result)}{load}, {memory}.",
         "",
         "| | median s | least-most s | process s | MiB/s | Kafka's best / this | MiB left | rounds |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",

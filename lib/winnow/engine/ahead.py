@@ -23,6 +23,7 @@ from winnow.engine.scan import KeyBlob, KeysWanted, PackedKeys, packed_keys
 from winnow.engine.spool import Spooled, StoredKeys, joined
 from winnow.errors import CorruptLogError
 from winnow.storage.segment_io import Bytes
+from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows
 
 _log = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ def ahead_of(
 
 
 class KeyKeeper:
-    """Is given the rows of a walk, piece by piece, in order, and scans each split when it has all of it.
+    """Has the rows of a walk, piece by piece, in order, and scans each split when it has all of it.
 
     What can't be scanned is not: the scan whose turn it is says why.
     """
@@ -102,31 +103,41 @@ class KeyKeeper:
         self._buf = buf
         self._holders = holders
         self._ahead = ahead
-        self._rows: list[Rows] = []
+        self._rows = np.empty(0, BATCH)
+        self._filled = 0
         self._kept: list[StoredKeys | None] = []
         self._goes_on = True
         self.done = 0
         """Bytes of the log that are not needed any more."""
 
-    def add(self, rows: Rows, ended: Sequence[Split]) -> None:
-        """`ended`: all splits that are whole with these rows."""
+    def room(self, count: int) -> Rows:
+        """For so many rows that come next. What was given before is of no use any more."""
+        needed = self._filled + count
+        if needed > len(self._rows):
+            larger = np.empty(max(needed, 2 * len(self._rows)), BATCH)
+            larger[: self._filled] = self._rows[: self._filled]
+            self._rows = larger
+        return self._rows[self._filled : needed]
+
+    def add(self, count: int, ended: Sequence[Split]) -> None:
+        """The first `count` of the rows that there was room for. `ended`: all splits that are whole with these."""
+        self._filled += count
         first = 0
         for split in ended[len(self._kept) :]:
-            end = int(np.searchsorted(rows["position"], split.end))
-            self._rows.append(rows[first:end])
-            self._keep(split)
+            end = int(np.searchsorted(self._rows["position"][: self._filled], split.end))
+            self._keep(split, self._rows[first:end])
             first = end
-        self._rows.append(rows[first:].copy())
+        if first:
+            left = self._rows[first : self._filled].copy()
+            self._rows[: len(left)], self._filled = left, len(left)
 
     def finish(self, splits: Sequence[Split]) -> tuple[Split, ...]:
         """All splits, with what was kept of them."""
         if len(splits) > len(self._kept):
-            self._keep(splits[-1])
+            self._keep(splits[-1], self._rows[: self._filled])
         return tuple(replace(split, keys=keys) for split, keys in zip(splits, self._kept, strict=True))
 
-    def _keep(self, split: Split) -> None:
-        rows = np.concatenate(self._rows)
-        self._rows.clear()
+    def _keep(self, split: Split, rows: Rows) -> None:
         self.done = split.end
         named = None if self._holders is None else self._holders.another()
         keys = self._keys_of(split, rows, named) if self._goes_on and split.plain else None

@@ -179,6 +179,8 @@ def _walk(
     indexed = [np.empty(0, _INDEXED)]
     status = WalkStatus.FULL
     while status == WalkStatus.FULL:
+        if keeper is not None:
+            rows = keeper.room(_ROWS)
         count, position, status = walk_batches(buf, position, least_offset, rows)
         if status not in (WalkStatus.FULL, WalkStatus.END):
             raise describe(status, buf, position, least_offset=next_offset(rows[:count], least_offset), file_name=path)
@@ -196,7 +198,7 @@ def _walk(
             indexed[-1]["position"], indexed[-1]["last_offset"] = seen["position"], seen["last_offset"]
             indexed[-1]["wrapper"] = is_wrapper(seen) if cutter.guessed else False
         if keeper is not None:
-            keeper.add(seen, cutter.ended)
+            keeper.add(count, cutter.ended)
         elif holders is not None:
             holders.add(seen)
         release(buf, position if keeper is None else keeper.done)

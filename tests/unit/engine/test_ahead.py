@@ -209,8 +209,10 @@ def test_a_keeper_may_be_given_splits_one_by_one_or_several_at_once(tmp_path: Pa
     rows = batches_of(buf, "f", 0)
     keepers = [KeyKeeper(buf, ahead(tmp_path / "spool"), None) for _ in range(2)]
     for i in range(4):
-        keepers[0].add(rows[i : i + 1], splits[: i + 1])
-    keepers[1].add(rows, splits)
+        keepers[0].room(3)[:1] = rows[i : i + 1]
+        keepers[0].add(1, splits[: i + 1])
+    keepers[1].room(4)[:] = rows
+    keepers[1].add(4, splits)
     one, other = ([_content(split) for split in keeper.finish(splits)] for keeper in keepers)
     assert one == other
     assert keepers[0].done == len(log)
