@@ -1,5 +1,5 @@
 """Survey: what is there, in parallel. First every partition by its files' sizes and ends, then, of those that are to be
-compacted, every batch header.
+compacted, every batch header, and their keys where that saves a second reading (`winnow.engine.ahead`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Walk the batch headers of whole segments: what only the log itself can tell before a plan is sure.
 
-One task per segment, headers only, no record is parsed. A segment's summary says where it may be split for the scan,
-whether it holds what this version does not clean, what its batches leave of each producer, and how transactions run
-through it; summaries of neighbours fold.
+One task per segment. A segment's summary says where it may be split for the scan, what its batches leave of each
+producer, and how transactions run through it; summaries of neighbours fold. No record is parsed, unless it is to be
+told whose records they are (`winnow.engine.holders`), or the scan is to be done on the way (`winnow.engine.ahead`).
 """
 
 from __future__ import annotations
