@@ -40,6 +40,9 @@ def counted(batches: np.ndarray[Any, Any]) -> np.ndarray[tuple[int], np.dtype[np
     is good enough to share out work.
     """
     legacy = batches["magic"] < MAX_MAGIC
+    if not legacy.any():
+        held: np.ndarray[tuple[int], np.dtype[np.int64]] = np.maximum(batches["record_count"], 0).astype(np.int64)
+        return held
     guess = np.where(is_wrapper(batches), batches["size"] // USUAL_BYTES_IN_WRAPPER + 1, 1)
     counts = np.maximum(batches["record_count"], 0).astype(np.int64)
     return np.where(legacy, guess, counts)
