@@ -7,8 +7,6 @@ in files there, and only for what is about to be compacted (docs/decisions/0034)
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -17,10 +15,11 @@ import numpy as np
 
 from winnow.engine.cut import Split
 from winnow.engine.holders import HoldingsCounter
-from winnow.engine.job import BUCKET_RECORDS, LEAST_RECORDS, MOST_BUCKETS
+from winnow.engine.job import BUCKET_RECORDS, buckets_for, fair_bucket_records
 from winnow.engine.packing import TASKS_PER_CORE
 from winnow.engine.scan import KeyBlob, KeysWanted, PackedKeys, packed_keys
-from winnow.engine.spool import Spooled, StoredKeys, joined
+from winnow.engine.space import free_bytes
+from winnow.engine.spool import Spooled, StoredKeys, joined, written
 from winnow.errors import CorruptLogError
 from winnow.storage.segment_io import Bytes
 from winnow.wire.batch import BATCH
@@ -31,7 +30,9 @@ _log = logging.getLogger(__name__)
 _RECORD_BYTES = 64
 """Of a record in a log, in batches: buckets have to be chosen before records are counted."""
 _MOST_IN_BUCKET = 2 * BUCKET_RECORDS
-_ROW_BYTES = 20
+"""Keys: with more of them a scan that knows how many there are chooses more buckets."""
+_KEY_BYTES = 20
+"""Of a key in the spool: its hash and its record's number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +71,12 @@ def ahead_of(
     sizes = [size for partition in expected.values() for size in partition.segments]
     if 2 * parallelism * max(sizes, default=0) > sum(sizes):
         return {}
-    fair = sum(sizes) // _RECORD_BYTES // (TASKS_PER_CORE * parallelism)
-    records = min(max(fair, LEAST_RECORDS), BUCKET_RECORDS)
-    system = os.statvfs(spool)
+    in_bucket = fair_bucket_records(sum(sizes) // _RECORD_BYTES, tasks=TASKS_PER_CORE * parallelism)
+    least_free = free_bytes(spool) // 2
     made = {}
     for directory, partition in expected.items():
         size = sum(partition.segments)
-        buckets = max(1, min(-(-size // _RECORD_BYTES // records), MOST_BUCKETS))
+        buckets = buckets_for(size // _RECORD_BYTES, in_bucket)
         made[directory] = Ahead(
             wanted=KeysWanted(
                 first_dirty_offset=partition.first_dirty_offset,
@@ -87,7 +87,7 @@ def ahead_of(
             end_offset=partition.end_offset,
             spool=spool,
             most_keys=_MOST_IN_BUCKET * buckets / max(1, size),
-            least_free=system.f_bavail * system.f_frsize // 2,
+            least_free=least_free,
         )
     return made
 
@@ -163,24 +163,19 @@ class KeyKeeper:
         return None
 
     def _has_room(self, keys: int, split: Split) -> bool:
-        system = os.statvfs(self._ahead.spool)
-        room = system.f_bavail * system.f_frsize - self._ahead.least_free
-        return keys <= self._ahead.most_keys * (split.end - split.start) and keys * _ROW_BYTES <= room
+        ahead = self._ahead
+        room = free_bytes(ahead.spool) - ahead.least_free
+        return keys <= ahead.most_keys * (split.end - split.start) and keys * _KEY_BYTES <= room
 
 
 def _stored(ahead: Ahead, parts: Sequence[PackedKeys]) -> StoredKeys:
     """In one file: of each part the starts of its buckets, the hashes and the numbers. Raises OSError."""
-    descriptor, path = tempfile.mkstemp(dir=ahead.spool)
-    try:
-        with open(descriptor, "wb") as file:
-            for part in parts:
-                file.writelines(array.data for array in (part.starts, part.hashes, part.numbers))
-    except OSError:
-        os.unlink(path)
-        raise
     wanted = ahead.wanted
     return StoredKeys(
-        path, wanted.first_dirty_offset, wanted.buckets, tuple((part.dirty, len(part.numbers)) for part in parts)
+        path=written(ahead.spool, (array for part in parts for array in (part.starts, part.hashes, part.numbers))),
+        first_dirty_offset=wanted.first_dirty_offset,
+        buckets=wanted.buckets,
+        parts=tuple((part.dirty, len(part.numbers)) for part in parts),
     )
 
 

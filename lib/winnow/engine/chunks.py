@@ -55,12 +55,7 @@ def chunks_of(batches: np.ndarray[Any, Any], records: int, *, plain: int = _ALL)
     """
     found = int(counted(batches).sum())
     if found != records:
-        raise CorruptLogError(
-            "the segment changed while it was being read",
-            expected=f"{records} records",
-            found=f"{found}",
-            hint="Something else is writing to this directory. Stop it and run again.",
-        )
+        raise changed(expected=f"{records} records", found=f"{found}")
     unpacked = ((batches["attributes"] & CODEC_MASK) != Codec.NONE) | (batches["magic"] < MAX_MAGIC)
     most = _CHUNK_BYTES if unpacked.any() else plain
     ends = batches["position"] + batches["size"]
@@ -70,6 +65,17 @@ def chunks_of(batches: np.ndarray[Any, Any], records: int, *, plain: int = _ALL)
         last = max(first + 1, int(np.searchsorted(ends, limit, side="right")))
         yield slice(first, last)
         first = last
+
+
+def changed(*, expected: str, found: str, where: str | None = None) -> CorruptLogError:
+    """The error for a segment that is not what it was when its headers were walked."""
+    return CorruptLogError(
+        "the segment changed while it was being read",
+        expected=expected,
+        found=found,
+        where=where,
+        hint="Something else is writing to this directory. Stop it and run again.",
+    )
 
 
 def next_offset(rows: np.ndarray[Any, Any], least_offset: int) -> int:

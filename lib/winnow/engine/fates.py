@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from winnow.engine.chunks import changed
 from winnow.engine.gather import control_columns
-from winnow.errors import CorruptLogError
 from winnow.logdir.txnindex import AbortedTransaction
 from winnow.policy.transactions import Carried, judge
 from winnow.storage.segment_io import Bytes
@@ -48,11 +48,6 @@ class BatchFates:
     def _entries(self, markers: Array, path: str) -> list[AbortedTransaction]:
         chosen = self._aborted[np.isin(self._aborted["last_offset"], markers)]
         if len(chosen) != len(markers):
-            raise CorruptLogError(
-                "the segment changed while it was being read",
-                expected=f"{len(markers)} entries of its ABORT markers in the transaction index",
-                found=f"{len(chosen)}",
-                where=path,
-                hint="Something else is writing to this directory. Stop it and run again.",
-            )
+            expected = f"{len(markers)} entries of its ABORT markers in the transaction index"
+            raise changed(expected=expected, found=f"{len(chosen)}", where=path)
         return [AbortedTransaction(*entry) for entry in np.sort(chosen, order="last_offset").tolist()]

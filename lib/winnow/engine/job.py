@@ -17,8 +17,18 @@ BUCKET_RECORDS = 2_000_000
 LEAST_RECORDS = 2**16
 """Of a bucket: smaller ones would be more to carry than to merge."""
 
-MOST_BUCKETS = 2**14
+_MOST_BUCKETS = 2**14
 """So many are enough for 30 billion records; headers can promise any number of them."""
+
+
+def fair_bucket_records(records: int, *, tasks: int) -> int:
+    """How many records a bucket is meant to hold, so that buckets can be shared out evenly among so many tasks."""
+    return min(max(-(-records // tasks), LEAST_RECORDS), BUCKET_RECORDS)
+
+
+def buckets_for(records: int, in_bucket: int) -> int:
+    """Buckets of a partition with so many records, meant to hold so many each."""
+    return max(1, min(-(-records // in_bucket), _MOST_BUCKETS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +100,7 @@ class PartitionJob:
     def buckets(self) -> int:
         if self.fixed_buckets is not None:
             return self.fixed_buckets
-        wanted = -(-self.records // (self.bucket_records or BUCKET_RECORDS))
-        return max(1, min(wanted, MOST_BUCKETS))
+        return buckets_for(self.records, self.bucket_records or BUCKET_RECORDS)
 
     @property
     def records(self) -> int:
@@ -131,6 +140,5 @@ class CompactionJob:
 
     def in_buckets_for(self, tasks: int) -> CompactionJob:
         """The same with keys in buckets that can be shared out evenly among so many tasks, whoever's they are."""
-        fair = -(-sum(partition.records for partition in self.partitions) // tasks)
-        records = min(max(fair, LEAST_RECORDS), BUCKET_RECORDS)
+        records = fair_bucket_records(sum(partition.records for partition in self.partitions), tasks=tasks)
         return replace(self, partitions=tuple(replace(one, bucket_records=records) for one in self.partitions))

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from winnow.engine.chunks import PLAIN_CHUNK_BYTES, batches_of, chunks_of
+from winnow.engine.chunks import PLAIN_CHUNK_BYTES, batches_of, changed, chunks_of
 from winnow.engine.cores import Cores, in_order
 from winnow.engine.cut import Split
 from winnow.engine.fates import BatchFates
@@ -19,7 +19,6 @@ from winnow.engine.result import RecordsRemoved
 from winnow.engine.spool import joined
 from winnow.engine.tally import batches_checksum, removed_records
 from winnow.engine.tombstones import by_age, none_of_any_age
-from winnow.errors import CorruptLogError
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.txnindex import encode_txn_index
@@ -102,8 +101,7 @@ class GroupOutput:
         """
         split = self._job.splits[number]
         if number not in self._keep and self._nothing_stays(split):
-            gone = RecordsRemoved(superseded=split.records)
-            self.removed += gone
+            self.removed += RecordsRemoved(superseded=split.records)
             self.records_before += split.records
             self.source_checksums[split.base_offset] = split.checksum
             return
@@ -114,7 +112,7 @@ class GroupOutput:
             before = self.source_checksums[split.base_offset]
             self.source_checksums[split.base_offset] = batches_checksum(batches, before)
             if self.source_checksums[split.base_offset] != split.checksum:
-                raise _changed(source)
+                raise changed(expected="the batches that were there before", found="others", where=source)
             whole = _Split(
                 buf=buf,
                 batches=batches,
@@ -210,16 +208,6 @@ class GroupOutput:
         self.records_after += filtered.records_out
         self.checksum = batches_checksum(rows, self.checksum)
         self._tombstones += by_age(filtered.batches, filtered.tombstones, self._now)
-
-
-def _changed(source: str) -> CorruptLogError:
-    return CorruptLogError(
-        "the segment changed while it was being read",
-        expected="the batches that were there before",
-        found="others",
-        where=source,
-        hint="Something else is writing to this directory. Stop it and run again.",
-    )
 
 
 def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:

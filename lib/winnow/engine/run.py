@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -42,15 +42,6 @@ def new_run_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
 
 
-@contextmanager
-def _spooling(spark: WithContext, *, wanted: bool) -> Iterator[str | None]:
-    if not wanted:
-        yield None
-        return
-    with spooling(spark.sparkContext.master, beside=temporary_directory(spark.sparkContext)) as spool:
-        yield spool
-
-
 def run(
     spark: WithContext,
     log_dirs: Sequence[str],
@@ -81,7 +72,7 @@ def run(
     progress = progress or Silence()
     run_id = new_run_id()
     scanning = verb == "clean" and only != "retention" and free_at_least is None
-    with locked(log_dirs, to_change=verb == "clean") as dirs, _spooling(spark, wanted=scanning) as spool:
+    with locked(log_dirs, to_change=verb == "clean") as dirs:
         settings, found = with_metadata(settings, Places(), dirs)
         request = Request(
             settings=settings,
@@ -95,14 +86,19 @@ def run(
             keep_replaced=keep_replaced,
             on_corrupt=on_corrupt,
             max_extra_space=max_extra_space,
-            spool=spool,
         )
         if throttle is None:
             throttle = io_rate(settings, dirs)
-        weighing = partial(weigh, spark.sparkContext, now=now, progress=progress)
+        sc = spark.sparkContext
+        weighing = partial(weigh, sc, now=now, progress=progress)
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
-        with cancelling_jobs(spark.sparkContext, request.stop), limiting_io(spark.sparkContext, throttle):
-            prepared = prepare(spark.sparkContext, dirs, request)
+        with (
+            cancelling_jobs(sc, request.stop),
+            limiting_io(sc, throttle),
+            spooling(sc.master if scanning else None, beside=temporary_directory(sc)) as spool,
+        ):
+            request = replace(request, spool=spool)
+            prepared = prepare(sc, dirs, request)
             if seen is not None:
                 seen(prepared, request)
             refusal = damaged_first(prepared, request)
@@ -113,7 +109,7 @@ def run(
             elif verb == "clean" and free_at_least is not None:
                 done = delete_first(prepared, request, run_id=run_id)
             elif verb == "clean":
-                done = carry_out_with_quarantine(spark.sparkContext, dirs, prepared, request, run_id=run_id)
+                done = carry_out_with_quarantine(sc, dirs, prepared, request, run_id=run_id)
             else:
                 done = foresee(prepared, request, weigh=weighing if estimate else None)
         local = (note for d in dirs if (note := why_seen_here_only(d.path)))

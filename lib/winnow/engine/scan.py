@@ -55,7 +55,7 @@ class KeysWanted:
     """Dtype ABORTED. Of no meaning where no batch is of a transaction."""
 
 
-def wanted_by(job: PartitionJob, secret: tuple[int, int]) -> KeysWanted:
+def _wanted_by(job: PartitionJob, secret: tuple[int, int]) -> KeysWanted:
     """What the scans of a job's splits are told."""
     return KeysWanted(
         first_dirty_offset=job.first_dirty_offset,
@@ -78,9 +78,8 @@ def scan_split(
     with map_range(path, split.start, split.end) as buf:
         try:
             batches = batches_of(buf, path, split.base_offset)
-            for packed in packed_keys(buf, batches, split.records, wanted_by(job, secret)):
+            for packed in packed_keys(buf, batches, split.records, _wanted_by(job, secret)):
                 yield from _blobs(number, packed, spool)
-            del batches
         except CorruptLogError as error:
             raise _in_file(error, path, split.start) from error
 

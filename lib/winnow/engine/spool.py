@@ -6,10 +6,11 @@ machine, it is enough that the place of a blob travels.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -72,17 +73,26 @@ def stored(directory: str | None, array: Array, bounds: Sequence[int]) -> list[B
     """Rows `bounds[i]` to `bounds[i + 1]` of a contiguous array, each as a blob."""
     if directory is None:
         return [array[start:end].tobytes() for start, end in pairwise(bounds)]
+    path = written(directory, [array])
+    row = array.nbytes // max(1, len(array))
+    return [Spooled(path, start * row, (end - start) * row) for start, end in pairwise(bounds)]
+
+
+def written(directory: str, arrays: Iterable[Array]) -> str:
+    """A new file with the bytes of contiguous arrays. Raises OSError, which names the file, and leaves none then."""
     descriptor, path = tempfile.mkstemp(dir=directory)
     try:
         with open(descriptor, "wb", buffering=0) as file:
-            left = array.reshape(-1).view(np.uint8).data
-            while left:
-                left = left[file.write(left) :]
+            for array in arrays:
+                left = array.reshape(-1).view(np.uint8).data
+                while left:
+                    left = left[file.write(left) :]
     except OSError as error:
         error.filename = path  # which a descriptor does not tell
+        with suppress(OSError):
+            os.unlink(path)
         raise
-    row = array.nbytes // max(1, len(array))
-    return [Spooled(path, start * row, (end - start) * row) for start, end in pairwise(bounds)]
+    return path
 
 
 def joined(blobs: Sequence[Blob], dtype: type[np.generic]) -> Array:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.unit.engine.partitions import SECRET, batch, job_of, make_partition, record
 from winnow.engine import cut
 from winnow.engine.ahead import Ahead, Expected, KeyKeeper, ahead_of, blobs_of, with_usable_keys
+from winnow.engine.chunks import batches_of
 from winnow.engine.cut import Split
 from winnow.engine.holders import Holdings
 from winnow.engine.scan import KeyBlob, KeysWanted, scan_split
@@ -203,8 +204,6 @@ def test_a_keeper_may_be_given_splits_one_by_one_or_several_at_once(tmp_path: Pa
         patch.setattr(cut, "SPLIT_BYTES", 1)
         splits = walked(directory, None).splits
     assert len(splits) == 4
-    from winnow.engine.chunks import batches_of  # noqa: PLC0415
-
     buf = np.frombuffer(log, np.uint8)
     rows = batches_of(buf, "f", 0)
     keepers = [KeyKeeper(buf, ahead(tmp_path / "spool"), None) for _ in range(2)]
