@@ -1,4 +1,4 @@
-"""Fetches the jars that jars.txt names: `python lib/fetch_jars.py jars.txt DIRECTORY`. Run at set-up, needs no package.
+"""Fetches the jars that a list names: `python lib/fetch_jars.py jars.txt DIRECTORY`. Run at set-up, needs no package.
 
 What is there and has the right checksum is not fetched again. https_proxy is obeyed; WINNOW_MAVEN names a mirror of
 Maven Central.
@@ -12,11 +12,14 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 CENTRAL = "https://repo1.maven.org/maven2"
 ATTEMPTS = 4
 SECONDS = 120
+AT_ONCE = 8
 
 
 def main(list_of_jars: str, directory: str) -> None:
@@ -26,10 +29,8 @@ def main(list_of_jars: str, directory: str) -> None:
     wanted = dict(_wanted(Path(list_of_jars)))
     for stray in set(target.glob("*.jar")) - {target / Path(path).name for path in wanted}:
         stray.unlink()  # of another version: Java would find both
-    for path, digest in wanted.items():
-        jar = target / Path(path).name
-        if not (jar.is_file() and hashlib.sha256(jar.read_bytes()).hexdigest() == digest):
-            _fetch(f"{os.environ.get('WINNOW_MAVEN', CENTRAL).rstrip('/')}/{path}", jar, digest)
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        list(threads.map(partial(_have, target), wanted, wanted.values()))
 
 
 def _wanted(list_of_jars: Path) -> Iterator[tuple[str, str]]:
@@ -37,6 +38,12 @@ def _wanted(list_of_jars: Path) -> Iterator[tuple[str, str]]:
         if line and not line.startswith("#"):
             digest, path = line.split()
             yield path, digest
+
+
+def _have(target: Path, path: str, digest: str) -> None:
+    jar = target / Path(path).name
+    if not (jar.is_file() and hashlib.sha256(jar.read_bytes()).hexdigest() == digest):
+        _fetch(f"{os.environ.get('WINNOW_MAVEN', CENTRAL).rstrip('/')}/{path}", jar, digest)
 
 
 def _fetch(url: str, jar: Path, digest: str) -> None:

@@ -1,45 +1,32 @@
 """Kafka's own jars, fetched once from Maven Central, and our few Java classes around them, compiled once.
 
-Ivy does the fetching: it comes with pyspark, so nothing but Python and a Java runtime is needed. The compiler
-is Eclipse's (one jar), because a Java runtime need not bring `javac`. All goes to `.cache/`, which git ignores.
+A Java runtime need not bring `javac`: the compiler is Eclipse's (one jar). All goes to `.cache/`, which git ignores.
 
-The environment is honoured as usual: JAVA_HOME, JAVA_TOOL_OPTIONS, https_proxy, and IVY_SETTINGS (path or URL of an
-Ivy settings file) where Maven Central is only to be had through a mirror.
+The environment is honoured as usual: JAVA_HOME, JAVA_TOOL_OPTIONS, https_proxy, and WINNOW_MAVEN where Maven Central is
+only to be had through a mirror.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from urllib.parse import urlsplit
 
 KAFKA_VERSION = "4.3.1"
-LOG4J_VERSION = "2.25.4"
 COMPILER_VERSION = "3.44.0"
-"""ecj: 3.44 runs on Java 17, the oldest that we support."""
-
-DEPENDENCIES = (
-    ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
-    ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
-    ("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
-    ("org.apache.logging.log4j", "log4j-core", LOG4J_VERSION),
-    ("org.eclipse.jdt", "ecj", COMPILER_VERSION),
-)
-ATTEMPTS = 4
-FETCH_SECONDS = 600
+"""Both as in jars.txt."""
 
 HERE = Path(__file__).resolve().parent
+_JARS = HERE / "jars.txt"
 PROJECT = HERE.parent.parent
 CACHE = PROJECT / ".cache"
 
@@ -73,7 +60,7 @@ def java() -> str:
 
 @cache
 def installation() -> KafkaInstallation:
-    """Kafka's jars and our classes, fetched and compiled on first use (about a minute), found in no time afterwards."""
+    """Kafka's jars and our classes, fetched and compiled on first use (some seconds), found in no time afterwards."""
     CACHE.mkdir(exist_ok=True)
     with _locked(CACHE / "kafka.lock"):
         jars = _fetched_jars()
@@ -81,72 +68,12 @@ def installation() -> KafkaInstallation:
 
 
 def _fetched_jars() -> Path:
-    wanted = hashlib.sha256(repr(DEPENDENCIES).encode()).hexdigest()[:12]
+    wanted = hashlib.sha256(_JARS.read_bytes()).hexdigest()[:12]
     target = CACHE / f"kafka-{KAFKA_VERSION}" / f"jars-{wanted}"
     if not (target / "complete").exists():
-        with _replacing(target) as directory, tempfile.TemporaryDirectory(dir=CACHE) as work:
-            _fetch(directory, Path(work))
+        with _replacing(target) as directory:
+            _run("Kafka's jars can't be had", sys.executable, PROJECT / "lib" / "fetch_jars.py", _JARS, directory)
     return target
-
-
-def _fetch(directory: Path, work: Path) -> None:
-    (work / "ivy.xml").write_text(_ivy_file())
-    command = [java(), *_proxy_options(), "-jar", str(_ivy_jar()), "-cache", f"{work}/cache", "-m2compatible"]
-    if settings := os.environ.get("IVY_SETTINGS"):
-        command += ["-settings", settings]
-    command += ["-ivy", f"{work}/ivy.xml", "-confs", "default", "-types", "jar", "bundle"]
-    command += ["-retrieve", f"{directory}/[artifact]-[revision].[ext]"]
-    output = ""
-    for attempt in range(ATTEMPTS):
-        time.sleep(5 * attempt)
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False)
-        except subprocess.TimeoutExpired as slow:
-            output = f"no answer within {FETCH_SECONDS} s: {slow}"
-            continue
-        output = done.stdout + done.stderr
-        missing = [name for _, name, version in DEPENDENCIES if not (directory / f"{name}-{version}.jar").exists()]
-        if done.returncode == 0 and not missing:
-            return
-        output += f"\nexit code {done.returncode}, missing {missing}"
-    message = (
-        f"could not fetch Kafka {KAFKA_VERSION} from Maven Central in {ATTEMPTS} attempts: "
-        "is repo1.maven.org reachable, or does IVY_SETTINGS name a mirror?\n" + output[-3000:]
-    )
-    raise KafkaSetupError(message)
-
-
-def _ivy_file() -> str:
-    dependencies = "\n".join(
-        f'<dependency org="{org}" name="{name}" rev="{version}" conf="default->default"/>'
-        for org, name, version in DEPENDENCIES
-    )
-    return (
-        '<ivy-module version="2.0"><info organisation="winnow" module="kafka-for-tests"/>'
-        '<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{dependencies}</dependencies></ivy-module>"
-    )
-
-
-def _ivy_jar() -> Path:
-    pyspark = importlib.util.find_spec("pyspark")
-    if pyspark is None or not pyspark.submodule_search_locations:
-        message = "pyspark is not installed, and its Ivy is what fetches Kafka"
-        raise KafkaSetupError(message)
-    jars = sorted(Path(pyspark.submodule_search_locations[0], "jars").glob("ivy-*.jar"))
-    if not jars:
-        message = f"no ivy-*.jar in {pyspark.submodule_search_locations[0]}/jars"
-        raise KafkaSetupError(message)
-    return jars[-1]
-
-
-def _proxy_options() -> list[str]:
-    """Java does not read https_proxy by itself."""
-    address = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
-    if not address:
-        return []
-    proxy = urlsplit(address if "//" in address else f"//{address}")
-    return [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={proxy.port or 80}"]
 
 
 def _compiled_classes(jars: Path) -> Path:
@@ -157,22 +84,17 @@ def _compiled_classes(jars: Path) -> Path:
     target = CACHE / f"kafka-{KAFKA_VERSION}" / f"classes-{digest.hexdigest()[:12]}"
     if not (target / "complete").exists():
         with _replacing(target) as directory:
-            compiler = [
-                java(),
-                "-jar",
-                str(jars / f"ecj-{COMPILER_VERSION}.jar"),
-                "-17",
-                "-nowarn",
-                "-d",
-                str(directory),
-            ]
+            compiler = jars / f"ecj-{COMPILER_VERSION}.jar"
             class_path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
-            command = [*compiler, "-classpath", class_path, *map(str, sources)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                message = "the Java sources in tests/kafka/java do not compile:\n" + done.stdout + done.stderr
-                raise KafkaSetupError(message)
+            flags = ["-17", "-nowarn", "-d", directory, "-classpath", class_path]
+            _run("the Java sources in tests/kafka/java do not compile", java(), "-jar", compiler, *flags, *sources)
     return target
+
+
+def _run(failed: str, *command: str | Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise KafkaSetupError(f"{failed}:\n{done.stdout}{done.stderr}")
 
 
 @contextmanager
