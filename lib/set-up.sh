@@ -145,7 +145,9 @@ make_venv() {
 install() { # FILE: the note of what was installed comes last, so that a start cut short is done again
     is_installed "$1" && return
     say "installing what $1 says (the first time this takes a minute or two)"
-    rm -f "$venv/installed-$1" "$cache"/jvm/*.jsa # the archive knows the jars by their times
+    rm -f "$venv/installed-$1"
+    # The archive knows Spark's jars by their times.
+    [[ $1 != requirements.txt ]] || rm -f "$cache"/jvm/*.jsa
     "$python_in_venv" -m pip install --quiet --no-input --disable-pip-version-check -r "$root/$1" >&2 ||
         fail "pip could not install $1 (its own words are above); it obeys its usual settings, such as PIP_INDEX_URL and HTTPS_PROXY."
     cp "$root/$1" "$venv/installed-$1.new" && mv "$venv/installed-$1.new" "$venv/installed-$1"
@@ -207,7 +209,18 @@ export_environment() {
     export SPARK_LAUNCHER_OPTS=${SPARK_LAUNCHER_OPTS:-$launcher}
 }
 
-# set_up FILE...: afterwards the requirements in these files are installed and the environment is exported.
+# Java's classes, the kernels, and the requirements in FILE...: none needs another, and each keeps one core busy.
+side_by_side() {
+    local file jobs=() job failed=0
+    (export SPARK_LOCAL_IP=127.0.0.1 && archive_classes) & jobs+=($!)
+    (warm_kernels) & jobs+=($!)
+    for file in "$@"; do (install "$file") || failed=$?; done
+    for job in "${jobs[@]}"; do wait "$job" || failed=$?; done
+    ((failed == 0)) || exit "$failed"
+}
+
+# set_up FILE...: afterwards the requirements in these files are installed and the environment is exported. The first are
+# those of Winnow itself.
 set_up() {
     find_java
     class_archive=$cache/jvm/java-$java_version.jsa
@@ -215,15 +228,13 @@ set_up() {
         export_environment
         return
     fi
-    local file
     find_python
     lock
     make_venv
-    for file in "$@"; do install "$file"; done
+    install "$1"
     export_environment
     fetch_jars
-    warm_kernels
-    (export SPARK_LOCAL_IP=127.0.0.1 && archive_classes)
+    side_by_side "${@:2}"
     exec 9>&-
     say "ready"
 }

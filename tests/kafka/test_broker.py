@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.fixtures.data import copy_log_dir
 from tests.kafka.broker import Broker
 
@@ -19,6 +21,7 @@ def test_a_broker_serves_the_recorded_log_directory(tmp_path: Path) -> None:
     assert (log_dir / ".kafka_cleanshutdown").exists()
 
 
+@pytest.mark.slow
 def test_another_seed_makes_other_records(tmp_path: Path) -> None:
     states = []
     for seed in (1, 2):

@@ -46,7 +46,7 @@ def write(spark: SparkSession, path: Path, schema: str, rows: list[tuple[Any, ..
     return str(path)
 
 
-@pytest.mark.parametrize("kind", ["binary", "string"])
+@pytest.mark.parametrize("kind", ["binary", pytest.param("string", marks=pytest.mark.slow)])
 def test_the_same_keys_as_a_file_erase_the_same(kind: str, spark: SparkSession, tmp_path: Path, erase: Erase) -> None:
     from_file = copy_log_dir("clean", tmp_path / "from-file", only=[NAME])
     from_table = copy_log_dir("clean", tmp_path / "from-table", only=[NAME])

@@ -50,6 +50,7 @@ def test_a_key_that_nine_of_ten_records_have(spark: SparkSession, tmp_path: Path
     assert sum(stages[2].shuffled) < 0.12 * KEY_BYTES * 48 * 2**20 / RECORD_BYTES
 
 
+@pytest.mark.slow
 def test_one_large_partition_among_many_small_ones(spark: SparkSession, tmp_path: Path) -> None:
     settings = make(tmp_path / "log-dir", big_mib=64, segment_mib=64, tiny=300, hot=False)
     stages = work_of(spark, lambda: plan(spark, [str(tmp_path / "log-dir")], settings=settings, now=NOW, estimate=True))
