@@ -89,6 +89,34 @@ def test_a_source_that_changes_during_the_run_is_not_replaced(spark: SparkSessio
     assert stray_files(log_dir) == []
 
 
+@pytest.mark.parametrize("left", [0, 8])
+def test_keys_that_were_read_ahead_and_are_gone_concern_their_partition_only(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    """`left`: bytes of their files."""
+    log_dir = two_partitions(tmp_path / "d")
+    for number in range(8):  # or one segment would outweigh all others
+        add_partition(log_dir, f"more-{number}", "c-4p-1")
+
+    def losing_keys(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[Outcome]]:
+        (failing,) = (partition for partition in job.partitions if partition.directory.endswith("fails-0"))
+        paths = [split.keys.path for split in failing.splits if split.keys is not None]
+        assert paths
+        for path in paths:
+            os.truncate(path, left) if left else os.unlink(path)
+        return run_compaction(sc, job, progress)
+
+    monkeypatch.setattr(compact_module, "run_compaction", losing_keys)
+    before = files_of(log_dir / "fails-0")
+    result = run(clean, spark, log_dir, sets=SETS)
+    failed, fine = (by_name(result)[name] for name in ("fails-0", "fine-0"))
+    assert "winnow-spool-" in (failed.error or "")
+    assert (failed.actions, failed.left_alone) == (("none",), True)
+    assert changes(before, files_of(log_dir / "fails-0")) == []
+    assert (fine.actions, fine.error) == (("compacted",), None)
+    assert stray_files(log_dir) == []
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own."""

@@ -34,7 +34,7 @@ def test_each_phase_has_its_jobs_and_bytes_and_all_add_up(spark: SparkSession, s
     phases = {phase.name: phase for phase in profile.phases}
     assert profile.seconds == pytest.approx(sum(phase.seconds for phase in profile.phases))
     compacting = phases["compacting 1 partition"]
-    assert (compacting.jobs, compacting.stages) == (1, 3)
+    assert (compacting.jobs, compacting.stages) == (1, 2)
     assert sum(phase.jobs for phase in profile.phases) == 4  # listing, headers, compaction; and the one after it
     compacted = sum(segment.bytes for segment in partition.segments if segment.fate == "compacted")
     staged = sum(output.bytes for output in partition.outputs)

@@ -149,16 +149,12 @@ class KeyKeeper:
                 self._holders.add_all_of(named)
 
     def _keys_of(self, split: Split, rows: Rows, named: HoldingsCounter | None) -> StoredKeys | None:
-        buf = self._buf[split.start : split.end]
-        rows["position"] -= split.start
         try:
-            parts = list(packed_keys(buf, rows, split.records, self._ahead.wanted, holders=named))
+            parts = list(packed_keys(self._buf, rows, split.records, self._ahead.wanted, holders=named))
             if self._has_room(sum(len(part.numbers) for part in parts), split):
                 return _stored(self._ahead, parts)
         except (CorruptLogError, OSError) as error:
             _log.debug("keys are not read ahead: %s", error)
-        finally:
-            rows["position"] += split.start
         self._goes_on = False
         return None
 

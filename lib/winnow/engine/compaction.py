@@ -1,5 +1,6 @@
 """One Spark job that compacts some partitions: scan, resolve, rewrite (S4, S5), ending in staged, verified segments;
-or that weighs in the place of rewriting, ending in figures.
+or that weighs in the place of rewriting, ending in figures. Where the walk has scanned everything
+(`winnow.engine.ahead`), it begins with resolving.
 
 Opaque blobs travel, so these are RDDs: SQL would gain nothing and cost half the start-up. Every item goes to the task
 that it was assigned to beforehand: the key of each pair is a task number and `partitionBy` takes it as it is.
@@ -13,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from winnow.engine.ahead import blobs_of
@@ -31,7 +33,7 @@ from winnow.errors import NO_SPACE, CorruptLogError, NoSpaceError, WinnowError
 from winnow.words import counted
 
 if TYPE_CHECKING:
-    from pyspark import Broadcast, SparkContext
+    from pyspark import RDD, Broadcast, SparkContext
 
 _SCAN_BYTES = 2**28
 _REWRITE_BYTES = 2**30
@@ -76,6 +78,7 @@ class _Assignment:
     """Which task does what, decided on the driver from sizes."""
 
     split_task: dict[_At, int]
+    """Of those whose keys were not read ahead."""
     bucket_task: dict[_At, int]
     group_task: dict[_At, int]
     scan_tasks: int
@@ -137,14 +140,11 @@ def _run_with(
 ) -> list[list[_Group_co | Failure]]:
     job = job.in_buckets_for(TASKS_PER_CORE * sc.defaultParallelism)
     assignment = _assign(job, sc.defaultParallelism, spool)
-    ticks = _Ticks(sheet.path, {at: piece for piece, at in enumerate(assignment.split_task)})
+    ticks = _Ticks(sheet.path, {at: piece for piece, at in enumerate(_splits(job))})
     shared = sc.broadcast((job, assignment, ticks, spool))
-    splits = _by_task(assignment.split_task, assignment.scan_tasks)
     stages = (
-        sc.parallelize(splits, assignment.scan_tasks)
-        .mapPartitions(in_task(partial(_scan, shared)))
-        .partitionBy(assignment.resolve_tasks, int)
-        .mapPartitions(in_task(partial(_resolve, shared)))
+        _scanned(sc, shared, assignment)
+        .mapPartitionsWithIndex(in_task(partial(_resolve, shared)))
         .partitionBy(assignment.rewrite_tasks, int)
         .mapPartitionsWithIndex(in_task(partial(_finish, shared, last_stage)))
     )
@@ -161,28 +161,50 @@ def _run_with(
     ]
 
 
+def _scanned(sc: SparkContext, shared: _Shared, assignment: _Assignment) -> RDD[tuple[int, tuple[int, int, _Item]]]:
+    """What each resolve task is sent. Keys that were read ahead are not sent: it knows where they lie."""
+    if not assignment.scan_tasks:
+        return sc.parallelize((), assignment.resolve_tasks)
+    splits = _by_task(assignment.split_task, assignment.scan_tasks)
+    scanned = sc.parallelize(splits, assignment.scan_tasks).mapPartitions(in_task(partial(_scan, shared)))
+    return scanned.partitionBy(assignment.resolve_tasks, int)
+
+
 def _scan(shared: _Shared, items: Iterable[list[_At]]) -> Iterator[tuple[int, tuple[int, int, _Item]]]:
     """(resolve task, (partition, bucket, keys)); a failure goes where the partition's first bucket goes."""
     job, assignment, ticks, spool = shared.value
     for partition, split in (at for task in items for at in task):
         try:
-            work = job.partitions[partition]
-            keys = work.splits[split].keys
-            found = scan_split(work, split, job.secret, spool) if keys is None else blobs_of(keys, split)
-            for bucket, blob in found:
+            for bucket, blob in scan_split(job.partitions[partition], split, job.secret, spool):
                 yield assignment.bucket_task[partition, bucket], (partition, bucket, blob)
             ticks.scanned((partition, split))
         except (WinnowError, OSError) as error:
             yield assignment.bucket_task[partition, 0], (partition, 0, failure(error))
 
 
+def _read_ahead(job: CompactionJob, assignment: _Assignment, task: int) -> Iterator[tuple[int, int, _Item]]:
+    """What a resolve task is not sent; a failure in the place of what is not there."""
+    mine: dict[int, set[int]] = defaultdict(set)
+    for (partition, bucket), where in assignment.bucket_task.items():
+        if where == task:
+            mine[partition].add(bucket)
+    for partition, buckets in mine.items():
+        try:
+            for number, split in enumerate(job.partitions[partition].splits):
+                for bucket, blob in () if split.keys is None else blobs_of(split.keys, number):
+                    if bucket in buckets:
+                        yield partition, bucket, blob
+        except OSError as error:
+            yield partition, 0, failure(error)
+
+
 def _resolve(
-    shared: _Shared, items: Iterable[tuple[int, tuple[int, int, _Item]]]
+    shared: _Shared, task: int, items: Iterable[tuple[int, tuple[int, int, _Item]]]
 ) -> Iterator[tuple[int, tuple[int, int, _Kept]]]:
     """(rewrite task, (partition, group, survivors)); a failure goes to each group of its partition."""
     job, assignment, _, spool = shared.value
     blobs: dict[_At, list[KeyBlob]] = defaultdict(list)
-    for _, (partition, bucket, item) in items:
+    for partition, bucket, item in chain((item for _, item in items), _read_ahead(job, assignment, task)):
         if isinstance(item, Failure):
             for group in range(len(job.partitions[partition].groups)):
                 yield assignment.group_task[partition, group], (partition, group, item)
@@ -254,18 +276,17 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
     splits, buckets, groups, written = {}, {}, {}, {}
     for number, partition in enumerate(job.partitions):
         for at, split in enumerate(partition.splits):
-            splits[number, at] = split.end - split.start if split.keys is None else 0
+            if split.keys is None:
+                splits[number, at] = split.end - split.start
         for bucket in range(partition.buckets):
             buckets[number, bucket] = partition.records // partition.buckets
         for at, group in enumerate(partition.groups):
             groups[number, at] = sum(segment.log_bytes for segment in group.segments)
             # Of older records fewer stay: the latest groups, of which the most is written, are to begin first.
             written[number, at] = groups[number, at] * (at + 1) // len(partition.groups)
-    unread = [size for size in splits.values() if size]
-    scan_tasks = max(
-        min(parallelism, len(splits)),
-        task_count(sum(unread), per_task=_SCAN_BYTES, items=len(unread), parallelism=parallelism),
-    )
+    scan_tasks = 0
+    if splits:
+        scan_tasks = task_count(sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism)
     resolve_tasks = task_count(
         sum(buckets.values()),
         per_task=(1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS,
@@ -293,6 +314,12 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
         cores=Cores(spool, parallelism) if spool is not None and helped else None,
         helped=frozenset(helped),
     )
+
+
+def _splits(job: CompactionJob) -> Iterator[_At]:
+    for number, partition in enumerate(job.partitions):
+        for at in range(len(partition.splits)):
+            yield number, at
 
 
 def _halves(job: CompactionJob) -> list[int]:

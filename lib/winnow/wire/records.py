@@ -96,7 +96,7 @@ def record_total(blocks: RecordBlocks, rows: Rows) -> int:
         message = f"{len(rows)} batches, but {len(blocks.begin)} records areas"
         raise ValueError(message)
     counts = rows["record_count"].astype(np.int64)
-    wrong = np.flatnonzero((counts < 0) | (~blocks.unread & (counts > (blocks.end - blocks.begin) // SMALLEST_RECORD)))
+    wrong = np.flatnonzero((counts < 0) | (~blocks.unread & (counts * SMALLEST_RECORD > blocks.end - blocks.begin)))
     if len(wrong):
         raise record_error(Fault.TOO_MANY, rows[wrong[0]], 0)
     return int(counts.sum())
