@@ -170,6 +170,7 @@ def test_cases_27_40_the_reason_names_the_open_transaction(passes: Twins) -> Non
     assert passes.results[FIRST]["case-40-0"].first_dirty_offset_after == 2
 
 
+@pytest.mark.slow
 def test_with_more_written_in_between_and_the_checkpoint_kept(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SOME = ("c-tomb-0", "c-plain-0", "d-size-0", "t-closed-0", "__cluster_metadata-0")
+ONE_IN_CI = pytest.mark.parametrize(
+    "leased",
+    ["s3", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gateway", "name_node"))],
+    indirect=True,
+)
 OF_NOW = ("-checkpoint", ".txnindex")
 """Ends of names of files that have the time at which they are written anew."""
 
@@ -75,6 +80,7 @@ def test_clean_is_as_on_this_machine(pair: tuple[Path, str], spark: SparkSession
     assert told(in_place(clean, spark, url)) == told(in_place(clean, spark, local))
 
 
+@ONE_IN_CI
 def test_the_verbs_that_read(pair: tuple[Path, str], spark: SparkSession) -> None:
     local, url = pair
     before = contents_there(url)
@@ -113,6 +119,7 @@ def contents_there(url: str) -> list[tuple[object, ...]]:
     return found
 
 
+@ONE_IN_CI
 def test_erase_is_as_on_this_machine(pair: tuple[Path, str], spark: SparkSession, tmp_path: Path) -> None:
     local, url = pair
     register(spark)
