@@ -11,7 +11,7 @@ import os
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,11 @@ def main(list_of_jars: str, directory: str) -> None:
     wanted = dict(_wanted(Path(list_of_jars)))
     for stray in set(target.glob("*.jar")) - {target / Path(path).name for path in wanted}:
         stray.unlink()  # of another version: Java would find both
+    fetch(wanted, target)
+
+
+def fetch(wanted: Mapping[str, str], target: Path) -> None:
+    """`wanted`: SHA-256 by path. Ends the process with a sentence if a jar can't be had."""
     with ThreadPoolExecutor(AT_ONCE) as threads:
         list(threads.map(partial(_have, target), wanted, wanted.values()))
 

@@ -212,10 +212,14 @@ export_environment() {
 # Java's classes, the kernels, and the requirements in FILE...: none needs another, and each keeps one core busy.
 side_by_side() {
     local file jobs=() job failed=0
+    set -m # each in a process group of its own, that goes if this start is interrupted
     (export SPARK_LOCAL_IP=127.0.0.1 && archive_classes) & jobs+=($!)
     (warm_kernels) & jobs+=($!)
+    set +m
+    trap 'kill -- "${jobs[@]/#/-}" 2>/dev/null || true' EXIT
     for file in "$@"; do (install "$file") || failed=$?; done
     for job in "${jobs[@]}"; do wait "$job" || failed=$?; done
+    trap - EXIT
     ((failed == 0)) || exit "$failed"
 }
 

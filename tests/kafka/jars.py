@@ -22,8 +22,7 @@ from functools import cache
 from pathlib import Path
 
 KAFKA_VERSION = "4.3.1"
-COMPILER_VERSION = "3.44.0"
-"""Both as in jars.txt."""
+"""As in jars.txt."""
 
 HERE = Path(__file__).resolve().parent
 _JARS = HERE / "jars.txt"
@@ -84,7 +83,7 @@ def _compiled_classes(jars: Path) -> Path:
     target = CACHE / f"kafka-{KAFKA_VERSION}" / f"classes-{digest.hexdigest()[:12]}"
     if not (target / "complete").exists():
         with _replacing(target) as directory:
-            compiler = jars / f"ecj-{COMPILER_VERSION}.jar"
+            (compiler,) = jars.glob("ecj-*.jar")
             class_path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
             flags = ["-17", "-nowarn", "-d", directory, "-classpath", class_path]
             _run("the Java sources in tests/kafka/java do not compile", java(), "-jar", compiler, *flags, *sources)

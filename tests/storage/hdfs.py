@@ -8,17 +8,16 @@ of them the client waits half a second for that.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import importlib.util
 import json
 import os
 import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import fetch_jars
 from tests.kafka.jars import CACHE, java
 
 VERSION = "3.5.0"
@@ -84,17 +83,5 @@ def fetched(jars: Mapping[str, str]) -> list[Path]:
     (CACHE / "hadoop").mkdir(parents=True, exist_ok=True)
     with (CACHE / "hadoop.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return [_jar(path, sha256) for path, sha256 in jars.items()]
-
-
-def _jar(path: str, sha256: str) -> Path:
-    target = CACHE / "hadoop" / path.rpartition("/")[2]
-    if not target.exists():
-        mirror = os.environ.get("WINNOW_MAVEN", "https://repo1.maven.org/maven2").rstrip("/")
-        with urllib.request.urlopen(f"{mirror}/{path}", timeout=300) as answer:  # noqa: S310 - its checksum is known
-            content = answer.read()
-        assert hashlib.sha256(content).hexdigest() == sha256
-        new = target.with_suffix(".new")
-        new.write_bytes(content)
-        new.rename(target)
-    return target
+        fetch_jars.fetch(jars, CACHE / "hadoop")
+    return [CACHE / "hadoop" / path.rpartition("/")[2] for path in jars]

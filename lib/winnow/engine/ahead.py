@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -193,15 +192,19 @@ def with_usable_keys(splits: Sequence[Split], *, first_dirty_offset: int) -> tup
     return tuple(mine)
 
 
-def blobs_of(keys: StoredKeys, split: int) -> Iterator[tuple[int, KeyBlob]]:
-    """What `scan_split` would yield for the split of this number. Raises OSError for a file that lacks some of it."""
+def blobs_of(keys: StoredKeys, split: int, buckets: Sequence[int]) -> Iterator[tuple[int, KeyBlob]]:
+    """What `scan_split` would yield of these buckets for the split of this number.
+
+    Raises OSError for a file that lacks some of it.
+    """
     at = 0
     for dirty, count in keys.parts:
         starts = joined([Spooled(keys.path, at, 8 * (keys.buckets + 1))], np.int64).tolist()
         hashes = at + 8 * len(starts)
         numbers = hashes + 16 * count
         at = numbers + 4 * count
-        for bucket, (first, end) in enumerate(pairwise(starts)):
+        for bucket in buckets:
+            first, end = starts[bucket], starts[bucket + 1]
             if first < end:
                 yield (
                     bucket,

@@ -184,16 +184,15 @@ def _scan(shared: _Shared, items: Iterable[list[_At]]) -> Iterator[tuple[int, tu
 
 def _read_ahead(job: CompactionJob, assignment: _Assignment, task: int) -> Iterator[tuple[int, int, _Item]]:
     """What a resolve task is not sent; a failure in the place of what is not there."""
-    mine: dict[int, set[int]] = defaultdict(set)
+    mine: dict[int, list[int]] = defaultdict(list)
     for (partition, bucket), where in assignment.bucket_task.items():
         if where == task:
-            mine[partition].add(bucket)
+            mine[partition].append(bucket)
     for partition, buckets in mine.items():
         try:
             for number, split in enumerate(job.partitions[partition].splits):
-                for bucket, blob in () if split.keys is None else blobs_of(split.keys, number):
-                    if bucket in buckets:
-                        yield partition, bucket, blob
+                for bucket, blob in () if split.keys is None else blobs_of(split.keys, number, buckets):
+                    yield partition, bucket, blob
         except OSError as error:
             yield partition, 0, failure(error)
 

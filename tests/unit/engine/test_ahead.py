@@ -88,8 +88,9 @@ def test_what_is_read_ahead_is_what_a_scan_finds(
     for number, split in enumerate(walk.splits):
         assert (split.keys is not None) == split.plain
         if split.keys is not None:
-            assert found(blobs_of(split.keys, number)) == found(scan_split(job, number, SECRET))
-            assert {blob.split for _, blob in blobs_of(split.keys, number)} <= {number}
+            buckets = range(split.keys.buckets)
+            assert found(blobs_of(split.keys, number, buckets)) == found(scan_split(job, number, SECRET))
+            assert {blob.split for _, blob in blobs_of(split.keys, number, buckets)} <= {number}
 
 
 def test_who_holds_the_log_is_told_as_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +151,7 @@ def test_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
     [split] = walked(directory, ahead(tmp_path / "spool")).splits
     assert split.keys is not None
     os.truncate(split.keys.path, os.path.getsize(split.keys.path) - 1)
-    blobs: list[KeyBlob] = [blob for _, blob in blobs_of(split.keys, 0)]
+    blobs: list[KeyBlob] = [blob for _, blob in blobs_of(split.keys, 0, range(split.keys.buckets))]
     with pytest.raises(OSError, match="1 bytes are missing"):
         joined([blob.numbers for blob in blobs], np.uint32)
 
