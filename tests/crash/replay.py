@@ -120,9 +120,12 @@ def crash_states(
     if not effects:
         raise AssertionError("there is no effect to crash after")
     seen: set[str] = set()
+    made: set[tuple[Effect, ...]] = set()
     for number, (label, steps, in_order) in enumerate(_histories(effects, out_of_order=out_of_order)):
-        if number % every:
+        lasting = tuple(step for step in steps if not step.is_sync)
+        if number % every or lasting in made:
             continue
+        made.add(lasting)
         root = scratch / f"{number:05d}"
         shutil.copytree(pristine, root)
         replay(steps, root, strict=in_order)
