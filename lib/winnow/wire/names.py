@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +20,6 @@ from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.record_kernels import check_area, inlined, kernel, parse_record
 from winnow.wire.records import record_total
 from winnow.wire.siphash import siphash
-from winnow.wire.varint_kernels import read_varint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,8 +32,8 @@ _NAME_AT = 4
 _MOST_INT16 = 0x7FFF
 _USUAL_NAMES = 1_024
 _FULL = -1
-_SEEN_KEYS = 16_384
-"""A power of 2."""
+_SEEN_PAIRS = 8_192
+"""Of keys that fall in one place of the table. A power of 2."""
 _NAMELESS, _NOT_SEEN = -1, -2
 _WORD = 8
 
@@ -45,7 +45,7 @@ class NameCounts:
     names: tuple[bytes, ...]
     records: NDArray[np.int64]
     bytes: NDArray[np.int64]
-    """On disk: a batch is shared out among its records by their sizes, rounded down."""
+    """On disk: a batch is shared out among the runs of records with one name by their sizes, rounded down."""
 
 
 def count_names(
@@ -53,8 +53,8 @@ def count_names(
 ) -> tuple[NameCounts, bool]:
     """Of the records of `batches`, the rows of `blocks`, in one of INTERNAL_TOPICS. Those without a name are left out.
 
-    `hashes`: of their keys, if they were scanned (`RecordColumns.hash`): a record whose key was seen shortly before is
-    then not parsed. The `most` names with the most bytes, and whether these are all.
+    `hashes`: of their keys, if they were scanned (`RecordColumns.hash`): a batch of keys that were seen shortly before,
+    all with one name, is then not parsed. The `most` names with the most bytes, and whether these are all.
     Raises CorruptLogError for records that are not as S2.2 has them.
     """
     rows = as_rows(batches)
@@ -66,7 +66,7 @@ def count_names(
     elif hashes.shape != (total, 2):
         message = f"{len(hashes)} hashes of {total} records"
         raise ValueError(message)
-    seen = np.zeros((_SEEN_KEYS, 2), np.uint64)
+    seen = np.zeros((_SEEN_PAIRS, 4), np.uint64)
     room, fault = 0, _FULL
     while fault == _FULL:  # small tables at first, which stay in the processor's cache
         room = min(total, 16 * room or _USUAL_NAMES)
@@ -81,7 +81,6 @@ def count_names(
             np.uint64(secrets.randbits(64)),
             hashes,
             seen,
-            np.full(_SEEN_KEYS, _NOT_SEEN, np.int32),
             slots,
             where,
             sums,
@@ -131,6 +130,23 @@ def _is_name(
     return _same(first, where[number, 1], area, name, size)  # type: ignore[no-any-return]
 
 
+@inlined
+def _name_of_key(low: np.uint64, seen: NDArray[np.uint64]) -> int:
+    """The number of the name, _NAMELESS if there is none, _NOT_SEEN unless the key was seen shortly before."""
+    at = low & np.uint64(seen.shape[0] - 1)
+    way = 0 if seen[at, 0] == low else 2
+    return np.int64(seen[at, way + 1]) + _NOT_SEEN if seen[at, way] == low else _NOT_SEEN  # type: ignore[return-value]
+
+
+@inlined
+def _remember(low: np.uint64, number: int, seen: NDArray[np.uint64]) -> None:
+    """In the place of the older one of two keys."""
+    at = low & np.uint64(seen.shape[0] - 1)
+    if seen[at, 0] != low:
+        seen[at, 2], seen[at, 3] = seen[at, 0], seen[at, 1]
+    seen[at, 0], seen[at, 1] = low, np.uint64(number - _NOT_SEEN)
+
+
 @kernel
 def _count(  # noqa: C901, PLR0912, PLR0915 - one pass
     raw: Bytes,
@@ -144,81 +160,81 @@ def _count(  # noqa: C901, PLR0912, PLR0915 - one pass
     k1: np.uint64,
     hashes: NDArray[np.uint64],
     seen: NDArray[np.uint64],
-    name_of_seen: NDArray[np.int32],
     slots: NDArray[np.int32],
     where: NDArray[np.int64],
     sums: NDArray[np.int64],
 ) -> tuple[int, int, int]:
     """(0, 0, names), or (fault, row of its batch, position in the area's array); _FULL where names have no room left.
 
-    `hashes`: of the keys, or none. `seen`, `name_of_seen`: room for keys and the numbers of their names, each key
-    in the place that its hash tells; _NOT_SEEN at first. `slots`: a table of -1, a power of 2 larger than the room for
-    names. `where`: of a name's first record whether it is in `inflated`, the name's position and its size. `sums`:
-    records and bytes.
+    `hashes`: of the keys, or none. `seen`: uint64[n, 4] of zeros, in each row the lower halves of two keys' hashes, the
+    later first, and after each of them its name's number less _NOT_SEEN. `slots`: a table of -1, a power of 2 larger
+    than the room for names. `where`: of a name's first record whether it is in `inflated`, the name's position and its
+    size. `sums`: records and bytes.
     """
     count, last = 0, 0  # `last`: the name of the record before, which often is that of the next one
     n = 0
-    mask, seen_mask = np.uint64(slots.size - 1), np.uint64(name_of_seen.size - 1)
+    mask = np.uint64(slots.size - 1)
     known = hashes.shape[0] != 0
     for i in range(batches.size):
+        held = batches[i].record_count
         if (batches[i].attributes & CONTROL) != 0:
-            n += batches[i].record_count
+            n += held
             continue
         area = inflated if compressed[i] else raw
         pos, stop = begin[i], end[i]
         whole, on_disk = stop - pos, np.int64(batches[i].size)
-        fault = check_area(area, pos, stop, batches[i].record_count)
+        fault = check_area(area, pos, stop, held)
         if fault != 0:
             return fault, i, pos
-        for _ in range(batches[i].record_count):
-            place = np.uint64(0)
-            if known:
-                place = hashes[n, 0] & seen_mask
-                number = name_of_seen[place]
-                if number != _NOT_SEEN and seen[place, 0] == hashes[n, 0] and seen[place, 1] == hashes[n, 1]:
-                    size, after = read_varint(area, pos, stop)
-                    if after < 0 or size <= 0 or size > stop - after:
-                        return _LEFT_OVER, i, pos
-                    after += size
-                    if number >= 0:
-                        last = number
-                        sums[last, 0] += 1
-                        sums[last, 1] += on_disk * (after - pos) // whole
-                    pos = after
-                    n += 1
-                    continue
+        if known and held > 0:
+            number = _name_of_key(hashes[n, 0], seen)
+            same = 1
+            while same < held and _name_of_key(hashes[n + same, 0], seen) == number:
+                same += 1
+            if number != _NOT_SEEN and same == held:
+                if number >= 0:
+                    last = number
+                    sums[last, 0] += held
+                    sums[last, 1] += on_disk
+                n += held
+                continue
+        run, run_name, begun = 0, _NAMELESS, pos
+        for _ in range(held):
             fault, after, _, _, key, key_size, _, _, _ = parse_record(area, pos, stop)
             if fault != 0:
                 return fault, i, pos
-            share = on_disk * (after - pos) // whole
-            pos = after
-            if known:
-                seen[place, 0] = hashes[n, 0]
-                seen[place, 1] = hashes[n, 1]
-                name_of_seen[place] = _NAMELESS
-            n += 1
             size, name = _name_size(area, key, key_size, types), key + _NAME_AT
-            if size < 0:
-                continue
-            if count == 0 or not _is_name(last, where, raw, inflated, area, name, size):
-                at = siphash(area, name, size, k0, k1)[0] & mask
-                while slots[at] >= 0 and not _is_name(slots[at], where, raw, inflated, area, name, size):
-                    at = (at + np.uint64(1)) & mask
-                if slots[at] < 0:
-                    if count >= where.shape[0]:
-                        return _FULL, i, pos
-                    where[count, 0] = 1 if compressed[i] else 0
-                    where[count, 1] = name
-                    where[count, 2] = size
-                    slots[at] = count
-                    count += 1
-                last = slots[at]
+            number = _NAMELESS
+            if size >= 0:
+                if count == 0 or not _is_name(last, where, raw, inflated, area, name, size):
+                    at = siphash(area, name, size, k0, k1)[0] & mask
+                    while slots[at] >= 0 and not _is_name(slots[at], where, raw, inflated, area, name, size):
+                        at = (at + np.uint64(1)) & mask
+                    if slots[at] < 0:
+                        if count >= where.shape[0]:
+                            return _FULL, i, pos
+                        where[count, 0] = 1 if compressed[i] else 0
+                        where[count, 1] = name
+                        where[count, 2] = size
+                        slots[at] = count
+                        count += 1
+                    last = slots[at]
+                number = last
             if known:
-                name_of_seen[place] = last
-            sums[last, 0] += 1
-            sums[last, 1] += share
+                _remember(hashes[n, 0], number, seen)
+            if number != run_name:
+                if run_name >= 0:
+                    sums[run_name, 0] += run
+                    sums[run_name, 1] += on_disk * (pos - begun) // whole
+                run, run_name, begun = 0, number, pos
+            run += 1
+            pos = after
+            n += 1
         if pos != stop:
             return _LEFT_OVER, i, pos
+        if run_name >= 0:
+            sums[run_name, 0] += run
+            sums[run_name, 1] += on_disk * (pos - begun) // whole
     return 0, 0, count
 
 
@@ -235,12 +251,12 @@ def count_names_plain(blocks: RecordBlocks, batches: Rows, topic: str) -> dict[b
             where = f"batch at byte {row['position']}"
             raise error.at(where) from error
         pos = 0
-        for record in records:
-            size, start = varint.read_varint(area, pos)
-            share = int(row["size"]) * (start + size - pos) // len(area)
-            pos = start + size
-            name = name_in_key(topic, record.key)
+        for name, run in groupby(records, lambda record: name_in_key(topic, record.key)):
+            begun, count = pos, 0
+            for _ in run:
+                size, start = varint.read_varint(area, pos)
+                pos, count = start + size, count + 1
             if name is not None:
                 so_far = found.get(name, (0, 0))
-                found[name] = (so_far[0] + 1, so_far[1] + share)
+                found[name] = (so_far[0] + count, so_far[1] + int(row["size"]) * (pos - begun) // len(area))
     return found

@@ -46,9 +46,9 @@ def counted(batches: list[bytes], topic: str = CONSUMER_OFFSETS, *, most: int = 
     counts, complete = count_names(blocks, blocks.rows, topic, most=most)
     assert complete is (len(count_names_plain(blocks, blocks.rows, topic)) <= most)
     scanned = scan_records(blocks, blocks.rows, (1, 2)).hash
-    for seen in (1, 4, 16_384):
+    for seen in (1, 4, 8_192):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(names_module, "_SEEN_KEYS", seen)
+            patch.setattr(names_module, "_SEEN_PAIRS", seen)
             again, _ = count_names(blocks, blocks.rows, topic, most=most, hashes=scanned)
         assert again.names == counts.names
         assert again.records.tolist() == counts.records.tolist()
@@ -85,9 +85,28 @@ def test_a_batch_of_one_name_is_all_its_own() -> None:
     second = encode_batch([record(2, key("b")), record(3, key("b")), record(4, b"no name")], codec=Codec.LZ4)
     third = encode_batch([record(5, key("a"))])
     found = counted([first, second, third])
-    assert found[b"a"] == (3, len(first) - 1 + len(third))  # two shares, each rounded down
+    assert found[b"a"] == (3, len(first) + len(third))
     assert found[b"b"][0] == 2
     assert found[b"b"][1] < len(second)
+
+
+def test_keys_that_were_seen_before_count_as_the_first_time() -> None:
+    """Whole batches of one name, of none, of two, and one with a key that is new."""
+    some: list[list[bytes | None]] = [
+        [key("a"), key("a", 0), key("a")],
+        [b"no name", None],
+        [key("a"), key("b"), key("b"), None, key("a")],
+        [key("b")],
+    ]
+    keys: list[list[bytes | None]] = [*some, *some, [key("a"), key("a", 2)], [], *some]
+    batches, offset = [], 0
+    for of_batch in keys:
+        records = [record(offset + at, one) for at, one in enumerate(of_batch)]
+        batches.append(encode_batch(records, base_offset=offset, last_offset=offset + 4))
+        offset += 5
+    found = counted(batches)
+    assert found == plain(batches)
+    assert {name: records for name, (records, _) in found.items()} == {b"a": 17, b"b": 9}
 
 
 def test_a_type_that_the_topic_does_not_have_is_no_name() -> None:
