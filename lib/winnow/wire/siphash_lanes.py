@@ -29,8 +29,11 @@ _variable: Any = cgutils.alloca_once_value
 
 
 def lanes_of(features: Mapping[str, bool]) -> int:
-    """Words of 64 bits in a vector of a CPU with these features (as LLVM calls them); 1 where vectors gain nothing."""
-    return 8 if features.get("avx512f") else 4 if features.get("avx2") else 1
+    """Words of 64 bits in a vector of a CPU with these features (as LLVM calls them); 1 where vectors gain nothing.
+
+    The first CPUs with vectors of 512 bits are slower with them (benchmarks/NOTES.md); VBMI2 came with the next.
+    """
+    return 8 if features.get("avx512vbmi2") else 4 if features.get("avx2") else 1
 
 
 LANES = lanes_of(llvmlite.binding.get_host_cpu_features())

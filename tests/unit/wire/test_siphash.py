@@ -90,6 +90,7 @@ def test_vectors_are_not_used_where_a_word_after_a_key_would_be_outside() -> Non
 
 
 def test_vectors_as_wide_as_the_cpu_has_them() -> None:
-    assert lanes_of({"avx512f": True, "avx2": True}) == 8
+    assert lanes_of({"avx512f": True, "avx512vbmi2": True, "avx2": True}) == 8
+    assert lanes_of({"avx512f": True, "avx512vbmi2": False, "avx2": True}) == 4
     assert lanes_of({"avx512f": False, "avx2": True}) == 4
     assert lanes_of({"neon": True}) == 1
