@@ -107,9 +107,9 @@ def _write(
             for data in output.of_split(number):
                 log.write(data)
                 del data
-            # Asked to forget pages that are not on the disk yet, the system starts to write them: the sync at the end
-            # then has less to wait for.
-            drop_cached(paths[LOG])
+                # Asked to forget pages that are not on the disk yet, the system starts to write them: the sync at the
+                # end then has less to wait for.
+                drop_cached(paths[LOG])
             split_done(number)
     index, timeindex, txnindex = output.indexes()
     storage.create(paths[INDEX], index)
