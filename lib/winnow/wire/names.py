@@ -66,10 +66,10 @@ def count_names(
     elif hashes.shape != (total, 2):
         message = f"{len(hashes)} hashes of {total} records"
         raise ValueError(message)
-    seen = np.zeros((_SEEN_PAIRS, 4), np.uint64)
     room, fault = 0, _FULL
     while fault == _FULL:  # small tables at first, which stay in the processor's cache
         room = min(total, 16 * room or _USUAL_NAMES)
+        seen = np.zeros((_SEEN_PAIRS, 4), np.uint64)
         slots = np.full(1 << (2 * room + 1).bit_length(), -1, np.int32)
         where = np.empty((room, 3), np.int64)
         sums = np.zeros((room, 2), np.int64)

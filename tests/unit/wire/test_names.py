@@ -46,9 +46,10 @@ def counted(batches: list[bytes], topic: str = CONSUMER_OFFSETS, *, most: int = 
     counts, complete = count_names(blocks, blocks.rows, topic, most=most)
     assert complete is (len(count_names_plain(blocks, blocks.rows, topic)) <= most)
     scanned = scan_records(blocks, blocks.rows, (1, 2)).hash
-    for seen in (1, 4, 8_192):
+    for seen, usual in ((1, 1_024), (4, 1), (8_192, 1_024), (8_192, 1)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(names_module, "_SEEN_PAIRS", seen)
+            patch.setattr(names_module, "_USUAL_NAMES", usual)
             again, _ = count_names(blocks, blocks.rows, topic, most=most, hashes=scanned)
         assert again.names == counts.names
         assert again.records.tolist() == counts.records.tolist()
