@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fuzz.targets.base import LIMIT, require, same_outcome
 from fuzz.targets.columns import check_columns
@@ -53,7 +54,7 @@ def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) ->
     blocks = _inflated(buf, rows) if twins else inflate(buf, rows, limit=LIMIT)
     rows = blocks.rows
     columns = _scanned(blocks) if twins else scan_records(blocks, rows, SECRET, check_crc=True)
-    _check_sums(blocks, twins=twins)
+    _check_sums(blocks, columns.hash, twins=twins)
     check_columns(blocks, twins=twins)
     keep = np.array([rng.random() < 0.6 for _ in range(len(columns))], np.bool_)
     keep |= np.repeat((rows["attributes"] & CONTROL) != 0, rows["record_count"])
@@ -132,11 +133,16 @@ def _check_control(blocks: RecordBlocks, rows: Rows) -> None:
                 require(bool((getattr(both[0], name) == getattr(both[1], name)).all()), f"control differs in {name}")
 
 
-def _check_sums(blocks: RecordBlocks, *, twins: bool) -> None:
+def _check_sums(blocks: RecordBlocks, hashes: NDArray[np.uint64], *, twins: bool) -> None:
     """What verifying and reporting make of records that can be read."""
     faults = check_records(blocks).fault.tolist()
     require(_UNSCANNED.issuperset(faults), f"records that were scanned are judged {faults}")
     counts, _ = count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1 << 20)
+    again, _ = count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1 << 20, hashes=hashes)
+    same = counts.names == again.names and bool(
+        (counts.records == again.records).all() and (counts.bytes == again.bytes).all()
+    )
+    require(same, "names are counted differently where keys are known")
     if not twins:
         return
     for i, fault in enumerate(faults):
