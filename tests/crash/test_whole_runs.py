@@ -23,21 +23,23 @@ INDEXES = (INDEX, TIMEINDEX, TXNINDEX)
 
 
 @pytest.mark.parametrize(
-    ("name", "out_of_order", "least"),
+    ("name", "out_of_order", "every", "least"),
     [
-        ("compact", False, 126),
-        ("compact", True, 200),
-        ("compact,delete", False, 148),
-        ("delete", False, 89),
-        ("delete", True, 700),
-        ("recorded", False, 114),
-        ("transactions", False, 100),
+        ("compact", False, 1, 126),
+        ("compact", True, 1, 200),
+        ("compact,delete", False, 1, 148),
+        ("delete", False, 1, 89),
+        ("delete", True, 3, 200),
+        pytest.param("delete", True, 1, 700, marks=pytest.mark.slow),
+        ("recorded", False, 1, 114),
+        ("transactions", False, 1, 100),
     ],
 )
 def test_both_loaders_find_all_that_must_be_there(
     name: str,
     *,
     out_of_order: bool,
+    every: int,
     least: int,
     crash_run: Callable[[str], CrashRun],
     kafka: Kafka,
@@ -46,7 +48,7 @@ def test_both_loaders_find_all_that_must_be_there(
     run = crash_run(name)
     holds = must_hold(run, tmp_path)
     points = judged = 0
-    for point in run.crashes(tmp_path / "crash", out_of_order=out_of_order):
+    for point in run.crashes(tmp_path / "crash", out_of_order=out_of_order, every=every):
         if point.in_order is out_of_order:
             continue
         # Out of order there are many states much alike; Kafka takes its time to look at one.
