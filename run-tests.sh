@@ -15,7 +15,6 @@ source "$root/lib/set-up.sh"
 set_up requirements.txt requirements-dev.txt
 export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}
 cd "$root"
-# All of them: two processes side by side, each with a whole file at a time. In the order of their names the many short
-# ones, of tests/unit, come last, so that none is left alone with a long one.
+# All of them: two processes side by side, each with a whole file at a time, in the order of tests/conftest.py.
 (($#)) || set -- --numprocesses 2 --dist loadfile --no-loadscope-reorder
 exec "$python_in_venv" -m pytest "$@"

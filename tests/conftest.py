@@ -55,6 +55,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "spark: starts a SparkSession (one for all tests)")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One directory after the other, since the files of one share servers; shuffled only within it. The short ones, of
+    tests/unit, come last: of two processes none is then left alone with a long one.
+    """
+    items.sort(key=lambda item: item.path.parent)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Tests that ran in a process beside others: that process has to tell what it counted."""
     if isinstance(told := getattr(session.config, "workeroutput", None), dict):

@@ -13,7 +13,7 @@ from tests.kafka.judge import Kafka
 
 pytestmark = pytest.mark.spark
 
-LIVES = 50
+LIVES = 30
 SEED = 20_261_121
 
 

@@ -373,6 +373,8 @@ def test_what_is_not_for_s3_is_refused_before_anything_is_written(root: str, buc
     with pytest.raises(UsageError, match="no links by which to keep what is replaced"):
         check_in_place([root], keep_replaced=True)
     check_in_place([f"{root}/logs"])
-    bucket.create(f"{key}/topic-dPmf4XJcSqeHO6mZ3pFIzQ/0/00000000000000000000-Wm8M3Y9fRy2yOSRPvVVQ4A.log", b"")
+    tiered = f"{key}/topic-dPmf4XJcSqeHO6mZ3pFIzQ/0/00000000000000000000-Wm8M3Y9fRy2yOSRPvVVQ4A.log"
+    bucket.create(tiered, b"")
     with pytest.raises(UsageError, match="tiered storage"):
         check_in_place([f"{root}/logs"])
+    bucket.delete([tiered])  # tests that come later share the bucket
