@@ -291,6 +291,7 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
         per_task=(1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS,
         items=len(buckets),
         parallelism=parallelism,
+        worth=BUCKET_RECORDS,
     )
     rewrite_tasks = task_count(
         sum(groups.values()), per_task=_REWRITE_BYTES, items=len(groups), parallelism=parallelism

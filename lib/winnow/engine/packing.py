@@ -42,12 +42,14 @@ def packed(items: Sequence[_T], weights: Sequence[int], *, tasks: int, each: int
     return lists
 
 
-def task_count(total: int, *, per_task: int, items: int, parallelism: int) -> int:
+def task_count(total: int, *, per_task: int, items: int, parallelism: int, worth: int = 0) -> int:
     """How many tasks for work of `total`: all cores busy to the end, no task above `per_task`, none without an item.
 
-    As many for each core: of nine equal tasks two cores need as long as of ten.
+    As many for each core: of nine equal tasks two cores need as long as of ten. `worth`: what a task has to have to do
+    before a core is given more than one, for otherwise their starts would take longer than what they have to do.
     """
-    rounds = max(-(-total // (per_task * parallelism)), TASKS_PER_CORE)
+    rounds = min(TASKS_PER_CORE, max(1, total // (worth * parallelism))) if worth else TASKS_PER_CORE
+    rounds = max(rounds, -(-total // (per_task * parallelism)))
     return max(1, min(items, rounds * parallelism))
 
 

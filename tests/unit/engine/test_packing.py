@@ -36,6 +36,14 @@ def test_small_work_in_many_items_still_keeps_every_core_busy() -> None:
     assert task_count(10, per_task=1000, items=100, parallelism=4) == 12
 
 
+def test_each_core_has_one_task_as_long_as_several_would_have_little_to_do() -> None:
+    counts = [
+        task_count(total, per_task=1000, items=100, parallelism=4, worth=50) for total in (0, 399, 400, 600, 9999)
+    ]
+    assert counts == [4, 4, 8, 12, 12]
+    assert task_count(10_000, per_task=100, items=1000, parallelism=4, worth=5000) == 100, "none above what it may have"
+
+
 def test_large_work_is_cut_so_that_no_task_has_more_than_it_should() -> None:
     assert task_count(10_400, per_task=100, items=1000, parallelism=4) == 104
 
