@@ -67,6 +67,8 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
         size = os.fstat(fd).st_size
         if size < end:
             raise _shorter(path, end, size)
+        # It then reads twice as far ahead, for a map, too: of what is not in memory an eighth sooner there.
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
         throttle = current_throttle()
         flags = mmap.MAP_SHARED | (_POPULATE if throttle is None and not gradually else 0)
         mapped = mmap.mmap(fd, end - first_page, flags=flags, prot=mmap.PROT_READ, offset=first_page)
