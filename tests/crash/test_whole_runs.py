@@ -26,7 +26,8 @@ INDEXES = (INDEX, TIMEINDEX, TXNINDEX)
     ("name", "out_of_order", "every", "least"),
     [
         ("compact", False, 1, 126),
-        ("compact", True, 1, 200),
+        ("compact", True, 3, 70),
+        pytest.param("compact", True, 1, 200, marks=pytest.mark.slow),
         ("compact,delete", False, 1, 148),
         ("delete", False, 1, 89),
         ("delete", True, 3, 200),

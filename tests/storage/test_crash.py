@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-CI_EVERY = 12
+CI_EVERY = 24
 """Of so many crash points the CI tries one; with `-m slow` they are all tried (docs/proofs/hdfs.md)."""
 
 
