@@ -68,7 +68,7 @@ class WarmKafka:
     """Kafka's Cleaner in one JVM that stays, as in a broker: its compiler has seen the work before."""
 
     def __init__(self) -> None:
-        self._jvm = Kafka(heap="4g", flags=(), timeout_seconds=SESSION_SECONDS)
+        self._jvm = Kafka(heap="4g", quick=False, timeout_seconds=SESSION_SECONDS)
 
     def clean(self, data: DataSet, log_dir: Path, *, dedupe_mib: int, threads: int) -> Measure:
         return _kafka_measure(self._jvm.ask(*_kafka_arguments(data, log_dir, dedupe_mib, threads)), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
@@ -14,11 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.kafka.jars import installation, java
+from tests.kafka.jars import HERE, installation, quick_java
 
 CLUSTER_ID = "V2lubm93T3JhY2xlMDAwMQ"
 """Any 16 bytes in base64url; the fixtures' meta.properties has this one."""
 STARTED = "Kafka Server started"
+LOGGING = HERE / "conf" / "log4j2-broker.properties"
 START_SECONDS = 90
 
 NEVER_CLEANS = {
@@ -80,6 +82,7 @@ class Broker:
         self.home = home
         self._settings = dict(settings or {})
         self._heap = heap
+        self._new_archive = installation().archive.with_name(f"{os.getpid()}-{id(self)}.jsa")
         self._process: subprocess.Popen[bytes] | None = None
         self.port, self._controller_port = free_ports(2)
 
@@ -109,19 +112,18 @@ class Broker:
         properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
         if not (self.log_dir / "meta.properties").exists():
             self._tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
-        conf = installation().conf / "log4j2-broker.properties"
-        flags = [f"-Xms{self._heap}", f"-Xmx{self._heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command = [java(), *flags, f"-Dlog4j2.configurationFile={conf}", "-cp", installation().class_path]
+        flags = [f"-Xms{self._heap}", f"-Xmx{self._heap}", f"-Dlog4j2.configurationFile={LOGGING}"]
+        command = [*quick_java(*flags, archive_at_exit=self._new_archive), "kafka.Kafka", str(properties)]
         with (self.home / "broker.log").open("wb") as output:
-            self._process = subprocess.Popen(
-                [*command, "kafka.Kafka", str(properties)], stdout=output, stderr=subprocess.STDOUT, cwd=self.home
-            )
+            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=self.home)
         self._wait_until_started()
         return self
 
     def stop(self, *, timeout_seconds: float = 60) -> None:
         """A clean shutdown, as by SIGTERM."""
         self._end(signal.SIGTERM, timeout_seconds)
+        if self._new_archive.exists():
+            self._new_archive.replace(installation().archive)
 
     def kill(self) -> None:
         """A crash."""
@@ -205,15 +207,7 @@ class Broker:
             raise BrokerFailedError(message) from None
 
     def _tool(self, *command: str) -> str:
-        full = [
-            java(),
-            "-Xmx512m",
-            "-XX:TieredStopAtLevel=1",
-            "-XX:+UseSerialGC",
-            "-cp",
-            installation().class_path,
-            *command,
-        ]
+        full = [*quick_java("-Xmx512m"), *command]
         done = subprocess.run(full, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode != 0:
             message = (

@@ -10,13 +10,13 @@ import json
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.kafka.jars import installation, java
+from tests.kafka.jars import installation, java, quick_java
 
 ORACLE = "org.apache.kafka.storage.internals.log.Oracle"
 END = "."
@@ -50,16 +50,17 @@ class Kafka:
     """A JVM that answers. Options are those at the head of Oracle.java, with `_` for `-`: `delete_retention_ms=0`.
 
     `config={"segment.bytes": 1048576}` gives any topic config, `topic_configs=FILE` one per topic as in the fixtures,
-    a flag is given as `roll=True`. `now` is the clock that Kafka sees, ms since the epoch.
+    a flag is given as `roll=True`. `now` is the clock that Kafka sees, ms since the epoch. `quick` as in
+    `quick_java`; without it Java compiles all that is worth it.
     """
 
-    def __init__(
-        self, *, heap: str = "768m", flags: Sequence[str] = ("-XX:TieredStopAtLevel=1",), timeout_seconds: float = 120
-    ) -> None:
+    def __init__(self, *, heap: str = "768m", quick: bool = True, timeout_seconds: float = 120) -> None:
         self._timeout_seconds = timeout_seconds
         self._log = tempfile.NamedTemporaryFile(prefix="kafka-judge-", suffix=".log")  # noqa: SIM115 - lives as long as the JVM
+        flags = [f"-Xmx{heap}", "-XX:+UseSerialGC"]
+        command = quick_java(*flags) if quick else [java(), *flags, "-cp", installation().class_path]
         self._process = subprocess.Popen(
-            [java(), f"-Xmx{heap}", "-XX:+UseSerialGC", *flags, "-cp", installation().class_path, ORACLE, "serve"],
+            [*command, ORACLE, "serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.kafka.broker import BrokerFailedError
-from tests.kafka.jars import installation, java
+from tests.kafka.jars import quick_java
 
 ANSWER_SECONDS = 240
 
@@ -21,9 +21,8 @@ class LiveClients:
 
     def __init__(self, bootstrap: str) -> None:
         self._log = tempfile.NamedTemporaryFile(prefix="kafka-clients-", suffix=".log")  # noqa: SIM115 - lives as long as the JVM
-        flags = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", installation().class_path]
         self._process = subprocess.Popen(
-            [java(), *flags, "org.apache.kafka.storage.internals.log.GoOn", bootstrap],
+            [*quick_java("-Xmx256m"), "org.apache.kafka.storage.internals.log.GoOn", bootstrap],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
