@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from winnow.storage.contract import Storage
 from winnow.storage.local import LocalStorage
 from winnow.storage.places import Places
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
+from winnow.wire.buffers import Rows
 from winnow.wire.control import ControlType, control_type
 from winnow.wire.plain import Record, decode_batch
 
@@ -187,6 +189,16 @@ class ReadLog:
         return {key: one.value for key, one in self.newest.items() if one.value is not None}
 
 
+@lru_cache(maxsize=4096)
+def batches_of(log: bytes) -> tuple[tuple[Rows, list[Record]], ...]:
+    """Every batch of a segment, CRCs included. Crashes leave mostly the same segments: each is read once."""
+    found, position = [], 0
+    while position < len(log):
+        found.append(decode_batch(log, position))
+        position += int(found[-1][0]["size"])
+    return tuple(found)
+
+
 def read_log(directory: Path) -> ReadLog:
     """Every batch, CRCs included; offsets must ascend through the whole log and respect the segments' bases."""
     records: list[Record] = []
@@ -197,10 +209,8 @@ def read_log(directory: Path) -> ReadLog:
         base = int(path.name.split(".")[0])
         assert base >= end, f"{path} begins below {end}"
         end = base
-        data, position = path.read_bytes(), 0
-        while position < len(data):
-            header, found = decode_batch(data, position)
-            assert int(header["base_offset"]) >= end, f"{path} at byte {position}: offsets go back"
+        for header, found in batches_of(path.read_bytes()):
+            assert int(header["base_offset"]) >= end, f"{path} at byte {header['position']}: offsets go back"
             records += found
             empty += not found
             offsets, producer = {one.offset for one in found}, int(header["producer_id"])
@@ -212,7 +222,6 @@ def read_log(directory: Path) -> ReadLog:
             elif int(header["attributes"]) & TRANSACTIONAL:
                 undecided[producer] |= offsets
             end = int(header["last_offset"]) + 1
-            position += int(header["size"])
     return ReadLog(records, end, empty, frozenset(void))
 
 
@@ -225,10 +234,7 @@ def void_by_index(directory: Path) -> frozenset[int]:
     ]
     void: set[int] = set()
     for path in sorted(directory.glob("*.log")):
-        data, position = path.read_bytes(), 0
-        while position < len(data):
-            header, found = decode_batch(data, position)
-            position += int(header["size"])
+        for header, found in batches_of(path.read_bytes()):
             attributes, base = int(header["attributes"]), int(header["base_offset"])
             if attributes & CONTROL or (
                 attributes & TRANSACTIONAL
