@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields
 from typing import Any, TextIO
 
-from winnow.inspect.values import FileDescription, NamesLine, Note, PositionLine, Problem
+from winnow.inspect.values import FileDescription, InternalRecord, NamesLine, Note, PositionLine, Problem
 
 
 class Output:
@@ -26,12 +26,12 @@ class Output:
             separator = ",\n"
         shown = [self._position(position) for position in positions]
         status = "damaged" if self.problems else "sound"
-        rest = json.dumps({"positions": shown, "problems": self.problems, "status": status})
+        rest = _json({"positions": shown, "problems": self.problems, "status": status})
         self._stream.write(f"\n], {rest[1:]}\n")
 
     def _file(self, file: FileDescription) -> None:
         head = {"path": file.path, "kind": file.kind, "bytes": file.size, "base_offset": file.base_offset}
-        self._stream.write(f'{json.dumps(head)[:-1]}, "entries": [')
+        self._stream.write(f'{_json(head)[:-1]}, "entries": [')
         separator = "\n  "
         remarks: list[Problem | Note] = []
         names: list[str] = []
@@ -42,10 +42,10 @@ class Output:
             if isinstance(line, NamesLine):
                 names += line.names
                 continue
-            self._stream.write(separator + json.dumps(plain(line)))
+            self._stream.write(separator + _json(line))
             separator = ",\n  "
         rest = {"names": names} | self._remarks(remarks)
-        self._stream.write(f"], {json.dumps(rest)[1:]}")
+        self._stream.write(f"], {_json(rest)[1:]}")
 
     def _position(self, position: PositionLine) -> dict[str, Any]:
         value: dict[str, Any] = plain(position)
@@ -60,31 +60,19 @@ class Output:
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - whatever JSON has
-    """Dataclasses as objects; bytes as text where they are UTF-8, else as `{"hex": ...}`; pairs of names as objects."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
+    """What json asks for: dataclasses as objects, bytes as text where they are UTF-8, else as `{"hex": ...}`."""
     if isinstance(value, bytes):
         return _text(value)
-    if isinstance(value, dict):
-        return {key: _object(item) if key in _OBJECTS else plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return value
+    if isinstance(value, InternalRecord):
+        return {
+            "type": value.type,
+            "key": dict(value.key),
+            "value": None if value.value is None else dict(value.value),
+        }
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-_OBJECTS = {"internal"}
-"""Keys of what has names and values of its own."""
-
-
-def _object(internal: dict[str, Any] | None) -> dict[str, Any] | None:
-    if internal is None:
-        return None
-    value = internal["value"]
-    return {
-        "type": internal["type"],
-        "key": dict(internal["key"]),
-        "value": None if value is None else dict(value),
-    }
+_json = json.JSONEncoder(default=plain).encode
 
 
 def _text(data: bytes) -> str | dict[str, str]:

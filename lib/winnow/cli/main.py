@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import typer
 from typer.exceptions import TyperException
+from typer.main import get_command
 
 from winnow.cli.app import app
 from winnow.cli.run import INTERRUPTED, complain, tell_failure
@@ -25,7 +27,7 @@ def main() -> None:
 def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
     """The exit code. Mistakes in the words themselves are told by typer, on stderr."""
     try:
-        code = app(args=list(arguments), prog_name=program, standalone_mode=False)
+        code = _command()(args=list(arguments), prog_name=program, standalone_mode=False)
     except TyperException as error:
         show = getattr(error, "show", None)  # with the usage of the verb, where there is one
         if show is None:
@@ -38,6 +40,12 @@ def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     return code if isinstance(code, int) else 0
+
+
+@cache
+def _command() -> Callable[..., object]:
+    """Made of the verbs' signatures, which takes a while: `app` itself would do it anew each time."""
+    return get_command(app)
 
 
 def _program() -> str:
