@@ -215,7 +215,8 @@ export_environment() {
 }
 
 compile_packages() { # what was not imported so far: who can't write here would compile it at each start
-    "$python_in_venv" -m compileall -q "$venv"/lib/python*/site-packages >/dev/null 2>&1 || true # not all is meant to be
+    local nobody_imports='/site-packages/((pip|setuptools|pkg_resources)/|.*/tests?/)'
+    "$python_in_venv" -m compileall -q -x "$nobody_imports" "$venv"/lib/python*/site-packages >/dev/null 2>&1 || true # not all is meant to be
 }
 
 # Java's classes, the kernels, and the requirements in FILE...: none needs another, and each keeps one core busy.

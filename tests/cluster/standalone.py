@@ -85,6 +85,7 @@ def environment_of(host: str, scratch: Path) -> dict[str, str]:
         "PATH": f"{home / 'bin'}:{_directory_of('java')}:/usr/bin:/bin",
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": host,
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         **({"JAVA_HOME": java} if java else {}),
     }
 
