@@ -39,10 +39,15 @@ def erase(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 
 def write(spark: SparkSession, path: Path, schema: str, rows: list[tuple[Any, ...]]) -> str:
-    """A Delta table of two files, by Delta's own writer."""
-    session = spark.newSession()
-    session.conf.set("spark.databricks.delta.requiredSparkConfsCheck.enabled", "false")
-    session.createDataFrame(rows, schema).repartition(2).write.format("delta").save(f"file:{path}")
+    """A Delta table of two files, by Delta's own writer. Not in a session of its own: `createDataFrame` would leave
+    that to all later tests as the active one.
+    """
+    check = "spark.databricks.delta.requiredSparkConfsCheck.enabled"
+    spark.conf.set(check, "false")
+    try:
+        spark.createDataFrame(rows, schema).repartition(2).write.format("delta").save(f"file:{path}")
+    finally:
+        spark.conf.unset(check)
     return str(path)
 
 
