@@ -14,6 +14,10 @@ source "$root/lib/set-up.sh"
 
 set_up requirements.txt requirements-dev.txt
 export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}
+# Spark's JVMs live for seconds here, those of notebooks and scripts as well: they compile little, as Winnow's jobs do.
+quick="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
+if [[ -s $class_archive ]]; then quick+=" -XX:SharedArchiveFile=\"$class_archive\""; fi
+export SPARK_SUBMIT_OPTS="$quick${SPARK_SUBMIT_OPTS:+ $SPARK_SUBMIT_OPTS}"
 cd "$root"
 # All of them: two processes side by side, each with a whole file at a time, in the order of tests/conftest.py.
 (($#)) || set -- --numprocesses 2 --dist loadfile --no-loadscope-reorder
