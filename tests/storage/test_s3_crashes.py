@@ -105,7 +105,7 @@ def test_it_leaves_what_a_cleaning_on_a_disk_leaves(home: Home, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("home", "every"),
     [
-        ("s3", 57),
+        ("s3", 97),
         pytest.param("s3", 1, marks=pytest.mark.slow),
         pytest.param("gateway", 4, marks=pytest.mark.slow),
     ],
