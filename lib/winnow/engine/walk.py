@@ -22,6 +22,7 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.index import check_index_against, read_offset_index
 from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
 from winnow.logdir.txnindex import read_txn_index
+from winnow.pickling import pickled_by_fields
 from winnow.policy.producers import Marker
 from winnow.policy.transaction_runs import NO_RUNS, SegmentRuns, summarise
 from winnow.policy.transactions import ABORTED
@@ -37,6 +38,7 @@ _ROWS = 4_096
 """At once: of batches of 16 KiB, 64 MiB, which is what is in memory of a segment."""
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class SegmentWalk:
     """What the headers of one segment say. `next_offset` is the base offset if the segment is empty."""

@@ -50,6 +50,10 @@ def decode_offset_index(
         return entries
     entries["offset"] = raw["relative_offset"].astype(np.int64) + base_offset
     entries["position"] = raw["position"]
+    offsets, positions = entries["offset"], entries["position"]
+    if _ascend_within(offsets, base_offset, end_offset) and _ascend_within(positions, 1, log_bytes):
+        return entries
+    # Which of them, and what is wrong with it:
     _check_each(entries["position"] > 0, entries, path, OFFSET_ENTRY_SIZE, "a position above 0")
     _check_each(entries["position"] < log_bytes, entries, path, OFFSET_ENTRY_SIZE, f"a position below {log_bytes}")
     _check_offsets(entries, path, OFFSET_ENTRY_SIZE, base_offset, end_offset)
@@ -75,9 +79,12 @@ def decode_time_index(data: bytes, path: str, *, base_offset: int, end_offset: i
         return entries
     entries["timestamp"] = raw["timestamp"]
     entries["offset"] = raw["relative_offset"].astype(np.int64) + base_offset
+    timestamps, offsets = entries["timestamp"], entries["offset"]
+    if _ascend_within(timestamps, 0, None) and _ascend_within(offsets, base_offset, end_offset, strictly=False):
+        return entries
+    # Which of them, and what is wrong with it:
     _check_each(entries["timestamp"] >= 0, entries, path, TIME_ENTRY_SIZE, "a timestamp of at least 0")
     _check_offsets(entries, path, TIME_ENTRY_SIZE, base_offset, end_offset)
-    timestamps, offsets = entries["timestamp"], entries["offset"]
     _check_each(_ascends(timestamps, strictly=True), entries, path, TIME_ENTRY_SIZE, "an ascending timestamp")
     _check_each(_ascends(offsets, strictly=False), entries, path, TIME_ENTRY_SIZE, "an ascending offset")
     return entries
@@ -106,6 +113,15 @@ def _entries(data: bytes, dtype: np.dtype[Any], path: str) -> Array:
             position=len(data) - len(data) % dtype.itemsize,
         )
     return np.frombuffer(data, dtype)
+
+
+def _ascend_within(values: Array, least: int, end: int | None, *, strictly: bool = True) -> bool:
+    """One or more values. Of a survey's million indexes nearly all are sound, and most have a few entries."""
+    if values[0] < least or (end is not None and values[-1] >= end):
+        return False
+    if values.shape[0] == 1:
+        return True
+    return bool((values[1:] > values[:-1] if strictly else values[1:] >= values[:-1]).all())
 
 
 def _ascends(values: Array, *, strictly: bool) -> Array:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from winnow.pickling import pickled_by_fields
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
@@ -18,6 +20,7 @@ class TopicPartition:
         return f"{self.topic}-{self.partition}"
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One segment as its files' sizes and ends tell it, without reading the log.
