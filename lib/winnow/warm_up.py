@@ -10,11 +10,14 @@ def warm_up() -> None:
     """Call each room's kernels on tiny input of exactly the types that real input has."""
     # Not at the top: importing this module must not pay for numba.
     from winnow.engine import cut, kernels  # noqa: PLC0415
-    from winnow.logdir import index  # noqa: PLC0415
+    from winnow.logdir import index, sound_kernels  # noqa: PLC0415
+    from winnow.storage import small_files  # noqa: PLC0415
     from winnow.wire import warm_up as wire  # noqa: PLC0415
 
     wire.warm_up()
+    small_files.warm_up()
     index.warm_up()
+    sound_kernels.warm_up()
     cut.warm_up()
     kernels.warm_up()
 

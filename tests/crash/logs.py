@@ -13,6 +13,7 @@ from winnow.logdir.index import IndexBuilder
 from winnow.logdir.listing import Checkpoints, SegmentListing, list_segments, resolve
 from winnow.logdir.names import INDEX, LOG, STAGING_PREFIX, TIMEINDEX, segment_file
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
+from winnow.logdir.sound import list_sound
 from winnow.logdir.state import PartitionState, Segment, TopicPartition
 from winnow.logdir.swap import StagedGroup
 from winnow.storage.local import LocalStorage
@@ -82,7 +83,9 @@ def state_of(root: Path) -> PartitionState:
 
 
 def listing_of(root: Path) -> SegmentListing:
-    return list_segments(STORAGE, f"{root}/{T}")
+    listing = list_segments(STORAGE, f"{root}/{T}")
+    assert list_sound(f"{root}/{T}") in {None, listing}
+    return listing
 
 
 @dataclass(frozen=True)

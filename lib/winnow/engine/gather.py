@@ -24,7 +24,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 NO_BATCHES = np.empty(0, BATCH)
 """One for all: pickle keeps what is the same object the same."""
-_NONE_ABORTED = np.empty(0, ABORTED)
+NONE_ABORTED = np.empty(0, ABORTED)
+_NO_EVENTS = np.empty(0, EVENT)
 _ENDS = (int(ControlType.ABORT), int(ControlType.COMMIT))
 
 
@@ -32,7 +33,7 @@ def aborted_rows(entries: Iterable[AbortedTransaction]) -> Array:
     """As dtype ABORTED."""
     entries = tuple(entries)
     if not entries:
-        return _NONE_ABORTED
+        return NONE_ABORTED
     return np.array([astuple(entry) for entry in entries], ABORTED)
 
 
@@ -102,6 +103,8 @@ class Gatherer:
 
     def last_batches(self) -> tuple[Array, dict[int, Marker]]:
         """The batches whose replay leaves the state of each producer, and the markers among them by base offset."""
+        if not len(self._last):
+            return NO_BATCHES, {}
         ends = self._last[self._last_ends]
         columns = control_columns(self._buf, ends, self._path)
         fields = zip(
@@ -128,4 +131,4 @@ class Gatherer:
 
     def events(self) -> Array:
         """Dtype EVENT: the transactional data and the markers that count (see `transaction_runs.reduced`)."""
-        return reduced(np.concatenate([np.empty(0, EVENT), *self._events]))
+        return reduced(np.concatenate(self._events)) if self._events else _NO_EVENTS

@@ -21,6 +21,7 @@ from winnow.engine.walk import SegmentWalk, TransactionsWanted, not_walked, walk
 from winnow.errors import CorruptLogError, WinnowError
 from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
+from winnow.logdir.sound import list_sound
 from winnow.logdir.state import PartitionState, Segment, TopicPartition
 from winnow.storage.places import Places
 from winnow.storage.segment_io import map_range
@@ -87,7 +88,9 @@ def _list_one(place: Place) -> Listed | Failure:
 
 def list_partition(place: Place) -> Listed:
     """As `list_partitions`, for one, here. Raises CorruptLogError or OSError."""
-    listing = list_segments(Places(), place.directory, trusted_end=place.trusted_end)
+    listing = list_sound(place.directory) if place.trusted_end is None else None
+    if listing is None:
+        listing = list_segments(Places(), place.directory, trusted_end=place.trusted_end)
     ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}
     if not ours.issuperset(listing.leftovers):
         return Listed(listing, None)
@@ -104,7 +107,7 @@ def list_partition(place: Place) -> Listed:
         place.directory,
         active.base_offset,
         active.log_bytes,
-        check_index=active.index_bytes is not None,
+        check_index=bool(active.index_bytes),
     )
     return Listed(listing, walk)
 
@@ -196,7 +199,7 @@ def _work(state: PartitionState, at: int, producers_from: int, ahead: Ahead | No
         topic=state.topic_partition.topic,
         base_offset=segment.base_offset,
         log_bytes=segment.log_bytes,
-        check_index=segment.index_bytes is not None,
+        check_index=bool(segment.index_bytes),
         producers_from=producers_from if end > producers_from else None,
         transactions=TransactionsWanted(
             high_watermark=state.high_watermark,

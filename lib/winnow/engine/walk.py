@@ -7,8 +7,8 @@ told whose records they are (`winnow.engine.holders`), or the scan is to be done
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from winnow.engine.ahead import Ahead, KeyKeeper
 from winnow.engine.chunks import next_offset
 from winnow.engine.cut import Cutter, Split
-from winnow.engine.gather import NO_BATCHES, Gatherer, aborted_rows
+from winnow.engine.gather import NO_BATCHES, NONE_ABORTED, Gatherer, aborted_rows
 from winnow.engine.holders import Holdings, HoldingsCounter
 from winnow.errors import CorruptLogError
 from winnow.logdir.index import check_index_against, read_offset_index
@@ -121,13 +121,13 @@ def walk_segment(
     (`transactions`) the transaction index is not that of the log (S4.1).
     """
     path = f"{directory}/{segment_file(base_offset, LOG)}"
-    log_start = None if transactions is None else transactions.log_start_offset
     with map_range(path, 0, log_bytes, gradually=True) as buf:
         gatherer = None
         if producers_from is not None or transactions is not None:
+            log_start = None if transactions is None else transactions.log_start_offset
             gatherer = Gatherer(buf, path, producers_from=producers_from, log_start_offset=log_start)
         holders = HoldingsCounter(buf, topic) if topic in INTERNAL_TOPICS else None
-        walk = _walk(
+        return _walk(
             buf,
             path,
             directory,
@@ -136,30 +136,8 @@ def walk_segment(
             holders=holders,
             keeper=None if ahead is None else KeyKeeper(buf, ahead, holders),
             check_index=check_index,
-            log_start=log_start,
+            transactions=transactions,
         )
-        if gatherer is None:
-            return walk
-        last_batches, markers = gatherer.last_batches()
-    walk = replace(walk, last_batches=last_batches, markers=markers)
-    return walk if transactions is None else _with_runs(walk, directory, gatherer, transactions)
-
-
-def _with_runs(walk: SegmentWalk, directory: str, gatherer: Gatherer, wanted: TransactionsWanted) -> SegmentWalk:
-    index, log = (f"{directory}/{segment_file(walk.base_offset, suffix)}" for suffix in (TXNINDEX, LOG))
-    aborted = aborted_rows(
-        read_txn_index(Places(), index, base_offset=walk.base_offset, end_offset=wanted.end_offset)
-        if wanted.txn_index
-        else ()
-    )
-    runs = summarise(
-        gatherer.events(),
-        aborted,
-        high_watermark=wanted.high_watermark,
-        log_start_offset=wanted.log_start_offset,
-        where=(index, log),
-    )
-    return replace(walk, runs=runs, aborted=aborted)
 
 
 def _walk(
@@ -172,13 +150,14 @@ def _walk(
     holders: HoldingsCounter | None,
     keeper: KeyKeeper | None,
     check_index: bool,
-    log_start: int | None,
+    transactions: TransactionsWanted | None,
 ) -> SegmentWalk:
     rows = np.empty(_ROWS, BATCH)
     cutter = Cutter(base_offset, path)
     position, least_offset = 0, base_offset
+    log_start = None if transactions is None else transactions.log_start_offset
     first_live: int | None = None
-    indexed = [np.empty(0, _INDEXED)]
+    indexed: list[np.ndarray[Any, Any]] = []
     status = WalkStatus.FULL
     while status == WalkStatus.FULL:
         if keeper is not None:
@@ -205,7 +184,12 @@ def _walk(
             holders.add(seen)
         release(buf, position if keeper is None else keeper.done)
     if check_index:
-        _check_index(directory, base_offset, position, np.concatenate(indexed))
+        _check_index(directory, base_offset, position, indexed)
+    splits = cutter.splits() if keeper is None else keeper.finish(cutter.splits())
+    last_batches, markers = (NO_BATCHES, {}) if gatherer is None else gatherer.last_batches()
+    runs, aborted = NO_RUNS, NONE_ABORTED
+    if gatherer is not None and transactions is not None:
+        runs, aborted = _runs(directory, base_offset, gatherer, transactions)
     return SegmentWalk(
         base_offset=base_offset,
         next_offset=least_offset,
@@ -215,14 +199,39 @@ def _walk(
         transactional=bool(cutter.attributes & TRANSACTIONAL),
         legacy=cutter.legacy,
         guessed=cutter.guessed,
-        splits=cutter.splits() if keeper is None else keeper.finish(cutter.splits()),
-        last_batches=NO_BATCHES,
+        splits=splits,
+        last_batches=last_batches,
+        markers=markers,
+        runs=runs,
+        aborted=aborted,
         first_live=first_live,
         holdings=None if holders is None else holders.holdings(),
     )
 
 
-def _check_index(directory: str, base_offset: int, log_bytes: int, batches: np.ndarray[Any, Any]) -> None:
+def _runs(
+    directory: str, base_offset: int, gatherer: Gatherer, wanted: TransactionsWanted
+) -> tuple[SegmentRuns, np.ndarray[Any, Any]]:
+    """`SegmentWalk.runs` and `aborted`."""
+    events = gatherer.events()
+    if not wanted.txn_index and not len(events):
+        return NO_RUNS, NONE_ABORTED
+    index, log = (f"{directory}/{segment_file(base_offset, suffix)}" for suffix in (TXNINDEX, LOG))
+    aborted = NONE_ABORTED
+    if wanted.txn_index:
+        aborted = aborted_rows(read_txn_index(Places(), index, base_offset=base_offset, end_offset=wanted.end_offset))
+    runs = summarise(
+        events,
+        aborted,
+        high_watermark=wanted.high_watermark,
+        log_start_offset=wanted.log_start_offset,
+        where=(index, log),
+    )
+    return runs, aborted
+
+
+def _check_index(directory: str, base_offset: int, log_bytes: int, batches: Sequence[np.ndarray[Any, Any]]) -> None:
+    """`batches`: dtype _INDEXED, of all batches, piece by piece."""
     path = f"{directory}/{segment_file(base_offset, INDEX)}"
     storage = Places()
     if not storage.exists(path):
@@ -230,4 +239,6 @@ def _check_index(directory: str, base_offset: int, log_bytes: int, batches: np.n
             raise CorruptLogError("the segment has no offset index", expected=path, found="no such file")
         return
     index = read_offset_index(storage, path, base_offset=base_offset, log_bytes=log_bytes)
-    check_index_against(index, batches, file=path, wrappers=batches["wrapper"])
+    if len(index):
+        whole = np.concatenate([np.empty(0, _INDEXED), *batches])
+        check_index_against(index, whole, file=path, wrappers=whole["wrapper"])

@@ -35,8 +35,8 @@ __all__ = [
     "survey_log_dirs",
 ]
 
-_TIMESTAMP_V1_AT = 18
-"""After offset, length, CRC, magic and attributes of a v1 record or wrapper (S2.1)."""
+_MAX_TIMESTAMPS_AT = {1: 18, MAX_MAGIC: MAX_TIMESTAMP_AT}
+"""By magic. That of a v1 record or wrapper follows offset, length, CRC, magic and attributes (S2.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ def _segment(
         timeindex_bytes=sizes[TIMEINDEX],
         txnindex_bytes=sizes[TXNINDEX],
         last_timeindex_timestamp=last_timestamp,
-        first_batch_max_timestamp=_first_max_timestamp(storage, f"{directory}/{log.name}"),
+        first_batch_max_timestamp=first_max_timestamp(storage.read_range(f"{directory}/{log.name}", 0, HEADER_V2_SIZE)),
     )
 
 
@@ -187,12 +187,13 @@ def _missing(path: str) -> CorruptLogError:
     )
 
 
-def _first_max_timestamp(storage: Storage, path: str) -> int:
-    """The first batch's maxTimestamp, -1 if there is none or it can't be told (S3.4)."""
-    head = storage.read_range(path, 0, HEADER_V2_SIZE)
+def first_max_timestamp(head: bytes) -> int:
+    """The first batch's maxTimestamp, -1 if there is none or it can't be told (S3.4). `head`: what the log begins with,
+    a v2 header's bytes of it.
+    """
     if len(head) <= MAGIC_AT:
         return NO_TIMESTAMP
-    at = {1: _TIMESTAMP_V1_AT, MAX_MAGIC: MAX_TIMESTAMP_AT}.get(head[MAGIC_AT])
+    at = _MAX_TIMESTAMPS_AT.get(head[MAGIC_AT])
     if at is None or len(head) < at + 8:
         return NO_TIMESTAMP
     return int.from_bytes(head[at : at + 8], signed=True)

@@ -181,8 +181,13 @@ def _entry(name: str, status: os.stat_result, *, is_link: bool) -> Entry:
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
         is_link=is_link,
-        stamp=(status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns),
+        stamp=stamp_of(status),
     )
+
+
+def stamp_of(status: os.stat_result) -> tuple[int, ...]:
+    """`Entry.stamp`."""
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _fsync(path: str, flags: int) -> None:

@@ -21,6 +21,7 @@ from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 _FETCHED_AT_ONCE = 8 * 2**20
+_SMALL_BYTES = 64 * 2**10
 _EMPTY = np.frombuffer(b"", np.uint8)
 
 
@@ -40,6 +41,8 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
         yield _EMPTY
     elif is_remote(path):
         yield _fetched(path, start, end)
+    elif end - start <= _SMALL_BYTES and current_throttle() is None:
+        yield _read(path, start, end)
     else:
         yield _mapped(path, start, end, gradually=gradually)
 
@@ -58,6 +61,14 @@ def release(buf: Bytes, end: int) -> None:
         passed -= passed % mmap.PAGESIZE
         if passed > 0:
             owner.madvise(mmap.MADV_DONTNEED, 0, passed)
+
+
+def _read(path: str, start: int, end: int) -> Bytes:
+    """What is small is sooner copied than mapped, and needs no page of its own."""
+    data = Places().read_range(path, start, end - start)
+    if start + len(data) < end:
+        raise _shorter(path, end, start + len(data))
+    return np.frombuffer(data, np.uint8)
 
 
 def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:

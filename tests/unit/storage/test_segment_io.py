@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from winnow.errors import LogDirInUseError
+from winnow.errors import CorruptLogError, LogDirInUseError
 from winnow.storage.fences import lift_fence, put_fence
+from winnow.storage.moved import MOVED
 from winnow.storage.segment_io import SegmentWriter, map_range, release
 
 SIZE = 40 * mmap.PAGESIZE
@@ -37,6 +38,23 @@ def test_what_is_released_leaves_memory_and_comes_back(path: str, start: int) ->
         release(buf, half)
         assert resident(path) <= (SIZE - start - half) // 1024 + 2 * mmap.PAGESIZE // 1024
         assert bytes(buf) == Path(path).read_bytes()[start:]
+
+
+@pytest.mark.parametrize("size", [1, 64 * 2**10, 64 * 2**10 + 1])
+@pytest.mark.parametrize("gradually", [True, False])
+def test_what_is_small_is_copied_and_all_else_mapped(path: str, size: int, *, gradually: bool) -> None:
+    read, files = MOVED.read, MOVED.files
+    with map_range(path, 7, 7 + size, gradually=gradually) as buf:
+        assert (path in Path("/proc/self/maps").read_text()) is (size > 64 * 2**10)
+        assert bytes(buf) == Path(path).read_bytes()[7 : 7 + size]
+        assert not buf.flags.writeable
+    assert (MOVED.read - read, MOVED.files - files) == (size, 1)
+
+
+@pytest.mark.parametrize("start", [0, SIZE - 9])
+def test_a_file_that_became_shorter_is_named(path: str, start: int) -> None:
+    with pytest.raises(CorruptLogError, match=f"at least {SIZE + 1} bytes, found {SIZE} bytes"):
+        map_range(path, start, SIZE + 1).__enter__()
 
 
 def test_nothing_of_a_range_can_be_released(path: str) -> None:
