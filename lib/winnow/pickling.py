@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -13,10 +14,20 @@ def pickled_by_fields(cls: type[_T]) -> type[_T]:
     """A frozen dataclass, of two fields or more, that pickles as a call of itself: Python's own way asks for the
     names of all fields again for each value, and takes several times as long.
     """
-    values = attrgetter(*(field.name for field in fields(cls)))  # type: ignore[arg-type]
+    values = attrgetter(*_names(cls))  # type: ignore[arg-type]
+    by_name = any(field.kw_only for field in fields(cls))  # type: ignore[arg-type]
 
     def reduced(self: _T) -> tuple[Any, ...]:
-        return cls, values(self)
+        return (_made, (cls, values(self))) if by_name else (cls, values(self))
 
     cls.__reduce__ = reduced  # type: ignore[assignment]
     return cls
+
+
+@cache
+def _names(cls: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls))
+
+
+def _made(cls: type[_T], values: tuple[Any, ...]) -> _T:
+    return cls(**dict(zip(_names(cls), values, strict=True)))  # type: ignore[arg-type]

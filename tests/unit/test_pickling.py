@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from winnow.engine.walk import SegmentWalk, not_walked
-from winnow.logdir.state import Segment
+from winnow.engine.walk import SegmentWalk, TransactionsWanted, not_walked
+from winnow.logdir.state import Segment, TopicPartition
 from winnow.policy.transaction_runs import NO_RUNS
 
 SEGMENT = Segment(7, 1, 2, 3, None, 5, -1, -2, log_stamp=(8, 9))
@@ -46,3 +46,9 @@ def test_a_walk_is_what_it_was_and_neighbours_share_what_is_empty() -> None:
         assert told == expected
     assert walks[0].runs is NO_RUNS
     assert back[0].runs is back[1].runs
+
+
+def test_fields_that_are_given_by_name_are_taken_by_name() -> None:
+    wanted = TransactionsWanted(high_watermark=9, log_start_offset=2, end_offset=None, txn_index=True)
+    assert pickled(wanted) == wanted
+    assert pickled(TopicPartition("a", 3)) == TopicPartition("a", 3)

@@ -11,6 +11,7 @@ from winnow.engine.chunks import USUAL_BYTES_IN_WRAPPER, counted
 from winnow.engine.spool import StoredKeys
 from winnow.engine.tally import batches_checksum
 from winnow.errors import CorruptLogError
+from winnow.pickling import pickled_by_fields
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, is_wrapper
 from winnow.wire.buffers import Rows, as_rows
 from winnow.wire.record_kernels import SMALLEST_RECORD, kernel
@@ -27,6 +28,7 @@ DENSEST = np.array([1, 1032, 32, 255, 2**17 // 3, 1, 1, 1])
 _LEGACY, _GUESSED = 1, 2
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class Split:
     """A run of whole batches of one segment. Records are numbered from 0 inside it."""

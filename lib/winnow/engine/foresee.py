@@ -11,7 +11,7 @@ from winnow.engine.clean import CarriedOut
 from winnow.engine.estimate import Weighed, estimated
 from winnow.engine.job import PartitionJob
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking
-from winnow.engine.result import PartitionResult
+from winnow.engine.result import PartitionResult, Setting
 from winnow.engine.rounds import Round, dirtiest_first, make_round, why_no_room
 from winnow.engine.space import Room, free_bytes
 from winnow.engine.split import split_bytes
@@ -34,13 +34,18 @@ def foresee(
     def free(directory: str) -> int:
         return free_bytes(directory) + freed[Places().volume(directory).key]
 
+    settings: dict[int, tuple[Setting, ...]] = {}
+    """By the identity of a topic's config, which its partitions share."""
     results: list[PartitionResult] = []
     rounds: dict[int, Round] = {}
     for number, item in enumerate(prepared):
         if isinstance(item, LeftAlone):
             results.append(report.left_alone(item))
             continue
-        results.append(report.foreseen(item))
+        config = item.config
+        if id(config) not in settings:
+            settings[id(config)] = report.settings_of(config)
+        results.append(report.foreseen(item, settings[id(config)]))
         if item.plan.compaction is not None:
             made = make_round(item, item.plan.compaction, now=request.now, run_id="plan")
             why = why_no_room(

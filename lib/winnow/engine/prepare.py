@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from winnow.engine.ahead import Ahead, Expected, ahead_of
@@ -138,8 +138,9 @@ class Request:
 def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Prepared]:
     """Every partition that was asked for, in the order of the log directories, with what will become of it."""
     prepared = [
-        known_or_left_alone(place_of(log_dir, topic_partition), log_dir, request)
+        known_or_left_alone(place_of(log_dir, topic_partition), log_dir, config_of(topic_partition.topic), request)
         for log_dir in log_dirs
+        for config_of in [_configs(log_dir, request)]
         for topic_partition in log_dir.partitions
         if request.wants(topic_partition.topic)
     ]
@@ -176,8 +177,14 @@ class Known:
     goes_on: OpenRound | None = None
 
 
-def known_or_left_alone(place: Place, log_dir: LogDir, request: Request) -> LeftAlone | Known:
-    config = request.settings.resolve(place.topic_partition.topic, node_id=log_dir.meta.node_id)
+def _configs(log_dir: LogDir, request: Request) -> Callable[[str], TopicConfig | Unknown]:
+    """The settings of a topic there: all its partitions share them."""
+    return cache(partial(request.settings.resolve, node_id=log_dir.meta.node_id))
+
+
+def known_or_left_alone(
+    place: Place, log_dir: LogDir, config: TopicConfig | Unknown, request: Request
+) -> LeftAlone | Known:
     if log_dir.error is not None:
         return LeftAlone(place, _policy(config), UNREADABLE, error=str(log_dir.error))
     if not log_dir.clean_shutdown and not request.below_recovery_point:

@@ -50,5 +50,6 @@ def known_producers(snapshot: Snapshot, walks: Sequence[SegmentWalk], *, now: in
     """
     producers = expire(from_entries(snapshot.entries), now, expiration_ms)
     for walk in walks:
-        producers = replay(producers, walk.last_batches, markers=walk.markers)
+        if len(walk.last_batches):
+            producers = replay(producers, walk.last_batches, markers=walk.markers)
     return expire(producers, now, expiration_ms)

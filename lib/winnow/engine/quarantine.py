@@ -230,11 +230,11 @@ def _check_transactions(
         home, size = (directory, segment.log_bytes) if item is None else (staging, item.log_bytes)
         return walk_segment(home, segment.base_offset, size, transactions=wanted).runs
 
-    where = [
-        (f"{directory}/{segment_file(base, TXNINDEX)}", f"{directory}/{segment_file(base, LOG)}")
-        for base in (segment.base_offset for segment in state.segments)
-    ]
-    folded = fold(_each(sc, runs, items, request), high_watermark=_NEVER, log_start_offset=start, where=where)
+    def files(number: int) -> tuple[str, str]:
+        base = state.segments[number].base_offset
+        return f"{directory}/{segment_file(base, TXNINDEX)}", f"{directory}/{segment_file(base, LOG)}"
+
+    folded = fold(_each(sc, runs, items, request), high_watermark=_NEVER, log_start_offset=start, where=files)
     last = max(damage.end_offset for item in staged for damage in item.damages)
     producer, first = min(folded.opened.items(), key=lambda opened: opened[1], default=(None, last))
     if first < last:

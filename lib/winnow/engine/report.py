@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from winnow.engine.compaction import Failure
 from winnow.engine.holders import Holdings, top_holders
@@ -63,50 +63,51 @@ def left_alone(item: LeftAlone) -> PartitionResult:
     )
 
 
-def foreseen(item: Undertaking) -> PartitionResult:
-    """What `clean` would do, as far as it can be told without reading the records."""
+def foreseen(item: Undertaking, settings: tuple[Setting, ...] | None = None) -> PartitionResult:
+    """What `clean` would do, as far as it can be told without reading the records. `settings`: `settings_of` it, where
+    that is known already.
+    """
     plan, state = item.plan, item.state
     compaction = plan.compaction
     retention = plan.retention
-    result = replace(
-        _as_it_is(item, item.plan.rule, _reason(item)),
-        actions=_actions(compacted=compaction is not None, retained=retention is not None),
-        first_dirty_offset_after=_first_dirty(item, compaction.end_offset if compaction else None),
-        records_before=_records(item),
-        records_removed=None if compaction else _removed(item, (), retention),
-        settings=settings_of(item.config),
-        segments=segment_fates(
+    told: dict[str, Any] = {
+        "actions": _actions(compacted=compaction is not None, retained=retention is not None),
+        "first_dirty_offset_after": _first_dirty(item, compaction.end_offset if compaction else None),
+        "records_before": _records(item),
+        "records_removed": None if compaction else _removed(item, (), retention),
+        "settings": settings_of(item.config) if settings is None else settings,
+        "segments": segment_fates(
             state,
             compacted=[segment.base_offset for segment in compaction.segments] if compaction else (),
             deleted=[segment.base_offset for segment in retention.deleted] if retention else (),
         ),
-    )
+    }
     if compaction or retention:
-        result = replace(result, dirty_ratio_after=None)
+        told["dirty_ratio_after"] = None
     if compaction:
         # It changes the sizes that retention looks at afterwards, so both together can't be foreseen.
         segments = len(state.segments) - len(compaction.segments) + len(compaction.groups)
         # Nor can the number of parts that a segment is split into.
         known = not retention and not item.overflowed
-        result = replace(result, bytes_after=None, segments_after=segments if known else None)
+        told |= {"bytes_after": None, "segments_after": segments if known else None}
     if retention:
-        result = replace(result, log_start_offset_after=retention.log_start_offset)
+        told["log_start_offset_after"] = retention.log_start_offset
     if retention and not compaction:
         segments = len(state.segments) - len(retention.deleted) + int(retention.roll)
         gone = sum(segment.log_bytes for segment in retention.deleted)
-        result = replace(result, bytes_after=state.log_bytes - gone, segments_after=segments)
-    return result
+        told |= {"bytes_after": state.log_bytes - gone, "segments_after": segments}
+    return _as_it_is(item, item.plan.rule, _reason(item), **told)
 
 
 def failed(item: Undertaking, why: Failure) -> PartitionResult:
     """It could not be cleaned, and nothing of it was changed."""
-    result = _as_it_is(item, "S8.8", "left as it was: it could not be cleaned")
-    return replace(result, error=why.message, error_code=why.exit_code, left_alone=True)
+    words = "left as it was: it could not be cleaned"
+    return _as_it_is(item, "S8.8", words, error=why.message, error_code=why.exit_code, left_alone=True)
 
 
 def stopped(item: Undertaking, why: str) -> PartitionResult:
     """The run ended before its turn."""
-    return replace(_as_it_is(item, "S8.8", f"left as it was: the run was stopped, {why}"), left_alone=True)
+    return _as_it_is(item, "S8.8", f"left as it was: the run was stopped, {why}", left_alone=True)
 
 
 def partly(
@@ -119,10 +120,10 @@ def partly(
     duration_ms: int,
 ) -> PartitionResult:
     """A round that ended between two of its waves. `done`: those of its `groups` that are in place."""
-    return replace(
-        _as_it_is(
-            item, "S6.2", f"{len(done)} of {groups} groups of segments are cleaned, the others as they were: {why}"
-        ),
+    return _as_it_is(
+        item,
+        "S6.2",
+        f"{len(done)} of {groups} groups of segments are cleaned, the others as they were: {why}",
         actions=(COMPACTED,),
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
@@ -166,8 +167,10 @@ def done(
     acted = bool(groups) or item.finished is not None or retention is not None
     first_dirty = _first_dirty(item, first_dirty_offset)
     holders, _ = top_holders(_holdings(item), _holdings_after(item, groups, retention))
-    return replace(
-        _as_it_is(item, item.plan.rule, _reason(item)),
+    return _as_it_is(
+        item,
+        item.plan.rule,
+        _reason(item),
         actions=_actions(compacted=bool(groups) or item.finished is not None, retained=retention is not None),
         dirty_ratio_after=_dirty_ratio(item, replace(after, cleaner_checkpoint=first_dirty), now),
         first_dirty_offset_after=first_dirty,
@@ -225,35 +228,38 @@ def _dirty_ratio(item: Undertaking, after: PartitionState, now: int) -> float | 
     return cleanable_range(after, item.config, now, last_stable_offset=stable).ratio
 
 
-def _as_it_is(item: Undertaking, rule: str, reason: str) -> PartitionResult:
+def _as_it_is(item: Undertaking, rule: str, reason: str, **changed: Any) -> PartitionResult:  # noqa: ANN401 - any field
+    """`changed`: fields that are not as they would be if nothing happened."""
     state, plan = item.state, item.plan
     holders, holders_total = top_holders(_holdings(item), None)
     replaced = item.finished.groups if item.finished else ()
-    return PartitionResult(
-        topic=item.place.topic_partition.topic,
-        partition=item.place.topic_partition.partition,
-        log_dir=item.place.log_dir,
-        policy=item.config.policy,
-        actions=(NONE,),
-        rule=rule,
-        reason=reason,
-        dirty_ratio=plan.dirty_ratio,
-        dirty_ratio_after=plan.dirty_ratio,
-        first_dirty_offset_before=plan.first_dirty_offset,
-        first_dirty_offset_after=plan.first_dirty_offset,
-        log_start_offset_before=state.log_start_offset,
-        log_start_offset_after=state.log_start_offset,
-        segments_before=len(state.segments) + sum(len(group.sources) - 1 for group in replaced),
-        segments_after=len(state.segments),
-        bytes_before=state.log_bytes
-        + sum(group.log_bytes - group.output.log_bytes for group in replaced if group.output),
-        bytes_after=state.log_bytes,
-        holders=holders,
-        holders_total=holders_total,
-        max_compaction_lag_ms=_lag(item.config),
-        oldest_dirty_timestamp=_oldest_dirty(item, state, plan.first_dirty_offset),
-        segments=segment_fates(state),
-    )
+    log_bytes, segments = state.log_bytes, len(state.segments)
+    if "segments" not in changed:
+        changed["segments"] = segment_fates(state)
+    unchanged: dict[str, Any] = {
+        "topic": item.place.topic_partition.topic,
+        "partition": item.place.topic_partition.partition,
+        "log_dir": item.place.log_dir,
+        "policy": item.config.policy,
+        "actions": (NONE,),
+        "rule": rule,
+        "reason": reason,
+        "dirty_ratio": plan.dirty_ratio,
+        "dirty_ratio_after": plan.dirty_ratio,
+        "first_dirty_offset_before": plan.first_dirty_offset,
+        "first_dirty_offset_after": plan.first_dirty_offset,
+        "log_start_offset_before": state.log_start_offset,
+        "log_start_offset_after": state.log_start_offset,
+        "segments_before": segments + sum(len(group.sources) - 1 for group in replaced),
+        "segments_after": segments,
+        "bytes_before": log_bytes + sum(group.log_bytes - group.output.log_bytes for group in replaced if group.output),
+        "bytes_after": log_bytes,
+        "holders": holders,
+        "holders_total": holders_total,
+        "max_compaction_lag_ms": _lag(item.config),
+        "oldest_dirty_timestamp": _oldest_dirty(item, state, plan.first_dirty_offset),
+    }
+    return PartitionResult(**{**unchanged, **changed})
 
 
 def _lag(config: TopicConfig) -> int | None:

@@ -23,6 +23,7 @@ from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
 from winnow.logdir.sound import list_sound
 from winnow.logdir.state import PartitionState, Segment, TopicPartition
+from winnow.pickling import pickled_by_fields
 from winnow.storage.places import Places
 from winnow.storage.segment_io import map_range
 from winnow.wire.batch import BATCH
@@ -37,6 +38,7 @@ _WALK_BYTES = 2**30
 _ROWS = 65_536
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class Place:
     """A partition directory of one log directory."""
@@ -53,6 +55,7 @@ class Place:
         return f"{self.log_dir}/{self.topic_partition}"
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class Listed:
     """One partition's segments, and the walk of the active one, whose last batch ends the log (S8.3).
@@ -147,6 +150,7 @@ def walk_partitions(
     ]
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
     """All that the walk of one segment has to be told."""

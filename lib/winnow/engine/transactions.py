@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from winnow.engine.gather import NONE_ABORTED
 from winnow.engine.producers import Snapshot, known_producers
 from winnow.engine.walk import SegmentWalk
 from winnow.logdir.names import LOG, TXNINDEX, segment_file
@@ -46,17 +47,17 @@ def settle(
     watermark, though a broker that loads a later snapshot has forgotten that, too. Of one that begins below the log
     start offset counts what a broker knows.
     """
+
+    def files(number: int) -> tuple[str, str]:
+        base_offset = walks[number].base_offset
+        index, log = (f"{state.directory}/{segment_file(base_offset, suffix)}" for suffix in (TXNINDEX, LOG))
+        return index, log
+
     folded = fold(
         [walk.runs for walk in walks],
         high_watermark=state.high_watermark,
         log_start_offset=state.log_start_offset,
-        where=[
-            (
-                f"{state.directory}/{segment_file(walk.base_offset, TXNINDEX)}",
-                f"{state.directory}/{segment_file(walk.base_offset, LOG)}",
-            )
-            for walk in walks
-        ],
+        where=files,
     )
     producers = known_producers(snapshot, walks, now=now, expiration_ms=expiration_ms)
     found = undecided(producers, state.high_watermark) + ([folded.undecided] if folded.undecided else [])
@@ -65,7 +66,8 @@ def settle(
         # A broker raises it to the log start offset, and that to the batch it reads there.
         live = (walk.first_live for walk in walks if walk.first_live is not None)
         stable = min(next(live, state.log_end_offset), state.high_watermark)
-    aborted = np.concatenate([walk.aborted for walk in walks])
+    indexes = [walk.aborted for walk in walks if len(walk.aborted)]
+    aborted = np.concatenate(indexes) if indexes else NONE_ABORTED
     return Transactions(
         producers=producers,
         last_stable_offset=stable,

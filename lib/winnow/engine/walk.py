@@ -71,6 +71,7 @@ class SegmentWalk:
     """None unless asked for, and see `HoldingsCounter`."""
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsWanted:
     """Asks a walk for `SegmentWalk.runs` and `aborted`."""

@@ -22,6 +22,7 @@ from winnow.logdir.names import (
 from winnow.logdir.recovery import leftover_names
 from winnow.logdir.state import PartitionState, Segment, TopicPartition
 from winnow.logdir.survey import Checkpoints, LogDir, SkippedDirectory, survey_log_dirs
+from winnow.pickling import pickled_by_fields
 from winnow.storage.contract import Entry, Storage
 from winnow.wire.batch import HEADER_V2_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN, MAX_TIMESTAMP_AT, NO_TIMESTAMP
 
@@ -39,6 +40,7 @@ _MAX_TIMESTAMPS_AT = {1: 18, MAX_MAGIC: MAX_TIMESTAMP_AT}
 """By magic. That of a v1 record or wrapper follows offset, length, CRC, magic and attributes (S2.1)."""
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentListing:
     """What a partition directory holds. `problems` empty means that all of it can be relied on."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from winnow.pickling import pickled_by_fields
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
     topic: str

@@ -103,6 +103,8 @@ def from_entries(entries: Iterable[SnapshotEntry]) -> ProducerState:
 
 def expire(state: ProducerState, now: int, expiration_ms: int) -> ProducerState:
     """Without the producers that are idle for `expiration_ms` at `now` and have no open transaction (S8.4 step 2)."""
+    if not state.producers:
+        return state
     kept = {
         pid: producer
         for pid, producer in state.producers.items()

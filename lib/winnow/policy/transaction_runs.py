@@ -8,7 +8,7 @@ way at each segment's start, which transactions are undecided, and whether the t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from winnow.errors import CorruptLogError
 from winnow.policy import transactions
 from winnow.policy.producers import Undecided
-from winnow.policy.transactions import Carried, sequence
+from winnow.policy.transactions import NOTHING_CARRIED, Carried, sequence
 from winnow.wire.control import ControlType
 
 EVENT = np.dtype([("producer_id", np.int64), ("offset", np.int64), ("kind", np.int8), ("live", np.bool_)])
@@ -189,9 +189,9 @@ def fold(
     *,
     high_watermark: int,
     log_start_offset: int = 0,
-    where: Sequence[tuple[str, str]],
+    where: Callable[[int], tuple[str, str]],
 ) -> Fold:
-    """Of all segments in order. `where`: the paths of each one's index and log, for errors.
+    """Of all segments in order. `where`: the paths of index and log of the one with that number, for errors.
 
     Raises CorruptLogError where the index of a segment disagrees with the log of earlier ones.
     """
@@ -200,8 +200,8 @@ def fold(
     lingers: frozenset[int] = frozenset()
     carried: list[Carried] = []
     undecided: list[Undecided] = []
-    for segment, files in zip(segments, where, strict=True):
-        carried.append(Carried(frozenset(opened), lingers))
+    for number, segment in enumerate(segments):
+        carried.append(Carried(frozenset(opened), lingers) if opened or lingers else NOTHING_CARRIED)
         if segment.undecided is not None:
             undecided.append(segment.undecided)
         for (
@@ -223,9 +223,9 @@ def fold(
                 continue
             first, live = opened.pop(producer, (-1, -1))
             if aborted and live >= 0 and not 0 <= entry <= live:
-                raise _without_entry(producer, live, marker, files)
+                raise _without_entry(producer, live, marker, where(number))
             if 0 <= entry <= ended.get(producer, -1):
-                raise _across_marker(producer, entry, marker, ended[producer], files)
+                raise _across_marker(producer, entry, marker, ended[producer], where(number))
             if 0 <= live < high_watermark <= marker:
                 undecided.append(Undecided(first_offset=live, producer_id=producer, marker_offset=marker))
             if after < 0 and not aborted:

@@ -19,7 +19,7 @@ def folded(log: Log, *, high_watermark: int = FAR, log_start_offset: int = 0) ->
         runs,
         high_watermark=high_watermark,
         log_start_offset=log_start_offset,
-        where=[(f"{n}.txnindex", f"{n}.log") for n in range(len(runs))],
+        where=lambda n: (f"{n}.txnindex", f"{n}.log"),
     )
 
 

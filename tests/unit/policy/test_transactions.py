@@ -66,7 +66,7 @@ def test_every_group_alone_is_judged_as_kafka_judges_the_whole_round(log: Log, d
         runs_of(log, log_start_offset=log_start),
         high_watermark=FAR,
         log_start_offset=log_start,
-        where=[("I", "L")] * len(segments),
+        where=lambda _: ("I", "L"),
     )
     index = log.index[log.index["last_offset"] >= log_start]
     rows, types = log.rows, log.all_types

@@ -17,7 +17,7 @@ from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX
 from winnow.logdir.state import PartitionState, Segment
 from winnow.policy.config import TopicConfig
 from winnow.policy.retention import is_tiered
-from winnow.policy.sources import Settings, Unknown, parse_topic_set
+from winnow.policy.sources import Unknown, parse_topic_set
 from winnow.storage.contract import Storage
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 
@@ -65,7 +65,7 @@ def find_targets(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request)
     """
     found: list[Known | LeftAlone] = [
         known_or_left_alone(
-            place_of(log_dir, topic_partition), log_dir, _knowing(request, log_dir, topic_partition.topic)
+            place_of(log_dir, topic_partition), log_dir, _config_of(topic_partition.topic, log_dir, request), request
         )
         for log_dir in log_dirs
         for topic_partition in log_dir.partitions
@@ -80,14 +80,14 @@ def _is_wanted(topic: str, request: Request) -> bool:
     return topic in request.topics if topic in INTERNAL_TOPICS else request.wants(topic)
 
 
-def _knowing(request: Request, log_dir: LogDir, topic: str) -> Request:
+def _config_of(topic: str, log_dir: LogDir, request: Request) -> TopicConfig | Unknown:
     """What decides over a topic's records decides nothing here: a topic of unknown policy is as good as any."""
-    settings = request.settings
-    if not isinstance(settings.resolve(topic, node_id=log_dir.meta.node_id), Unknown):
-        return request
+    settings, node_id = request.settings, log_dir.meta.node_id
+    config = settings.resolve(topic, node_id=node_id)
+    if not isinstance(config, Unknown):
+        return config
     assumed = [parse_topic_set(f"{topic}:{setting}") for setting in ("cleanup.policy=delete", "retention.ms=-1")]
-    known: Settings = replace(settings, topic_sets=(*assumed, *settings.topic_sets))
-    return replace(request, settings=known)
+    return replace(settings, topic_sets=(*assumed, *settings.topic_sets)).resolve(topic, node_id=node_id)
 
 
 def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target | PartitionErasure:

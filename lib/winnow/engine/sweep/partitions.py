@@ -77,7 +77,7 @@ def _transactions(
 
 def _fault(place: PartitionPlace, runs: Sequence[SegmentRuns]) -> CorruptLogError | None:
     try:
-        fold(runs, high_watermark=0, log_start_offset=place.log_start_offset, where=[("", "")] * len(runs))
+        fold(runs, high_watermark=0, log_start_offset=place.log_start_offset, where=lambda _: ("", ""))
     except CorruptLogError as error:
         return error
     return None
