@@ -15,13 +15,15 @@ from winnow.cli.app import app
 from winnow.cli.run import INTERRUPTED, complain, tell_failure
 from winnow.cli.streams import own_streams
 from winnow.engine.archives import load_from_files
+from winnow.garbage import seldom_collecting
 
 
 def main() -> None:
     """The command line in sys.argv. Ends the process with the verb's exit code."""
     load_from_files()
     own_streams()
-    sys.exit(run(sys.argv[1:], program=_program()))
+    with seldom_collecting():  # what a run leaves is told as well
+        sys.exit(run(sys.argv[1:], program=_program()))
 
 
 def run(arguments: Sequence[str], *, program: str = "winnow") -> int:

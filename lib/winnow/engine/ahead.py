@@ -179,6 +179,8 @@ def with_usable_keys(splits: Sequence[Split], *, first_dirty_offset: int) -> tup
 
     And without any if what was not read ahead would make the buckets too large.
     """
+    if all(split.keys is None for split in splits):
+        return tuple(splits)
     mine = [
         split
         if split.keys is None or split.keys.first_dirty_offset == first_dirty_offset

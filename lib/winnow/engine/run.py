@@ -26,6 +26,7 @@ from winnow.engine.spool import spooling, temporary_directory
 from winnow.engine.stop import Stop
 from winnow.engine.throttle import limiting_io
 from winnow.errors import UsageError
+from winnow.garbage import seldom_collecting
 from winnow.logdir.lock_reach import why_seen_here_only
 from winnow.policy.sources import Settings
 from winnow.storage.places import Places
@@ -93,6 +94,7 @@ def run(
         weighing = partial(weigh, sc, now=now, progress=progress)
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         with (
+            seldom_collecting(),
             cancelling_jobs(sc, request.stop),
             limiting_io(sc, throttle),
             spooling(sc.master if scanning else None, beside=temporary_directory(sc)) as spool,
