@@ -11,14 +11,15 @@ from winnow.garbage import seldom_collecting
 
 def full_collections(values: int) -> int:
     before = gc.get_stats()[2]["collections"]
-    kept = [(number,) for number in range(values)]
-    kept = [(one,) for one in kept]  # type: ignore[misc]
-    return gc.get_stats()[2]["collections"] - before
+    kept = [[number] for number in range(values)]
+    found = gc.get_stats()[2]["collections"] - before
+    assert len(kept) == values
+    return found
 
 
 def test_only_what_is_new_is_collected_meanwhile() -> None:
     gc.collect()
-    assert full_collections(2_000_000) > 1
+    assert full_collections(2_000_000) > 0
     with seldom_collecting():
         young = gc.get_stats()[1]["collections"]
         assert full_collections(2_000_000) == 0
