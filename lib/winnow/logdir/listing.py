@@ -123,12 +123,11 @@ def _segment(
     problems: list[CorruptLogError],
 ) -> Segment:
     log = files[segment_file(base, LOG)]
-    names = {suffix: segment_file(base, suffix) for suffix in (INDEX, TIMEINDEX, TXNINDEX)}
-    sizes = {suffix: files[name].size if name in files else None for suffix, name in names.items()}
+    sizes = {suffix: _size(files, base, suffix) for suffix in (INDEX, TIMEINDEX, TXNINDEX)}
     end_offset = base + MAX_OFFSET_SPAN + 1 if following is None else following
     last_timestamp = NO_TIMESTAMP
     for suffix in (INDEX, TIMEINDEX):
-        path = f"{directory}/{names[suffix]}"
+        path = f"{directory}/{segment_file(base, suffix)}"
         try:
             if sizes[suffix] is None:
                 if log.size:

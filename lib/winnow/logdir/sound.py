@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 import numpy as np
 
@@ -23,8 +24,9 @@ from winnow.logdir.names import (
     TIMEINDEX,
     TXNINDEX,
     base_offset_of,
+    segment_file,
 )
-from winnow.logdir.sound_kernels import last_timestamps
+from winnow.logdir.sound_kernels import indexes_are_sound
 from winnow.logdir.state import Segment
 from winnow.storage.local import stamp_of
 from winnow.storage.open_store import is_remote
@@ -35,7 +37,6 @@ from winnow.wire.buffers import as_bytes
 
 _ROOM = 4 * 2**20
 """For all indexes of a partition. Where there are more, it matters little how they are read."""
-_DIGITS = 20
 
 
 def list_sound(directory: str) -> SegmentListing | None:
@@ -53,77 +54,73 @@ def list_sound(directory: str) -> SegmentListing | None:
 
 def _listed(directory: str, descriptor: int) -> SegmentListing | None:
     """Raises OSError or CorruptLogError where `list_segments` may have to say more."""
-    sizes: dict[str, os.stat_result] = {}
-    rest = set()
+    status: dict[str, os.stat_result] = {}
+    rest: set[str] = set()
     with os.scandir(descriptor) as found:
         for entry in found:
             if not entry.is_file(follow_symlinks=False):
                 return None
-            name = entry.name
-            if name.endswith((LOG, TXNINDEX)):
-                sizes[name] = entry.stat(follow_symlinks=False)
+            if entry.name.endswith((LOG, TXNINDEX)):
+                status[entry.name] = entry.stat(follow_symlinks=False)
             else:
-                rest.add(name)
-    logs = sorted(name for name in sizes if name.endswith(LOG))
-    stems = [name.removesuffix(LOG) for name in logs]
-    indexes = [stem + suffix for stem in stems for suffix in (INDEX, TIMEINDEX)]
-    if len(sizes) - len(logs) != sum(stem + TXNINDEX in sizes for stem in stems) or not rest.issuperset(indexes):
+                rest.add(entry.name)
+    bases = sorted(base_offset_of(name) for name in status if name.endswith(LOG))
+    snapshots = sorted(base_offset_of(name) for name in rest if name.endswith(SNAPSHOT))
+    logs = {segment_file(base, LOG) for base in bases}
+    transactions = {segment_file(base, TXNINDEX) for base in bases}
+    indexes = [segment_file(base, suffix) for base in bases for suffix in (INDEX, TIMEINDEX)]
+    others = {*(segment_file(offset, SNAPSHOT) for offset in snapshots), LEADER_EPOCHS, PARTITION_METADATA}
+    whole = logs <= status.keys() and rest.issuperset(indexes)
+    if not (bases and whole and status.keys() <= logs | transactions and rest <= others.union(indexes)):
         return None
-    rest.difference_update(indexes, (LEADER_EPOCHS, PARTITION_METADATA))
-    usual = all(len(stem) == _DIGITS for stem in stems) and all(_is_snapshot(name) for name in rest)
-    segments = _segments(descriptor, stems, sizes) if logs and usual else None
+    segments = _segments(descriptor, bases, indexes, status)
     if segments is None:
         return None
     return SegmentListing(
         directory=directory,
         segments=segments,
-        snapshot_offsets=tuple(sorted(map(base_offset_of, rest))),
+        snapshot_offsets=tuple(snapshots),
         leader_epochs=read_leader_epochs(Places(), directory),
         leftovers=(),
         problems=(),
     )
 
 
-def _is_snapshot(name: str) -> bool:
-    return len(name) == _DIGITS + len(SNAPSHOT) and name.endswith(SNAPSHOT)
-
-
-def _segments(descriptor: int, stems: Sequence[str], sizes: Mapping[str, os.stat_result]) -> tuple[Segment, ...] | None:
-    """`stems`: names without a suffix, ascending. None unless all indexes are sound."""
-    count = len(stems)
-    names = [stem + suffix for stem in stems for suffix in (INDEX, TIMEINDEX)] + [stem + LOG for stem in stems]
-    most = np.full(3 * count, _ROOM)
-    most[2 * count :] = HEADER_V2_SIZE
-    room = np.empty(_ROOM, np.uint8)
-    bounds = read_small_files(descriptor, names, most, room)
-    if bounds is None:
+def _segments(
+    descriptor: int, bases: Sequence[int], indexes: Sequence[str], status: Mapping[str, os.stat_result]
+) -> tuple[Segment, ...] | None:
+    """`indexes`: of each base, ascending, the names of offset index and time index. None unless all are sound."""
+    logs = [segment_file(base, LOG) for base in bases]
+    entries, heads = np.empty(_ROOM, np.uint8), np.empty(HEADER_V2_SIZE * len(logs) + 1, np.uint8)
+    entries_at = read_small_files(descriptor, indexes, _ROOM, entries)
+    heads_at = read_small_files(descriptor, logs, HEADER_V2_SIZE, heads)
+    if entries_at is None or heads_at is None:
         return None
-    bases = [base_offset_of(stem) for stem in stems]
-    logs = [sizes[stem + LOG] for stem in stems]
-    timestamps = np.empty(count, np.int64)
-    if not last_timestamps(
-        as_bytes(room),
-        bounds[: 2 * count + 1],
+    timestamps = np.empty(len(bases), np.int64)
+    if not indexes_are_sound(
+        as_bytes(entries),
+        entries_at,
         np.array(bases),
         np.array([*bases[1:], bases[-1] + MAX_OFFSET_SPAN + 1]),
-        np.array([log.st_size for log in logs]),
+        np.array([status[log].st_size for log in logs]),
         timestamps,
     ):
         return None
-    at = bounds.tolist()
-    heads = room[at[2 * count] : at[-1]].tobytes()
-    begin = at[2 * count]
+    sizes = np.diff(entries_at).reshape(-1, 2).tolist()
+    first_bytes = [heads[begin:end].tobytes() for begin, end in pairwise(heads_at.tolist())]
     return tuple(
         Segment(
-            base,
-            log.st_size,
-            log.st_mtime_ns // 1_000_000,
-            at[2 * number + 1] - at[2 * number],
-            at[2 * number + 2] - at[2 * number + 1],
-            sizes[stem + TXNINDEX].st_size if stem + TXNINDEX in sizes else None,
-            timestamp,
-            first_max_timestamp(heads[at[2 * count + number] - begin : at[2 * count + number + 1] - begin]),
-            stamp_of(log),
+            base_offset=base,
+            log_bytes=status[log].st_size,
+            log_mtime_ms=status[log].st_mtime_ns // 1_000_000,
+            index_bytes=index_bytes,
+            timeindex_bytes=timeindex_bytes,
+            txnindex_bytes=status[txn_index].st_size if (txn_index := segment_file(base, TXNINDEX)) in status else None,
+            last_timeindex_timestamp=timestamp,
+            first_batch_max_timestamp=first_max_timestamp(head),
+            log_stamp=stamp_of(status[log]),
         )
-        for number, (stem, base, log, timestamp) in enumerate(zip(stems, bases, logs, timestamps.tolist(), strict=True))
+        for base, log, (index_bytes, timeindex_bytes), timestamp, head in zip(
+            bases, logs, sizes, timestamps.tolist(), first_bytes, strict=True
+        )
     )

@@ -7,18 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from winnow.wire.buffers import Bytes
-from winnow.wire.memory import load_be32, load_be64
+from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from winnow.wire.buffers import Bytes, as_bytes
+from winnow.wire.memory import load_be64, load_int32
 from winnow.wire.record_kernels import kernel
-
-OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE = 8, 12
 
 
 @kernel
-def last_timestamps(
+def indexes_are_sound(
     data: Bytes, bounds: Any, base_offsets: Any, end_offsets: Any, log_bytes: Any, last_timestamps: Any
 ) -> bool:
-    """Whether all are sound. `data`: per segment its offset index and its time index, file f from `bounds[f]` to
+    """`data`: per segment its offset index and its time index, file f from `bounds[f]` to
     `bounds[f + 1]`. `last_timestamps`: int64[segments], gets that of each time index, -1 of an empty one.
     """
     for segment in range(base_offsets.size):
@@ -28,15 +27,15 @@ def last_timestamps(
             return False
         least_offset, least_position = base, np.int64(1)
         for at in range(index, times, OFFSET_ENTRY_SIZE):
-            offset = base + _signed32(load_be32(data, at))
-            position = _signed32(load_be32(data, at + 4))
+            offset = base + load_int32(data, at)
+            position = load_int32(data, at + 4)
             if offset < least_offset or offset >= end or position < least_position or position >= log_bytes[segment]:
                 return False
             least_offset, least_position = offset + 1, position + 1
         least_offset, timestamp = base, np.int64(-1)
         for at in range(times, after, TIME_ENTRY_SIZE):
             before, timestamp = timestamp, np.int64(load_be64(data, at))
-            offset = base + _signed32(load_be32(data, at + 8))
+            offset = base + load_int32(data, at + 8)
             if timestamp <= before or offset < least_offset or offset >= end:
                 return False
             least_offset = offset
@@ -44,17 +43,7 @@ def last_timestamps(
     return True
 
 
-@kernel
-def _signed32(value: int) -> int:
-    return value - ((value & 0x80000000) << 1)
-
-
 def warm_up() -> None:
     """Compiles the kernel, or takes it from numba's cache."""
     none: NDArray[np.int64] = np.empty(0, np.int64)
-    last_timestamps(_read_only(np.empty(1, np.uint8)), np.zeros(1, np.int64), none, none, none, none)
-
-
-def _read_only(data: Bytes) -> Bytes:
-    data.flags.writeable = False
-    return data
+    indexes_are_sound(as_bytes(bytes(1)), np.zeros(1, np.int64), none, none, none, none)

@@ -26,8 +26,8 @@ _read: Any = types.ExternalFunction("read", types.intp(types.int32, types.intp, 
 _close: Any = types.ExternalFunction("close", types.int32(types.int32))
 
 
-def read_small_files(directory: int, names: Sequence[str], most: Offsets, room: Bytes) -> Offsets | None:
-    """Reads up to `most[i]` bytes from the start of each file into `room`, one after the other.
+def read_small_files(directory: int, names: Sequence[str], most: int, room: Bytes) -> Offsets | None:
+    """Reads up to `most` bytes from the start of each file into `room`, one after the other.
 
     `directory`: a descriptor. Returns where each begins in `room` and where the last ends, int64[n + 1]; None if one
     can't be read, or if they need all of `room`: whoever reads them one by one is told what is wrong.
@@ -42,14 +42,14 @@ def read_small_files(directory: int, names: Sequence[str], most: Offsets, room: 
 
 
 @njit(cache=True, nogil=True)
-def _read_all(directory: int, names: Bytes, most: Offsets, room: Bytes, bounds: Offsets) -> bool:
+def _read_all(directory: int, names: Bytes, most: int, room: Bytes, bounds: Offsets) -> bool:
     """`names`: each ends with a zero. The arrays outlive the call, so that their addresses may be handed on."""
     name = at = 0
-    for number in range(most.size):
+    for number in range(bounds.size - 1):
         file = _openat(np.int32(directory), names.ctypes.data + name, np.int32(_FLAGS))
         if file < 0:
             return False
-        end = min(room.size, at + most[number])
+        end = min(room.size, at + most)
         count = 1
         while count > 0 and at < end:
             count = _read(file, room.ctypes.data + at, end - at)
@@ -64,16 +64,16 @@ def _read_all(directory: int, names: Bytes, most: Offsets, room: Bytes, bounds: 
     return True
 
 
-def read_small_files_plain(directory: int, names: Sequence[str], most: Sequence[int]) -> list[bytes]:
+def read_small_files_plain(directory: int, names: Sequence[str], most: int) -> list[bytes]:
     """The twin of `read_small_files`, for files that can be read."""
     heads = []
-    for name, count in zip(names, most, strict=True):
+    for name in names:
         file = os.open(name, _FLAGS, dir_fd=directory)
-        heads.append(os.read(file, count))
+        heads.append(os.read(file, most))
         os.close(file)
     return heads
 
 
 def warm_up() -> None:
     """Compiles the kernel, or takes it from numba's cache."""
-    read_small_files(0, (), np.empty(0, np.int64), np.empty(1, np.uint8))
+    read_small_files(0, (), 0, np.empty(1, np.uint8))

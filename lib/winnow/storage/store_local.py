@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from winnow.errors import UsageError
-from winnow.storage.local import LocalStorage
+from winnow.storage.local import LocalStorage, stamp_of
 from winnow.storage.store import StoredFile, size_changed
 
 
@@ -139,7 +139,7 @@ def _walk(directory: str, prefix: str) -> Iterator[StoredFile]:
             if stat.S_ISDIR(status.st_mode):
                 yield from _walk(item.path, f"{name}/")
             elif stat.S_ISREG(status.st_mode):
-                stamp = f"{status.st_dev} {status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns}"
+                stamp = " ".join(map(str, stamp_of(status)))
                 yield StoredFile(name, status.st_size, status.st_mtime_ns, stamp)
             else:
                 raise UsageError(

@@ -23,7 +23,7 @@ from winnow.wire.batch import (
 )
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.crc import crc32_part
-from winnow.wire.memory import copy_bytes, load_be32, load_be64, load_byte, store_byte
+from winnow.wire.memory import copy_bytes, load_be32, load_be64, load_byte, load_int32, store_byte
 from winnow.wire.record_faults import Fault
 from winnow.wire.record_kernels import check_area, kernel, parse_record
 from winnow.wire.varint_kernels import size_of_varint, write_varint
@@ -62,11 +62,6 @@ KEY_V1_AT = TIMESTAMP_V1_AT + 8
 
 
 @kernel
-def _signed32(value: int) -> int:
-    return value - ((value & 0x80000000) << 1)
-
-
-@kernel
 def _signed64(value: np.uint64) -> int:
     return np.int64(value)  # type: ignore[return-value]
 
@@ -82,7 +77,7 @@ def _hop(area: Bytes, begin: int, end: int) -> tuple[int, int, int, int]:
     while pos < end:
         if end - pos < FRAME_SIZE + RECORD_OVERHEAD_V0:
             return _SIZE, pos, count, last
-        length = _signed32(load_be32(area, pos + 8))
+        length = load_int32(area, pos + 8)
         if length < RECORD_OVERHEAD_V0 or length > end - pos - FRAME_SIZE:
             return _SIZE, pos, count, last
         last = _signed64(load_be64(area, pos))
@@ -142,7 +137,7 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
         for n in range(count):
             if pos > stop - FRAME_SIZE - RECORD_OVERHEAD_V0:
                 return _SIZE, i, pos
-            length = _signed32(load_be32(area, pos + 8))
+            length = load_int32(area, pos + 8)
             if length < RECORD_OVERHEAD_V0 or length > stop - pos - FRAME_SIZE:
                 return _SIZE, i, pos
             after = pos + FRAME_SIZE + length
@@ -166,12 +161,12 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             if offset - first > MAX_OFFSET_SPAN:
                 return _ORDER, i, pos
             key_at = pos + (KEY_V1_AT if magic == 1 else KEY_V0_AT)
-            key_size = _signed32(load_be32(area, key_at))
+            key_size = load_int32(area, key_at)
             key_at += 4
             if key_size < -1 or key_size > after - 4 - key_at:
                 return _KEY, i, pos
             value_at = key_at + max(key_size, 0)
-            value_size = _signed32(load_be32(area, value_at))
+            value_size = load_int32(area, value_at)
             value_at += 4
             if value_size < -1 or value_at + max(value_size, 0) != after:
                 return _VALUE, i, pos

@@ -46,7 +46,7 @@ def _swapped(builder: Any, word: Any, bits: int, *, big_endian: bool) -> Any:
     return builder.bswap(word) if bits > 8 and big_endian == _LITTLE else word
 
 
-def _load(bits: int, *, big_endian: bool) -> Callable[..., Any]:
+def _load(bits: int, *, big_endian: bool, signed: bool = False) -> Callable[..., Any]:
     def load(typingctx: Any, buf: Any, pos: Any) -> Any:
         del typingctx, pos
 
@@ -54,7 +54,8 @@ def _load(bits: int, *, big_endian: bool) -> Callable[..., Any]:
             check_bounds(context, builder, signature.args[0], args[0], args[1], _bytes_of(bits))
             pointer = _pointer(context, builder, signature.args[0], args[0], args[1], bits)
             word = _swapped(builder, builder.load(pointer, align=1), bits, big_endian=big_endian)
-            return word if bits == 64 else builder.zext(word, ir.IntType(64))
+            widened = builder.sext if signed else builder.zext
+            return word if bits == 64 else widened(word, ir.IntType(64))
 
         return (types.uint64 if bits == 64 else types.int64)(buf, types.int64), codegen
 
@@ -108,6 +109,9 @@ load_word: Any = intrinsic(_load(64, big_endian=False))
 load_be16: Any = intrinsic(_load(16, big_endian=True))
 load_be32: Any = intrinsic(_load(32, big_endian=True))
 """load_be32(buf, pos) -> int64 in 0..2^32-1."""
+load_int16: Any = intrinsic(_load(16, big_endian=True, signed=True))
+load_int32: Any = intrinsic(_load(32, big_endian=True, signed=True))
+"""load_int32(buf, pos) -> int64 in -2^31..2^31-1: Kafka's int32."""
 load_le32: Any = intrinsic(_load(32, big_endian=False))
 load_be64: Any = intrinsic(_load(64, big_endian=True))
 """load_be64(buf, pos) -> uint64."""

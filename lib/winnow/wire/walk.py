@@ -40,7 +40,7 @@ from winnow.wire.batch import (
 )
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
 from winnow.wire.crc import crc32_part, crc32c
-from winnow.wire.memory import load_be16, load_be32, load_be64, load_byte
+from winnow.wire.memory import load_be32, load_be64, load_byte, load_int16, load_int32
 
 
 class WalkStatus(IntEnum):
@@ -89,16 +89,6 @@ def walk_batches(buf: Buffer, start: int, least_offset: int, out: Rows) -> tuple
 
 
 @njit(cache=True, nogil=True)
-def _signed32(value: int) -> int:
-    return value - ((value & 0x80000000) << 1)
-
-
-@njit(cache=True, nogil=True)
-def _signed16(value: int) -> int:
-    return value - ((value & 0x8000) << 1)
-
-
-@njit(cache=True, nogil=True)
 def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, int, int]:  # noqa: C901, PLR0911, PLR0912, PLR0915 - one walk
     end = buf.size
     pos = start
@@ -113,7 +103,7 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
         if left <= FRAME_TO_MAGIC:
             return count, pos, _TORN
         offset = np.int64(load_be64(buf, pos))
-        length = _signed32(load_be32(buf, pos + 8))
+        length = load_int32(buf, pos + 8)
         if length < RECORD_OVERHEAD_V0:
             return count, pos, _BAD_SIZE
         size = FRAME_SIZE + length
@@ -126,8 +116,8 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
         if magic == MAX_MAGIC:
             if size < HEADER_V2_SIZE:
                 return count, pos, _BAD_SIZE
-            delta = _signed32(load_be32(buf, pos + LAST_OFFSET_DELTA_AT))
-            records = _signed32(load_be32(buf, pos + RECORD_COUNT_AT))
+            delta = load_int32(buf, pos + LAST_OFFSET_DELTA_AT)
+            records = load_int32(buf, pos + RECORD_COUNT_AT)
             if delta < 0 or records < 0:
                 return count, pos, _BAD_COUNT
             if offset < least or offset < 0 or offset > MAX_BASE_OFFSET:
@@ -136,12 +126,12 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
             row.base_timestamp = np.int64(load_be64(buf, pos + BASE_TIMESTAMP_AT))
             row.max_timestamp = np.int64(load_be64(buf, pos + MAX_TIMESTAMP_AT))
             row.producer_id = np.int64(load_be64(buf, pos + PRODUCER_ID_AT))
-            row.leader_epoch = _signed32(load_be32(buf, pos + FRAME_SIZE))
-            row.base_sequence = _signed32(load_be32(buf, pos + BASE_SEQUENCE_AT))
+            row.leader_epoch = load_int32(buf, pos + FRAME_SIZE)
+            row.base_sequence = load_int32(buf, pos + BASE_SEQUENCE_AT)
             row.record_count = records
             row.crc = load_be32(buf, pos + CRC_AT)
-            row.attributes = _signed16(load_be16(buf, pos + ATTRIBUTES_AT))
-            row.producer_epoch = _signed16(load_be16(buf, pos + PRODUCER_EPOCH_AT))
+            row.attributes = load_int16(buf, pos + ATTRIBUTES_AT)
+            row.producer_epoch = load_int16(buf, pos + PRODUCER_EPOCH_AT)
         else:
             if magic == 1 and size < _SIZE_V1:
                 return count, pos, _BAD_SIZE

@@ -124,18 +124,21 @@ def _no_segment(directory: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        *(
-            _without_index,
-            _orphan,
-            _orphan_of_transactions,
-            _link,
-            _pipe,
-            _left_over,
-            _staging,
-            _short_name,
-            _long_name,
-        ),
-        *(_beyond_a_long, _other_digits, _snapshot, _unknown, _epochs, _no_segment),
+        _without_index,
+        _orphan,
+        _orphan_of_transactions,
+        _link,
+        _pipe,
+        _left_over,
+        _staging,
+        _short_name,
+        _long_name,
+        _beyond_a_long,
+        _other_digits,
+        _snapshot,
+        _unknown,
+        _epochs,
+        _no_segment,
     ],
 )
 def test_whatever_is_unusual_is_left_to_who_can_name_it(directory: Path, change: Callable[[Path], None]) -> None:
