@@ -25,6 +25,7 @@ from winnow.logdir.names import (
 from winnow.logdir.segment_writer import SegmentConfig
 from winnow.logdir.state import TopicPartition
 from winnow.logdir.writer import LogWriter
+from winnow.storage.creating import ensure_directories
 from winnow.storage.local import LocalStorage
 
 
@@ -63,7 +64,7 @@ class LogDirWriter:
         self._broker_epoch = broker_epoch
         self._logs: dict[TopicPartition, LogWriter] = {}
         self._is_open = True
-        os.makedirs(self.path, exist_ok=True)
+        ensure_directories(self.path)
         self._lock = lock_log_dir(self.path)
         try:
             self._identify(node_id, directory_id)

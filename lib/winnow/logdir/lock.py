@@ -19,6 +19,7 @@ from typing import Self
 from winnow.errors import LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased, take_lease
 from winnow.logdir.names import LOCK
+from winnow.storage.creating import create_file
 from winnow.storage.open_store import is_remote
 from winnow.storage.places import lease_file_of
 
@@ -70,7 +71,7 @@ def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
 def _lock(log_dir: str) -> LogDirLock:
     path = f"{log_dir}/{LOCK}"
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = _open_or_create(path)
     except OSError as error:
         raise _no_lock(log_dir, error) from error
     try:
@@ -86,6 +87,18 @@ def _lock(log_dir: str) -> LogDirLock:
         os.close(fd)
         raise
     return LogDirLock(path, fd)
+
+
+def _open_or_create(path: str) -> int:
+    """A new one belongs to the owner of the directory: a broker has to open it for writing."""
+    while True:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if os.path.islink(path):
+                raise
+        with suppress(FileExistsError):  # somebody was faster
+            return create_file(path, flags=os.O_RDWR, shared=True)
 
 
 def share_log_dir(log_dir: str) -> LogDirLock | None:

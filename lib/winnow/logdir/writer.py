@@ -17,6 +17,7 @@ from winnow.logdir.names import LEADER_EPOCHS, LOG, PARTITION_METADATA, base_off
 from winnow.logdir.producer_snapshots import ProducerSnapshots
 from winnow.logdir.segment_writer import SegmentConfig, SegmentWriter
 from winnow.logdir.whole_batches import whole_batches
+from winnow.storage.creating import ensure_directories
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import MAX_MAGIC, MAX_OFFSET_SPAN, Codec
 from winnow.wire.buffers import Rows
@@ -54,7 +55,7 @@ class LogWriter:
         """What `append_records` and `append_marker` stamp."""
         self._clock = clock
         self._storage = LocalStorage()
-        os.makedirs(self.directory, exist_ok=True)
+        ensure_directories(self.directory)
         if topic_id is not None and not os.path.exists(f"{self.directory}/{PARTITION_METADATA}"):
             self._write(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}".encode())
         if not os.path.exists(f"{self.directory}/{LEADER_EPOCHS}"):

@@ -7,6 +7,7 @@ import stat
 from contextlib import AbstractContextManager, nullcontext
 
 from winnow.storage.contract import Entry, NewFile, Volume
+from winnow.storage.creating import create_directory, create_file, ensure_directories
 from winnow.storage.moved import MOVED
 
 _PIECE_BYTES = 2**20
@@ -77,7 +78,7 @@ class LocalStorage:
         return b"".join(parts)
 
     def create(self, path: str, data: bytes) -> None:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        fd = create_file(path)
         try:
             view = memoryview(data)
             while view.nbytes:
@@ -112,10 +113,10 @@ class LocalStorage:
         _fsync(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def mkdir(self, path: str) -> None:
-        os.mkdir(path)
+        create_directory(path)
 
     def ensure_dir(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        ensure_directories(path)
 
     def rmdir(self, path: str) -> None:
         os.rmdir(path)
@@ -157,7 +158,7 @@ class _NewFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._fd = create_file(path)
 
     def write(self, data: memoryview) -> int:
         try:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from winnow.storage.creating import create_file
 from winnow.storage.hdfs_client import SCHEME, connect, hdfs_errors, split_url
 from winnow.storage.store import PIECE_BYTES, StoredFile, size_changed
 
@@ -60,7 +61,7 @@ class HdfsStore:
 
     def fetch(self, file: StoredFile, path: str) -> None:
         at = self._at(file.name)
-        with open(path, "xb") as target, hdfs_errors(at), self._client.read(at) as source:
+        with open(create_file(path, shared=True), "wb") as target, hdfs_errors(at), self._client.read(at) as source:
             if len(source) != file.size:
                 raise size_changed(self, file, len(source))
             target.writelines(source.read_range_stream(0, file.size))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from winnow.errors import UsageError
+from winnow.storage.creating import create_directory, create_file, ensure_directories
 from winnow.storage.local import LocalStorage, stamp_of
 from winnow.storage.store import StoredFile, size_changed
 
@@ -44,7 +45,7 @@ class LocalStore:
         return LocalStorage().read_range(self._at(name), start, length)
 
     def fetch(self, file: StoredFile, path: str) -> None:
-        with open(self._at(file.name), "rb") as source, open(path, "xb") as target:
+        with open(self._at(file.name), "rb") as source, open(create_file(path), "wb") as target:
             shutil.copyfileobj(source, target, 2**20)
             found = target.tell()
             status = os.fstat(source.fileno())
@@ -60,11 +61,12 @@ class LocalStore:
         directory = os.path.dirname(path)
         self._make_directory(directory, like=None)
         beside = f"{path}.{os.getpid()}.new"  # under its own name it is whole or not at all
-        LocalStorage().create(beside, data)
-        owner = os.stat(directory)
-        with suppress(PermissionError):
-            os.chown(beside, owner.st_uid, owner.st_gid)
+        fd = create_file(beside, shared=True)
         try:
+            with open(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(fd)
             os.link(beside, path)
         finally:
             os.unlink(beside)
@@ -109,7 +111,7 @@ class LocalStore:
         parent = os.path.dirname(directory)
         self._make_directory(parent, like=None if like is None else os.path.dirname(like))
         with suppress(FileExistsError):  # another thread's
-            os.mkdir(directory)
+            create_directory(directory)
         if like is not None:
             _give(directory, os.stat(like))
         self._changed |= {parent, directory}
@@ -118,7 +120,7 @@ class LocalStore:
 def make_directory(path: str, *, like: str | None) -> None:
     """With all above it, unless it is there; `like`: the directory whose owner and mode a new one gets."""
     if not os.path.isdir(path):
-        os.makedirs(path)
+        ensure_directories(path)
         if like is not None:
             _give(path, os.stat(like))
 

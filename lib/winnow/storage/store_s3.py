@@ -10,6 +10,7 @@ from typing import Any
 import obstore
 from obstore.exceptions import PreconditionError
 
+from winnow.storage.creating import create_file
 from winnow.storage.s3_bucket import S3Bucket, key_of
 from winnow.storage.s3_client import bucket_and_key, connect, errors, modified_ns, mtime_of
 from winnow.storage.store import StoredFile, size_changed
@@ -60,7 +61,7 @@ class S3Store:
         return self._objects.get_range(self._key(name), start, length)
 
     def fetch(self, file: StoredFile, path: str) -> None:
-        with open(path, "xb") as target, self._errors(file.name):
+        with open(create_file(path, shared=True), "wb") as target, self._errors(file.name):
             try:
                 # Not another object that took its place since it was listed.
                 answer = obstore.get(self._store, file.name, options={"if_match": file.stamp} if file.stamp else {})

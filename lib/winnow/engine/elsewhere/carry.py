@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from winnow.engine.elsewhere.destination import Destination
 from winnow.engine.progress import Progress
 from winnow.engine.stop import Stop
+from winnow.storage.creating import ensure_directories
 from winnow.storage.store import Store, StoredFile
 
 _AT_ONCE = 8
@@ -18,7 +19,7 @@ _AT_ONCE = 8
 def fetch(store: Store, files: Iterable[StoredFile], work: str, *, stop: Stop, progress: Progress) -> None:
     def one(file: StoredFile) -> int:
         path = f"{work}/{file.name}"
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        ensure_directories(os.path.dirname(path))
         store.fetch(file, path)
         return file.size
 

@@ -26,6 +26,7 @@ from winnow.engine.stop import Stop
 from winnow.errors import NO_SPACE, NoSpaceError, StoppedError, UsageError, WinnowError
 from winnow.logdir.lock import lock_log_dir, share_log_dir
 from winnow.logdir.names import LOCK, META_PROPERTIES
+from winnow.storage.creating import create_directory
 from winnow.storage.store import Store, StoredFile
 from winnow.storage.store_local import LocalStore, make_directory
 
@@ -187,7 +188,7 @@ def _work_dir(asked: Elsewhere, number: int) -> Iterator[str]:
     else:
         path = beside
         shutil.rmtree(path, ignore_errors=True)  # a killed run's; the lock is ours
-        os.mkdir(path)
+        create_directory(path)
     try:
         yield path
     finally:

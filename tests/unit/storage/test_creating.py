@@ -1,0 +1,73 @@
+"""What Winnow creates beside a broker's files belongs to whoever owns the directory, and is never wider than it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from winnow.logdir.lock import lock_log_dir
+from winnow.storage.local import LocalStorage
+from winnow.storage.store_local import LocalStore
+
+STORAGE = LocalStorage()
+KAFKA, GROUP = 1234, 2345
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    path = tmp_path / "logs"
+    path.mkdir()
+    os.chown(path, KAFKA, GROUP)
+    path.chmod(0o750)
+    return path
+
+
+def owner_and_mode(path: Path) -> tuple[int, int, int]:
+    status = path.lstat()
+    return status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)
+
+
+@as_root
+def test_new_file_belongs_to_owner_of_directory_and_is_private(log_dir: Path) -> None:
+    STORAGE.create(f"{log_dir}/journal", b"x")
+    STORAGE.new_file(f"{log_dir}/segment").close()
+    assert owner_and_mode(log_dir / "journal") == (KAFKA, GROUP, 0o600)
+    assert owner_and_mode(log_dir / "segment") == (KAFKA, GROUP, 0o600)
+
+
+@as_root
+def test_new_directories_inherit_owner_and_mode(log_dir: Path) -> None:
+    STORAGE.mkdir(f"{log_dir}/.winnow-kept-1")
+    STORAGE.ensure_dir(f"{log_dir}/.winnow-quarantine-1/deep")
+    for name in (".winnow-kept-1", ".winnow-quarantine-1", ".winnow-quarantine-1/deep"):
+        assert owner_and_mode(log_dir / name) == (KAFKA, GROUP, 0o750)
+
+
+@as_root
+def test_new_lock_belongs_to_owner_of_log_directory(log_dir: Path) -> None:
+    lock_log_dir(str(log_dir)).close()
+    assert owner_and_mode(log_dir / ".lock") == (KAFKA, GROUP, 0o640)
+
+
+@as_root
+def test_lock_that_is_there_keeps_owner_and_mode(log_dir: Path) -> None:
+    (log_dir / ".lock").touch(mode=0o600)
+    lock_log_dir(str(log_dir)).close()
+    assert owner_and_mode(log_dir / ".lock") == (0, 0, 0o600)
+
+
+@as_root
+def test_files_of_a_store_belong_to_owner_of_directory(log_dir: Path) -> None:
+    LocalStore(str(log_dir)).create("deep/meta.properties", b"x")
+    assert owner_and_mode(log_dir / "deep") == (KAFKA, GROUP, 0o750)
+    assert owner_and_mode(log_dir / "deep" / "meta.properties") == (KAFKA, GROUP, 0o640)
+
+
+def test_directory_below_one_of_everybody_is_not_of_everybody(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    STORAGE.ensure_dir(f"{tmp_path}/out")
+    assert owner_and_mode(tmp_path / "out")[2] == 0o755
