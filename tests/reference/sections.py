@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.pages import DOCS
 from tests.reference.commands import all_verbs
+from tests.reference.licenses import licenses
 from tests.reference.rules import rules
 from tests.reference.tables import (
     exit_codes,
@@ -30,6 +31,7 @@ SECTIONS = {
     "kafka-log-columns": kafka_log_columns,
     "kafka-log-options": kafka_log_options,
     "ledger": ledger,
+    "licenses": licenses,
     "meanings": meanings,
     "rules": rules,
     "settings-ignored": settings_ignored,

@@ -1,0 +1,77 @@
+"""What a stranger expects of an open project is there and agrees with itself."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.pages import ROOT
+from winnow.version import VERSION
+
+_LINK = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)\)")
+_CODE = re.compile(r"`([^`\n]+)`")
+_FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+_TOP = ("benchmarks", "conf", "demo", "docs", "examples", "fuzz", "jobs", "lib", "tests")
+_PATH = re.compile(rf"(?:{'|'.join(_TOP)})/[\w./-]*\w")
+PAGES = sorted(p for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md")))
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ +(.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower().replace("`", "")) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_a_page_lead_to_files_that_exist(page: Path) -> None:
+    broken = []
+    for link in _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+        target, _, anchor = link.partition("#")
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        file = (page.parent / target).resolve() if target else page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in _anchors(file)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths_that_a_page_names_exist(page: Path) -> None:
+    named = {
+        word
+        for code in _CODE.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
+        for word in code.split()
+        if _PATH.fullmatch(word.rstrip("/"))
+    }
+    assert sorted(word for word in named if not (ROOT / word).exists()) == []
+
+
+def test_license_is_in_the_tree_and_in_the_metadata() -> None:
+    metadata = configparser.ConfigParser()
+    metadata.read(ROOT / "setup.cfg", encoding="utf-8")
+    assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert metadata["metadata"]["license"] == "Apache-2.0"
+    assert "LICENSE" in metadata["metadata"]["license_files"].split()
+
+
+def test_version_is_the_same_everywhere() -> None:
+    metadata = configparser.ConfigParser()
+    metadata.read(ROOT / "setup.cfg", encoding="utf-8")
+    assert metadata["metadata"]["version"] == VERSION
+    first = re.search(r"^## (\S+) \((unreleased|\d{4}-\d\d-\d\d)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert first is not None
+    assert first[1] == VERSION
+
+
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
+def test_decision_says_its_status(page: Path) -> None:
+    status = re.findall(
+        r"^Status: (accepted|superseded by \[\d+\]\((\d{4}-[\w-]+\.md)\))\.?$", page.read_text(), re.MULTILINE
+    )
+    assert len(status) == 1, "one line `Status: accepted.` or `Status: superseded by [N](NNNN-name.md).`"
