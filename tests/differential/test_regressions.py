@@ -1,4 +1,4 @@
-"""Every life of `regressions` goes as Kafka's; all are lived at once, and each is a test."""
+"""Every life of `regressions` and `extremes` goes as Kafka's; all are lived at once, and each is a test."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.differential.extremes import EXTREMES
 from tests.differential.machine import run
 from tests.differential.outcome import Outcome
 from tests.differential.regressions import REGRESSIONS
@@ -17,10 +18,10 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def outcome(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    return run(spark, kafka, Path(tmp_path_factory.mktemp("regressions")) / "lives", REGRESSIONS)
+    return run(spark, kafka, Path(tmp_path_factory.mktemp("regressions")) / "lives", {**REGRESSIONS, **EXTREMES})
 
 
-@pytest.mark.parametrize("name", REGRESSIONS)
+@pytest.mark.parametrize("name", [*REGRESSIONS, *EXTREMES])
 def test_it_goes_as_with_kafka(name: str, outcome: Outcome) -> None:
     assert [d for d in outcome.differences if d.name == name] == []
 

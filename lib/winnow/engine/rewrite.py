@@ -18,6 +18,7 @@ from winnow.engine.resolve import Survivors
 from winnow.engine.result import RecordsRemoved
 from winnow.engine.stopwatch import ms_since
 from winnow.engine.verify import verify_staged
+from winnow.java_long import delete_horizon
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.swap import StagedGroup
 from winnow.storage.contract import Storage
@@ -81,7 +82,7 @@ def rewrite_group(
     }
     try:
         output = GroupOutput(job, group, survivors, now=now, cores=cores)
-        return _write(job, group, output, paths, attempt=attempt, began=began, split_done=split_done)
+        return _write(job, group, output, paths, now=now, attempt=attempt, began=began, split_done=split_done)
     except BaseException:
         for path in paths.values():
             with suppress(OSError):
@@ -95,6 +96,7 @@ def _write(
     output: GroupOutput,
     paths: dict[str, str],
     *,
+    now: int,
     attempt: str,
     began: float,
     split_done: Callable[[int], None],
@@ -126,6 +128,7 @@ def _write(
         records=output.records_after,
         index_interval_bytes=job.index_interval_bytes,
         segment_index_bytes=job.segment_index_bytes,
+        without_horizons=(txnindex or b"") if delete_horizon(now, job.delete_retention_ms) is None else None,
     )
     return RewrittenGroup(
         staged=StagedGroup(

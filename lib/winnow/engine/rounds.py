@@ -12,6 +12,7 @@ from winnow.engine.prepare import Undertaking
 from winnow.engine.space import most_index_bytes, most_log_bytes
 from winnow.engine.transactions import Transactions
 from winnow.errors import NoSpaceError
+from winnow.java_long import clamped
 from winnow.logdir.journal import Journal, JournalGroup, Rest
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.logdir.state import PartitionState
@@ -139,4 +140,5 @@ def dirtiest_first(rounds: Mapping[int, Round]) -> list[int]:
 def _legacy_delete_horizon_ms(state: PartitionState, plan: CompactionPlan, config: TopicConfig) -> int:
     """By the age of the last segment that was cleaned before (S5.1); 0 if there is none."""
     clean = segments_between(state.segments, 0, plan.first_dirty_offset)
-    return clean[-1].log_mtime_ms - config.delete_retention_ms if clean else 0
+    # The time of a file may lie before 1970. Java's difference then overflows, and Kafka drops all such tombstones.
+    return clamped(clean[-1].log_mtime_ms - config.delete_retention_ms) if clean else 0

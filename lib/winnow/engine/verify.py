@@ -38,6 +38,7 @@ def verify_staged(
     index_interval_bytes: int,
     segment_index_bytes: int,
     same_txn_index: bytes | None = None,
+    without_horizons: bytes | None = None,
 ) -> None:
     """Raises VerificationError unless the files hold `records` records in `log_bytes` bytes of sound batches.
 
@@ -45,6 +46,8 @@ def verify_staged(
     it is on the disk, and every entry of the transaction index must have its ABORT marker. A marker without an entry
     is one of which nothing is left: it must have a delete horizon (S5.8). `same_txn_index`: instead, the transaction
     index is to be these bytes, or not to be there if there are none: nothing about a transaction has changed.
+    `without_horizons`: no batch can be given a delete horizon (`winnow.java_long`), so that a marker without an entry
+    has none; the transaction index must then be these bytes.
     """
     path = paths[LOG]
     for part in paths.values():
@@ -88,14 +91,11 @@ def verify_staged(
         raise _mismatch("records in the staged log", records, found, path)
     if least_offset > end_offset or least_offset - 1 - base_offset > MAX_OFFSET_SPAN:
         raise _mismatch("the staged log's last offset below", end_offset, least_offset - 1, path)
-    for suffix, wanted in zip((INDEX, TIMEINDEX), index.finish(), strict=True):
-        if Places().read_bytes(paths[suffix]) != wanted:
-            raise VerificationError(
-                "the staged index is not that of the staged log", where=paths[suffix], hint="Run again."
-            )
-    _check_txn_index(
-        paths, np.concatenate(aborting), base_offset=base_offset, end_offset=end_offset, same=same_txn_index
-    )
+    _check_indexes(paths, index)
+    _check_meant(paths, without_horizons if same_txn_index is None else same_txn_index)
+    if same_txn_index is None:
+        markers, bounds = np.concatenate(aborting), (base_offset, end_offset)
+        _check_txn_index(paths, markers, bounds, horizons=without_horizons is None)
 
 
 def _first_bad_crc(buf: Bytes, rows: Array) -> int:
@@ -124,15 +124,28 @@ def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
     return aborting
 
 
-def _check_txn_index(
-    paths: Mapping[str, str], markers: Array, *, base_offset: int, end_offset: int, same: bytes | None
-) -> None:
-    path = paths.get(TXNINDEX)
-    if same is not None:
-        staged = b"" if path is None else Places().read_bytes(path)
-        if staged != same:
-            raise _mismatch("bytes of the transaction index, unchanged", len(same), len(staged), path or paths[LOG])
+def _check_indexes(paths: Mapping[str, str], index: IndexBuilder) -> None:
+    for suffix, wanted in zip((INDEX, TIMEINDEX), index.finish(), strict=True):
+        if Places().read_bytes(paths[suffix]) != wanted:
+            raise VerificationError(
+                "the staged index is not that of the staged log", where=paths[suffix], hint="Run again."
+            )
+
+
+def _check_meant(paths: Mapping[str, str], wanted: bytes | None) -> None:
+    """Raises VerificationError if the transaction index has other bytes; None: any will do."""
+    if wanted is None:
         return
+    path = paths.get(TXNINDEX)
+    staged = b"" if path is None else Places().read_bytes(path)
+    if staged != wanted:
+        raise _mismatch("bytes of the transaction index", len(wanted), len(staged), path or paths[LOG])
+
+
+def _check_txn_index(paths: Mapping[str, str], markers: Array, bounds: tuple[int, int], *, horizons: bool) -> None:
+    """`horizons`: a marker that has none must have an entry."""
+    path = paths.get(TXNINDEX)
+    base_offset, end_offset = bounds
     entries: Array = np.empty(0, ABORTED)
     if path is not None:
         try:
@@ -141,7 +154,7 @@ def _check_txn_index(
             raise VerificationError(str(error), where=path, hint="Run again.") from error
     ends = set(zip(entries["last_offset"].tolist(), entries["producer_id"].tolist(), strict=True))
     found = set(zip(markers["base_offset"].tolist(), markers["producer_id"].tolist(), strict=True))
-    bare = markers[(markers["attributes"] & DELETE_HORIZON) == 0]
+    bare = markers[(markers["attributes"] & DELETE_HORIZON) == 0] if horizons else markers[:0]
     needed = set(zip(bare["base_offset"].tolist(), bare["producer_id"].tolist(), strict=True))
     if not needed <= ends <= found or (path is not None and not ends):
         wrong = min(needed - ends, default=None) or min(ends - found, default=None)

@@ -14,6 +14,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from winnow import java_long
 from winnow.policy.survival import RETAIN_EMPTY, batch_retention
 from winnow.policy.words import duration
 from winnow.wire.batch import CONTROL, DELETE_HORIZON, MAX_MAGIC
@@ -139,9 +140,9 @@ def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
         return Fate(Verdict.STAYS, "S5.8", f"{what}: a batch of its transaction is still in the log")
     horizon = delete_horizon(record.batch)
     if horizon is None:
-        horizon = of_round.now + of_round.delete_retention_ms
-        words = f"{what} without a batch of its transaction: it gets its delete horizon now, {_iso(horizon)}"
-        return Fate(Verdict.STAYS, "S5.8", words, (Fact("delete_horizon_after", horizon, time=True),))
+        new = _new_horizon(of_round)
+        words = f"{what} without a batch of its transaction: {new.words}"
+        return Fate(Verdict.STAYS, "S5.8", words, new.facts)
     fact = Fact("delete_horizon", horizon, time=True)
     if of_round.now < horizon:
         words = f"{what}: its delete horizon has not come, {_until(horizon, of_round)}"
@@ -154,27 +155,38 @@ def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
 
 
 def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
-    first = of_round.now + of_round.delete_retention_ms
-    fresh = (Fact("delete_horizon_after", first, time=True),)
+    new = _new_horizon(of_round)
     if int(record.batch["magic"][0]) < MAX_MAGIC:
         if not record.retain_legacy_deletes:
             words = "a tombstone of message format v0 or v1 in a segment older than delete.retention.ms allows"
             return Fate(Verdict.GOES, "S5.5", words + _header_words(record, of_round))
-        words = f"a tombstone, the last record of its key; converted to v2 it gets its delete horizon, {_iso(first)}"
-        return Fate(Verdict.STAYS, "S5.5", words, fresh)
+        words = f"a tombstone, the last record of its key; converted to v2, {new.words}"
+        return Fate(Verdict.STAYS, "S5.5", words, new.facts)
     horizon = delete_horizon(record.batch)
     if horizon is None:
-        words = (
-            f"a tombstone, the last record of its key; its batch gets its delete horizon now, {_iso(first)}, "
-            "and it goes with the first cleaning from then on"
-        )
-        return Fate(Verdict.STAYS, "S5.5", words, fresh)
+        words = f"a tombstone, the last record of its key; {new.words}"
+        return Fate(Verdict.STAYS, "S5.5", words, new.facts)
     fact = (Fact("delete_horizon", horizon, time=True),)
     if of_round.now < horizon:
         words = f"a tombstone whose delete horizon has not come, {_until(horizon, of_round)}"
         return Fate(Verdict.STAYS, "S5.5", words, fact)
     words = f"a tombstone whose delete horizon has come, {_iso(horizon)}" + _header_words(record, of_round)
     return Fate(Verdict.GOES, "S5.5", words, fact)
+
+
+@dataclass(frozen=True, slots=True)
+class _NewHorizon:
+    words: str
+    facts: tuple[Fact, ...]
+
+
+def _new_horizon(of_round: RoundFacts) -> _NewHorizon:
+    horizon = java_long.delete_horizon(of_round.now, of_round.delete_retention_ms)
+    if horizon is None:
+        words = f"delete.retention.ms {of_round.delete_retention_ms} is so long that its batch gets no delete horizon"
+        return _NewHorizon(words, ())
+    words = f"its batch gets its delete horizon now, {_iso(horizon)}, and it goes with the first cleaning from then on"
+    return _NewHorizon(words, (Fact("delete_horizon_after", horizon, time=True),))
 
 
 def _until(horizon: int, of_round: RoundFacts) -> str:

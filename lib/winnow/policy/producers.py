@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from winnow.java_long import wrapped
 from winnow.wire.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL
 
 _INT_MAX = 2**31 - 1
@@ -108,7 +109,7 @@ def expire(state: ProducerState, now: int, expiration_ms: int) -> ProducerState:
     kept = {
         pid: producer
         for pid, producer in state.producers.items()
-        if producer.current_txn_first_offset is not None or now - producer.timestamp < expiration_ms
+        if producer.current_txn_first_offset is not None or wrapped(now - producer.timestamp) < expiration_ms
     }
     return replace(state, producers=kept)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from winnow.errors import CorruptLogError
+from winnow.java_long import delete_horizon
 from winnow.wire.batch import (
     BATCH,
     CODEC_MASK,
@@ -78,10 +79,10 @@ def filter_batches_plain(
             out.append(blocks.raw[start : start + int(row["size"])].tobytes())
         else:
             counts["rewritten"] += 1
-            horizon = (now + delete_retention_ms + 2**63) % 2**64 - 2**63 if needs_horizon else -1
-            if has_horizon:
+            horizon = delete_horizon(now, delete_retention_ms) if needs_horizon else None
+            if has_horizon and row["base_timestamp"] >= 0:
                 horizon = int(row["base_timestamp"])
-            out.append(_rewritten(retained, row, horizon if horizon >= 0 else None))
+            out.append(_rewritten(retained, row, horizon))
         if len(out) > len(tombstones):
             tombstones.append(nulls)
     data = as_bytes(b"".join(out))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from winnow.errors import CorruptLogError
+from winnow.java_long import wrapped
 from winnow.wire.batch import (
     ATTRIBUTES_AT,
     BATCH,
@@ -109,7 +110,7 @@ def _read_record(body: Bytes, row: np.void) -> tuple[Record, int]:
         raise _wrong("the end of the record after its headers", len(body) - pos)
     timestamp = int(row["max_timestamp"])
     if not int(row["attributes"]) & LOG_APPEND_TIME or row["magic"] < MAX_MAGIC:
-        timestamp = _wrapped(int(row["base_timestamp"]) + timestamp_delta)
+        timestamp = wrapped(int(row["base_timestamp"]) + timestamp_delta)
     return Record(int(row["base_offset"]) + offset_delta, timestamp, key, value, tuple(headers)), offset_delta
 
 
@@ -122,10 +123,6 @@ def _read_bytes(body: Bytes, pos: int) -> tuple[bytes | None, int]:
 
 def _wrong(expected: str, found: int) -> CorruptLogError:
     return CorruptLogError("records can't be read", expected=expected, found=str(found))
-
-
-def _wrapped(value: int) -> int:
-    return (value + 2**63) % 2**64 - 2**63  # as Java's long does
 
 
 def encode_batch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -225,6 +226,28 @@ def test_case_29_a_marker_without_data_goes_at_its_horizon(tmp_path: Path, horiz
     if left:
         header, _ = decode_batch(log, 0)
         assert header["base_timestamp"] == (NOW + DAY if horizon is None else horizon)
+
+
+def test_an_abort_marker_without_data_stays_where_no_delete_horizon_fits(tmp_path: Path) -> None:
+    """`delete.retention.ms` of 2^63-1 means for ever: the marker has neither a horizon nor an entry, as Kafka's."""
+    alone = [marker(0, 7, commit=False), encode_batch([record(1)])]
+    directory = make_partition(tmp_path / "t-0", {0: alone, 2: [encode_batch([record(2)])]})
+    job = job_of(directory, delete_retention_ms=2**63 - 1)
+    [group] = cleaned(job)
+    header, _ = decode_batch(Path(group.staged.paths[LOG]).read_bytes(), 0)
+    assert (header["base_offset"], header["base_timestamp"]) == (0, NOW)
+    for wanted in (b"", encode_txn_index([ABORTED])):
+        with pytest.raises(VerificationError, match="transaction index") if wanted else nullcontext():
+            verify_staged(
+                group.staged.paths,
+                base_offset=0,
+                end_offset=job.end_offset,
+                log_bytes=group.bytes_after,
+                records=group.records_after,
+                index_interval_bytes=100,
+                segment_index_bytes=10_485_760,
+                without_horizons=wanted,
+            )
 
 
 def verify(group: RewrittenGroup, paths: dict[str, str]) -> None:

@@ -105,6 +105,15 @@ def test_a_marker_lives_through_its_passes(emptied: bool, horizon: int | None, v
     assert told(marker) == (verdict, "S5.8")
 
 
+@pytest.mark.parametrize("record", [TOMBSTONE, replace(MARKER, emptied=True)], ids=["tombstone", "marker"])
+def test_no_delete_horizon_is_told_where_the_sum_overflows(record: RecordFacts) -> None:
+    last_with_one = replace(ROUND, delete_retention_ms=2**63 - 1 - NOW)
+    assert [fact.value for fact in record_fate(record, last_with_one).facts] == [2**63 - 1]
+    fate = record_fate(record, replace(ROUND, delete_retention_ms=2**63 - NOW))
+    assert (fate.verdict, fate.facts) == (Verdict.STAYS, ())
+    assert "gets no delete horizon" in fate.words
+
+
 def test_the_header_that_stays_is_told() -> None:
     last_of_round, of_producer = batch(last=99), batch(last=60, producer=7)
     known = replace(ROUND, last_records={7: (60, 0)})
