@@ -8,19 +8,20 @@ or is given up, and what the crash left is for `winnow.logdir.recovery` alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from winnow.errors import CorruptLogError
 from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
 from winnow.logdir.state import Segment
 from winnow.logdir.swap import StagedGroup
 from winnow.storage.contract import Entry, Storage
+from winnow.storage.own_json import MAX_LONG, Value, read_json
 
 JOURNAL = "round.json"
 VERSION = 1
 
-_MAX_LONG = 2**63 - 1
 _STAMP = "log_stamp"
 _NEEDED = {LOG, INDEX, TIMEINDEX}
 
@@ -153,118 +154,89 @@ def read_journal(storage: Storage, staging: str) -> Journal | None:
     if not storage.exists(path):
         return None
     try:
-        return _journal(json.loads(storage.read_bytes(path)))
-    except (ValueError, RecursionError):
+        return _journal(read_json(storage, path))
+    except CorruptLogError:
         return None
 
 
-def _journal(value: object) -> Journal:
-    """Raises ValueError for whatever `write_journal` would not have written."""
-    found = _object(value, {"version", *(field.name for field in fields(Journal))})
-    if found["version"] != VERSION:
-        raise _malformed("version", found["version"])
-    groups = tuple(_group(group) for group in _list(found["groups"]))
+def _journal(value: Value) -> Journal:
+    """Raises CorruptLogError for whatever `write_journal` would not have written."""
+    found = value.fields({"version", *_names(Journal)})
+    found["version"].version(VERSION)
+    groups = tuple(_group(group) for group in found["groups"].items())
     bases = [base for group in groups for base in group.source_bases]
     if not groups or bases != sorted(set(bases)):
-        raise _malformed("base offsets", bases)
+        raise found["groups"].refused("base offsets that ascend")
     journal = Journal(
-        run_id=_text(found["run_id"]),
-        now=_number(found["now"]),
-        end_offset=_number(found["end_offset"], least=bases[-1] + 1),
-        checkpoint_before=_or_none(found["checkpoint_before"]),
+        run_id=found["run_id"].text(),
+        now=found["now"].integer(),
+        end_offset=found["end_offset"].integer(least=bases[-1] + 1),
+        checkpoint_before=found["checkpoint_before"].integer_or_none(),
         groups=groups,
-        rest=None if found["rest"] is None else _rest(found["rest"]),
+        rest=None if found["rest"].raw is None else _rest(found["rest"]),
     )
     waiting = journal.waiting
     if waiting != groups[len(groups) - len(waiting) :] or (journal.rest is None) is bool(waiting):
-        raise _malformed("groups without an output", len(waiting))
+        raise found["groups"].refused("groups without an output at the end, and only with `rest`")
     return journal
 
 
-def _rest(value: object) -> Rest:
-    found = _object(value, {field.name for field in fields(Rest)})
+def _rest(value: Value) -> Rest:
+    found = value.fields(_names(Rest))
     return Rest(
-        first_dirty_offset=_number(found["first_dirty_offset"]),
-        legacy_delete_horizon_ms=_number(found["legacy_delete_horizon_ms"], least=-_MAX_LONG),
-        last_records=tuple(_last_record(record) for record in _list(found["last_records"])),
+        first_dirty_offset=found["first_dirty_offset"].integer(),
+        legacy_delete_horizon_ms=found["legacy_delete_horizon_ms"].integer(least=-MAX_LONG),
+        last_records=tuple(_last_record(record) for record in found["last_records"].items()),
     )
 
 
-def _last_record(value: object) -> tuple[int, int | None, int]:
-    producer, offset, epoch = _list(value, length=3)
-    return _number(producer), _or_none(offset), _number(epoch, least=-1)
+def _last_record(value: Value) -> tuple[int, int | None, int]:
+    producer, offset, epoch = value.items(length=3)
+    return producer.integer(), offset.integer_or_none(), epoch.integer(least=-1)
 
 
-def _group(value: object) -> JournalGroup:
-    found = _object(value, {field.name for field in fields(JournalGroup)})
-    sources = tuple(_segment(source) for source in _list(found["sources"]))
+def _group(value: Value) -> JournalGroup:
+    found = value.fields(_names(JournalGroup))
+    sources = tuple(_segment(source) for source in found["sources"].items())
     if not sources:
-        raise _malformed("sources", value)
+        raise found["sources"].refused("at least one segment")
     return JournalGroup(
         sources=sources,
-        open_producers=tuple(_number(producer) for producer in _list(found["open_producers"])),
-        lingering=tuple(_number(producer) for producer in _list(found["lingering"])),
-        output=None if found["output"] is None else _read_output(found["output"], sources[0].base_offset),
+        open_producers=tuple(producer.integer() for producer in found["open_producers"].items()),
+        lingering=tuple(producer.integer() for producer in found["lingering"].items()),
+        output=None if found["output"].raw is None else _read_output(found["output"], sources[0].base_offset),
     )
 
 
-def _read_output(value: object, base_offset: int) -> Output:
-    found = _object(value, {field.name for field in fields(Output)})
-    files = _object(found["files"], _NEEDED, SEGMENT_SUFFIXES)
+def _read_output(value: Value, base_offset: int) -> Output:
+    found = value.fields(_names(Output))
+    files = found["files"].fields(_NEEDED, SEGMENT_SUFFIXES)
     return Output(
         files={suffix: _file(file, segment_file(base_offset, suffix)) for suffix, file in files.items()},
-        log_mtime_ms=_number(found["log_mtime_ms"]),
+        log_mtime_ms=found["log_mtime_ms"].integer(),
     )
 
 
-def _segment(value: object) -> Segment:
-    found = _object(value, {field.name for field in fields(Segment)} - {_STAMP})
+def _segment(value: Value) -> Segment:
     numbers = {
-        name: None if number is None and name.endswith("index_bytes") else _number(number, least=-_MAX_LONG)
-        for name, number in found.items()
+        name: number.integer_or_none() if name.endswith("index_bytes") else number.integer(least=-MAX_LONG)
+        for name, number in value.fields(_names(Segment) - {_STAMP}).items()
     }
     segment = Segment(**numbers)  # type: ignore[arg-type]  # only the sizes of indexes may be None
     if segment.base_offset < 0:
-        raise _malformed("a base offset", segment.base_offset)
+        raise value.refused("a base offset of 0 or more", str(segment.base_offset))
     return segment
 
 
-def _file(value: object, name: str) -> StagedFile:
+def _file(value: Value, name: str) -> StagedFile:
     """A name in a journal becomes a path: it must be that of an attempt at this very file."""
-    found = _object(value, {"name", "size"})
-    attempt = _text(found["name"]).removeprefix(f"{name}.")
-    if not (attempt.isascii() and attempt.isalnum()) or f"{name}.{attempt}" != found["name"]:
-        raise _malformed("a staged file", found["name"])
-    return StagedFile(f"{name}.{attempt}", _number(found["size"]))
+    found = value.fields(_names(StagedFile))
+    told = found["name"].text()
+    attempt = told.removeprefix(f"{name}.")
+    if not (attempt.isascii() and attempt.isalnum()) or f"{name}.{attempt}" != told:
+        raise found["name"].refused(f"{name}. and letters or digits")
+    return StagedFile(told, found["size"].integer())
 
 
-def _object(value: object, needed: set[str], allowed: Sequence[str] = ()) -> dict[str, Any]:
-    if not isinstance(value, dict) or not needed <= value.keys() <= {*needed, *allowed}:
-        raise _malformed("an object", value)
-    return value
-
-
-def _list(value: object, *, length: int | None = None) -> list[Any]:
-    if not isinstance(value, list) or length not in {None, len(value)}:
-        raise _malformed("a list", value)
-    return value
-
-
-def _number(value: object, *, least: int = 0) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _MAX_LONG:
-        raise _malformed("a number", value)
-    return value
-
-
-def _or_none(value: object) -> int | None:
-    return None if value is None else _number(value)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise _malformed("text", value)
-    return value
-
-
-def _malformed(what: str, found: object) -> ValueError:
-    return ValueError(f"{what}: {found!r}")
+def _names(kind: type[Any]) -> set[str]:
+    return {field.name for field in fields(kind)}

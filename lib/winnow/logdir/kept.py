@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from winnow.errors import CorruptLogError
-from winnow.logdir.names import KEPT_PREFIX, LOG, SEGMENT_SUFFIXES, SNAPSHOT, base_offset_of, segment_file
+from winnow.logdir.names import KEPT_PREFIX, LOG, SEGMENT_SUFFIXES, SNAPSHOT, base_offset_of
 from winnow.storage.contract import Storage
+from winnow.storage.own_json import MAX_LONG, Value, read_json
 
 RUN_JSON = "run.json"
 STEP_JSON = "step.json"
 VERSION = 1
+_RUN_FIELDS = ("kept_at_ms", "log_start_offset", "log_start_checkpoint", "cleaner_checkpoint", "leader_epochs")
+_STEP_FIELDS = ("kind", "files", "outputs", "next_base")
+_HINT = "Another version of Winnow may have written it. `recover --purge` removes what is kept."
 _READ_BYTES = 16 * 2**20
 
 
@@ -112,42 +115,34 @@ def kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
 def read_kept(storage: Storage, directory: str, run_id: str) -> KeptRun:
     """Raises CorruptLogError for manifests that can't be understood, and for files that are not as they tell."""
     path = kept_path(directory, run_id)
-    manifest = f"{path}/{RUN_JSON}"
-    fields = read_manifest(storage, manifest)
-    try:
-        steps = tuple(_read_step(storage, f"{path}/{entry.name}") for entry in storage.list_dir(path) if entry.is_dir)
-        return KeptRun(
-            run_id=run_id,
-            path=path,
-            kept_at_ms=int(fields["kept_at_ms"]),
-            log_start_offset=int(fields["log_start_offset"]),
-            log_start_checkpoint=_optional(fields["log_start_checkpoint"]),
-            cleaner_checkpoint=_optional(fields["cleaner_checkpoint"]),
-            leader_epochs=tuple((int(epoch), int(offset)) for epoch, offset in fields["leader_epochs"]),
-            steps=steps,
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise not_understood(manifest, repr(error)) from None
+    fields = read_manifest(storage, f"{path}/{RUN_JSON}", _RUN_FIELDS)
+    steps = tuple(_read_step(storage, f"{path}/{entry.name}") for entry in storage.list_dir(path) if entry.is_dir)
+    epochs = [epoch.items(length=2) for epoch in fields["leader_epochs"].items()]
+    return KeptRun(
+        run_id=run_id,
+        path=path,
+        kept_at_ms=fields["kept_at_ms"].integer(least=-MAX_LONG),
+        log_start_offset=fields["log_start_offset"].integer(),
+        log_start_checkpoint=fields["log_start_checkpoint"].integer_or_none(least=-1),
+        cleaner_checkpoint=fields["cleaner_checkpoint"].integer_or_none(least=-1),
+        leader_epochs=tuple((epoch.integer(least=-1), offset.integer(least=-1)) for epoch, offset in epochs),
+        steps=steps,
+    )
 
 
 def _read_step(storage: Storage, path: str) -> Step:
     manifest = f"{path}/{STEP_JSON}"
-    fields = read_manifest(storage, manifest)
-    try:
-        step = Step(
-            path=path,
-            kind=StepKind(fields["kind"]),
-            files=tuple(KeptFile(_name(f["name"]), int(f["size"]), int(f["mtime_ns"])) for f in fields["files"]),
-            outputs=tuple(
-                Output(int(out["base_offset"]), int(out["log_bytes"]), str(out["sha256"])) for out in fields["outputs"]
-            ),
-            next_base=_optional(fields["next_base"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise not_understood(manifest, repr(error)) from None
+    fields = read_manifest(storage, manifest, _STEP_FIELDS)
+    step = Step(
+        path=path,
+        kind=StepKind(fields["kind"].one_of(*StepKind)),
+        files=tuple(_read_file(file) for file in fields["files"].items()),
+        outputs=tuple(_read_output(output) for output in fields["outputs"].items()),
+        next_base=fields["next_base"].integer_or_none(),
+    )
     deleted = step.kind is StepKind.DELETED
     if not step.bases or deleted is (step.next_base is None) or deleted is bool(step.outputs):
-        raise not_understood(manifest, "a step without a segment, or without what came of it")
+        raise fields["kind"].refused("segments, and what came of them", "one without the other")
     there = {entry.name: entry for entry in storage.list_dir(path)}
     for file in step.files:
         entry = there.get(file.name)
@@ -162,14 +157,10 @@ def _read_step(storage: Storage, path: str) -> Step:
     return step
 
 
-def read_manifest(storage: Storage, path: str) -> Mapping[str, Any]:
-    """A JSON object of this version. Raises CorruptLogError for anything else."""
-    try:
-        fields = json.loads(storage.read_bytes(path))
-    except (FileNotFoundError, ValueError) as error:
-        raise not_understood(path, repr(error)) from None
-    if not isinstance(fields, dict) or fields.get("version") != VERSION:
-        raise not_understood(path, "another version")
+def read_manifest(storage: Storage, path: str, needed: Collection[str]) -> Mapping[str, Value]:
+    """The fields of a manifest of this version. Raises CorruptLogError for anything else."""
+    fields = read_json(storage, path, hint=_HINT).fields({"version", *needed}, None)
+    fields["version"].version(VERSION)
     return fields
 
 
@@ -195,24 +186,21 @@ def identify(storage: Storage, base_offset: int, path: str) -> Output:
     return Output(base_offset, size, sha256_of(storage, path, 0, size))
 
 
-def _name(value: object) -> str:
+def _read_file(value: Value) -> KeptFile:
+    fields = value.fields({"name", "size", "mtime_ns"}, None)
+    return KeptFile(_name(fields["name"]), fields["size"].integer(), fields["mtime_ns"].integer(least=-MAX_LONG))
+
+
+def _read_output(value: Value) -> Output:
+    fields = value.fields({"base_offset", "log_bytes", "sha256"}, None)
+    return Output(fields["base_offset"].integer(), fields["log_bytes"].integer(), fields["sha256"].text())
+
+
+def _name(value: Value) -> str:
     """A name is part of a path: only those of segments are let in."""
-    name = str(value)
-    suffix = "." + name.partition(".")[2]
-    if suffix not in (*SEGMENT_SUFFIXES, SNAPSHOT) or name != segment_file(base_offset_of(name), suffix):
-        raise ValueError(name)
+    name = value.text()
+    digits, _, rest = name.partition(".")
+    known = f".{rest}" in {*SEGMENT_SUFFIXES, SNAPSHOT} and len(digits) == 20 and digits.isascii() and digits.isdigit()
+    if not known or int(digits) > MAX_LONG:
+        raise value.refused("the name of a segment's file")
     return name
-
-
-def _optional(value: object) -> int | None:
-    return None if value is None else int(str(value))
-
-
-def not_understood(path: str, found: str) -> CorruptLogError:
-    return CorruptLogError(
-        "a manifest can't be understood",
-        expected=f"one of version {VERSION}",
-        found=found,
-        where=path,
-        hint="Another version of Winnow may have written it. `recover --purge` removes what is kept.",
-    )

@@ -20,9 +20,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from winnow.errors import LogDirInUseError
+from winnow.errors import CorruptLogError, LogDirInUseError
 from winnow.storage.fences import lift_fence, put_fence
 from winnow.storage.lease_file import LEASE, LeaseFile, Seen
+from winnow.storage.own_json import Value, parse_json
 from winnow.words import printable
 
 LENGTH_S = 60.0
@@ -176,25 +177,23 @@ def _encode(told: dict[str, object], *, renewals: int) -> bytes:
     return json.dumps({**told, "renewals": renewals}).encode() + b"\n"
 
 
-def _decode(seen: Seen) -> dict[str, object]:
-    """Empty for what can't be read: one that is just being written, or is damaged."""
+def _field(seen: Seen, name: str) -> Value:
+    """Of nothing for what can't be read: one that is just being written, or is damaged."""
     try:
-        fields = json.loads(seen.data[:_MOST_BYTES])
-    except (ValueError, RecursionError):
-        return {}
-    return fields if isinstance(fields, dict) else {}
+        return parse_json(seen.data, LEASE, most_bytes=_MOST_BYTES).fields({name}, None)[name]
+    except CorruptLogError:
+        return Value(None, LEASE)
 
 
 def _length_s(seen: Seen) -> float:
-    length = _decode(seen).get("seconds")
-    if not isinstance(length, int | float) or isinstance(length, bool) or not _SHORTEST_S <= length <= _LONGEST_S:
+    try:
+        return _field(seen, "seconds").number(least=_SHORTEST_S, most=_LONGEST_S)
+    except CorruptLogError:
         return LENGTH_S
-    return float(length)
 
 
 def _holder(seen: Seen) -> str:
-    fields = _decode(seen)
-    told = [fields.get(name) for name in ("owner", "pid", "host", "since")]
+    told = [_field(seen, name).raw for name in ("owner", "pid", "host", "since")]
     if not all(isinstance(one, str | int) for one in told):
         return "a process that has not said who it is"
     return printable("user {}, process {} on {}, since {}".format(*told))

@@ -9,12 +9,12 @@ Nothing ever removes them but a person.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from winnow.errors import CorruptLogError, VerificationError
-from winnow.logdir.kept import encode_manifest, not_understood, read_manifest, sha256_of
+from winnow.logdir.kept import encode_manifest, read_manifest, sha256_of
 from winnow.logdir.names import LOG, QUARANTINE_PREFIX, STAGING_PREFIX, segment_file
 from winnow.logdir.staging import move_aside
 from winnow.logdir.state import PartitionState, Segment
@@ -115,7 +115,7 @@ def settle_quarantine(storage: Storage, directory: str, *, run_id: str) -> None:
     if not storage.exists(path):
         return
     try:
-        segments = [(int(s["base_offset"]), int(s["log_bytes"])) for s in _read(storage, path)["segments"]]
+        segments = _read(storage, path)
     except CorruptLogError:
         return  # whatever it is, it is not ours to remove
     logs = {segment_file(base, LOG): size for base, size in segments}
@@ -124,11 +124,8 @@ def settle_quarantine(storage: Storage, directory: str, *, run_id: str) -> None:
         move_aside(storage, path, staging_path(directory, run_id))
 
 
-def _read(storage: Storage, path: str) -> Mapping[str, Any]:
-    fields = read_manifest(storage, f"{path}/{MANIFEST}")
-    segments = fields.get("segments")
-    if not isinstance(segments, list) or not all(
-        isinstance(s, dict) and {"base_offset", "log_bytes"} <= s.keys() for s in segments
-    ):
-        raise not_understood(f"{path}/{MANIFEST}", "no list of segments")
-    return fields
+def _read(storage: Storage, path: str) -> list[tuple[int, int]]:
+    """Base offset and size of the log, of every segment that something was taken from."""
+    segments = read_manifest(storage, f"{path}/{MANIFEST}", ("segments",))["segments"].items()
+    fields = [segment.fields({"base_offset", "log_bytes"}, None) for segment in segments]
+    return [(each["base_offset"].integer(), each["log_bytes"].integer()) for each in fields]

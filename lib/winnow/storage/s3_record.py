@@ -7,18 +7,18 @@ It is `prepared`, which says no more than whose turn it is, and then, by a condi
 from __future__ import annotations
 
 import base64
-import binascii
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Literal
+from typing import Literal, get_args
 
 from winnow.errors import CorruptLogError
 from winnow.storage.contract import COMMIT_RECORD
+from winnow.storage.own_json import Value, parse_json
 
 _VERSION = 1
-_MAX_LONG = 2**63 - 1
+_HINT = "Another version of Winnow may have written it: finish with that one (`recover`)."
 
 State = Literal["prepared", "decided"]
 
@@ -96,62 +96,25 @@ def encode(record: Record) -> bytes:
 
 def decode(data: bytes, where: str) -> Record:
     """Raises CorruptLogError for what `encode` would not have written."""
-    try:
-        return _decode(json.loads(data))
-    except (ValueError, RecursionError) as problem:
-        raise CorruptLogError(
-            "a commit record that can't be understood",
-            found=str(problem)[:200],
-            where=where,
-            hint="Another version of Winnow may have written it: finish with that one (`recover`).",
-        ) from None
-
-
-def _decode(value: object) -> Record:
-    found = _of(value, dict)
-    state = _of(found.get("state"), str)
-    if found.get("version") != _VERSION or state not in {"prepared", "decided"}:
-        raise ValueError(f"version {found.get('version')!r}, state {state!r}")
+    fields = parse_json(data, where, hint=_HINT).fields(("version", "id", "state", "copies", "contents", "deletes"))
+    fields["version"].version(_VERSION)
     puts: dict[str, Copied | Content] = {}
-    for name, source, size, etag, mtime_ns in _rows(found, "copies", 5):
-        puts[_name(name)] = Copied(_name(source), _number(size), _of(etag, str), _number(mtime_ns))
-    for name, text, mtime_ns in _rows(found, "contents", 3):
-        try:
-            data = base64.b64decode(_of(text, str), validate=True)
-        except binascii.Error as error:
-            raise ValueError(str(error)) from None
-        puts[_name(name)] = Content(data, _number(mtime_ns))
-    deletes = tuple(_name(name) for name in _of(found.get("deletes"), list))
-    if len({*puts, *deletes}) < len(found["copies"]) + len(found["contents"]) + len(deletes):
-        raise ValueError("a name is there twice")
-    return Record(id=_of(found.get("id"), str), state=state, puts=puts, deletes=deletes)
+    for row in fields["copies"].items():
+        name, source, size, etag, mtime_ns = row.items(length=5)
+        puts[_name(name)] = Copied(_name(source), size.integer(), etag.text(shortest=0), mtime_ns.integer())
+    for row in fields["contents"].items():
+        name, data_text, mtime_ns = row.items(length=3)
+        puts[_name(name)] = Content(data_text.base64(), mtime_ns.integer())
+    deletes = tuple(_name(name) for name in fields["deletes"].items())
+    if len({*puts, *deletes}) < len(fields["copies"].items()) + len(fields["contents"].items()) + len(deletes):
+        raise fields["copies"].refused("each name once", "a name that is there twice")
+    state: State = "decided" if fields["state"].one_of(*get_args(State)) == "decided" else "prepared"
+    return Record(id=fields["id"].text(shortest=0), state=state, puts=puts, deletes=deletes)
 
 
-def _rows(found: Mapping[str, Any], name: str, length: int) -> Iterable[list[Any]]:
-    for row in _of(found.get(name), list):
-        if len(_of(row, list)) != length:
-            raise ValueError(f"{name}: {row!r}")
-        yield row
-
-
-def _name(value: object) -> str:
+def _name(value: Value) -> str:
     """It becomes a key: it must lie below the directory."""
-    name: str = _of(value, str)
-    if not name or name == COMMIT_RECORD or any(part in {"", ".", ".."} for part in name.split("/")):
-        raise ValueError(f"a name: {name!r}")
+    name = value.text()
+    if name == COMMIT_RECORD or any(part in {"", ".", ".."} for part in name.split("/")):
+        raise value.refused("a name below the directory")
     return name
-
-
-def _number(value: object) -> int:
-    number: int = _of(value, int)
-    if isinstance(value, bool) or not 0 <= number <= _MAX_LONG:
-        raise ValueError(f"a number: {value!r}")
-    return number
-
-
-def _of(value: object, kind: type[Any]) -> Any:  # noqa: ANN401 - of that kind
-    if not isinstance(value, kind):
-        raise ValueError(f"{kind.__name__}: {value!r}"[:200])  # noqa: TRY004 - of what was read, not of an argument
-    if isinstance(value, str):
-        value.encode()  # raises for half a surrogate pair, which no key can have
-    return value

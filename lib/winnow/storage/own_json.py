@@ -1,0 +1,176 @@
+"""Read the JSON files that Winnow writes for itself: journals, manifests, commit records, leases.
+
+Anybody who can write to a log directory can put another file in the place of one of these. So a reader states what it
+expects of each value, and everything else is one error of one kind: a CorruptLogError that names the value. No number
+is rounded, cut or converted: an integer is one in the file, and lies in the stated range.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from winnow.errors import CorruptLogError
+from winnow.storage.contract import Storage
+from winnow.words import printable
+
+MOST_BYTES = 64 << 20
+"""Of any of these files: a journal takes about 500 bytes for each segment of a round."""
+MAX_DEPTH = 12
+"""Objects and lists inside each other."""
+MAX_LONG = 2**63 - 1
+_LONGEST_TEXT = 4096
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of such a file. Each method returns it as what it has to be, or raises CorruptLogError."""
+
+    raw: object
+    path: str
+    """Of the file."""
+    name: str = ""
+    """Inside the file, like `groups[0].output`; empty for the whole."""
+    hint: str | None = None
+
+    def fields(self, needed: Collection[str], allowed: Collection[str] | None = ()) -> Mapping[str, Value]:
+        """An object with all fields of `needed`, and no others than those of `allowed`; None allows any."""
+        if not isinstance(self.raw, dict):
+            raise self.refused("an object")
+        missing = [name for name in needed if name not in self.raw]
+        if missing:
+            raise self.refused(f"a field {missing[0]}", "no such field")
+        other = [] if allowed is None else [name for name in self.raw if name not in needed and name not in allowed]
+        if other:
+            raise self.refused("only fields that this version writes", f"a field {_shown(other[0])}")
+        dot = "." if self.name else ""
+        return {name: Value(raw, self.path, f"{self.name}{dot}{name}", self.hint) for name, raw in self.raw.items()}
+
+    def items(self, *, length: int | None = None) -> list[Value]:
+        """A list, of this length if one is given."""
+        if not isinstance(self.raw, list) or length not in {None, len(self.raw)}:
+            raise self.refused("a list" if length is None else f"a list of {length}")
+        return [Value(raw, self.path, f"{self.name}[{i}]", self.hint) for i, raw in enumerate(self.raw)]
+
+    def integer(self, *, least: int = 0, most: int = MAX_LONG) -> int:
+        if not isinstance(self.raw, int) or isinstance(self.raw, bool) or not least <= self.raw <= most:
+            raise self.refused(f"an integer from {least} to {most}")
+        return self.raw
+
+    def integer_or_none(self, *, least: int = 0, most: int = MAX_LONG) -> int | None:
+        return None if self.raw is None else self.integer(least=least, most=most)
+
+    def number(self, *, least: float, most: float) -> float:
+        """An integer or a decimal fraction."""
+        if not isinstance(self.raw, int | float) or isinstance(self.raw, bool) or not least <= self.raw <= most:
+            raise self.refused(f"a number from {least} to {most}")
+        return float(self.raw)
+
+    def text(self, *, shortest: int = 1, longest: int = _LONGEST_TEXT) -> str:
+        """Without half characters: it may become part of a path. Lengths in characters."""
+        if not isinstance(self.raw, str) or not shortest <= len(self.raw) <= longest or not _encodes(self.raw):
+            raise self.refused(f"a text of {shortest} to {longest} characters")
+        return self.raw
+
+    def one_of(self, *texts: str) -> str:
+        if not isinstance(self.raw, str) or self.raw not in texts:
+            raise self.refused(" or ".join(texts))
+        return self.raw
+
+    def version(self, known: int) -> None:
+        """Nothing, if it is this one."""
+        if self.raw is True or self.raw != known:
+            raise self.refused(f"version {known}")
+
+    def base64(self) -> bytes:
+        if not isinstance(self.raw, str):
+            raise self.refused("bytes in base64")
+        try:
+            return base64.b64decode(self.raw, validate=True)
+        except (binascii.Error, ValueError):
+            raise self.refused("bytes in base64") from None
+
+    def refused(self, expected: str, found: str | None = None) -> CorruptLogError:
+        """The error that says so; to be raised by who has more to expect of a value than its type."""
+        name = f" ({printable(self.name)})" if self.name else ""
+        return CorruptLogError(
+            f"a file of Winnow can't be understood{name}",
+            expected=expected,
+            found=_shown(self.raw) if found is None else found,
+            where=self.path,
+            hint=self.hint or "Another version of Winnow may have written it, or it is damaged.",
+        )
+
+
+def read_json(storage: Storage, path: str, *, hint: str | None = None, most_bytes: int = MOST_BYTES) -> Value:
+    """The whole of a file. Raises CorruptLogError, also for one that is missing or no regular file; OSError."""
+    whole = Value(None, path, hint=hint)
+    try:
+        entry = storage.entry(path)
+    except FileNotFoundError:
+        raise whole.refused("a file", "none") from None
+    if not entry.is_file:
+        raise whole.refused("a file", "something that is none")
+    if entry.size > most_bytes:
+        raise whole.refused(f"at most {most_bytes} bytes", f"{entry.size} bytes")
+    return parse_json(storage.read_range(path, 0, most_bytes + 1), path, hint=hint, most_bytes=most_bytes)
+
+
+def parse_json(data: bytes, path: str, *, hint: str | None = None, most_bytes: int = MOST_BYTES) -> Value:
+    """What is in the bytes of a file. Raises CorruptLogError."""
+    whole = Value(None, path, hint=hint)
+    if len(data) > most_bytes:
+        raise whole.refused(f"at most {most_bytes} bytes", "more")
+    try:
+        raw = json.loads(data, parse_constant=_no_constant, object_pairs_hook=_once)
+    except RecursionError:
+        raise whole.refused(f"at most {MAX_DEPTH} objects or lists inside each other", "more") from None
+    except ValueError as error:
+        raise whole.refused("JSON", printable(str(error))[:_SHOWN]) from None
+    if _is_deep(raw):
+        raise whole.refused(f"at most {MAX_DEPTH} objects or lists inside each other", "more")
+    return Value(raw, path, hint=hint)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise ValueError("a field is there twice")
+    return fields
+
+
+def _is_deep(raw: object) -> bool:
+    level, depth = [raw], 0
+    while level:
+        if depth > MAX_DEPTH:
+            return True
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        depth += 1
+    return False
+
+
+def _encodes(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _shown(raw: object) -> str:
+    if isinstance(raw, dict):
+        return "an object"
+    if isinstance(raw, list):
+        return f"a list of {len(raw)}"
+    text = json.dumps(raw[:_SHOWN] if isinstance(raw, str) else raw)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
