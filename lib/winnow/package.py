@@ -14,7 +14,6 @@ from __future__ import annotations
 import inspect
 import io
 import marshal
-import os
 import re
 import sys
 import sysconfig
@@ -28,6 +27,7 @@ from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path, PurePosixPath
 
 from winnow.errors import UsageError, WinnowError
+from winnow.storage.output_file import READABLE, replacing
 from winnow.version import VERSION
 from winnow.warm_up import warm_up
 
@@ -81,18 +81,16 @@ def make_package(path: str) -> Package:
             "Spark tells archives by their names", expected="a name that ends in .tar.gz or .tgz", found=target.name
         )
     packages = _installed()
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with tarfile.open(unfinished, "w:gz", compresslevel=_FASTEST) as archive:
+        with (
+            replacing(target, mode=READABLE) as file,
+            tarfile.open(fileobj=file, mode="w:gz", compresslevel=_FASTEST) as archive,
+        ):
             for name, content in _content(packages):
                 _add(archive, f"{SITE}/{name}", content)
-        unfinished.replace(target)
         size = target.stat().st_size
     except OSError as error:
         raise WinnowError("the package could not be written", where=str(target), hint=str(error)) from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
     return Package(
         path=str(target),
         size=size,

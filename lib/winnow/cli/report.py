@@ -28,7 +28,7 @@ class Place:
         path = self.file
         if path is None:
             path = reports_dir() / f"{result.run_id}.html"
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_report(result, path)
         return path.resolve()
 

@@ -31,6 +31,7 @@ from winnow.engine.result import RunResult
 from winnow.engine.stop import Stop
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.storage.open_store import is_remote, open_store
+from winnow.storage.output_file import write_output
 from winnow.words import printable
 
 INTERRUPTED = 130
@@ -158,11 +159,8 @@ def tell_result(result: RunResult, *, json: bool, clock: Clock | None = None) ->
 
 def write_result(result: RunResult, path: str) -> None:
     """The file is there whole or not at all. That it can't be written is told and changes nothing."""
-    begun = f"{path}.tmp"
     try:
-        with open(begun, "w", encoding="utf-8") as file:
-            file.write(to_json(result) + "\n")
-        os.replace(begun, path)
+        write_output(path, f"{to_json(result)}\n".encode())
     except OSError as error:
         complain(f"the result could not be written: {error}")
 

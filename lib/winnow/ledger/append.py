@@ -21,6 +21,7 @@ from winnow.errors import WinnowError
 from winnow.ledger.place import TABLE, local_path, table_url
 from winnow.ledger.rows import Entry, json_rows
 from winnow.ledger.schema import LEDGER
+from winnow.storage.output_file import open_lock
 from winnow.version import VERSION
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ def _alone(ledger: str) -> Iterator[None]:
         yield
         return
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        lock = (directory / LOCK).open("a")
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = open(open_lock(directory / LOCK), "rb")  # noqa: SIM115 - closed by the block below
     except OSError as error:
         raise WinnowError(
             f"can't write there: {error.strerror}", where=str(directory), hint="--ledger names another place."

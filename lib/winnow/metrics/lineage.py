@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from winnow.engine.result import NONE, PartitionResult, RunResult
 from winnow.errors import WinnowError
+from winnow.storage.output_file import append_output
 from winnow.version import VERSION
 
 NAMESPACE = "winnow"
@@ -136,8 +137,7 @@ def _facet(schema: str) -> dict[str, Any]:
 def _send(target: str, event: str) -> None:
     try:
         if not target.startswith(("http://", "https://")):
-            with open(target, "a", encoding="utf-8") as file:
-                file.write(f"{event}\n")
+            append_output(target, f"{event}\n".encode())
             return
         url = target if urlsplit(target).path.strip("/") else target.rstrip("/") + PATH
         request = urllib.request.Request(url, event.encode(), {"Content-Type": "application/json"})  # noqa: S310

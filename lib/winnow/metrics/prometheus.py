@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from winnow.errors import UsageError, WinnowError
 from winnow.metrics.gauges import LAST_SUCCESS, Gauge
+from winnow.storage.output_file import READABLE, read_output, write_output
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
@@ -39,7 +39,7 @@ def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | Non
     does, and WinnowError where it can't be told.
     """
     check_target(target)
-    from prometheus_client import CollectorRegistry, pushadd_to_gateway, write_to_textfile  # noqa: PLC0415 - an extra
+    from prometheus_client import CollectorRegistry, generate_latest, pushadd_to_gateway  # noqa: PLC0415 - an extra
 
     registry = CollectorRegistry()
     try:
@@ -49,8 +49,7 @@ def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | Non
             pushadd_to_gateway(target, job=JOB, registry=registry, grouping_key=key, timeout=TIMEOUT_S)
         else:
             registry.register(_Collector([*gauges, *_kept(gauges, target)]))
-            write_to_textfile(target, registry)
-            os.chmod(target, 0o644)  # node_exporter is another user
+            write_output(target, generate_latest(registry), mode=READABLE)  # node_exporter is another user
     except OSError as error:
         raise WinnowError(
             "metrics could not be told",
@@ -78,13 +77,14 @@ def _kept(gauges: Sequence[Gauge], path: str) -> Iterator[Gauge]:
     """The last success that the file knows of, if these gauges know of none."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - an extra
 
-    if any(gauge.name == LAST_SUCCESS for gauge in gauges) or not os.path.exists(path):
+    if any(gauge.name == LAST_SUCCESS for gauge in gauges):
         return
-    with open(path, encoding="utf-8") as file:
-        try:
-            families = list(text_string_to_metric_families(file.read()))
-        except ValueError:  # somebody else's, or half a file: it is written anew
-            return
+    try:
+        families = list(text_string_to_metric_families(read_output(path).decode()))
+    except FileNotFoundError:
+        return
+    except ValueError:  # somebody else's, or half a file: it is written anew
+        return
     for family in families:
         if family.name == LAST_SUCCESS:
             yield Gauge(LAST_SUCCESS, family.documentation, tuple(((), sample.value) for sample in family.samples))

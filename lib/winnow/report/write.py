@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
 from winnow.engine.result import RunResult
 from winnow.errors import UsageError
 from winnow.report.page import render
+from winnow.storage.output_file import write_output
 
 
 def write_report(result: RunResult, path: str | os.PathLike[str]) -> None:
@@ -20,12 +20,7 @@ def write_report(result: RunResult, path: str | os.PathLike[str]) -> None:
     target = Path(path)
     refuse_in_log_dir(target, sorted({partition.log_dir for partition in result.partitions}))
     text = render(result)
-    begun = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        begun.write_text(text, encoding="utf-8")
-        begun.replace(target)
-    finally:
-        begun.unlink(missing_ok=True)
+    write_output(target, text.encode())
 
 
 def refuse_in_log_dir(path: Path, log_dirs: Sequence[str]) -> None:

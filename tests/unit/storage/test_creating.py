@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
+import winnow
 from winnow.logdir.lock import lock_log_dir
 from winnow.storage.local import LocalStorage
 from winnow.storage.store_local import LocalStore
@@ -71,3 +73,52 @@ def test_directory_below_one_of_everybody_is_not_of_everybody(tmp_path: Path) ->
     tmp_path.chmod(0o1777)
     STORAGE.ensure_dir(f"{tmp_path}/out")
     assert owner_and_mode(tmp_path / "out")[2] == 0o755
+
+
+CREATE = {
+    "storage/creating.py",
+    "storage/output_file.py",
+    # In the private directory of the run.
+    "engine/cores.py",
+    # Logs of their own, which tests and tools ask for.
+    "logdir/segment_writer.py",
+    "logdir/writer.py",
+    "logdir/producer_snapshots.py",
+}
+
+
+def test_no_other_module_creates_files_or_directories() -> None:
+    """What calls a `Storage`, a `Store`, `create_file` or `replacing` ends in the modules that are tested here."""
+    root = Path(winnow.__file__).parent
+    found = {
+        f"{path.relative_to(root)}: {name}"
+        for path in root.rglob("*.py")
+        for name in creations(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert {entry for entry in found if entry.partition(":")[0] not in CREATE} == set()
+    assert creations(ast.parse("open(path, 'xb'); p.write_text(x); p.open(mode='w'); os.mkdir(p)")) == [
+        "open xb", "write_text", "p.open w", "os.mkdir",
+    ]  # fmt: skip
+
+
+def creations(tree: ast.Module) -> list[str]:
+    return [name for node in ast.walk(tree) if isinstance(node, ast.Call) for name in creation(node)]
+
+
+def creation(call: ast.Call) -> list[str]:
+    name = ast.unparse(call.func)
+    found = [part for part in (name.rpartition(".")[2],) if part in {"makedirs", "write_text", "write_bytes"}]
+    if name == "os.mkdir":
+        found.append(name)
+    if "O_CREAT" in ast.unparse(call):
+        found.append(f"{name} O_CREAT")
+    if name.rpartition(".")[2] == "open":
+        by_name = call.args and not ast.unparse(call.args[0]).startswith(("create_file(", "fd", "descriptor"))
+        place = call.args[1:2] if name in {"open", "tarfile.open"} else call.args[:1]
+        modes = [*place, *(word.value for word in call.keywords if word.arg == "mode")]
+        texts = [mode.value for mode in modes if isinstance(mode, ast.Constant) and isinstance(mode.value, str)]
+        if by_name or name != "open":
+            found += [
+                f"{name} {text}" for text in texts if set(text) & set("wxa") and "fileobj" not in ast.unparse(call)
+            ]
+    return found
