@@ -68,7 +68,7 @@ def reduced(events: NDArray[np.void]) -> NDArray[np.void]:
     if not len(events):
         return events
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
-    live = _first_live(seen, events["live"])
+    live = first_live(seen, events["live"])
     return np.asarray(events[np.sort(seen.rows[seen.end | (seen.first == seen.offset) | (live == seen.offset)])])
 
 
@@ -89,7 +89,7 @@ def summarise(
     if not len(events) and not len(aborted):
         return NO_RUNS
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
-    live = _first_live(seen, events["live"])
+    live = first_live(seen, events["live"])
     aborting = seen.end & (events["kind"][seen.rows] == _ABORT)
     entry = _entries_of(seen.offset, seen.producer_id, aborting, aborted)
     _check_entries(aborted, entry, where)
@@ -137,8 +137,8 @@ def summarise(
     return SegmentRuns(runs=runs, undecided=undecided)
 
 
-def _first_live(seen: transactions.Sequence, live: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """As `Sequence.first`, of the data that is live; `live` is of all events."""
+def first_live(seen: transactions.Sequence, live: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Per row of `seen`: as `Sequence.first`, of the data that is live; `live` is of all events."""
     numbers = np.arange(len(seen.rows))
     begin = np.searchsorted(seen.producer_id, seen.producer_id)
     ended = np.maximum.accumulate(np.where(seen.end, numbers, -1))

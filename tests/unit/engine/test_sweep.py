@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.data import copy_log_dir
+from tests.oracle.txn_scripts import Script
 from tests.spark.damage import Log, field, torn, zeros_at_the_end
 from tests.spark.runs import add_partition, new_log_dir, set_checkpoint
+from tests.unit.engine.partitions import indexes
 from tests.unit.engine.sweeps import brief, findings
 from tests.unit.logdir.test_lookup import T, batch, partition
 from winnow.engine.sweep.findings import Scope
@@ -19,8 +21,18 @@ from winnow.engine.sweep.kinds import Kind
 from winnow.engine.sweep.log_dirs import find_log_dirs
 from winnow.engine.sweep.logs import LogFile, check_log
 from winnow.errors import UsageError
-from winnow.logdir.names import CLEAN_SHUTDOWN, INDEX, LOG, LOG_START_CHECKPOINT, SNAPSHOT, TIMEINDEX, segment_file
-from winnow.logdir.txnindex import decode_txn_index
+from winnow.logdir.dir_writer import LogDirWriter
+from winnow.logdir.names import (
+    CLEAN_SHUTDOWN,
+    INDEX,
+    LOG,
+    LOG_START_CHECKPOINT,
+    SNAPSHOT,
+    TIMEINDEX,
+    TXNINDEX,
+    segment_file,
+)
+from winnow.logdir.txnindex import AbortedTransaction, decode_txn_index, encode_txn_index
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import HEADER_V2_SIZE
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
@@ -130,6 +142,89 @@ def test_below_the_log_start_a_transaction_index_may_be_lost(tmp_path: Path) -> 
     assert brief(log_dir) == [("transaction-index", f"t-long-0/{index.name}", None)]
     set_checkpoint(log_dir / LOG_START_CHECKPOINT, "t-long-0", last.last_offset)
     assert brief(log_dir) == []
+
+
+def _script(directory: Path) -> Path:
+    """Producer 1 aborts 0-3, committed data of 2 at 1 and 5; producer 3 is open from 4 to 9; 2 aborts 7-8 meanwhile."""
+    with LogDirWriter(directory, clock=lambda: 1_700_000_000_000) as written:
+        script = Script(written.partition("t", 0))
+        script.data(1, "a")
+        script.put("b")
+        script.data(1, "c")
+        script.abort(1)
+        script.data(3, "d")
+        script.put("e")
+        script.roll()
+        script.put("f")
+        script.data(2, "g")
+        script.abort(2)
+        script.abort(3)
+        script.put("h")
+        script.roll()
+        script.put("i")
+    return directory
+
+
+_ENTRIES = {
+    0: (AbortedTransaction(1, 0, 3, 4),),
+    6: (AbortedTransaction(2, 7, 8, 4), AbortedTransaction(3, 4, 9, 10)),
+}
+
+
+def test_the_entries_of_a_broker_are_sound(tmp_path: Path) -> None:
+    log_dir = _script(tmp_path / "log-dir")
+    for base, entries in _ENTRIES.items():
+        path = log_dir / "t-0" / segment_file(base, TXNINDEX)
+        assert decode_txn_index(path.read_bytes(), "", base_offset=base) == entries
+    assert brief(log_dir) == []
+
+
+@pytest.mark.parametrize(
+    ("base", "number", "change"),
+    [
+        (0, 0, {"last_stable_offset": 5}),
+        (0, 0, {"last_stable_offset": 2**62}),
+        (0, 0, {"last_stable_offset": 1}),  # a batch of nobody's
+        (6, 0, {"last_stable_offset": 5}),  # producer 3 is open since 4
+        (6, 0, {"last_stable_offset": 9}),
+        (6, 0, {"last_stable_offset": 6}),
+        (6, 0, {"first_offset": 6}),
+        (6, 0, {"first_offset": 5}),
+        (6, 0, {"first_offset": 0}),
+        (6, 1, {"first_offset": 1}),
+        (6, 1, {"first_offset": 0}),
+        (6, 1, {"last_stable_offset": 11}),
+        (6, 1, {"last_stable_offset": 2**62}),
+    ],
+)
+def test_an_entry_that_the_log_contradicts_is_named(
+    tmp_path: Path, base: int, number: int, change: dict[str, int]
+) -> None:
+    log_dir = _script(tmp_path / "log-dir")
+    entries = [replace(e, **change) if n == number else e for n, e in enumerate(_ENTRIES[base])]
+    path = log_dir / "t-0" / segment_file(base, TXNINDEX)
+    path.write_bytes(encode_txn_index(entries))
+    [(kind, file, _)] = brief(log_dir)
+    assert (kind, file) == ("transaction-index", f"t-0/{path.name}")
+
+
+def test_an_entry_may_name_a_batch_that_was_cleaned_away(tmp_path: Path) -> None:
+    """Of producer 3 all data is gone, at 4; the entry of 2 still names it, and so may that of 3."""
+    log_dir = _script(tmp_path / "log-dir")
+    log = Log(log_dir / "t-0", 0)
+    rows = [row for row in log.rows if row["base_offset"] != 4]
+    kept = b"".join(bytes(log.data[int(row["position"]) :][: int(row["size"])]) for row in rows)
+    log.path.write_bytes(kept)
+    for suffix, content in indexes(kept, 0).items():
+        (log_dir / "t-0" / segment_file(0, suffix)).write_bytes(content)
+    assert brief(log_dir) == []
+
+
+def test_a_batch_with_a_leader_epoch_below_none(log_dir: Path) -> None:
+    field(0, 12, ">i", -2)(log_dir / NAME)
+    [finding] = findings(log_dir)
+    assert (finding.kind, finding.position) == (Kind.LEADER_EPOCHS, 0)
+    assert finding.message == "expected a leader epoch -1 or above, found -2"
 
 
 @pytest.mark.parametrize(

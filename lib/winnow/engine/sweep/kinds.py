@@ -106,7 +106,10 @@ _FOUND = {
         "the entry",
     ),
     Kind.TXN_INDEX: (
-        "entries without their ABORT marker, or a marker of a transaction with data that has no entry",
+        (
+            "entries without their ABORT marker, or a marker of a transaction with data that has no entry; a first"
+            " offset where the log has another batch; a last stable offset above one that was undecided then"
+        ),
         "the entry, if there is one",
     ),
     Kind.SNAPSHOT: (
@@ -114,7 +117,7 @@ _FOUND = {
         "",
     ),
     Kind.LEADER_EPOCHS: (
-        "a checkpoint that can't be read, or a batch with an epoch above all in it",
+        "a checkpoint that can't be read, or a batch with an epoch above all in it or below -1",
         "the batch, if it is one",
     ),
     Kind.CHECKPOINT: (

@@ -29,6 +29,7 @@ _SEARCHED_BYTES = 64 << 20
 """So far beyond bytes that are no batch the next one is looked for."""
 _CAREFUL_BYTES = 4096
 """What is read at once where a whole piece can't be: up to the first batch that the disk does not give."""
+_NO_EPOCH = -1
 _HIDING = frozenset((Kind.CRC, Kind.BATCH, Kind.OFFSETS, Kind.UNREADABLE))
 """Kinds that leave it open which batches there are."""
 
@@ -182,14 +183,17 @@ class _Reader:
             self._told.add(Kind.OFFSETS)
             message = f"expected offsets below the next segment, {log.following}, found {int(row['last_offset'])}"
             self._on_batch(Kind.OFFSETS, piece, row, message)
-        if log.newest_epoch is None or Kind.LEADER_EPOCHS in self._told:
+        if Kind.LEADER_EPOCHS in self._told:
             return
-        unknown = rows["leader_epoch"] > log.newest_epoch
+        unknown = rows["leader_epoch"] < _NO_EPOCH
+        expected = f"{_NO_EPOCH} or above"
+        if not unknown.any() and log.newest_epoch is not None:
+            unknown = rows["leader_epoch"] > log.newest_epoch
+            expected = f"up to {log.newest_epoch}, as in the checkpoint"
         if unknown.any():
             row = rows[int(np.argmax(unknown))]
             self._told.add(Kind.LEADER_EPOCHS)
-            epoch = int(row["leader_epoch"])
-            message = f"expected a leader epoch up to {log.newest_epoch}, as in the checkpoint, found {epoch}"
+            message = f"expected a leader epoch {expected}, found {int(row['leader_epoch'])}"
             self._on_batch(Kind.LEADER_EPOCHS, piece, row, message)
 
     def _all_records(self, piece: Piece, rows: Rows) -> None:

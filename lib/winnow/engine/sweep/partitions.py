@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from winnow.engine.sweep.directories import DirectoryCheck, PartitionPlace
 from winnow.engine.sweep.findings import Finding, Scope
 from winnow.engine.sweep.kinds import Kind
 from winnow.engine.sweep.log_dirs import LogDirCheck
-from winnow.engine.sweep.segments import SegmentCheck, SegmentFiles
+from winnow.engine.sweep.segments import SegmentCheck, SegmentFiles, txn_index_finding
 from winnow.errors import CorruptLogError
+from winnow.logdir.lookup import Segments
 from winnow.logdir.names import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -19,6 +21,9 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.state import TopicPartition
 from winnow.policy.transaction_runs import SegmentRuns, fold
+from winnow.policy.txn_entries import EntryFault, Unexplained, across, unexplained_fault
+from winnow.storage.places import Places
+from winnow.wire.batch import CONTROL, TRANSACTIONAL
 
 _LIMITS = (LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
 """Checkpoints that say of an offset that the log reaches it. The first comes first: a broker deletes the log then."""
@@ -39,6 +44,7 @@ def _together(
 ) -> Iterator[Finding]:
     segments = directory.logs[: directory.segments]
     yield from _transactions(place, segments, checks)
+    yield from _entries(place, segments, checks)
     if not log_dir.clean_shutdown or not checks:
         return
     if not directory.snapshots and any(check.producers for check in checks):
@@ -73,6 +79,34 @@ def _transactions(
     error = _fault(place, runs)
     if error is not None:
         yield place.scope.finding(Kind.TXN_INDEX, segments[at].name(TXNINDEX), error)
+
+
+def _entries(
+    place: PartitionPlace, segments: Sequence[SegmentFiles], checks: Sequence[SegmentCheck]
+) -> Iterator[Finding]:
+    """What transaction indexes say of earlier segments; of each index the first thing that is wrong."""
+    known = [(check.runs, check.promises) for check in takewhile(lambda c: c.promises is not None, checks)]
+    told: set[int] = set()
+    for found in across([(runs, promised) for runs, promised in known if runs is not None and promised is not None]):
+        number, fault = (found.segment, _looked_up(place, found)) if isinstance(found, Unexplained) else found
+        if fault is not None and number not in told:
+            told.add(number)
+            yield txn_index_finding(segments[number].log, fault)
+
+
+def _looked_up(place: PartitionPlace, found: Unexplained) -> EntryFault | None:
+    try:
+        batch = Segments(Places(), place.scope.directory).find_offset(found.offset)
+    except (CorruptLogError, OSError):
+        return None  # which is a finding of its own
+    if batch is None:
+        return None
+    row = batch.piece.rows[batch.row]
+    if row["base_offset"] > found.offset:
+        return None  # cleaned away
+    data = (int(row["attributes"]) & (TRANSACTIONAL | CONTROL)) == TRANSACTIONAL
+    begins_at, producer = int(row["base_offset"]), int(row["producer_id"])
+    return unexplained_fault(found, begins_at=begins_at, producer=producer, data=data)
 
 
 def _fault(place: PartitionPlace, runs: Sequence[SegmentRuns]) -> CorruptLogError | None:

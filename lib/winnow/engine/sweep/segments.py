@@ -13,8 +13,9 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, decode_time_index, without_preallocated
 from winnow.logdir.index_checks import check_offset_index, time_index_faults
 from winnow.logdir.names import INDEX, TIMEINDEX, TXNINDEX, segment_file
-from winnow.logdir.txnindex import decode_txn_index
+from winnow.logdir.txnindex import ENTRY, decode_txn_index
 from winnow.policy.transaction_runs import SegmentRuns, summarise
+from winnow.policy.txn_entries import EntryFault, EntryPromises, entry_faults, promises
 from winnow.storage.contract import Storage
 
 _KIND = {INDEX: Kind.OFFSET_INDEX, TIMEINDEX: Kind.TIME_INDEX, TXNINDEX: Kind.TXN_INDEX}
@@ -42,19 +43,21 @@ class SegmentCheck:
     """See `LogCheck.producers`."""
     runs: SegmentRuns | None = field(repr=False)
     """How transactions run through it; None if that can't be told or is not to be relied on."""
+    promises: EntryPromises | None = field(repr=False)
+    """What its transaction index says of earlier segments; None as `runs`."""
 
 
 def check_segment(storage: Storage, segment: SegmentFiles, *, max_decompressed_bytes: int) -> SegmentCheck:
     """All that is wrong with a segment. Indexes that a broker rebuilds when it starts are not looked at (S8.2)."""
     log = check_log(storage, segment.log, max_decompressed_bytes=max_decompressed_bytes)
     found = list(log.findings)
-    runs = None
+    runs = promised = None
     if segment.indexes is not None and not segment.log.recovered:
         found += _missing(segment, segment.indexes)
         for suffix, check in ((INDEX, _offset_index), (TIMEINDEX, _time_index)):
             if suffix in segment.indexes:
                 found += _reported(storage, segment, log, suffix, check)
-        runs, wrong = _transactions(storage, segment, log)
+        runs, promised, wrong = _transactions(storage, segment, log)
         found += wrong
     return SegmentCheck(
         findings=tuple(found),
@@ -63,6 +66,7 @@ def check_segment(storage: Storage, segment: SegmentFiles, *, max_decompressed_b
         complete=log.sound_bytes == segment.log.size,
         producers=log.producers,
         runs=runs,
+        promises=promised,
     )
 
 
@@ -121,22 +125,33 @@ def _time_index(segment: SegmentFiles, log: LogCheck, data: bytes, path: str) ->
 
 def _transactions(
     storage: Storage, segment: SegmentFiles, log: LogCheck
-) -> tuple[SegmentRuns | None, tuple[Finding, ...]]:
+) -> tuple[SegmentRuns | None, EntryPromises | None, tuple[Finding, ...]]:
     file, name = segment.log, segment.name(TXNINDEX)
     path = f"{file.scope.directory}/{name}"
     try:
         data = storage.read_bytes(path) if TXNINDEX in (segment.indexes or ()) else b""
         entries = decode_txn_index(data, path, base_offset=file.base_offset, end_offset=file.end_offset)
         if log.events is None:
-            return None, ()
-        return summarise(
+            return None, None, ()
+        aborted = aborted_rows(entries)
+        runs = summarise(
             log.events,
-            aborted_rows(entries),
+            aborted,
             high_watermark=0,
             log_start_offset=segment.log.log_start_offset,
             where=(path, file.path),
-        ), ()
+        )
     except CorruptLogError as error:
-        return None, (file.scope.finding(Kind.TXN_INDEX, name, error),)
+        return None, None, (file.scope.finding(Kind.TXN_INDEX, name, error),)
     except OSError as error:
-        return None, (file.scope.finding(Kind.UNREADABLE, name, f"can't be read: {error.strerror or error}"),)
+        return None, None, (file.scope.finding(Kind.UNREADABLE, name, f"can't be read: {error.strerror or error}"),)
+    wrong = tuple(
+        txn_index_finding(file, fault)
+        for fault in entry_faults(aborted, log.events, log.batches, base_offset=file.base_offset)
+    )
+    return runs, None if wrong else promises(aborted, runs, base_offset=file.base_offset), wrong
+
+
+def txn_index_finding(log: LogFile, fault: EntryFault) -> Finding:
+    position = None if fault.entry is None else fault.entry * ENTRY.size
+    return log.scope.finding(Kind.TXN_INDEX, segment_file(log.base_offset, TXNINDEX), fault.message, position=position)

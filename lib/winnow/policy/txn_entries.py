@@ -1,0 +1,173 @@
+"""First offsets and last stable offsets of a transaction index, held against the log (S1.8).
+
+A read_committed consumer is told by a broker which transactions were aborted, and the broker stops looking for them at
+the first entry whose last stable offset reaches the end of what was fetched. One that is too high hides later entries:
+the consumer gets aborted records. It may be no higher than the first offset of any transaction that was open at the
+marker, or else the offset after the marker.
+
+Cleaning removes batches, so that an offset may name one that is gone. A batch that is there keeps its offsets: if one
+holds the offset, it must begin there, and be data of that transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from winnow.policy.transaction_runs import SegmentRuns, first_live
+from winnow.policy.transactions import DATA, sequence
+
+_NEVER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryPromises:
+    """What the entries of one segment say of transactions that began before it."""
+
+    before: NDArray[np.int64]
+    """Per row of the segment's `SegmentRuns.runs`: the highest last stable offset of an entry before that producer's
+    first marker here, of all entries if it has no marker here; -1: there is none."""
+    highest: int
+    """The highest of all, -1 if there is none."""
+    named: tuple[tuple[int, int, int], ...]
+    """(offset, producer that it must be data of or -1 for any, number of the entry) for each offset below the segment
+    that an entry names."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFault:
+    """`entry`: number of the entry in its index; None where only the whole index is known to be wrong."""
+
+    message: str
+    entry: int | None = None
+
+
+def entry_faults(
+    entries: NDArray[np.void], events: NDArray[np.void], batches: NDArray[np.void], *, base_offset: int
+) -> Iterator[EntryFault]:
+    """What the log of the same segment contradicts. `entries`: dtype ABORTED, ascending, each with its marker;
+    `events`: dtype EVENT, reduced; `batches`: with `base_offset` and `last_offset`, ascending.
+    """
+    if not len(entries):
+        return
+    markers, stable = entries["last_offset"], entries["last_stable_offset"]
+    begins, ends = _intervals(events)
+    data = events[events["kind"] == DATA]
+    firsts = set(zip(data["offset"].tolist(), data["producer_id"].tolist(), strict=True))
+    starts = set(data["offset"].tolist())
+    until = np.searchsorted(begins, np.minimum(stable, markers))
+    latest = np.maximum.accumulate(ends) if len(ends) else ends
+    for number in range(len(entries)):
+        producer, first, marker, lso = (int(v) for v in entries[number].tolist())
+        if lso > marker + 1:
+            yield EntryFault(f"expected a last stable offset up to {marker + 1}, after the marker, found {lso}", number)
+        elif until[number] and latest[until[number] - 1] > marker:
+            yield EntryFault(_too_high(lso, int(begins[np.argmax(ends[: until[number]] > marker)])), number)
+        elif base_offset <= lso <= marker and lso not in starts and _is_held(batches, lso):
+            yield EntryFault(_names_no_data("a last stable offset", lso), number)
+        if first >= base_offset and (first, producer) not in firsts and _is_held(batches, first):
+            yield EntryFault(_names_no_data("a first offset", first, producer), number)
+
+
+def promises(entries: NDArray[np.void], runs: SegmentRuns, *, base_offset: int) -> EntryPromises:
+    """See `EntryPromises`; of a segment."""
+    markers, stable = entries["last_offset"], entries["last_stable_offset"]
+    highest = np.append(np.int64(-1), np.maximum.accumulate(stable) if len(stable) else stable)
+    ends = runs.runs["first_marker"]
+    at = np.where(ends < 0, len(markers), np.searchsorted(markers, ends))
+    named: dict[tuple[int, int], int] = {}
+    for number, (producer, first, lso) in enumerate(
+        entries[["producer_id", "first_offset", "last_stable_offset"]].tolist()
+    ):
+        if first < base_offset:
+            named.setdefault((first, producer), number)
+        if lso < base_offset:
+            named.setdefault((lso, -1), number)
+    return EntryPromises(
+        before=highest[at],
+        highest=int(highest[-1]),
+        named=tuple((offset, producer, number) for (offset, producer), number in named.items()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Unexplained:
+    """An entry names data of an earlier segment that is not the first of a transaction open there."""
+
+    segment: int
+    offset: int
+    producer: int
+    """-1: any."""
+    entry: int
+
+
+def across(
+    segments: Sequence[tuple[SegmentRuns, EntryPromises]],
+) -> Iterator[tuple[int, EntryFault] | Unexplained]:
+    """What entries of a segment say of earlier ones: (number of the segment, what is wrong with its index), and
+    what may be the offset of a batch that is gone, which only a look at the log can tell.
+    """
+    opened: dict[int, int] = {}
+    began: dict[int, int] = {}
+    for number, (of_segment, promised) in enumerate(segments):
+        runs = of_segment.runs
+        starts = set(began.values()) | set(opened.values())
+        for offset, producer, entry in promised.named:
+            explained = offset in starts if producer < 0 else offset in {began.get(producer), opened.get(producer)}
+            if not explained:
+                yield Unexplained(number, offset, producer, entry)
+        here = set(runs["producer_id"].tolist())
+        limits = dict(zip(runs["producer_id"].tolist(), promised.before.tolist(), strict=True))
+        for producer, first in opened.items():
+            lso = limits[producer] if producer in here else promised.highest
+            if lso > first:
+                yield number, EntryFault(_too_high(lso, first))
+                break
+        for producer, head, live_head, marker, tail, live_tail in runs[
+            ["producer_id", "head", "live_head", "first_marker", "tail", "live_tail"]
+        ].tolist():
+            for table, of_head, of_tail in ((began, head, tail), (opened, live_head, live_tail)):
+                if marker >= 0:
+                    table.pop(producer, None)
+                    if of_tail >= 0:
+                        table[producer] = of_tail
+                elif of_head >= 0:
+                    table.setdefault(producer, of_head)
+
+
+def unexplained_fault(found: Unexplained, *, begins_at: int, producer: int, data: bool) -> EntryFault | None:
+    """Whether the batch that holds the offset is what the entry says; `data`: it is transactional data."""
+    if begins_at == found.offset and data and found.producer in {-1, producer}:
+        return None
+    what = "a last stable offset" if found.producer < 0 else "a first offset"
+    return EntryFault(_names_no_data(what, found.offset, found.producer), found.entry)
+
+
+def _intervals(events: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """First live offsets of the segment's transactions, ascending, and the offsets of their markers."""
+    if not len(events):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    seen = sequence(events["kind"], events["producer_id"], events["offset"])
+    live = first_live(seen, events["live"])
+    chosen = (live >= 0) & (seen.end | seen.last)
+    begins = live[chosen]
+    ends = np.where(seen.end[chosen], seen.offset[chosen], _NEVER)
+    order = np.argsort(begins, kind="stable")
+    return begins[order], ends[order]
+
+
+def _is_held(batches: NDArray[np.void], offset: int) -> bool:
+    at = int(np.searchsorted(batches["last_offset"], offset))
+    return at < len(batches) and bool(batches["base_offset"][at] <= offset)
+
+
+def _too_high(lso: int, first: int) -> str:
+    return f"expected a last stable offset up to {first}, where a transaction was open, found {lso}"
+
+
+def _names_no_data(what: str, offset: int, producer: int = -1) -> str:
+    whose = "of a transaction" if producer < 0 else f"of producer {producer}'s transaction"
+    return f"expected {what} at which data {whose} begins, found {offset}, where the log has another batch"
