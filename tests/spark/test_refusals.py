@@ -144,7 +144,7 @@ def offsets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ru
     cleaner, start = log_dir / "cleaner-offset-checkpoint", log_dir / "log-start-offset-checkpoint"
     set_checkpoint(cleaner, "gone-7", 5)
     set_checkpoint(cleaner, "beyond-0", 1001)
-    set_checkpoint(cleaner, "below-0", 3)
+    set_checkpoint(cleaner, "below-0", -1)
     set_checkpoint(start, "below-0", 130)
     set_checkpoint(cleaner, "idle-0", 99_999)
     set_checkpoint(start, "cut-0", 1001)
@@ -163,6 +163,7 @@ def test_a_cleaner_checkpoint_beyond_the_log_is_reset_and_everything_is_dirty(of
 def test_a_cleaner_checkpoint_below_the_log_start_is_reset_to_it(offsets: Run) -> None:
     p = by_name(offsets.result)["below-0"]
     assert (p.first_dirty_offset_before, p.log_start_offset_before) == (130, 130)
+    assert "the cleaner checkpoint -1 lies outside the log" in p.reason
     assert "is reset to 130" in p.reason
     assert checkpoint(offsets.log_dir / "cleaner-offset-checkpoint")["below-0"] == 960
 

@@ -26,6 +26,8 @@ _HINT = "A broker would take the whole log directory offline; restore or remove 
 def read_offset_checkpoint(storage: Storage, path: str) -> dict[TopicPartition, int]:
     """Offset per partition in the order of the file; empty if there is no such file or nothing in it.
 
+    An offset may be negative: Kafka reads it, and every rule then takes it for one below the log.
+
     Raises CorruptLogError for whatever a broker would not read, and for a partition that is named twice.
     """
     offsets: dict[TopicPartition, int] = {}
@@ -33,7 +35,7 @@ def read_offset_checkpoint(storage: Storage, path: str) -> dict[TopicPartition, 
         key = TopicPartition(topic, _number(partition, _MAX_INT, "a partition number", path, number))
         if key in offsets:
             raise _malformed(path, number, "each partition once", f"{key} again")
-        offsets[key] = _number(offset, _MAX_LONG, "an offset", path, number)
+        offsets[key] = _offset(offset, path, number)
     return offsets
 
 
@@ -138,6 +140,12 @@ def _number(text: str, limit: int, what: str, path: str, line: int) -> int:
     if number is None or int(number[1]) > limit:
         raise _malformed(path, line, f"{what} from 0 to {limit}", repr(text[:80]))
     return int(number[1])
+
+
+def _offset(text: str, path: str, line: int) -> int:
+    if text.startswith("-") and text[1:2].isdigit():
+        return -_number(text[1:], _MAX_LONG, "an offset", path, line)
+    return _number(text, _MAX_LONG, "an offset", path, line)
 
 
 def _malformed(path: str, line: int, expected: str, found: str) -> CorruptLogError:

@@ -171,7 +171,7 @@ def _journal(value: Value) -> Journal:
         run_id=found["run_id"].text(),
         now=found["now"].integer(),
         end_offset=found["end_offset"].integer(least=bases[-1] + 1),
-        checkpoint_before=found["checkpoint_before"].integer_or_none(),
+        checkpoint_before=found["checkpoint_before"].integer_or_none(least=-MAX_LONG),
         groups=groups,
         rest=None if found["rest"].raw is None else _rest(found["rest"]),
     )

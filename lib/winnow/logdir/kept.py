@@ -124,7 +124,7 @@ def read_kept(storage: Storage, directory: str, run_id: str) -> KeptRun:
         kept_at_ms=fields["kept_at_ms"].integer(least=-MAX_LONG),
         log_start_offset=fields["log_start_offset"].integer(),
         log_start_checkpoint=fields["log_start_checkpoint"].integer_or_none(least=-1),
-        cleaner_checkpoint=fields["cleaner_checkpoint"].integer_or_none(least=-1),
+        cleaner_checkpoint=fields["cleaner_checkpoint"].integer_or_none(least=-MAX_LONG),
         leader_epochs=tuple((epoch.integer(least=-1), offset.integer(least=-1)) for epoch, offset in epochs),
         steps=steps,
     )

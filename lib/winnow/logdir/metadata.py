@@ -74,8 +74,8 @@ def read_cluster_metadata(storage: Storage, directory: str) -> ClusterMetadata:
     """The state that a `__cluster_metadata-0` directory holds.
 
     Raises CorruptLogError if it can't be known for sure: a batch or record that is not sound, records that are
-    missing, a kind of record in a version that is not known. A snapshot that is not whole is passed over, and that
-    is said, if an older one and the log, or the log alone, tell as much.
+    missing, a setting in a version that is not known. A snapshot that is not whole is passed over, and that is said,
+    if an older one and the log, or the log alone, tell as much. The same holds for the torn end of the last segment.
     """
     image = _Image()
     notes: list[str] = []
@@ -89,19 +89,28 @@ def read_cluster_metadata(storage: Storage, directory: str) -> ClusterMetadata:
         image.apply(values, _in_snapshot(snapshot))
         start = snapshot.end_offset
         break
-    values, end_offset = read_log(storage, directory, start=start)
-    image.apply(values, None)
-    if end_offset == 0:
+    log = read_log(storage, directory, start=start)
+    if log.end_offset == 0:
         raise CorruptLogError(
-            "the metadata log is empty", expected="a snapshot or records", found="none", where=directory
+            "the metadata log is empty",
+            expected="a snapshot or records",
+            found=log.torn or "none",
+            where=directory,
         )
+    image.apply(log.values, None)
+    if log.torn is not None:
+        notes.append(
+            f"{log.torn}. A broker cuts them off, so {METADATA_DIR} is read up to offset {log.end_offset - 1}. "
+            "Settings changed after it are not known here"
+        )
+    notes += image.notes()
     if image.in_transaction:
         notes.append(
             f"{METADATA_DIR} ends inside a transaction of the controller; what it began to change does not count"
         )
     return ClusterMetadata(
         directory=directory,
-        end_offset=end_offset,
+        end_offset=log.end_offset,
         topics={t.name: Topic(t.name, t.topic_id, frozenset(t.partitions)) for t in image.topics.values()},
         topic_configs={name: configs for name, configs in image.topic_configs.items() if configs},
         broker_configs={node: configs for node, configs in image.broker_configs.items() if configs},
@@ -136,21 +145,31 @@ class _Image:
         self.all_brokers: dict[str, ConfigValue] = {}
         self.metadata_version: int | None = None
         self._ids: dict[str, str] = {}
+        self._newer: set[str] = set()
         self._transaction: list[_Applied] | None = None
 
     @property
     def in_transaction(self) -> bool:
         return self._transaction is not None
 
+    def notes(self) -> list[str]:
+        """Which records a newer Kafka wrote."""
+        return [
+            f"{METADATA_DIR} has a {kind}, which is newer than this Winnow: only its names and ids are read"
+            for kind in sorted(self._newer)
+        ]
+
     def apply(self, values: Iterable[Value], where: str | None) -> None:
         """`where` is said of settings that stand in these records; each one's own offset if it is None."""
         for value in values:
             try:
-                record = decode_metadata_record(value.data)
+                decoded = decode_metadata_record(value.data)
             except CorruptLogError as error:
                 place = f"{value.where}, offset {value.offset}"
                 raise error.at(place) from error
-            if record is not None:
+            if decoded.newer is not None:
+                self._newer.add(decoded.newer)
+            if (record := decoded.record) is not None:
                 self._in_order((record, where or f"{METADATA_DIR} offset {value.offset}", value.where))
 
     def _in_order(self, applied: _Applied) -> None:

@@ -3,6 +3,8 @@ their records (S9.3).
 
 The log is an ordinary one of v2 batches, but nothing is ever compacted in it: from the first batch that counts to the
 last one, each begins where the one before ended. A gap means that records are missing, and with them settings.
+
+A crash can tear the end of the last segment. As Kafka does, the log then ends with its last whole batch.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.damage import damage_in
 from winnow.logdir.names import LOG, base_offset_of, segment_file
 from winnow.storage.contract import Storage
 from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, Codec
@@ -29,6 +32,7 @@ _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
 """Decompressed; a controller writes no batch of more than 8 MiB."""
 _ROWS = 65_536
+_ANY_OFFSET = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,6 +55,17 @@ class Value:
     data: bytes | None
     where: str
     """File and byte of its batch, for errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogValues:
+    """The data records of a log, in order."""
+
+    values: Sequence[Value]
+    end_offset: int
+    """The offset after the last batch; at least the one that reading began with."""
+    torn: str | None = None
+    """What the end of the log holds beside whole batches, in words; None if nothing."""
 
 
 def list_snapshots(storage: Storage, directory: str) -> tuple[SnapshotId, ...]:
@@ -77,10 +92,11 @@ def read_snapshot(storage: Storage, directory: str, snapshot: SnapshotId) -> lis
     return list(_values(buf, rows, path))
 
 
-def read_log(storage: Storage, directory: str, *, start: int) -> tuple[list[Value], int]:
-    """Data records at or above offset `start`, in order, and the offset after the last batch, at least `start`.
+def read_log(storage: Storage, directory: str, *, start: int) -> LogValues:
+    """Data records at or above offset `start`.
 
-    Raises CorruptLogError if a batch is not sound, and if records from `start` on are missing.
+    Raises CorruptLogError if a batch before the last whole one is not sound, and if records from `start` on are
+    missing.
     """
     names = [entry.name for entry in storage.list_dir(directory) if entry.is_file and entry.name.endswith(LOG)]
     bases = sorted(base_offset_of(name) for name in names)
@@ -88,15 +104,30 @@ def read_log(storage: Storage, directory: str, *, start: int) -> tuple[list[Valu
     bases = bases[max(sum(base <= start for base in bases) - 1, 0) :]
     values: list[Value] = []
     expected = min([start, *bases])
+    torn: str | None = None
     for base in bases:
         path = f"{directory}/{segment_file(base, LOG)}"
         if base != expected:
             raise _gap(expected, base, path)
         buf = as_bytes(storage.read_bytes(path))
+        if base == bases[-1]:
+            buf, torn = _without_torn_end(buf, path, base)
         for rows in _batches(buf, path, least_offset=base):
             expected = _check_no_gap(rows, expected, path)
             values += (v for v in _values(buf, rows[rows["last_offset"] >= start], path) if v.offset >= start)
-    return values, max(expected, start)
+    return LogValues(values, max(expected, start), torn)
+
+
+def _without_torn_end(buf: Bytes, path: str, base: int) -> tuple[Bytes, str | None]:
+    """The bytes up to the end of the last whole batch, if nothing but damage follows it, and what was left out.
+
+    Damage between whole batches stays in: no crash makes it, and the batches after it count.
+    """
+    first = next(damage_in(buf, base_offset=base, end_offset=_ANY_OFFSET), None)
+    if first is None or first.end < len(buf):
+        return buf, None
+    words = f"{path} ends with {len(buf) - first.start} bytes that are no whole batch, from byte {first.start} on"
+    return buf[: first.start], words
 
 
 def _check_no_gap(rows: Rows, expected: int, path: str) -> int:

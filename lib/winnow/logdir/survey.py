@@ -116,9 +116,9 @@ def _survey(storage: Storage, path: str) -> LogDir:
     try:
         checkpoints = Checkpoints(
             cleaner=read_offset_checkpoint(storage, f"{path}/{CLEANER_CHECKPOINT}"),
-            log_start=read_offset_checkpoint(storage, f"{path}/{LOG_START_CHECKPOINT}"),
-            high_watermark=read_offset_checkpoint(storage, f"{path}/{HIGH_WATERMARK_CHECKPOINT}"),
-            recovery_point=read_offset_checkpoint(storage, f"{path}/{RECOVERY_POINT_CHECKPOINT}"),
+            log_start=_from_zero(read_offset_checkpoint(storage, f"{path}/{LOG_START_CHECKPOINT}")),
+            high_watermark=_from_zero(read_offset_checkpoint(storage, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")),
+            recovery_point=_from_zero(read_offset_checkpoint(storage, f"{path}/{RECOVERY_POINT_CHECKPOINT}")),
         )
     except CorruptLogError as problem:
         error = problem
@@ -131,6 +131,11 @@ def _survey(storage: Storage, path: str) -> LogDir:
         checkpoints=checkpoints,
         error=error,
     )
+
+
+def _from_zero(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """A negative offset lies below every log, as 0 does. Only the cleaner's is said to be reset (S3.2)."""
+    return {key: max(0, offset) for key, offset in offsets.items()}
 
 
 def check_one_node(log_dirs: Sequence[LogDir], what: str) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from winnow.errors import UsageError
-from winnow.policy.keys import Ignored, Value, Wrong, parse_broker_value, parse_topic_value
+from winnow.policy.keys import Ignored, Value, Wrong, broker_value, topic_value, unknown_topic_key
 
 _SECTION = re.compile(r"(?P<which>Dynamic|All|Default)\s+configs\s+for\s+(?P<entity>.+?)\s+are:?\s*$")
 _ONE_LINE = re.compile(r"Configs\s+for\s+(?P<entity>.+?)\s+are\b:?\s*(?P<pairs>.*)$")
@@ -57,7 +57,8 @@ class DescribedConfigs:
 def parse_topic_configs(text: str, *, file: str = "--topic-configs") -> DescribedConfigs:
     """Both forms may be mixed. UsageError that names the line for anything else, for an unknown key in a line
     `TOPIC KEY=VALUE`, and for two different values of one key. A key that a broker printed and that this
-    version does not know is noted, not refused: the broker had to know it.
+    version does not know is noted, not refused: the broker had to know it. A value that can't be used is `Wrong`:
+    it concerns the topics for which it counts, not the run.
     """
     reader = _Reader(file)
     for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
@@ -133,19 +134,16 @@ class _Reader:
             sources = _SYNONYM_SOURCE.findall(synonyms)
             overridden = _TOPIC_OVERRIDE in sources or (not sources and self._overrides_only)
             source = where if overridden else f"{where}, {sources[0] if sources else 'source not said'}"
-            try:
-                entry = Entry(key, parse_topic_value(key, value, where=where), source)
-            except UsageError as error:
-                if not error.problem.startswith("unknown config"):
-                    raise
+            read = topic_value(key, value, where=where)
+            if read is None:
                 self._notes.append(f"{self._file}: {key} is not known to Winnow; ignored")
                 return
-            self._add(entry, ("topic" if overridden else "effective", name))
+            self._add(Entry(key, read, source), ("topic" if overridden else "effective", name))
         else:
-            parsed = parse_broker_value(key, value, where=where)
+            of_broker = broker_value(key, value, where=where)
             # Nobody need know all that a broker prints of itself: plug-ins bring their own keys.
-            if parsed is not None:
-                self._add(Entry(key, parsed, where), (kind, name))
+            if of_broker is not None:
+                self._add(Entry(key, of_broker, where), (kind, name))
 
     def _plain(self, line: str, where: str) -> None:
         topic, _, pair = line.partition(" ")
@@ -160,16 +158,21 @@ class _Reader:
         self._entries.setdefault(("topic", topic), {})
         if equals:
             key = key.strip()
-            self._add(Entry(key, parse_topic_value(key, value, where=where), where), ("topic", topic))
+            if (read := topic_value(key, value, where=where)) is None:
+                raise unknown_topic_key(key, where=where)
+            self._add(Entry(key, read, where), ("topic", topic))
 
     def _add(self, entry: Entry, entity: tuple[str, str]) -> None:
         known = self._entries.setdefault(entity, {})
         before = known.get(entry.key)
-        if before is not None and before.value != entry.value:
+        wrong = isinstance(entry.value, Wrong) or (before is not None and isinstance(before.value, Wrong))
+        if before is not None and not wrong and before.value != entry.value:
             raise UsageError(
                 f"{' '.join(entity).strip()} has two values for {entry.key}",
                 expected=f"{before.value} as in {before.where}",
                 found=str(entry.value),
                 where=entry.where,
             )
+        if isinstance(entry.value, Wrong):
+            known[entry.key] = entry
         known.setdefault(entry.key, entry)

@@ -212,7 +212,7 @@ def parse_topic_value(name: str, text: str, *, where: str) -> Value | Ignored:
         raise UsageError(f"{name} is a broker config", expected="a topic config", where=where, hint=told)
     if is_meaningless_broker_key(name):
         raise UsageError(f"{name} is a broker config", expected="a topic config", where=where)
-    raise unknown_key(name, [*BY_TOPIC_NAME, *TOPIC_KEYS], where=where)
+    raise unknown_topic_key(name, where=where)
 
 
 def parse_broker_value(name: str, text: str, *, where: str) -> Value | Ignored | None:
@@ -225,6 +225,30 @@ def parse_broker_value(name: str, text: str, *, where: str) -> Value | Ignored |
     if isinstance(value, int) and not isinstance(value, bool):
         return -1 if synonym.negative_is_unlimited and value < 0 else value * synonym.unit
     return value
+
+
+def topic_value(name: str, text: str, *, where: str) -> Value | Ignored | Wrong | None:
+    """As `parse_topic_value`, of what nobody typed for this run: `Wrong` for a wrong value, None for an unknown key."""
+    if name not in BY_TOPIC_NAME and name not in TOPIC_KEYS:
+        if name in BY_BROKER_NAME or is_meaningless_broker_key(name):
+            return parse_topic_value(name, text, where=where)  # which refuses it
+        return None
+    try:
+        return parse_topic_value(name, text, where=where)
+    except UsageError as error:
+        return Wrong(str(error))
+
+
+def broker_value(name: str, text: str, *, where: str) -> Value | Ignored | Wrong | None:
+    """As `parse_broker_value`, of what was not typed for this run: `Wrong` for a wrong value."""
+    try:
+        return parse_broker_value(name, text, where=where)
+    except UsageError as error:
+        return Wrong(str(error))
+
+
+def unknown_topic_key(name: str, *, where: str) -> UsageError:
+    return unknown_key(name, [*BY_TOPIC_NAME, *TOPIC_KEYS], where=where)
 
 
 def unknown_key(name: str, names: list[str], *, where: str) -> UsageError:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from winnow.errors import UsageError
 from winnow.policy.describe import Entry
-from winnow.policy.keys import Ignored, Value, Wrong, parse_broker_value, parse_topic_value
+from winnow.policy.keys import broker_value, topic_value
 
 Texts = Mapping[str, tuple[str, str]]
 """Kafka's key -> (the value's text, where it stands)."""
@@ -90,26 +89,15 @@ def metadata_settings(
 def _topic_entries(texts: Texts, unknown: set[str]) -> tuple[Entry, ...]:
     entries = []
     for key, (text, where) in texts.items():
-        value: Value | Ignored | Wrong
-        try:
-            value = parse_topic_value(key, text, where=where)
-        except UsageError as error:
-            if error.problem.startswith("unknown config"):
-                unknown.add(key)
-                continue
-            value = Wrong(str(error))
-        entries.append(Entry(key, value, where))
+        value = topic_value(key, text, where=where)
+        if value is None:
+            unknown.add(key)
+        else:
+            entries.append(Entry(key, value, where))
     return tuple(entries)
 
 
 def _broker_entries(texts: Texts, of_whom: str) -> tuple[Entry, ...]:
-    entries = []
-    for key, (text, where) in texts.items():
-        value: Value | Ignored | Wrong | None
-        try:
-            value = parse_broker_value(key, text, where=where)
-        except UsageError as error:
-            value = Wrong(str(error))
-        if value is not None:  # of the rest many are plug-ins' own
-            entries.append(Entry(key, value, f"{where} ({of_whom})"))
-    return tuple(entries)
+    read = ((key, broker_value(key, text, where=where), where) for key, (text, where) in texts.items())
+    # Of the rest many are plug-ins' own.
+    return tuple(Entry(key, value, f"{where} ({of_whom})") for key, value, where in read if value is not None)

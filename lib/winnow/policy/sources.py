@@ -158,8 +158,8 @@ class Settings:
         Known is a topic that the --topic-configs file names, even without an override, or whose policy --topic-set or
         its own override in the metadata log gives; if the metadata log knows the topic, or there is none, also one
         whose policy --set gives; and, if the metadata log knows it, one whose broker's settings were all told.
-        Values that contradict each other are a UsageError if the operator gave all of them; where there is a metadata
-        log they are a reason to leave the topic alone.
+        Values that contradict each other are a UsageError if options gave all of them; where a file of topic configs
+        or a metadata log has a part in it they are a reason to leave the topic alone.
         """
         topic_levels = list(self._topic_levels(topic))
         named = self.topic_configs is not None and topic in {
@@ -190,19 +190,19 @@ class Settings:
                     "known: Kafka's default would be a guess that could destroy data. Pass --server-properties FILE, "
                     f"or --set {guess}=..."
                 )
-        return self._config(values)
+        return self._config(values, named=named)
 
     def io_rate(self, *, node_id: int | None) -> float | None:
         """`log.cleaner.io.max.bytes.per.second` of the broker; None if nobody set it."""
         entry = _first(BY_BROKER_NAME[IO_RATE][0], (), list(self._broker_levels("", node_id)))
         return entry.value if entry is not None and isinstance(entry.value, float) else None
 
-    def _config(self, values: Mapping[str, tuple[Value, str]]) -> TopicConfig | Unknown:
+    def _config(self, values: Mapping[str, tuple[Value, str]], *, named: bool) -> TopicConfig | Unknown:
         confirmed = self.metadata is None or self.server_properties is not None
         try:
             return topic_config(values, default_source=KAFKA_DEFAULT if confirmed else UNCONFIRMED_DEFAULT)
         except UsageError as error:
-            if self.metadata is None:
+            if self.metadata is None and not named:
                 raise
             return Unknown(str(error))
 

@@ -10,13 +10,17 @@ The value of such a record (its key is null) is
     tagged fields   uvarint count, then for each: uvarint tag, uvarint size, bytes
 
 and ends there. Kinds that say nothing of topics and settings are passed over whatever is in them: a record is one
-value, so nothing has to be known of it to find the next. Of the kinds that do, a version not listed here is an error: a
-setting must not be read wrongly because a newer Kafka writes it in another way.
+value, so nothing has to be known of it to find the next.
+
+A newer Kafka appends fields or tags them, and raises the version. Of a kind of which only names and ids are read, such
+a version is read as far as it is known: these ids have to agree with those of other records. A setting has nothing that
+it could be checked against. It must not be read wrongly, so a version of it that is not listed here is an error.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +30,7 @@ from winnow.errors import CorruptLogError
 
 FRAME_VERSION = 1
 UUID_SIZE = 16
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 MAX_UVARINT_SIZE = 5
 
 TOPIC_RESOURCE = 2
@@ -96,10 +101,17 @@ MetadataRecord: TypeAlias = (
 )
 
 
-def decode_metadata_record(value: bytes | None) -> MetadataRecord | None:
-    """The record in `value`; None if it is of a kind that says nothing of topics and settings.
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    record: MetadataRecord | None
+    """None for a kind that says nothing of topics and settings."""
+    newer: str | None = None
+    """Kind and version, in words, where the version is newer than those listed here."""
 
-    Raises CorruptLogError, without `where`, for bytes that are no such record and for a version that is not known.
+
+def decode_metadata_record(value: bytes | None) -> Decoded:
+    """Raises CorruptLogError, without `where`, for bytes that are no such record, and for a setting in a version that
+    is not known.
     """
     if value is None:
         raise CorruptLogError("a metadata record without a value", expected="a frame version", found="null")
@@ -111,8 +123,9 @@ def decode_metadata_record(value: bytes | None) -> MetadataRecord | None:
     version = fields.uvarint("version")
     kind = _KINDS.get(key)
     if kind is None:
-        return None
-    if version > kind.max_version:
+        return Decoded(None)
+    newer = version > kind.max_version
+    if newer and not kind.ids_only:
         raise CorruptLogError(
             f"a {kind.name} of a version that this Winnow does not know",
             expected=f"0 to {kind.max_version}",
@@ -121,14 +134,14 @@ def decode_metadata_record(value: bytes | None) -> MetadataRecord | None:
         )
     try:
         record = kind.read(fields)
-        if not kind.ids_only:
+        if not newer and not kind.has_more:
             fields.tagged()
             fields.end()
     except CorruptLogError as error:
         raise CorruptLogError(
             f"a {kind.name} can't be read", expected=error.expected, found=error.found, hint=error.hint
         ) from error
-    return record
+    return Decoded(record, f"{kind.name} of version {version}" if newer else None)
 
 
 class _Fields:
@@ -205,7 +218,10 @@ _INT8, _INT16, _INT32 = struct.Struct(">b"), struct.Struct(">h"), struct.Struct(
 
 
 def _topic(fields: _Fields) -> TopicRecord:
-    return TopicRecord(name=fields.string("a topic name"), topic_id=fields.uuid("a topic id"))
+    name = fields.string("a topic name")
+    if not _TOPIC_NAME.fullmatch(name):
+        raise _wrong("a topic name", repr(name))
+    return TopicRecord(name=name, topic_id=fields.uuid("a topic id"))
 
 
 def _partition(fields: _Fields) -> PartitionRecord:
@@ -238,14 +254,16 @@ class _Kind:
     read: Callable[[_Fields], MetadataRecord | None]
     max_version: int = 0
     ids_only: bool = False
+    """Only names and ids are read, which other records confirm: a newer version may have more fields."""
+    has_more: bool = False
     """What follows the fields that are read is not looked at."""
 
 
 _KINDS: Mapping[int, _Kind] = {
-    2: _Kind("TopicRecord", _topic),
-    3: _Kind("PartitionRecord", _partition, max_version=2, ids_only=True),
+    2: _Kind("TopicRecord", _topic, ids_only=True),
+    3: _Kind("PartitionRecord", _partition, max_version=2, ids_only=True, has_more=True),
     4: _Kind("ConfigRecord", _config),
-    9: _Kind("RemoveTopicRecord", _remove_topic),
+    9: _Kind("RemoveTopicRecord", _remove_topic, ids_only=True),
     12: _Kind("FeatureLevelRecord", _feature_level),
     20: _Kind("NoOpRecord", lambda _: None),
     23: _Kind("BeginTransactionRecord", lambda _: BeginTransactionRecord()),

@@ -68,13 +68,23 @@ def test_metadata_log_dir_is_read_where_it_is_this_brokers(tmp_path: Path) -> No
         assert f"metadata.log.dir={place} of server.properties is passed over: {why}" in notes[0]
 
 
-def test_one_that_can_not_be_read_is_said_and_makes_nothing_known(tmp_path: Path) -> None:
+def test_one_that_a_crash_has_torn_tells_what_stands_before(tmp_path: Path) -> None:
     log_dir = made(tmp_path / "a", metadata=True)
     log = log_dir / "__cluster_metadata-0" / LOG
     log.write_bytes(log.read_bytes()[:-1])
     settings, notes = with_metadata(Settings(), STORAGE, surveyed(log_dir))
+    assert isinstance(settings.resolve("c-none"), TopicConfig)
+    assert any("no whole batch" in note for note in (*notes, *settings.notes()))
+
+
+def test_one_that_can_not_be_read_is_said_and_makes_nothing_known(tmp_path: Path) -> None:
+    log_dir = made(tmp_path / "a", metadata=True)
+    log = log_dir / "__cluster_metadata-0" / LOG
+    whole = log.read_bytes()
+    log.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+    settings, notes = with_metadata(Settings(), STORAGE, surveyed(log_dir))
     assert isinstance(settings.resolve("c-none"), Unknown)
-    assert "a whole batch" in policy(settings)
+    assert "wrong CRC" in policy(settings)
     assert len(notes) == 1
     assert "can't be read and tells nothing" in notes[0]
     shutil.rmtree(log.parent)

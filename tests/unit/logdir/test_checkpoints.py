@@ -69,7 +69,9 @@ def test_a_new_file_takes_the_mode_of_its_neighbour(tmp_path: Path) -> None:
         "0\n1\na 0\n",
         "0\n1\na 0 1 2\n",
         "0\n1\na zero 1\n",
-        "0\n1\na 0 -1\n",
+        "0\n1\na 0 -+1\n",
+        "0\n1\na 0 --1\n",
+        "0\n1\na 0 -\n",
         "0\n1\na 0 9223372036854775808\n",
         "0\n1\na 2147483648 1\n",
         "0\n2\na 0 1\na 0 2\n",
@@ -83,6 +85,13 @@ def test_case_66_a_malformed_file_is_refused_and_kept(tmp_path: Path, text: str)
     with pytest.raises(CorruptLogError):
         update_offset_checkpoint(STORAGE, path, {A: 3})
     assert Path(path).read_text() == text
+
+
+def test_a_negative_offset_is_read_and_kept(tmp_path: Path) -> None:
+    path = _file(tmp_path, "0\n2\na 0 -1\nc 3 5\n")
+    assert read_offset_checkpoint(STORAGE, path) == {A: -1, C: 5}
+    assert update_offset_checkpoint(STORAGE, path, {C: 6})
+    assert Path(path).read_text() == "0\n2\na 0 -1\nc 3 6\n"
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:

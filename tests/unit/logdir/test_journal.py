@@ -82,6 +82,11 @@ def test_what_is_written_is_read(staging: Path, journal: Journal) -> None:
     assert [path.name for path in staging.glob("*.json*")] == [JOURNAL]
 
 
+def test_a_negative_checkpoint_before_is_read(staging: Path, journal: Journal) -> None:
+    write_journal(STORAGE, str(staging), replace(journal, checkpoint_before=-1))
+    assert read_journal(STORAGE, str(staging)) == replace(journal, checkpoint_before=-1)
+
+
 def test_groups_that_wait_for_their_turn_are_read_with_what_they_need(staging: Path, journal: Journal) -> None:
     waiting = waiting_for([group.sources for group in journal.groups])
     first = replace(waiting, groups=(journal.groups[0], waiting.groups[1]))
@@ -166,7 +171,7 @@ def _set(*keys: Any, to: Any) -> Callable[[dict[str, Any]], None]:
         _set("groups", 0, "output", "files", to={}),
         _set("groups", 0, "output", "log_mtime_ms", to=True),
         _set("end_offset", to=9),
-        _set("checkpoint_before", to=-1),
+        _set("checkpoint_before", to="-1"),
         _set("run_id", to=None),
     ],
 )

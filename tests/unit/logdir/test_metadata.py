@@ -9,6 +9,7 @@ import pytest
 
 from tests.fixtures.data import TOPIC_CONFIGS, partition_dirs, unpacked
 from tests.unit.logdir.metadata_logs import FOOTER, HEADER, batch, control, log, segment, snapshot
+from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.metadata_values import (
     ID_A,
     ID_B,
@@ -24,11 +25,13 @@ from tests.unit.wire.metadata_values import (
     remove_topic,
     topic,
 )
+from winnow.engine.chunks import batches_of
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata import ClusterMetadata, read_cluster_metadata
 from winnow.logdir.partition_metadata import read_topic_id
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec
+from winnow.wire.buffers import as_bytes
 from winnow.wire.metadata_records import uuid_text
 
 STORAGE = LocalStorage()
@@ -236,26 +239,80 @@ def test_records_that_make_no_sense_are_errors_with_a_place(tmp_path: Path, valu
         of_log(tmp_path, no_op(), *values)
 
 
-def test_bytes_that_are_no_log_are_errors(tmp_path: Path) -> None:
-    for data, message in (
-        (b"x" * 100, "batch can't be read"),
-        (batch(0, topic("t"))[:-1], "a whole batch"),
-        (batch(0, topic("t")) + b"\x00", "a whole batch"),
-        (batch(0, topic("t"))[:-1] + b"x", "wrong CRC"),
-        (bytes(8) + (22).to_bytes(4, "big") + bytes(4) + b"\x01" + bytes(20), r"expected magic 2, found magic 1"),
-    ):
-        segment(tmp_path, 0, data)
-        with pytest.raises(CorruptLogError, match=message):
-            read(tmp_path)
-    segment(tmp_path, 0)
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"x" * 100,
+        batch(0, topic("t"))[:-1],
+        batch(0, topic("t"))[:-1] + b"x",
+        bytes(8) + (22).to_bytes(4, "big") + bytes(4) + b"\x01" + bytes(20),
+        b"",
+    ],
+)
+def test_a_log_without_a_whole_batch_is_an_error(tmp_path: Path, data: bytes) -> None:
+    segment(tmp_path, 0, data)
     with pytest.raises(CorruptLogError, match="empty"):
         read(tmp_path)
+
+
+def test_a_log_of_the_old_format_is_an_error(tmp_path: Path) -> None:
+    segment(tmp_path, 0, entry(0, 1, None, topic("t")))
+    with pytest.raises(CorruptLogError, match=r"expected magic 2, found magic 1"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        b"\x00",
+        bytes(5000),
+        batch(2, COMPACT)[:-1],
+        batch(2, COMPACT)[:30] + bytes(500),
+        batch(2, COMPACT)[:-4] + bytes(4),
+    ],
+    ids=["a byte", "preallocated zeros", "a batch cut off", "a batch cut off in zeros", "a batch with a wrong CRC"],
+)
+def test_a_torn_end_is_left_out_and_noted(tmp_path: Path, tail: bytes) -> None:
+    whole = log(tmp_path, topic("t")).read_bytes()
+    segment(tmp_path, 0, whole, tail)
+    found = read(tmp_path)
+    assert (set(found.topics), overrides(found), found.end_offset) == ({"t"}, {}, 2)
+    (note,) = found.notes
+    assert f"{len(tail)} bytes that are no whole batch, from byte {len(whole)} on" in note
+    assert "up to offset 1" in note
+
+
+def test_damage_between_whole_batches_is_an_error(tmp_path: Path) -> None:
+    damaged = bytearray(batch(0, topic("t")))
+    damaged[-3] ^= 1
+    segment(tmp_path, 0, bytes(damaged), batch(1, COMPACT))
+    with pytest.raises(CorruptLogError, match="wrong CRC"):
+        read(tmp_path)
+
+
+def test_only_the_last_segment_may_have_a_torn_end(tmp_path: Path) -> None:
+    segment(tmp_path, 0, batch(0, topic("t")), bytes(100))
+    segment(tmp_path, 1, batch(1, COMPACT))
+    with pytest.raises(CorruptLogError):
+        read(tmp_path)
+
+
+def test_a_newer_partition_record_is_noted_and_its_ids_are_read(tmp_path: Path) -> None:
+    found = of_log(tmp_path, topic("t"), partition(0, version=3), partition(1, version=3))
+    assert found.topics["t"].partitions == {0, 1}
+    assert found.notes == (
+        (
+            "__cluster_metadata-0 has a PartitionRecord of version 3, which is newer than this Winnow: "
+            "only its names and ids are read"
+        ),
+    )
 
 
 def test_a_byte_changed_anywhere_gives_the_same_or_an_error(tmp_path: Path) -> None:
     """Only a batch's leader epoch is not covered by a checksum or by the order of offsets."""
     whole = (RECORDED / "__cluster_metadata-0" / f"{0:020d}.log").read_bytes()
     sound = read(RECORDED / "__cluster_metadata-0")
+    last_base = int(batches_of(as_bytes(whole), "log", 0)["base_offset"][-1])
     rng = random.Random(98)
     errors = 0
     for _ in range(120):
@@ -268,6 +325,9 @@ def test_a_byte_changed_anywhere_gives_the_same_or_an_error(tmp_path: Path) -> N
         except CorruptLogError:
             errors += 1
             continue
+        if found.notes:  # the last batch is not whole any more, and an earlier one is never left out
+            assert found.end_offset == last_base, at
+            continue
         assert (found.topics, found.topic_configs, found.end_offset) == (
             *(sound.topics, sound.topic_configs),
             sound.end_offset,
@@ -275,16 +335,15 @@ def test_a_byte_changed_anywhere_gives_the_same_or_an_error(tmp_path: Path) -> N
     assert errors > 90
 
 
-def test_a_log_cut_off_anywhere_is_an_error_or_ends_with_a_batch(tmp_path: Path) -> None:
+def test_a_log_cut_off_anywhere_ends_with_its_last_whole_batch(tmp_path: Path) -> None:
     whole = log(tmp_path, topic("t"), COMPACT).read_bytes()
-    first, second = len(whole) - len(batch(2, COMPACT)) - len(batch(1, topic("t"))), len(whole) - len(batch(2, COMPACT))
-    for size in range(1, len(whole)):
+    second = len(whole) - len(batch(2, COMPACT))
+    first = second - len(batch(1, topic("t")))
+    for size in range(first, len(whole)):
         segment(tmp_path, 0, whole[:size])
-        if size in {first, second}:
-            assert read(tmp_path).end_offset == (1 if size == first else 2)
-        else:
-            with pytest.raises(CorruptLogError):
-                read(tmp_path)
+        found = read(tmp_path)
+        assert found.end_offset == (1 if size < second else 2)
+        assert bool(found.notes) == (size not in {first, second})
 
 
 def test_uuid_text_is_kafkas() -> None:

@@ -31,8 +31,9 @@ def test_case_59_checkpoint_beyond_the_end_is_reset() -> None:
     assert (found.first_dirty_offset, found.checkpoint_reset) == (10, 10)
 
 
-def test_case_60_checkpoint_below_the_log_start_is_reset() -> None:
-    found = ranged(partition([segment(10), segment(20)], start=10, end=30, checkpoint=0))
+@pytest.mark.parametrize("checkpoint", [0, -1])
+def test_case_60_checkpoint_below_the_log_start_is_reset(checkpoint: int) -> None:
+    found = ranged(partition([segment(10), segment(20)], start=10, end=30, checkpoint=checkpoint))
     assert (found.first_dirty_offset, found.checkpoint_reset) == (10, 10)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from winnow.errors import UsageError
+from winnow.policy.config import TopicConfig
 from winnow.policy.describe import DescribedConfigs, parse_topic_configs
 from winnow.policy.keys import Ignored
+from winnow.policy.sources import Settings, Unknown
 
 DYNAMIC = """\
 Dynamic configs for topic orders are:
@@ -102,13 +104,43 @@ def test_sections_of_other_things_are_read_over() -> None:
         ("cleanup.policy=compact", "TOPIC KEY=VALUE"),
         ("  x=1 sensitive=false synonyms={}", "whose it is"),
         ("a cleanup.polcy=compact", "cleanup.policy"),
-        ("a\na retention.ms=x", "line 2"),
+        ("a\na log.retention.ms=1", "line 2.*retention.ms"),
         ("a retention.ms=1\na retention.ms=2", "two values.*1 as in --topic-configs line 1.*found 2.*line 2"),
     ],
 )
 def test_what_cant_be_understood_names_the_line(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse_topic_configs(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a cleanup.policy=compact\na segment.bytes=1024\nb cleanup.policy=compact\n",
+        (
+            "Dynamic configs for topic a are:\n  segment.bytes=1024 sensitive=false synonyms={}\n"
+            "Dynamic configs for topic b are:\n  cleanup.policy=compact sensitive=false synonyms={}\n"
+        ),
+        "a segment.bytes=1024\na segment.bytes=2048\nb cleanup.policy=compact\n",
+        "a segment.bytes=1048576\na segment.bytes=2048\nb cleanup.policy=compact\n",
+    ],
+)
+def test_a_value_out_of_range_concerns_its_topic_only(text: str) -> None:
+    settings = Settings(topic_configs=parse_topic_configs(text))
+    config = settings.resolve("a")
+    assert isinstance(config, Unknown)
+    assert "segment.bytes is out of range" in config.reason
+    assert "--topic-configs line" in config.reason
+    assert isinstance(settings.resolve("b"), TopicConfig)
+
+
+def test_values_that_contradict_each_other_concern_their_topic_only() -> None:
+    text = "a cleanup.policy=compact\na min.compaction.lag.ms=9\na max.compaction.lag.ms=8\nb cleanup.policy=compact"
+    settings = Settings(topic_configs=parse_topic_configs(text))
+    config = settings.resolve("a")
+    assert isinstance(config, Unknown)
+    assert "larger than max.compaction.lag.ms" in config.reason
+    assert isinstance(settings.resolve("b"), TopicConfig)
 
 
 def test_the_same_said_twice_is_no_contradiction() -> None:

@@ -86,7 +86,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
         if not topics or any(fnmatchcase(key.topic, glob) for glob in topics):
             recovery_point = None if clean else checkpoints.get(RECOVERY_POINT_CHECKPOINT, {}).get(key, 0)
             place = Scope(path, entry.name, key.topic, key.partition)
-            log_start = checkpoints.get(LOG_START_CHECKPOINT, {}).get(key, 0)
+            log_start = max(0, checkpoints.get(LOG_START_CHECKPOINT, {}).get(key, 0))
             partitions.append(PartitionPlace(scope=place, log_start_offset=log_start, recovery_point=recovery_point))
     return LogDirCheck(
         findings=tuple(findings),
