@@ -83,7 +83,7 @@ def check(path: Path, read: Callable[[], object]) -> None:
     path.write_bytes(sound)
     read()
     assert len(refused) > len(BAD)
-    incomplete = [data for data, error in refused if not (error.where and error.expected and error.found and error.hint)]
+    incomplete = [data for data, error in refused if None in {error.where, error.expected, error.found, error.hint}]
     assert incomplete == []
 
 
