@@ -24,6 +24,7 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import Buffer, as_view
 from winnow.wire.sink import Sink
+from winnow.wire.trailing import after_skippable_frames, another_gzip_member
 from winnow.wire.xxhash32 import xxhash32
 
 GZIP_LEVEL = 6
@@ -32,7 +33,7 @@ SNAPPY_CHUNK = 32 * 1024
 LZ4_BLOCK = 64 * 1024
 
 _GZIP_WINDOW = 31  # zlib's way to say "with a gzip header"
-_GZIP_PIECE = 1 << 20
+_PIECE = 1 << 20
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
 _SNAPPY_DENSEST = 32  # a copy of 64 bytes takes 3: nothing real expands further
@@ -133,18 +134,18 @@ def _refuse(codec: Codec, expected: str, found: str) -> CorruptLogError:
 
 
 def _gzip(sink: Sink, data: memoryview) -> None:
-    left: memoryview | bytes = data
+    left = data
     while True:  # members, one after the other
         member = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)
         while not member.eof:
-            most = min(_GZIP_PIECE, sink.room + 1)
+            most = min(_PIECE, sink.room + 1)
             piece = member.decompress(left, most)
             sink.write(piece)
-            left = member.unconsumed_tail
+            left = memoryview(member.unconsumed_tail)
             if not member.eof and not left and len(piece) < most:
                 raise _refuse(Codec.GZIP, "a whole gzip member", "its end is missing")
-        left = member.unused_data
-        if not left:
+        left = memoryview(member.unused_data)
+        if not another_gzip_member(left):
             return
 
 
@@ -242,9 +243,15 @@ def _header_checksum(descriptor: bytes) -> int:
 def _zstd(sink: Sink, data: memoryview) -> None:
     if not hasattr(_local, "decompressor"):
         _local.decompressor = zstandard.ZstdDecompressor()
-    at = 0
-    while True:
-        end, most = _zstd_frame(data, at)
+    at, first = after_skippable_frames(data, 0), True
+    while first or at < len(data):
+        try:
+            end, most = _zstd_frame(data, at)
+        except CorruptLogError:
+            if first:
+                raise
+            _zstd_cut(sink, data[at:])
+            return
         declared = zstandard.frame_content_size(data[at:end])
         if declared > most:
             raise _refuse(Codec.ZSTD, f"a content size of at most {most}, as its blocks can hold", f"{declared}")
@@ -259,9 +266,14 @@ def _zstd(sink: Sink, data: memoryview) -> None:
                 raise sink.overflow() from None
             raise
         sink.write(raw)
-        at = end
-        if at == len(data):
-            return
+        at, first = after_skippable_frames(data, end), False
+
+
+def _zstd_cut(sink: Sink, data: memoryview) -> None:
+    """What there is of a frame after others, of which the end is missing: Kafka's reader takes it for the end."""
+    with _local.decompressor.stream_reader(data) as reader:
+        while piece := reader.read(min(_PIECE, sink.room + 1)):
+            sink.write(piece)
 
 
 def _zstd_frame(data: memoryview, start: int) -> tuple[int, int]:

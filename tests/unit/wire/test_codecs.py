@@ -138,7 +138,7 @@ def test_every_truncation_is_refused(codec: Codec) -> None:
             back(codec, payload[:end])
 
 
-@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
 def test_bytes_after_the_end_are_refused(codec: Codec) -> None:
     with pytest.raises(CorruptLogError):
         back(codec, compress(codec, b"abc") + b"more")
@@ -172,10 +172,26 @@ def test_gzip_is_read_and_refused_as_zlib_does(draw: st.DataObject) -> None:
     try:
         expected = gzip.decompress(payload)
     except (EOFError, OSError, zlib.error):
-        with pytest.raises(CorruptLogError):
-            back(Codec.GZIP, bytes(payload))
+        # What follows a whole member and is none itself is padding to Java (oracle/test_payloads.py).
+        whole = _whole_members(bytes(payload))
+        with contextlib.suppress(CorruptLogError) if whole else pytest.raises(CorruptLogError):
+            assert back(Codec.GZIP, bytes(payload)) in whole
     else:
         assert back(Codec.GZIP, bytes(payload)) == expected
+
+
+def _whole_members(payload: bytes) -> list[bytes]:
+    """What is in the first member, in the first two, and so on, up to one that is damaged."""
+    found = [b""]
+    with contextlib.suppress(zlib.error):
+        while payload:
+            member = zlib.decompressobj(wbits=31)
+            data = member.decompress(payload)
+            if not member.eof:
+                break
+            found.append(found[-1] + data)
+            payload = member.unused_data
+    return found[1:]
 
 
 @pytest.mark.parametrize("size", [100, 4_000, 16_384, 200_000])
