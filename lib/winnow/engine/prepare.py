@@ -271,6 +271,7 @@ def _decide(known: Known, listed: Listed | Failure, request: Request) -> Prepare
             checkpoints=log_dir.checkpoints,
             log_end_offset=listed.active.next_offset,
             trusted_end=place.trusted_end,
+            lost_bytes=listed.lost_bytes,
         )
     except CorruptLogError as error:
         return LeftAlone(place, config.policy, UNREADABLE, error=str(error))

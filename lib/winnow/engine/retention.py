@@ -77,5 +77,6 @@ def state_now(item: Undertaking) -> PartitionState:
         checkpoints=item.log_dir.checkpoints,
         log_end_offset=item.state.log_end_offset,
         trusted_end=item.place.trusted_end,
+        lost_bytes=listed.lost_bytes,
     )
     return replace(state, high_watermark=min(state.high_watermark, item.state.high_watermark))

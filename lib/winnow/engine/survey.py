@@ -8,10 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from winnow.engine.ahead import Ahead
-from winnow.engine.chunks import next_offset
 from winnow.engine.compaction import Failure, failure
 from winnow.engine.packing import ITEM_BYTES, packed, task_count
 from winnow.engine.progress import Progress, watched
@@ -19,15 +16,13 @@ from winnow.engine.throttle import in_task
 from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
 from winnow.errors import CorruptLogError, WinnowError
+from winnow.logdir.after_crash import lost_bytes, whole_end
 from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
 from winnow.logdir.sound import list_sound
-from winnow.logdir.state import PartitionState, Segment, TopicPartition
+from winnow.logdir.state import PartitionState, TopicPartition
 from winnow.pickling import pickled_by_fields
 from winnow.storage.places import Places
-from winnow.storage.segment_io import map_range
-from winnow.wire.batch import BATCH
-from winnow.wire.walk import WalkStatus, walk_batches
 from winnow.words import counted
 
 if TYPE_CHECKING:
@@ -35,7 +30,6 @@ if TYPE_CHECKING:
 
 _LIST_PER_TASK = 256
 _WALK_BYTES = 2**30
-_ROWS = 65_536
 
 
 @pickled_by_fields
@@ -65,6 +59,8 @@ class Listed:
 
     listing: SegmentListing
     active: SegmentWalk | None
+    lost_bytes: int = 0
+    """See `PartitionState.lost_bytes`."""
 
 
 def list_partitions(sc: SparkContext, places: Sequence[Place]) -> list[Listed | Failure]:
@@ -105,7 +101,7 @@ def list_partition(place: Place) -> Listed:
         )
     active = listing.segments[-1]
     if place.trusted_end is not None:
-        return Listed(listing, _readable(place.directory, active))
+        return _listed_after_crash(place, listing, place.trusted_end)
     walk = walk_segment(
         place.directory,
         active.base_offset,
@@ -228,17 +224,16 @@ def _walk_one(work: _Work) -> SegmentWalk:
     )
 
 
-def _readable(directory: str, segment: Segment) -> SegmentWalk:
-    """A segment that may end anywhere: as a walk that knows nothing but how far it can be read."""
-    path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
-    rows = np.empty(_ROWS, BATCH)
-    position, end, status = 0, segment.base_offset, WalkStatus.FULL
-    with map_range(path, 0, segment.log_bytes, gradually=True) as buf:
-        while status is WalkStatus.FULL:
-            count, position, status = walk_batches(buf, position, end, rows)
-            end = next_offset(rows[:count], end)
-        del buf
-    return replace(not_walked(segment.base_offset), next_offset=end)
+def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int) -> Listed:
+    """The active segment may end anywhere: as a walk that knows nothing but how far it can be read."""
+    active = listing.segments[-1]
+    end = whole_end(place.directory, active)
+    ends = [segment.base_offset for segment in listing.segments[1:]]
+    trusted = sum(end_offset <= trusted_end for end_offset in ends)
+    # Where nothing is trusted, nothing can go, and a large log need not be read to say so.
+    unread = listing.segments[trusted:] if trusted else (active,)
+    lost = lost_bytes(place.directory, unread, end)
+    return Listed(listing, replace(not_walked(active.base_offset), next_offset=end.next_offset), lost)
 
 
 def _together(walks: list[SegmentWalk | Failure], state: PartitionState) -> tuple[SegmentWalk, ...] | Failure:

@@ -208,12 +208,13 @@ def resolve(
     checkpoints: Checkpoints,
     log_end_offset: int,
     trusted_end: int | None = None,
+    lost_bytes: int = 0,
 ) -> PartitionState:
     """The offsets that a broker's loader would arrive at (S8.3).
 
     `log_end_offset`: the offset after the last batch of the last segment, its base offset if it is empty.
     `trusted_end`: that of `list_segments`. The high watermark is lowered to it and to the active segment, so that no
-    rule takes what lies above (S8.2).
+    rule takes what lies above (S8.2). `lost_bytes`: see `PartitionState`.
 
     Raises CorruptLogError if there is no segment, or if the log start offset of the checkpoint lies beyond the log
     end offset: a broker would answer that by deleting the whole log (S6.3).
@@ -259,4 +260,5 @@ def resolve(
         snapshot_offsets=listing.snapshot_offsets,
         leader_epochs=listing.leader_epochs,
         trusted_end=trusted_end,
+        lost_bytes=lost_bytes,
     )

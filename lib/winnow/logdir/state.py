@@ -73,6 +73,10 @@ class PartitionState:
     watermark is not above it or in the active segment, and the log end offset is as far as the log can be read. None:
     all is sound."""
 
+    lost_bytes: int = 0
+    """After an unclean shutdown: of `log_bytes`, those that a starting broker will cut off behind the last whole batch
+    (`winnow.logdir.after_crash`)."""
+
     @property
     def directory(self) -> str:
         return f"{self.log_dir}/{self.topic_partition}"
@@ -83,4 +87,10 @@ class PartitionState:
 
     @property
     def log_bytes(self) -> int:
+        """On the disk."""
         return sum(s.log_bytes for s in self.segments)
+
+    @property
+    def whole_bytes(self) -> int:
+        """Those that rules count: what the log has once a broker has started on it."""
+        return self.log_bytes - self.lost_bytes

@@ -71,12 +71,11 @@ def why_kept(state: PartitionState, config: TopicConfig, now: int) -> Reason:
 def _why_not_too_large(state: PartitionState, config: TopicConfig) -> str:
     if config.retention_bytes < 0:
         return "retention.bytes is unlimited"
-    return (
-        f"retention.bytes {size(config.retention_bytes)}: the log has {size(state.log_bytes)} and would fall below it "
-        f"without segment {state.segments[0].base_offset}"
-        if state.log_bytes >= config.retention_bytes
-        else f"retention.bytes {size(config.retention_bytes)}: the log has only {size(state.log_bytes)}"
-    )
+    limit, has = size(config.retention_bytes), size(state.whole_bytes)
+    if state.whole_bytes < config.retention_bytes:
+        return f"retention.bytes {limit}: the log has only {has}"
+    first = state.segments[0].base_offset
+    return f"retention.bytes {limit}: the log has {has} and would fall below it without segment {first}"
 
 
 def _why_not_too_old(first: Segment, config: TopicConfig, now: int) -> str:
@@ -100,7 +99,8 @@ class _Left:
         return self._take(lambda _, following: following is not None and following.base_offset <= start)
 
     def by_size(self, config: TopicConfig) -> int:
-        surplus = sum(s.log_bytes for s in self.state.segments[self.taken :]) - config.retention_bytes
+        taken = sum(s.log_bytes for s in self.state.segments[: self.taken])
+        surplus = self.state.whole_bytes - taken - config.retention_bytes
         if config.retention_bytes < 0 or surplus < 0:
             return 0
 

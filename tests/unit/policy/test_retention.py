@@ -42,6 +42,17 @@ def test_case_84_size_counts_the_active_segment_and_can_take_it() -> None:
     assert (len(plan.deleted), plan.roll, plan.log_start_offset) == (3, True, 15)
 
 
+def test_bytes_that_a_broker_will_cut_off_do_not_count() -> None:
+    """Ten segments of 10 KB and an active one of 5 KB in a file of 100 KB: 105 KB, of which 45 KB may go."""
+    segments = [*(segment(base, 10_000) for base in range(10)), segment(10, 100_000)]
+    state = replace(partition(segments, end=11, high_watermark=10), lost_bytes=95_000)
+    plan = retention_plan(state, config("delete", retention_bytes=60_000, retention_ms=-1), NOW)
+    assert plan is not None
+    assert [s.base_offset for s in plan.deleted] == [0, 1, 2, 3]
+    kept = why_kept(state, config("delete", retention_bytes=110_000, retention_ms=-1), NOW)
+    assert "the log has only 102.5 KiB" in kept.words
+
+
 def test_case_85_all_expired_rolls_an_empty_segment_at_the_end() -> None:
     plan = retention_plan(three(), delete(retention_ms=9_999), NOW)
     assert plan is not None

@@ -59,7 +59,7 @@ def may_depend_on_sizes(state: PartitionState, config: TopicConfig, *, may_grow:
 
     `may_grow`: v0 and v1 take more room as v2.
     """
-    by_size = config.retention_bytes >= 0 and (may_grow or state.log_bytes >= config.retention_bytes)
+    by_size = config.retention_bytes >= 0 and (may_grow or state.whole_bytes >= config.retention_bytes)
     return config.cleanup_delete and (by_size or config.retention_ms >= 0)
 
 
