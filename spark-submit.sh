@@ -34,6 +34,8 @@ master=
 deploy_mode=client
 archives=
 have_library=
+local_dirs=
+socket_dir=
 properties=$root/conf/spark-defaults.conf
 while (($#)); do
     option=${1%%=*}
@@ -60,6 +62,8 @@ while (($#)); do
                     spark.master=*) master=${value#*=} ;;
                     spark.archives=*) archives=${archives:-${value#*=}} ;;
                     spark.executorEnv.PYTHONPATH=*) have_library=yes ;;
+                    spark.local.dir=*) local_dirs=${value#*=} ;;
+                    spark.python.unix.domain.socket.dir=*) socket_dir=${value#*=} ;;
                 esac
                 ;;
         esac
@@ -97,6 +101,10 @@ if [[ -r $properties ]]; then
             spark.master) master=${master:-$value} ;;
             spark.archives) archives=${archives:-$value} ;;
             spark.executorEnv.PYTHONPATH) have_library=yes ;;
+            spark.local.dir) local_dirs=${local_dirs:-$value} ;;
+            spark.python.unix.domain.socket.dir)
+                if [[ $properties != "$root/conf/spark-defaults.conf" ]]; then socket_dir=${socket_dir:-$value}; fi
+                ;;
         esac
     done <"$properties"
 fi
@@ -114,6 +122,36 @@ fi
 # --- The command -----------------------------------------------------------------------------------------------------
 
 sent=()
+run_dirs=()
+
+# Sets new_dir to a new directory in PLACE that is only this user's. The name has the id of the process that spark-submit
+# becomes: as long as it lives, nobody takes the directory for a leftover.
+make_run_dir() { # PLACE
+    mkdir -p "$1" && new_dir=$(mktemp -d "$1/winnow-run-$$-XXXXXXXX") ||
+        fail "can't make a directory for Spark's files in $1: name another place with TMPDIR or spark.local.dir."
+    run_dirs+=("$new_dir")
+}
+
+# Directories of this run's own, where nobody else reads what Spark keeps there. They are in the user's places for that.
+make_run_dirs() {
+    local place places list own=
+    make_run_dir "$(cd -- "${TMPDIR:-/tmp}" && pwd -P)"
+    export WINNOW_RUN_DIR=$new_dir
+    places=${SPARK_LOCAL_DIRS:-$local_dirs}
+    if [[ -z $places ]]; then own=$new_dir; fi
+    IFS=, read -r -a list <<<"$places"
+    for place in ${list[@]+"${list[@]}"}; do
+        make_run_dir "$place"
+        own+=${own:+,}$new_dir
+    done
+    export SPARK_LOCAL_DIRS=$own
+    if [[ -z $socket_dir && (-z $master || $master == local*) ]]; then
+        socket_dir=$WINNOW_RUN_DIR
+        # Paths of sockets are short, and on macOS TMPDIR is long.
+        if ((${#socket_dir} > 60)); then make_run_dir /tmp && socket_dir=$new_dir; fi
+        spark=(--conf "spark.python.unix.domain.socket.dir=$socket_dir" ${spark[@]+"${spark[@]}"})
+    fi
+}
 
 compose_command() {
     local home python_name=python3
@@ -123,6 +161,7 @@ compose_command() {
     fi
     command=("${SPARK_HOME:-}/bin/spark-submit" --properties-file "$properties"
         --conf spark.python.daemon.module=winnow.engine.daemon)
+    if [[ $library != elsewhere ]]; then command+=(--conf spark.executorEnv.PYTHONSAFEPATH=1); fi
     case $library in
         here) command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib" --conf "spark.executorEnv.NUMBA_CACHE_DIR=$kernels") ;;
         archive)
@@ -153,10 +192,12 @@ if [[ -n ${WINNOW_DRY:-} ]]; then
 fi
 
 set_up requirements.txt
+if [[ -z $without_spark ]]; then make_run_dirs; fi
 compose_command
 if [[ -z $without_spark ]]; then
     # Beside --driver-java-options, which stay the user's. The JVM's own warnings would go to stdout.
     jvm="-Xlog:disable -Xlog:all=error:stderr -Dlog4j2.configurationFile=\"$root/conf/log4j2.properties\""
+    jvm+=" -Djava.io.tmpdir=\"$WINNOW_RUN_DIR\""
     if [[ -s $class_archive ]]; then jvm+=" -XX:SharedArchiveFile=\"$class_archive\""; fi
     export SPARK_SUBMIT_OPTS="$jvm${SPARK_SUBMIT_OPTS:+ $SPARK_SUBMIT_OPTS}"
     if ((${#sent[@]})); then make_package; fi
@@ -164,5 +205,9 @@ if [[ -z $without_spark ]]; then
     if [[ $library == archive ]]; then export PATH=$venv/bin:$PATH; fi
     # Else Spark takes whatever address the host's name resolves to, even to talk to itself.
     if [[ -z $master || $master == local* ]]; then export SPARK_LOCAL_IP=${SPARK_LOCAL_IP:-127.0.0.1}; fi
+    # What a script imports may lie beside it. Without this Python would no longer look there.
+    if [[ $verb == script ]]; then PYTHONPATH+=:$(cd -- "$(dirname -- "$application")" && pwd -P); fi
+    # Waits until nobody has this pipe open any more, which is when Java has ended, and removes the directories then.
+    exec 8> >(exec "$python_in_venv" -I -S "$root/lib/winnow/engine/run_directory.py" "${run_dirs[@]}" >/dev/null 2>&1)
 fi
 exec "${command[@]}"

@@ -18,6 +18,25 @@ if [[ ${NUMBA_BOUNDSCHECK:-} == 1 ]]; then kernels+=-boundscheck; fi
 package=$kernels/winnow.tar.gz # goes with them when a source has changed
 python_in_venv=$venv/bin/python
 
+# Nothing is imported from the directory that somebody stands in, which may be a log directory of a hostile user: no
+# Python puts it first on its path, and an empty entry of PYTHONPATH, which means that directory, is dropped.
+export PYTHONSAFEPATH=1
+
+# without_empty PATH: the entries of PATH that are not empty.
+without_empty() {
+    local entry entries kept=
+    IFS=: read -r -a entries <<<"$1"
+    for entry in ${entries[@]+"${entries[@]}"}; do
+        if [[ -n $entry ]]; then kept+=${kept:+:}$entry; fi
+    done
+    printf '%s' "$kept"
+}
+
+if [[ -n ${PYTHONPATH+set} ]]; then
+    PYTHONPATH=$(without_empty "$PYTHONPATH")
+    if [[ -z $PYTHONPATH ]]; then unset PYTHONPATH; fi
+fi
+
 say() { printf 'winnow: %s\n' "$*" >&2; }
 
 fail() {
@@ -74,7 +93,7 @@ print("%d %d %s" % (sys.version_info[0], sys.version_info[1], can))'
     if [[ -n ${PYTHON:-} ]]; then names=("$PYTHON"); fi
     for name in "${names[@]}"; do
         path=$(type -P "$name") || continue
-        answer=$("$path" -c "$ask" 2>/dev/null) || answer=
+        answer=$("$path" -I -c "$ask" 2>/dev/null) || answer=
         read -r major minor can <<<"$answer" || true
         if [[ ! $major =~ ^[0-9]+$ || ! $minor =~ ^[0-9]+$ ]]; then
             continue
@@ -125,21 +144,26 @@ is_set_up() {
 lock() {
     mkdir -p "$cache" || fail "can't write to $root, where the virtual environment goes: copy the project to a place of yours."
     exec 9>"$cache/set-up.lock"
-    "$python" -c 'import fcntl
+    "$python" -I -c 'import fcntl
 try:
     fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)
 except BlockingIOError:
     raise SystemExit(1)' && return
     say "another start is setting up; waiting for it"
-    "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
+    "$python" -I -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
 }
 
 make_venv() {
     venv_is_there && return
     say "making a virtual environment with $python in $venv"
     rm -rf "$venv"
-    "$python" -m venv "$venv" >&2 || fail "$python -m venv failed (its own words are above); .venv is not usable."
+    "$python" -I -m venv "$venv" >&2 || fail "$python -m venv failed (its own words are above); .venv is not usable."
     type -P "$python" >"$venv/made-by"
+}
+
+# requirement NAME [OPTION]: this one of requirements.txt with its hashes.
+requirement() {
+    sed -n -e "/^$1==/,/[^\\\\]\$/p" "$root/requirements.txt" | sed -e "1s|^\([^ ]*\)|\1${2:-}|"
 }
 
 install() { # FILE: the note of what was installed comes last, so that a start cut short is done again
@@ -148,10 +172,14 @@ install() { # FILE: the note of what was installed comes last, so that a start c
     rm -f "$venv/installed-$1"
     # The archive knows Spark's jars by their times.
     [[ $1 != requirements.txt ]] || rm -f "$cache"/jvm/*.jsa
-    # Of Spark there is no wheel. One that is not packed tight is made in half the time, by any pip that knows how.
-    local spark pip=("$python_in_venv" -m pip install --quiet --no-input --no-compile --disable-pip-version-check)
-    if spark=$(grep '^pyspark==' "$root/$1"); then
-        "${pip[@]}" --no-deps --config-settings=--build-option=--compression=stored "$spark" 2>/dev/null || true
+    # Every package is in the files, with its hashes. What builds those without a wheel would come without: it is one of them.
+    local pip=("$python_in_venv" -m pip install --quiet --no-input --no-compile --disable-pip-version-check
+        --require-hashes --no-deps --no-build-isolation --use-pep517)
+    if [[ $1 == requirements.txt ]]; then
+        requirement setuptools >"$venv/setuptools.txt" && "${pip[@]}" -r "$venv/setuptools.txt" >&2 || true
+        # Of Spark there is no wheel. One that is not packed tight is made in half the time, by any pip that knows how.
+        requirement pyspark ' --config-settings="--build-option=--compression=stored"' >"$venv/pyspark.txt"
+        "${pip[@]}" -r "$venv/pyspark.txt" 2>/dev/null || true
     fi
     "${pip[@]}" -r "$root/$1" >&2 ||
         fail "pip could not install $1 (its own words are above); it obeys its usual settings, such as PIP_INDEX_URL and HTTPS_PROXY."

@@ -117,6 +117,43 @@ def test_python_that_the_user_names_is_the_only_one_tried(machine: Path) -> None
     assert "PYTHON is python4 and that is none" in refused(machine, PYTHON="python4")
 
 
+SET_UP = """
+set -f
+echo "safe=${PYTHONSAFEPATH:-} path=${PYTHONPATH:-}" $* >>"$HOME/calls"
+case "$*" in
+    *'-c '*) echo 3 13 venv ;;
+    *'-m venv '*) mkdir -p "$HOME/tree/.venv/bin" && cp "$0" "$HOME/tree/.venv/bin/python" ;;
+    *pyspark.txt | *setuptools.txt) cat "$HOME/tree/.venv/pyspark.txt" >>"$HOME/spark" 2>/dev/null ;;
+    *'-m pip install'*) exit 1 ;;
+esac"""
+
+
+def set_up_calls(machine: Path, **environment: str) -> list[str]:
+    """Each start of Python until packages are installed, which this one can not."""
+    java(machine, "17.0.1")
+    command(machine, "python3", SET_UP)
+    for tool in ("sed", "flock"):
+        (machine / "bin" / tool).symlink_to(shutil.which(tool) or "/bin/false")
+    ended = start(machine, "demo", **environment)
+    assert "pip could not install requirements.txt" in ended.stderr
+    return (machine / "calls").read_text(encoding="utf-8").splitlines()
+
+
+def test_packages_are_installed_by_their_hashes_only(machine: Path) -> None:
+    installs = [call for call in set_up_calls(machine) if " -m pip " in call]
+    assert [call.rpartition("/")[2] for call in installs] == ["setuptools.txt", "pyspark.txt", "requirements.txt"]
+    assert all("--require-hashes --no-deps --no-build-isolation" in call for call in installs)
+    (spark, *_) = (machine / "spark").read_text(encoding="utf-8").splitlines()
+    assert spark.startswith("pyspark==4")
+    assert "--compression=stored" in spark
+
+
+def test_set_up_imports_nothing_from_working_directory(machine: Path) -> None:
+    for call in set_up_calls(machine, PYTHONPATH=":/mine::"):
+        assert call.startswith("safe=1 path=/mine ")
+        assert "-I " in call or "/tree/" in call
+
+
 def test_python_without_venv_is_passed_over_for_one_that_has_it(machine: Path) -> None:
     java(machine, "17.0.1")
     python(machine, "3 13 no-venv", "python3.13")

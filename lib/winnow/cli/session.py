@@ -10,6 +10,7 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from winnow.engine.run_directory import begin_run_directory
 from winnow.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,6 +74,10 @@ def _settings() -> SparkConf:
         settings = SparkConf()
         check_sockets(settings)
         return settings
+    if SparkContext._gateway is None:  # noqa: SLF001 - else Java runs already
+        # The Python workers that Java starts must not import from the directory that somebody stands in.
+        os.environ["PYTHONSAFEPATH"] = "1"
+        begin_run_directory()
     settings = SparkConf().setAppName("winnow").set("spark.python.daemon.module", "winnow.engine.daemon")
     # Progress is told by us; Spark's own bar would be written over it.
     return settings.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")

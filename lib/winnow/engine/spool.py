@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from winnow.engine.run_directory import run_directory
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -62,7 +64,7 @@ def spooling(master: str | None, *, beside: str | None) -> Iterator[str | None]:
     if master is None or not (master == "local" or master.startswith("local[")):
         yield None
         return
-    directory = tempfile.mkdtemp(prefix="winnow-spool-", dir=beside)
+    directory = tempfile.mkdtemp(prefix="winnow-spool-", dir=beside or run_directory())
     try:
         yield directory
     finally:

@@ -17,13 +17,15 @@ from typing import Self
 
 import numpy as np
 
+from winnow.engine.run_directory import run_directory
+
 
 class TickSheet:
     """The driver's side, a context. `sizes`: bytes of each piece of work."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self._sizes = np.array(sizes, np.int64)
-        descriptor, self.path = tempfile.mkstemp(prefix="winnow-ticks-")
+        descriptor, self.path = tempfile.mkstemp(prefix="winnow-ticks-", dir=run_directory())
         os.ftruncate(descriptor, len(sizes))
         os.close(descriptor)
 

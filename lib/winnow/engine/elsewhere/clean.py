@@ -21,6 +21,7 @@ from winnow.engine.elsewhere.source import Source, is_metadata, look_at, refuse_
 from winnow.engine.elsewhere.tell import merged
 from winnow.engine.progress import Progress
 from winnow.engine.result import RunResult
+from winnow.engine.run_directory import run_directory
 from winnow.engine.space import free_bytes
 from winnow.engine.stop import Stop
 from winnow.errors import NO_SPACE, NoSpaceError, StoppedError, UsageError, WinnowError
@@ -184,7 +185,7 @@ def _work_dir(asked: Elsewhere, number: int) -> Iterator[str]:
     """Made here, and gone afterwards whatever happens."""
     beside = work_beside(asked.destinations[number]) if asked.destinations else None
     if beside is None:
-        path = os.path.realpath(tempfile.mkdtemp(prefix="winnow-", dir=asked.work_dir))
+        path = os.path.realpath(tempfile.mkdtemp(prefix="winnow-", dir=asked.work_dir or run_directory()))
     else:
         path = beside
         shutil.rmtree(path, ignore_errors=True)  # a killed run's; the lock is ours
@@ -218,7 +219,7 @@ def _space(asked: Elsewhere) -> int | None:
         return asked.work_space
     if asked.destinations and all(store.local_path is not None for store in asked.destinations):
         return None
-    return max(0, free_bytes(asked.work_dir or tempfile.gettempdir())) // 2
+    return max(0, free_bytes(asked.work_dir or run_directory())) // 2
 
 
 def _check_room(asked: Elsewhere, sources: Sequence[Source]) -> None:

@@ -1,0 +1,130 @@
+"""A directory for what a run writes beside the logs: Spark's local files, sockets, data between two stages.
+
+Keys that are to be erased are in there, so only the user of the run may read it. A small process waits for the end of
+the run, however it ends, and removes the directory. It also removes directories of earlier runs that were killed
+together with their process. `spark-submit.sh` starts this process before Java, from this file and without any package.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+VARIABLE = "WINNOW_RUN_DIR"
+"""Names the directory to the driver."""
+_NAME = re.compile(r"winnow-run-([0-9]+)-.+")
+"""With the id of the process that it ends with."""
+_YOUNG_S = 60
+"""Younger ones may not be locked yet."""
+_REMOVALS = 50
+_WAIT_S = 0.1
+_KEEPERS: list[subprocess.Popen[bytes]] = []
+"""Of this process; each ends when its pipe does."""
+
+
+def run_directory() -> str:
+    """That of this run, else the user's directory for temporary files."""
+    return os.environ.get(VARIABLE) or tempfile.gettempdir()
+
+
+def begin_run_directory() -> None:
+    """For a process that starts Java itself: what that inherits names a new directory. It goes with this process."""
+    parents = [tempfile.gettempdir(), *filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(","))]
+    paths = [tempfile.mkdtemp(prefix=f"winnow-run-{os.getpid()}-", dir=parent) for parent in parents]
+    command = [sys.executable, "-I", "-S", __file__, *paths]
+    quiet = subprocess.DEVNULL
+    _KEEPERS.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet))  # noqa: S603 - ours
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    os.environ[VARIABLE] = paths[0]
+    os.environ["SPARK_LOCAL_DIRS"] = ",".join(paths[1:] or paths)
+    os.environ["SPARK_SUBMIT_OPTS"] = f'{options} -Djava.io.tmpdir="{paths[0]}"'.lstrip()
+
+
+def keep(paths: Sequence[str], ended: int) -> None:
+    """Removes these directories when there is no writer left at the pipe `ended`, and leftovers beside them before."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # sent to the run, which ends as it likes
+        signal.signal(number, signal.SIG_IGN)
+    with suppress(OSError):
+        os.setsid()
+    locks = [lock for path in paths if (lock := _lock(path)) is not None]
+    for parent in sorted({os.path.dirname(path) for path in paths}):
+        with suppress(OSError):
+            remove_leftovers(parent)
+    while os.read(ended, 1):
+        pass
+    for path in paths:
+        _remove(path)
+    for lock in locks:
+        os.close(lock)
+
+
+def remove_leftovers(parent: str, *, now: float | None = None) -> list[str]:
+    """Directories of this user's runs that were killed together with who was to remove them; which they were."""
+    removed = []
+    with os.scandir(parent) as found:
+        names = [item.name for item in found if _NAME.fullmatch(item.name)]
+    for name in names:
+        path = f"{parent}/{name}"
+        try:
+            status = os.lstat(path)
+        except OSError:
+            continue
+        age = (time.time() if now is None else now) - status.st_mtime
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or age < _YOUNG_S or _is_alive(name):
+            continue
+        lock = _lock(path)  # a process of another container has an id that means nothing here
+        if lock is not None:
+            _remove(path)
+            os.close(lock)
+            removed.append(path)
+    return removed
+
+
+def _is_alive(name: str) -> bool:
+    found = _NAME.fullmatch(name)
+    if found is None or len(found[1]) > 9:
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
+
+
+def _lock(path: str) -> int | None:
+    """None if another process has it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def _remove(path: str) -> None:
+    """Processes that have not noticed yet that the run has ended may still write there."""
+    for _ in range(_REMOVALS):
+        shutil.rmtree(path, ignore_errors=True)
+        if not os.path.lexists(path):
+            return
+        time.sleep(_WAIT_S)
+
+
+if __name__ == "__main__":
+    keep(sys.argv[1:], 0)
