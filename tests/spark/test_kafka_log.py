@@ -34,8 +34,8 @@ def test_the_examples_of_the_documentation_run(spark: SparkSession, tmp_path: Pa
     reader = Reader(spark, tmp_path, instead={LOG_DIR: CLEAN})
     reader.follow(PAGE)
     assert reader.names["latest"].count() > 1
-    offsets = [row.offset for row in reader.names["hour"].select("offset").collect()]
-    assert offsets
+    assert reader.names["hour"].count() > 0
+    assert min(row.offset for row in reader.names["some"].where("topic = 'c-tomb'").collect()) >= 600
     assert "problem" in reader.names["damage"].columns
 
 
@@ -59,14 +59,12 @@ def test_a_partition_is_the_same_by_itself_and_in_its_log_directory(spark: Spark
     assert_df_equality(alone.orderBy("offset"), within.orderBy("offset"))
 
 
-def test_conditions_are_the_scans_own(spark: SparkSession) -> None:
-    chosen = load(spark).where("topic = 'c-none' AND offset >= 100 AND timestamp < '2100-01-01'")
-    plan = chosen._jdf.queryExecution().executedPlan().toString()
-    assert "Filter (" not in plan
-    assert chosen.count() == 5900
-    assert chosen.rdd.getNumPartitions() == 1 < load(spark).rdd.getNumPartitions()
-    mixed = load(spark).where("topic = 'c-none' AND key IS NOT NULL AND offset IN (5, 50, 5999)")
-    assert "Filter (" in mixed._jdf.queryExecution().executedPlan().toString()
+def test_options_give_what_conditions_give_and_read_less(spark: SparkSession) -> None:
+    condition = load(spark).where("topic = 'c-none' AND offset >= 100 AND timestamp < '2100-01-01'")
+    options = load(spark, topics="c-none", startingOffsets="100", timestampBefore="2100-01-01")
+    assert condition.count() == options.count() == 5900
+    assert options.rdd.getNumPartitions() == 1 < condition.rdd.getNumPartitions()
+    mixed = load(spark, topics="c-none").where("key IS NOT NULL AND offset IN (5, 50, 5999)")
     assert sorted(row.offset for row in mixed.collect()) == [5, 50, 5999]
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from winnow.engine.compare.values import Replica
-from winnow.engine.kafka_log.filters import MAX_LONG, Pushed
-from winnow.engine.kafka_log.options import DEFAULT_BYTES
+from winnow.engine.kafka_log.options import DEFAULT_BYTES, MAX_LONG
 from winnow.engine.kafka_log.ranges import Range, ranges_of
 from winnow.engine.kafka_log.stable import read_stable
 from winnow.errors import CorruptLogError
@@ -93,7 +92,7 @@ def look(storage: Storage, home: Home) -> Looked:
         0,
         MAX_LONG,
         aborted=stable.aborted,
-        pushed=Pushed(),
+        times=None,
         max_bytes=DEFAULT_BYTES,
     )
     log_start = max(home.replica.log_start or 0, segments.bases[0])

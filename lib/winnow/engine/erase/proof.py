@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from winnow.engine.erase.targets import Target
 from winnow.engine.erase.values import Proof
-from winnow.engine.kafka_log.source import FILTERS, register
+from winnow.engine.kafka_log.source import register
 from winnow.logdir.names import base_offset_of
 from winnow.logdir.state import TopicPartition
 
@@ -31,8 +30,8 @@ def prove(spark: SparkSession, targets: Sequence[Target], keys: Any) -> Mapping[
     """
     if not targets:
         return {}
-    with _reading(spark):
-        found = _counts(spark, targets, keys).collect()
+    register(spark)
+    found = _counts(spark, targets, keys).collect()
     reached = {t.state.topic_partition: {segment.base_offset for segment, _ in t.reached()} for t in targets}
     counts = {topic_partition: [0, 0, 0] for topic_partition in reached}
     for topic, partition, segment, problem, count in found:
@@ -62,17 +61,3 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: Any) -> DataFr
 def _chunks(keys: Any) -> Iterator[Any]:  # noqa: ANN401
     for first in range(0, len(keys), _CHUNK_KEYS):
         yield keys.slice(first, _CHUNK_KEYS).cast(pa.binary())
-
-
-@contextmanager
-def _reading(spark: SparkSession) -> Iterator[None]:
-    """With `kafka-log` known to the session, whose settings are the caller's and as before afterwards."""
-    before = spark.conf.get(FILTERS, None)
-    register(spark)
-    try:
-        yield
-    finally:
-        if before is None:
-            spark.conf.unset(FILTERS)
-        else:
-            spark.conf.set(FILTERS, before)

@@ -41,13 +41,23 @@ def find_partitions(storage: Storage, paths: Sequence[str]) -> list[Home]:
 
 
 def chosen(homes: Sequence[Home], topics: Sequence[str], partitions: frozenset[int]) -> list[Home]:
-    """Those of topics that match one of the globs, and of these partition numbers; empty: all."""
+    """Those of topics that match one of the globs and none that begins with `!`, and of these partition numbers.
+
+    Without such globs or without numbers: all.
+    """
+    without = [glob[1:] for glob in topics if glob.startswith("!")]
+    within = [glob for glob in topics if not glob.startswith("!")] or ["*"]
     return [
         home
         for home in homes
-        if (not topics or any(fnmatch.fnmatchcase(home.topic_partition.topic, glob) for glob in topics))
+        if _matches(home.topic_partition.topic, within)
+        and not _matches(home.topic_partition.topic, without)
         and (not partitions or home.topic_partition.partition in partitions)
     ]
+
+
+def _matches(topic: str, globs: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(topic, glob) for glob in globs)
 
 
 def _look(storage: Storage, path: str) -> Iterator[Home]:

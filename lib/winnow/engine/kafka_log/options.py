@@ -24,7 +24,9 @@ class Option:
 OPTIONS: Mapping[str, Option] = {
     "path": Option("", "a log directory or a partition directory: what `load` is given"),
     "paths": Option("", "a JSON list of them, as Spark makes it when `load` is given several"),
-    "topics": Option("", "all, or globs, with commas between them: `orders*,returns`"),
+    "topics": Option(
+        "", "all, or globs, with commas between them: `orders*,returns`. One that begins with `!` leaves topics out"
+    ),
     "partitions": Option("", "all, or numbers: `0,2,4-7`"),
     "startingOffsets": Option(
         "earliest",
@@ -38,6 +40,11 @@ OPTIONS: Mapping[str, Option] = {
         "where no record is",
     ),
     "endingTimestamp": Option("", "likewise: up to that record, exclusive"),
+    "timestampFrom": Option(
+        "",
+        "ms since 1970 or ISO-8601: only records whose own timestamp is at or after it, wherever they are in the log",
+    ),
+    "timestampBefore": Option("", "likewise: only records whose own timestamp is before it"),
     "isolationLevel": Option("read_uncommitted", "or `read_committed`"),
     "includeControl": Option("false", "`true` shows transaction markers, too"),
     "belowLogStart": Option(
@@ -53,6 +60,7 @@ OPTIONS: Mapping[str, Option] = {
 }
 EARLIEST, LATEST = -2, -1
 """As Spark's JSON has them."""
+MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
 DEFAULT_BYTES = 64 << 20
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -80,15 +88,27 @@ class Bound:
         return self.offsets.get(topic_partition, self.offset)
 
 
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Timestamps of the records that are wanted, ms, both inclusive."""
+
+    first: int = MIN_LONG
+    last: int = MAX_LONG
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
+    """Everything that narrows a read. What a query asks for is no part of it: Spark uses one source for many plans."""
+
     paths: tuple[str, ...]
     topics: tuple[str, ...]
-    """Globs; empty: all."""
+    """Globs; empty: all. Those that begin with `!` leave topics out."""
     partitions: frozenset[int]
     """Empty: all."""
     start: Bound
     end: Bound
+    times: Times | None
+    """None: whatever the timestamp is."""
     read_committed: bool
     mode: Mode
     include_control: bool
@@ -112,6 +132,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         partitions=frozenset(_partitions(options.get("partitions", ""))),
         start=_bound(options, "starting", EARLIEST),
         end=_bound(options, "ending", LATEST),
+        times=_times(options),
         read_committed=_one_of(options, "isolationLevel", ("read_uncommitted", "read_committed")) == "read_committed",
         mode=Mode(_one_of(options, "mode", tuple(Mode)).upper()),
         include_control=_one_of(options, "includeControl", ("false", "true")) == "true",
@@ -157,6 +178,16 @@ def _bound(options: Mapping[str, str], which: str, default: int) -> Bound:
     return Bound(default, _json_offsets(offsets, f"{which}Offsets", word))
 
 
+def _times(options: Mapping[str, str]) -> Times | None:
+    first, before = options.get("timestampfrom"), options.get("timestampbefore")
+    if first is None and before is None:
+        return None
+    return Times(
+        MIN_LONG if first is None else _timestamp(first, "timestampFrom"),
+        MAX_LONG if before is None else _timestamp(before, "timestampBefore") - 1,
+    )
+
+
 def _json_offsets(text: str, option: str, word: str) -> dict[TopicPartition, int]:
     """Spark's `{"topic": {"0": 23, "1": -1}}`."""
     expected = f'{word}, an offset, or JSON such as {{"topic":{{"0":23}}}}'
@@ -176,14 +207,18 @@ def _json_offsets(text: str, option: str, word: str) -> dict[TopicPartition, int
 
 
 def _timestamp(text: str, option: str) -> int:
-    """Milliseconds since 1970, or ISO-8601; without a zone it is UTC."""
+    """Milliseconds since 1970, or ISO-8601; without a zone it is UTC. A part of a millisecond counts as a whole one.
+
+    No record has a timestamp in between, so "at or after it" and "before it" stay exact.
+    """
     if _is_number(text):
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise _refused(option, "ms since 1970, or ISO-8601 such as 2026-11-21T09:30:00Z", text) from None
-    return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    return -(-since // timedelta(milliseconds=1))
 
 
 def _one_of(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from winnow.engine.kafka_log.filters import MAX_LONG, Pushed
 from winnow.engine.kafka_log.layout import Home, chosen, find_partitions
-from winnow.engine.kafka_log.options import Bound, Options
+from winnow.engine.kafka_log.options import MAX_LONG, Bound, Options, Times
 from winnow.engine.kafka_log.stable import read_stable
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_offset_checkpoint
@@ -57,14 +56,12 @@ class Unreadable:
 Task = tuple[Range | Unreadable, ...]
 
 
-def plan_tasks(storage: Storage, options: Options, pushed: Pushed) -> list[Task]:
+def plan_tasks(storage: Storage, options: Options) -> list[Task]:
     """In order of topic, partition and offset. Raises UsageError for paths that make no sense."""
     homes = chosen(find_partitions(storage, options.paths), options.topics, options.partitions)
     items: list[Range | Unreadable] = []
     log_starts: dict[str, dict[TopicPartition, int] | CorruptLogError] = {}
     for home in homes:
-        if not pushed.accepts(home.topic_partition.topic, home.topic_partition.partition):
-            continue
         if home.log_dir not in log_starts:
             log_starts[home.log_dir] = _log_starts(storage, home.log_dir)
         log_start = log_starts[home.log_dir]
@@ -74,7 +71,7 @@ def plan_tasks(storage: Storage, options: Options, pushed: Pushed) -> list[Task]
             log_start = {}
         try:
             start = 0 if options.below_log_start else log_start.get(home.topic_partition, 0)
-            items += _of_partition(storage, home, options, pushed, start)
+            items += _of_partition(storage, home, options, start)
         except CorruptLogError as error:
             items.append(Unreadable(home.topic_partition, error))
     return _packed(items, options.max_bytes)
@@ -87,9 +84,7 @@ def _log_starts(storage: Storage, log_dir: str) -> dict[TopicPartition, int] | C
         return error
 
 
-def _of_partition(
-    storage: Storage, home: Home, options: Options, pushed: Pushed, log_start: int
-) -> Iterator[Range | Unreadable]:
+def _of_partition(storage: Storage, home: Home, options: Options, log_start: int) -> Iterator[Range | Unreadable]:
     for entry in storage.list_dir(home.directory):
         if entry.name.endswith(LOG + SWAP):
             yield Unreadable(home.topic_partition, _half_swapped(f"{home.directory}/{entry.name}"))
@@ -100,10 +95,15 @@ def _of_partition(
         stable = read_stable(storage, segments)
         aborted = stable.aborted
         end = end if stable.end is None else min(end, stable.end)
-    if pushed.offset is not None:
-        first, end = max(first, pushed.offset.low), min(end, pushed.offset.high + 1)
     yield from ranges_of(
-        storage, segments, home.topic_partition, first, end, aborted=aborted, pushed=pushed, max_bytes=options.max_bytes
+        storage,
+        segments,
+        home.topic_partition,
+        first,
+        end,
+        aborted=aborted,
+        times=options.times,
+        max_bytes=options.max_bytes,
     )
 
 
@@ -115,17 +115,20 @@ def ranges_of(
     end: int,
     *,
     aborted: Array,
-    pushed: Pushed,
+    times: Times | None,
     max_bytes: int,
 ) -> Iterator[Range]:
-    """All ranges of a partition with offsets from `first` up to, but without, `end`. `aborted`: dtype ABORTED."""
+    """All ranges of a partition with offsets from `first` up to, but without, `end`. `aborted`: dtype ABORTED.
+
+    Batches are left out where the time index says that they have no timestamp of `times`; others may have none either.
+    """
     if first >= end:
         return
     for number, base in enumerate(segments.bases):
         following = segments.bases[number + 1] if number + 1 < len(segments.bases) else None
         if base < end and (following is None or following > first):
             mine = aborted[(aborted["last_offset"] >= base) & (aborted["first_offset"] < (following or MAX_LONG))]
-            for start_byte, end_byte, least in _cuts(storage, segments, number, first, end, pushed, max_bytes):
+            for start_byte, end_byte, least in _cuts(storage, segments, number, first, end, times, max_bytes):
                 yield Range(
                     topic_partition=topic_partition,
                     path=segments.path(number),
@@ -164,20 +167,20 @@ def _wanted(segments: Segments, topic_partition: TopicPartition, options: Option
 
 
 def _cuts(
-    storage: Storage, segments: Segments, number: int, first: int, end: int, pushed: Pushed, max_bytes: int
+    storage: Storage, segments: Segments, number: int, first: int, end: int, times: Times | None, max_bytes: int
 ) -> Iterator[tuple[int, int, int]]:
     """(start byte, end byte, least offset) of what a segment has to give."""
     size = segments.log_bytes(number)
     index, _ = segments.offset_index(number)
     floor = first
-    if pushed.timestamp is not None:
-        times, notes = segments.time_index(number)
+    if times is not None:
+        entries, notes = segments.time_index(number)
         is_last = number + 1 == len(segments.bases)
-        if not is_last and not notes and len(times) and times["timestamp"][-1] < pushed.timestamp.low:
+        if not is_last and not notes and len(entries) and entries["timestamp"][-1] < times.first:
             return
         # No batch up to the offset of an entry has a larger timestamp than the entry.
-        older = int(np.searchsorted(times["timestamp"], pushed.timestamp.low)) - 1
-        floor = max(floor, int(times["offset"][older])) if older >= 0 else floor
+        older = int(np.searchsorted(entries["timestamp"], times.first)) - 1
+        floor = max(floor, int(entries["offset"][older])) if older >= 0 else floor
     begin = _boundary(storage, segments, number, index, int(np.searchsorted(index["offset"], floor, side="right")) - 1)
     after_end = _boundary(storage, segments, number, index, int(np.searchsorted(index["offset"], end)) + 1)
     stop = size if after_end is None else after_end[0]

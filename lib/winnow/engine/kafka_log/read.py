@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from winnow.engine.kafka_log.arrow import MOST_MS
-from winnow.engine.kafka_log.filters import Pushed
-from winnow.engine.kafka_log.options import Mode
+from winnow.engine.kafka_log.options import Mode, Times
 from winnow.engine.kafka_log.ranges import Range, Task, Unreadable
 from winnow.engine.kafka_log.rows import Records, parts_of, problem_row, record_batch
 from winnow.errors import CorruptLogError, WinnowError
@@ -36,7 +34,7 @@ class Scan:
     """Arrow's."""
     mode: Mode
     include_control: bool
-    pushed: Pushed
+    times: Times | None
 
 
 def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[Any]:
@@ -54,8 +52,7 @@ def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[Any]:
 def _problem(scan: Scan, topic_partition: Any, error: CorruptLogError, **known: Any) -> Iterator[Any]:  # noqa: ANN401
     if scan.mode is Mode.FAILFAST:
         raise error
-    # It has neither offset nor timestamp, so that no row is what Spark would make of a condition on one.
-    if scan.mode is Mode.PERMISSIVE and scan.pushed.offset is None and scan.pushed.timestamp is None:
+    if scan.mode is Mode.PERMISSIVE:
         yield problem_row(topic_partition, str(error), scan.schema, **known)
 
 
@@ -103,8 +100,8 @@ class _RangeReader:
         """Batches that may have a record within the bounds. A v0 or v1 header does not tell where its batch begins."""
         touched = rows["last_offset"] >= self._range.first
         touched &= (rows["base_offset"] < self._range.end) | (rows["magic"] < MAX_MAGIC)
-        if self._scan.pushed.timestamp is not None:
-            touched &= rows["max_timestamp"] >= self._scan.pushed.timestamp.low
+        if self._scan.times is not None:
+            touched &= rows["max_timestamp"] >= self._scan.times.first
         return touched
 
     def _sound(self, piece: Piece, rows: Rows) -> Iterator[Any]:
@@ -148,14 +145,13 @@ class _RangeReader:
         """Whether the headers alone say that no record is out of bounds: its offset lies within those of its batch."""
         first, end = self._range.first, self._range.end
         within = (rows["base_offset"] >= first) & (rows["last_offset"] < end)
-        return self._scan.pushed.timestamp is None and bool(within.all())
+        return self._scan.times is None and bool(within.all())
 
     def _kept(self, places: RecordPlaces) -> Any:  # noqa: ANN401 - numpy
         kept = (places.offset >= self._range.first) & (places.offset < self._range.end)
-        span = self._scan.pushed.timestamp
-        if span is not None:
-            low, high = max(span.low, -MOST_MS), min(span.high, MOST_MS)
-            kept &= (places.timestamp >= low) & (places.timestamp <= high)
+        times = self._scan.times
+        if times is not None:
+            kept &= (places.timestamp >= times.first) & (places.timestamp <= times.last)
         return kept
 
     def _batch_problem(self, error: CorruptLogError, piece: Piece, row: np.void, *, crc_ok: bool) -> Iterator[Any]:

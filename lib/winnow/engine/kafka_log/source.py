@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from winnow.engine.kafka_log.filters import Pushed, push
 from winnow.engine.kafka_log.options import parse_options
 from winnow.engine.kafka_log.schema import SCHEMA, check_schema
 from winnow.storage.contract import Storage
@@ -16,15 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-FILTERS = "spark.sql.python.filterPushdown.enabled"
-
 
 def register(spark: SparkSession) -> None:
-    """Makes `kafka-log` known to a session.
-
-    Turns `spark.sql.python.filterPushdown.enabled` on in it, without which Spark refuses sources that filter.
-    """
-    spark.conf.set(FILTERS, "true")
+    """Makes `kafka-log` known to a session. Changes no setting of it."""
     spark.dataSource.register(KafkaLogSource)
 
 
@@ -44,22 +37,21 @@ class KafkaLogSource(DataSource):
 
 
 class KafkaLogReader(DataSourceReader):
-    """Spark calls its methods in this order, `read` on executors."""
+    """Spark calls its methods in this order, `read` on executors.
+
+    Options and columns are all that it knows. Spark 4.2 uses what it returned for one plan in later plans of the same
+    DataFrame or view: a `pushFilters` that leaves rows out would leave them out of other queries. So there is none.
+    """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = parse_options(options)
         self._schema = schema
-        self._pushed = Pushed()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        self._pushed, left = push(filters)
-        return left
 
     def partitions(self) -> list[InputPartition]:
         from winnow.engine.kafka_log.ranges import plan_tasks  # noqa: PLC0415 - loads numba, which options don't need
 
         # Spark would read a list of none as one partition of nothing.
-        tasks = plan_tasks(_storage(), self._options, self._pushed) or [()]
+        tasks = plan_tasks(_storage(), self._options) or [()]
         return [InputPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -68,7 +60,7 @@ class KafkaLogReader(DataSourceReader):
         from winnow.engine.kafka_log.read import Scan, read_task  # noqa: PLC0415
 
         schema = to_arrow_schema(self._schema, timezone="UTC")
-        scan = Scan(schema, self._options.mode, self._options.include_control, self._pushed)
+        scan = Scan(schema, self._options.mode, self._options.include_control, self._options.times)
         return read_task(_storage(), scan, partition.value)
 
 

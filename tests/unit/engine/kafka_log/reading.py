@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import Filter, InputPartition
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -41,13 +41,12 @@ def counted() -> Iterator[Counting]:
 
 
 def scan(
-    *paths: Path, columns: Sequence[str] | None = None, filters: Sequence[Filter] = (), **options: object
+    *paths: Path, columns: Sequence[str] | None = None, **options: object
 ) -> tuple[source.KafkaLogReader, list[InputPartition]]:
     given = {name: str(value) for name, value in options.items()}
     given["paths"] = "[" + ",".join(f'"{path}"' for path in paths) + "]"
     chosen = [SCHEMA[name] for name in columns] if columns is not None else SCHEMA.fields
     reader = source.KafkaLogReader(given, StructType(chosen))
-    reader.pushFilters(list(filters))
     return reader, reader.partitions()
 
 

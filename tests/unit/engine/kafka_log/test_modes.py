@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import GreaterThanOrEqual
 
 from tests.fixtures.data import copy_tree, unpacked
 from tests.spark.damage import COMPRESSED, PLAIN, Log
@@ -134,10 +133,13 @@ def test_damage_inside_of_what_is_compressed(name: str, tmp_path: Path) -> None:
     assert problems(tmp_path / source)
 
 
-def test_a_condition_that_no_null_fulfils_leaves_problems_out() -> None:
-    found = offsets(DAMAGED / "x-badcrc-old-0", filters=[GreaterThanOrEqual(("offset",), 460)])
-    assert None not in found
-    assert found[:10] == [*range(460, 470)]
+def test_a_damaged_batch_is_shown_where_its_header_lies_within_the_options() -> None:
+    directory = DAMAGED / "x-badcrc-old-0"
+    assert offsets(directory, startingOffsets=460)[:11] == [*range(460, 470), None]
+    assert None not in offsets(directory, startingOffsets=480)
+    times = {row["offset"]: row["timestamp"].isoformat() for row in rows(directory) if row["offset"] is not None}
+    assert None in offsets(directory, timestampFrom=times[460])
+    assert None not in offsets(directory, timestampFrom=times[490])
 
 
 def test_a_checkpoint_that_can_not_be_read_concerns_every_partition(tmp_path: Path) -> None:

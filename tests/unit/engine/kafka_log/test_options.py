@@ -3,7 +3,17 @@ from __future__ import annotations
 import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from winnow.engine.kafka_log.options import EARLIEST, LATEST, Bound, Mode, Options, parse_options
+from winnow.engine.kafka_log.options import (
+    EARLIEST,
+    LATEST,
+    MAX_LONG,
+    MIN_LONG,
+    Bound,
+    Mode,
+    Options,
+    Times,
+    parse_options,
+)
 from winnow.engine.kafka_log.schema import SCHEMA, check_schema
 from winnow.errors import UsageError
 from winnow.logdir.state import TopicPartition
@@ -39,6 +49,7 @@ def test_defaults() -> None:
         partitions=frozenset(),
         start=Bound(EARLIEST),
         end=Bound(LATEST),
+        times=None,
         read_committed=False,
         mode=Mode.PERMISSIVE,
         include_control=False,
@@ -87,11 +98,15 @@ def test_ending_offsets(text: str, expected: Bound) -> None:
         ("2026-09-21T13:33:20.123Z", 1_789_997_600_123),
         ("2026-09-21T15:33:20+02:00", 1_789_997_600_000),
         ("2026-09-21", 1_789_948_800_000),
+        ("2026-09-21T13:33:20.123001Z", 1_789_997_600_124),
     ],
 )
 def test_timestamps(text: str, ms: int) -> None:
     assert options(startingTimestamp=text).start == Bound(EARLIEST, timestamp=ms)
     assert options(endingTimestamp=text).end == Bound(LATEST, timestamp=ms)
+    assert options(timestampFrom=text).times == Times(ms, MAX_LONG)
+    assert options(timestampBefore=text).times == Times(MIN_LONG, ms - 1)
+    assert options(timestampFrom="5", timestampBefore=text).times == Times(5, ms - 1)
 
 
 @pytest.mark.parametrize(("text", "size"), [("1", 1), ("64m", 64 << 20), ("1GiB", 1 << 30), ("2 kb", 2048)])
@@ -110,6 +125,8 @@ def test_sizes(text: str, size: int) -> None:
         ("startingOffsets", '{"t":5}', "startingOffsets can't be understood"),
         ("startingOffsets", "[]", "startingOffsets can't be understood"),
         ("endingTimestamp", "yesterday", "endingTimestamp can't be understood"),
+        ("timestampFrom", "-5", "timestampFrom can't be understood: expected ms since 1970, or ISO-8601"),
+        ("timestampBefore", "now", "timestampBefore can't be understood"),
         ("isolationLevel", "committed", "expected read_uncommitted or read_committed, found 'committed'"),
         ("mode", "STRICT", "expected PERMISSIVE or DROPMALFORMED or FAILFAST"),
         ("partitions", "1-x", "expected numbers such as"),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, LessThan
 
 from tests.fixtures.data import copy_log_dir, unpacked
 from tests.unit.engine.kafka_log.reading import counted, offsets, rows, tasks
@@ -41,14 +39,14 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_partition(tmp_path_factory.mktemp("log") / "t-0", SEGMENTS)
 
 
-def at(offset: float) -> datetime:
-    return datetime.fromtimestamp(T / 1000, UTC) + timedelta(milliseconds=10 * offset)
+def at(offset: int) -> int:
+    return T + 10 * offset
 
 
-def read_bytes(directory: Path, *filters: Filter, **options: Any) -> tuple[list[int], int]:
+def read_bytes(directory: Path, **options: Any) -> tuple[list[int], int]:
     """Offsets, and the bytes that were read of logs."""
     with counted() as storage:
-        found = offsets(directory, filters=filters, **options)
+        found = offsets(directory, **options)
     return found, storage.log_bytes
 
 
@@ -58,13 +56,10 @@ def test_all_of_it(directory: Path) -> None:
     assert read == sum(path.stat().st_size for path in directory.glob("*.log"))
 
 
-@given(first=st.integers(-3, 410), last=st.integers(-3, 410))
+@given(first=st.integers(0, 410), last=st.integers(0, 410))
 def test_any_span_of_offsets(directory: Path, first: int, last: int) -> None:
-    expected = [offset for offset in range(400) if first <= offset < last]
-    by_filter, read = read_bytes(directory, GreaterThanOrEqual(("offset",), first), LessThan(("offset",), last))
-    assert by_filter == expected
-    if first >= 0 <= last:
-        assert offsets(directory, startingOffsets=first, endingOffsets=last) == expected
+    found, read = read_bytes(directory, startingOffsets=first, endingOffsets=last)
+    assert found == [offset for offset in range(400) if first <= offset < last]
     # The index has an entry every other batch; a boundary is checked by its header.
     assert read <= (max(0, last - first) / 5 + 8) * max(len(one) for some in SEGMENTS.values() for one in some)
 
@@ -72,15 +67,14 @@ def test_any_span_of_offsets(directory: Path, first: int, last: int) -> None:
 @given(first=st.integers(-3, 410), last=st.integers(-3, 410))
 def test_any_span_of_timestamps(directory: Path, first: int, last: int) -> None:
     expected = [offset for offset in range(400) if first <= offset < last]
-    found, _ = read_bytes(directory, GreaterThanOrEqual(("timestamp",), at(first)), LessThan(("timestamp",), at(last)))
-    assert found == expected
-    by_options = offsets(directory, startingTimestamp=T + 10 * first, endingTimestamp=T + 10 * last)
+    assert offsets(directory, timestampFrom=at(first), timestampBefore=at(last)) == expected
+    by_place = offsets(directory, startingTimestamp=at(first), endingTimestamp=at(last))
     # As offsetsForTimes: an end that no record reaches is the end of the log, a start is, too.
-    assert by_options == ([o for o in range(400) if first <= o and (o < last or last >= 400)] if first < 400 else [])
+    assert by_place == ([o for o in range(400) if first <= o and (o < last or last >= 400)] if first < 400 else [])
 
 
 def test_older_segments_are_not_read_for_a_timestamp(directory: Path) -> None:
-    found, read = read_bytes(directory, GreaterThanOrEqual(("timestamp",), at(350)))
+    found, read = read_bytes(directory, timestampFrom=at(350))
     assert found == list(range(350, 400))
     assert read < (directory / f"{300:020d}.log").stat().st_size * 0.75
 
@@ -91,8 +85,18 @@ def test_batches_that_are_too_old_are_not_decompressed(tmp_path: Path) -> None:
     for index in (*path.glob("*.index"), *path.glob("*.timeindex")):
         index.unlink()
     assert len(rows(path)) == 11
-    newer = GreaterThanOrEqual(("timestamp",), at(7))
-    assert offsets(path, filters=[newer], mode="FAILFAST") == list(range(7, 15))
+    assert offsets(path, timestampFrom=at(7), mode="FAILFAST") == list(range(7, 15))
+
+
+def test_records_out_of_the_order_of_their_timestamps_are_chosen_one_by_one(tmp_path: Path) -> None:
+    """Where `startingTimestamp` and `endingTimestamp` name places in the log."""
+    ages = (50, 10, 40, -1, 20, 60, 30)
+    records = [[Record(offset, age, b"k", b"v")] for offset, age in enumerate(ages)]
+    path = make_partition(tmp_path / "t-0", {0: [encode_batch(one) for one in records]})
+    assert offsets(path, timestampFrom=20, timestampBefore=50) == [2, 4, 6]
+    assert offsets(path, timestampBefore=20) == [1, 3]
+    assert offsets(path, timestampFrom=30, startingOffsets=1, endingOffsets=6) == [2, 5]
+    assert offsets(path, startingTimestamp=20, endingTimestamp=60) == [0, 1, 2, 3, 4]
 
 
 @given(most=st.integers(1, 12_000))
@@ -133,8 +137,16 @@ def test_a_log_directory() -> None:
         ("c-4p", 3),
         *((f"t-{name}", 0) for name in ("closed", "long", "open", "v1")),
     }
-    by_filter = rows(CLEAN, columns=["topic"], filters=[EqualTo(("topic",), "c-4p"), EqualTo(("partition",), 3)])
-    assert len(by_filter) == 2140
+    assert len(rows(CLEAN, columns=["topic"], topics="c-4p", partitions="3")) == 2140
+
+
+def test_topics_after_an_exclamation_mark_are_left_out() -> None:
+    def topics(globs: str) -> set[str]:
+        return {row["topic"] for row in rows(CLEAN, columns=["topic"], topics=globs, endingOffsets=2000)}
+
+    every = topics("*")
+    assert topics("!__*") == {topic for topic in every if not topic.startswith("__")} != every
+    assert topics("c-*, !c-4p, !c-n*") == {t for t in every if t.startswith("c-") and t != "c-4p" and t[2] != "n"}
 
 
 def test_several_log_directories(tmp_path: Path) -> None:

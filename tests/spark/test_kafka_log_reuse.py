@@ -1,0 +1,114 @@
+"""A DataFrame of `kafka-log` gives the same rows in every plan: nothing of a query is kept in the source."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import winnow
+from tests.fixtures.data import unpacked
+
+pytestmark = pytest.mark.spark
+
+C_NONE = str(unpacked("before-clean") / "clean" / "c-none-0")
+ALL, LOW, HIGH = 6000, 100, 5900
+"""Records of C_NONE: all, those below offset 100, and the others."""
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    """In which Spark pushes filters to sources that take them."""
+    own = spark.newSession()
+    own.conf.set(PUSHDOWN, "true")
+    winnow.register(own)
+    return own
+
+
+@pytest.fixture
+def log(session: SparkSession) -> DataFrame:
+    return session.read.format("kafka-log").schema("offset bigint, key binary").load(C_NONE)
+
+
+def test_a_filter_does_not_stay_in_the_dataframe(log: DataFrame) -> None:
+    assert log.count() == ALL
+    assert log.where("offset < 100").count() == LOW
+    assert log.where("offset >= 100").count() == HIGH
+    assert log.count() == ALL
+
+
+def test_filters_on_partition_and_topic_do_not_stay_either(session: SparkSession) -> None:
+    log = session.read.format("kafka-log").load(C_NONE)
+    assert log.where("partition = 9").count() == 0
+    assert log.where("topic = 'other'").count() == 0
+    assert log.where("timestamp < '2001-01-01'").count() == 0
+    assert log.count() == ALL
+
+
+def test_a_union_of_two_filtered_halves_has_each_record_once(log: DataFrame) -> None:
+    halves = log.where("offset < 100").union(log.where("offset >= 100"))
+    assert sorted(row.offset for row in halves.select("offset").collect()) == list(range(ALL))
+
+
+def test_a_self_join_filters_each_side_by_itself(session: SparkSession) -> None:
+    log = session.read.format("kafka-log").schema("offset bigint, partition int").load(C_NONE)
+    low, high = log.where("offset < 10"), log.where("offset >= 5995")
+    assert low.join(high, "partition").count() == 50
+
+
+def test_subqueries_of_one_statement_over_a_view_filter_apart(session: SparkSession, log: DataFrame) -> None:
+    log.createOrReplaceTempView("records")
+    [row] = session.sql(
+        "SELECT (SELECT count(*) FROM records WHERE offset < 100) AS low,"
+        " (SELECT count(*) FROM records WHERE offset >= 100) AS high,"
+        " (SELECT count(*) FROM records) AS whole"
+    ).collect()
+    assert tuple(row) == (LOW, HIGH, ALL)
+
+
+def test_a_view_that_sql_made_filters_apart(session: SparkSession) -> None:
+    session.sql(f"CREATE OR REPLACE TEMPORARY VIEW made USING `kafka-log` OPTIONS (path '{C_NONE}')")
+    made = [session.table("made"), session.sql("SELECT * FROM made WHERE offset < 100"), session.table("made")]
+    assert [rows.count() for rows in made] == [ALL, LOW, ALL]
+
+
+def test_a_cache_has_all_rows_after_a_filter(log: DataFrame) -> None:
+    assert log.where("offset < 100").count() == LOW
+    cached = log.cache()
+    try:
+        assert cached.count() == ALL
+        assert cached.where("offset < 100").count() == LOW
+    finally:
+        cached.unpersist()
+    assert log.count() == ALL
+
+
+def test_a_plan_that_was_made_before_a_filter_keeps_its_rows(log: DataFrame) -> None:
+    whole, low = log.groupBy().count(), log.where("offset < 100").groupBy().count()
+    assert (whole.first()[0], low.first()[0], whole.first()[0]) == (ALL, LOW, ALL)
+
+
+def test_an_export_after_a_filter_has_all_rows(session: SparkSession, log: DataFrame, tmp_path: Path) -> None:
+    assert log.where("offset < 100").count() == LOW
+    log.write.parquet(str(tmp_path / "export"))
+    assert session.read.parquet(str(tmp_path / "export")).count() == ALL
+
+
+def test_two_threads_each_get_the_rows_of_their_own_query(log: DataFrame) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        low = pool.map(lambda bound: log.where(f.col("offset") < bound).count(), [10, 20, 30])
+        whole = pool.map(lambda _: log.count(), range(3))
+        assert (list(low), list(whole)) == ([10, 20, 30], [ALL] * 3)
+
+
+def test_register_changes_no_setting_and_needs_none(spark: SparkSession) -> None:
+    own = spark.newSession()
+    own.conf.set(PUSHDOWN, "false")
+    winnow.register(own)
+    assert own.conf.get(PUSHDOWN) == "false"
+    log = own.read.format("kafka-log").schema("offset bigint").load(C_NONE)
+    assert log.where("offset < 100").union(log).count() == LOW + ALL
