@@ -6,10 +6,9 @@ files that remain are complete: what lies in their range goes, and they take its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from winnow.errors import CorruptLogError
 from winnow.logdir.keeping import run_id_of_keeping, settle_kept
 from winnow.logdir.names import (
     CLEANED,
@@ -27,18 +26,6 @@ from winnow.logdir.names import (
 from winnow.logdir.set_aside import run_id_of_quarantine, settle_quarantine
 from winnow.logdir.staging import remove_staging
 from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
-from winnow.wire.batch import (
-    FRAME,
-    FRAME_SIZE,
-    HEADER_V2_SIZE,
-    LAST_OFFSET_DELTA_AT,
-    MAGIC_AT,
-    MAX_MAGIC,
-    RECORD_OVERHEAD_V0,
-)
-
-_READ_BYTES = 2**16
-"""Of a log of which only the headers are wanted: a request for each of them would take a store far away too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +59,15 @@ def leftovers(storage: Storage, directory: str) -> tuple[str, ...]:
     return leftover_names(storage.list_dir(directory))
 
 
+def preview(storage: Storage, directory: str) -> tuple[str, ...]:
+    """`leftovers`; raises CorruptLogError where `recover` would refuse. Changes nothing."""
+    entries = storage.list_dir(directory)
+    left = leftover_names(entries)
+    if left:
+        _plan(storage, directory, entries)
+    return left
+
+
 def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
     """`leftovers` of a directory that was listed already.
 
@@ -94,8 +90,9 @@ def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
 def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> RecoveryReport:
     """Brings a partition directory into the state in which a broker's loader would use it. Hold the lock.
 
-    `keep`: paths of staging directories that are not touched. May be interrupted at any point and run again. Raises
-    CorruptLogError, before anything is changed, if a `.swap` log can't be read to its end.
+    `keep`: paths of staging directories that are not touched. May be interrupted at any point and run again.
+    Raises CorruptLogError, before anything is changed, unless every `.swap` log is whole and may take the place
+    of what lies in its range (`winnow.logdir.swap_checks`).
     """
     left = leftover_names(_entries(storage, directory, keep))
     if not left:
@@ -167,8 +164,8 @@ def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
     replaced: list[str] = []
     if logs:
         first = base_offset_of(logs[0])
-        end = max(_next_offset(storage, f"{directory}/{name}", base_offset_of(name), sizes[name]) for name in logs)
         gone = {*cleaned, *stale}
+        end = _end_of_range(storage, directory, {name: sizes[name] for name in names if name not in gone}, logs)
         replaced = [name for name in names if not name.endswith(SWAP) and name not in gone and _in(name, first, end)]
     gone = {*cleaned, *stale, *replaced, *swaps}
     after = sorted({*(name for name in names if name not in gone), *(name.removesuffix(SWAP) for name in swaps)})
@@ -229,39 +226,8 @@ def staging_names(entries: Sequence[Entry]) -> tuple[str, ...]:
     )
 
 
-def _next_offset(storage: Storage, path: str, base_offset: int, size: int) -> int:
-    """The offset after the last batch of a log file, its base offset if it is empty (`readNextOffset`).
+def _end_of_range(storage: Storage, directory: str, sizes: Mapping[str, int], logs: Sequence[str]) -> int:
+    """See `check_swaps`."""
+    from winnow.logdir.swap_checks import check_swaps  # noqa: PLC0415 - it loads numba, and is hardly ever needed
 
-    Stricter than Kafka, which passes over a torn end: a `.swap` was complete when it got its name, so that an end
-    that isn't one means damage, and going on would drop its sources.
-    """
-    position, next_offset = 0, base_offset
-    data, begin = b"", 0
-    while position < size:
-        if begin + len(data) < min(position + HEADER_V2_SIZE, size):
-            data, begin = storage.read_range(path, position, min(_READ_BYTES, size - position)), position
-        head = data[position - begin : position - begin + HEADER_V2_SIZE]
-        if len(head) <= MAGIC_AT:
-            raise _torn(path, position, f"{len(head)} bytes")
-        offset, length = FRAME.unpack_from(head)
-        magic = head[MAGIC_AT]
-        least = HEADER_V2_SIZE - FRAME_SIZE if magic == MAX_MAGIC else RECORD_OVERHEAD_V0
-        if magic > MAX_MAGIC or length < least or position + FRAME_SIZE + length > size:
-            raise _torn(path, position, f"magic {magic} and a length of {length}")
-        if magic == MAX_MAGIC:
-            offset += int.from_bytes(head[LAST_OFFSET_DELTA_AT : LAST_OFFSET_DELTA_AT + 4], signed=True)
-        if offset < next_offset:
-            raise _torn(path, position, f"last offset {offset} after {next_offset - 1}")
-        next_offset = offset + 1
-        position += FRAME_SIZE + length
-    return next_offset
-
-
-def _torn(path: str, position: int, found: str) -> CorruptLogError:
-    return CorruptLogError(
-        "a .swap log is damaged",
-        expected="whole batches with ascending offsets",
-        found=found,
-        where=f"{path} at byte {position}",
-        hint="It was to replace its sources. Keep a copy of this directory and look at both before going on.",
-    )
+    return check_swaps(storage, directory, sizes, logs)

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from winnow.errors import CorruptLogError, UsageError, WinnowError
 from winnow.logdir.kept import kept_path, kept_run_ids, read_kept
 from winnow.logdir.lock import lock_log_dir, lock_to_read
-from winnow.logdir.recovery import leftovers
+from winnow.logdir.recovery import preview
 from winnow.logdir.roll_forward import put_right
 from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import LogDir, survey_log_dirs
@@ -126,7 +126,7 @@ def _recover(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> Par
 
 def _foresee(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> PartitionRecovery:
     del log_dir
-    left = leftovers(storage, _directory(found))
+    left = preview(storage, _directory(found))
     return replace(found, actions=(Action.RECOVERED,), removed=left) if left else found
 
 

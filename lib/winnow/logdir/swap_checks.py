@@ -1,0 +1,273 @@
+"""What has to be true of `.swap` logs before anything is removed for them (S6.3).
+
+A loader clears the whole range from the lowest `.swap` log to the end of the highest one, and reads that range from
+base offsets, which no CRC covers: with one bit of the last one flipped, it removes segments that were no sources. So
+here every batch is checked: its CRC, that its offset ascends, and that it is a batch of a segment in its range, as far
+as those segments are still there. Whoever rewrites segments keeps the first and the last offset of each batch (S5.7).
+
+The other direction is as good: all batches of the segments in the range are in the `.swap` logs. That is what an undo
+leaves, and the split of a segment (S6.5). A crash may have removed some of the segments already. What was theirs
+cannot be compared, and nothing is lost with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.batches import Stop, bad_crcs, read_to_stop
+from winnow.logdir.index import (
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    decode_offset_index,
+    decode_time_index,
+    without_preallocated,
+)
+from winnow.logdir.names import (
+    DELETED,
+    INDEX,
+    INDEX_SUFFIXES,
+    LOG,
+    SWAP,
+    TIMEINDEX,
+    TXNINDEX,
+    base_offset_of,
+    segment_file,
+)
+from winnow.logdir.txnindex import decode_txn_index
+from winnow.storage.contract import Storage
+from winnow.wire.batch import DELETE_HORIZON, MAX_MAGIC
+from winnow.wire.buffers import Rows
+
+Batches = np.ndarray[Any, np.dtype[np.void]]
+"""Rows of dtype _BATCH."""
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+_BATCH = np.dtype(
+    [
+        ("base_offset", np.int64),
+        ("last_offset", np.int64),
+        ("crc", np.uint32),
+        ("record_count", np.int32),
+        ("attributes", np.int16),
+        ("magic", np.uint8),
+        ("file", np.int64),  # the base offset in its name
+        ("position", np.int64),
+    ]
+)
+_NO_BATCHES = np.empty(0, _BATCH)
+_HINT = (
+    "Nothing was removed. Keep a copy of this directory. If the segments beside the .swap files are whole, move the "
+    ".swap files of this base offset out of the directory, and run `recover` again"
+)
+
+
+def check_swaps(storage: Storage, directory: str, sizes: Mapping[str, int], swaps: Sequence[str]) -> int:
+    """The offset after the last batch of the `.swap` logs `swaps`, of which there is at least one.
+
+    `sizes`: of all regular files, but for those that are not looked at. Raises CorruptLogError unless each of the logs
+    is whole and may take the place of what lies in the range of all.
+    """
+    logs = sorted(swaps)
+    first = base_offset_of(logs[0])
+    outputs = _Outputs(storage, directory, [(name, sizes[name]) for name in logs])
+    plain = sorted(name for name in sizes if name.endswith(LOG))
+    sources = _Sources(storage, directory, first, sizes)
+    found = _compare(outputs.batches(), sources.batches())
+    end = outputs.end
+    _check_indexes(storage, directory, sizes, logs)
+    inside = [name for name in plain if first <= base_offset_of(name) < end]
+    contained = not found.strangers and min(sources.damaged, default=end) >= end
+    is_split = contained and found.mismatch is None and len(logs) > 1 and inside == [segment_file(first, LOG)]
+    if inside and inside[-1] == plain[-1] and not is_split:
+        raise _refused(
+            "a .swap log reaches into the active segment",
+            expected=f"offsets below {base_offset_of(plain[-1])}",
+            found=f"offset {end - 1}",
+            where=f"{directory}/{logs[-1]}",
+        )
+    if contained:
+        return end
+    if found.mismatch is not None:
+        file, position, offset = (int(found.mismatch[name]) for name in ("file", "position", "base_offset"))
+        raise _refused(
+            "a .swap log has a batch that is in none of the segments it would replace",
+            expected="a batch with the same offsets in one of them",
+            found=f"none with the first offset {offset}",
+            where=f"{directory}/{segment_file(file, LOG)}{SWAP} at byte {position}",
+        )
+    # One output may have nothing of the segments in the middle of its range. Several are what an undo or a split makes.
+    full = [base for name in inside if sizes[name] and (base := base_offset_of(name)) > first]
+    if full and (len(logs) > 1 or full[-1] not in found.matched_files):
+        raise _refused(
+            "a .swap log would replace a segment that it has nothing of",
+            expected=f"offsets below {full[-1]}",
+            found=f"offset {end - 1}",
+            where=f"{directory}/{logs[-1]}",
+        )
+    return end
+
+
+class _Outputs:
+    """The batches of all `.swap` logs, ascending; `end` is the offset after the last one once they are through."""
+
+    def __init__(self, storage: Storage, directory: str, logs: Sequence[tuple[str, int]]) -> None:
+        self._storage, self._directory, self._logs = storage, directory, logs
+        self.end = base_offset_of(logs[0][0])
+
+    def batches(self) -> Iterator[Batches]:
+        """Raises CorruptLogError for a batch that can't be read, has a wrong CRC or a wrong offset."""
+        for name, size in self._logs:
+            path, base = f"{self._directory}/{name}", base_offset_of(name)
+            if base < self.end:
+                raise _refused(
+                    "two .swap logs overlap",
+                    expected=f"offsets below {base}",
+                    found=f"offset {self.end - 1}",
+                    where=path,
+                )
+            self.end = base
+            for item in read_to_stop(self._storage, path, size=size, least_offset=base):
+                if isinstance(item, Stop):
+                    raise _refused(
+                        "a .swap log is damaged",
+                        expected=item.error.expected or "whole batches with ascending offsets",
+                        found=item.error.found or item.error.problem,
+                        where=f"{path} at byte {item.position}",
+                    )
+                for wrong in bad_crcs(item):
+                    raise _refused(
+                        "a .swap log is damaged",
+                        expected="batches that match their CRCs",
+                        found="one that does not",
+                        where=f"{path} at byte {item.position(wrong)}",
+                    )
+                self.end = int(item.rows["last_offset"][-1]) + 1
+                yield _columns(item.rows, base, item.start)
+
+
+class _Sources:
+    """The batches of the segments from `first` on, also of those marked as deleted, as far as they can be read."""
+
+    def __init__(self, storage: Storage, directory: str, first: int, sizes: Mapping[str, int]) -> None:
+        self._storage, self._directory = storage, directory
+        by_base = {base_offset_of(n): n for n in sizes if n.endswith(LOG + DELETED)}
+        by_base |= {base_offset_of(n): n for n in sizes if n.endswith(LOG)}
+        self._logs = [(base, name, sizes[name]) for base, name in sorted(by_base.items()) if base >= first]
+        self.damaged: list[int] = []
+        """Base offsets of those that are a part of the log and can't be read to their end."""
+
+    def batches(self) -> Iterator[Batches]:
+        least = 0
+        for base, name, size in self._logs:
+            if name.endswith(DELETED) and base < least:
+                continue  # left of an earlier cleaning, whose output is there
+            for item in read_to_stop(
+                self._storage, f"{self._directory}/{name}", size=size, least_offset=max(base, least)
+            ):
+                if isinstance(item, Stop):
+                    self.damaged += [] if name.endswith(DELETED) else [base]
+                    break
+                least = int(item.rows["last_offset"][-1]) + 1
+                yield _columns(item.rows, base, item.start)
+
+
+@dataclass
+class _Found:
+    mismatch: Batches | None = None
+    """The first batch of a `.swap` log that should be one of a segment and is not: a row."""
+    strangers: bool = False
+    """A segment has a batch that is in none of the `.swap` logs."""
+    matched_files: set[int] = field(default_factory=set)
+    """Base offsets of the segments that a `.swap` log has a batch of."""
+
+
+def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
+    """Both ascend. No more of either is in memory than a piece of a file; what lies beyond the outputs is not read."""
+    found = _Found()
+    out, src, out_before, src_before = _NO_BATCHES, _NO_BATCHES, -1, -1
+    while True:
+        out = out if len(out) else next(outputs, _NO_BATCHES)
+        src = src if len(src) else next(sources, _NO_BATCHES)
+        if not len(out):
+            found.strangers = found.strangers or bool((src["file"] <= out_before).any())
+            return found
+        bound = min(int(rows["last_offset"][-1]) for rows in (out, src) if len(rows))
+        now_out, now_src = (rows[rows["last_offset"] <= bound] for rows in (out, src))
+        matched, at, least = _origins(now_out, src, src_before)
+        found.matched_files |= set(src["file"][at[matched]].tolist())
+        # Those of a segment that is gone, or cut off, can't be compared: no segment has offsets on both sides of them.
+        inside = at < len(src)
+        inside[inside] = (src["file"][at[inside]] <= now_out["base_offset"][inside]) | (
+            now_out["base_offset"][inside] <= least[inside]
+        )
+        wrong = np.flatnonzero(~matched & inside)
+        if len(wrong) and found.mismatch is None:
+            found.mismatch = now_out[wrong[0]]
+        found.strangers = found.strangers or not bool(_origins(now_src, out, out_before)[0].all())
+        out_before = int(now_out["last_offset"][-1]) if len(now_out) else out_before
+        src_before = int(now_src["last_offset"][-1]) if len(now_src) else src_before
+        out, src = out[len(now_out) :], src[len(now_src) :]
+
+
+def _origins(made: Batches, of: Batches, before: int) -> tuple[Bools, Integers, Integers]:
+    """For each batch of `made`: whether it is, or can have been made of, a batch of `of`; the number of the first that
+    ends at or after it; the last offset of the one before that. `before`: of the one before all of `of`.
+    """
+    at = np.searchsorted(of["last_offset"], made["last_offset"])
+    least = np.concatenate([[np.int64(before)], of["last_offset"]])[at]
+    matched = at < len(of)
+    source, result = of[at[matched]], made[matched]
+    # An old format tells only the last offset, and may be converted (S5.7).
+    old = (source["magic"] < MAX_MAGIC) & (result["base_offset"] > least[matched])
+    same = (source["magic"] == result["magic"]) & (source["base_offset"] == result["base_offset"])
+    same &= source["last_offset"] == result["last_offset"]
+    # Who writes a batch anew has a reason: fewer records, or a delete horizon (S5.6).
+    reason = (result["record_count"] < source["record_count"]) | (result["record_count"] == 0)
+    reason |= ((result["attributes"] ^ source["attributes"]) & DELETE_HORIZON) != 0
+    matched[matched] = old | (same & ((source["crc"] == result["crc"]) | reason))
+    return matched, at, least
+
+
+def _columns(rows: Rows, file: int, start: int) -> Batches:
+    columns = np.empty(len(rows), _BATCH)
+    for name in ("base_offset", "last_offset", "crc", "record_count", "attributes", "magic"):
+        columns[name] = rows[name]
+    columns["file"], columns["position"] = file, rows["position"] + start
+    return columns
+
+
+def _check_indexes(storage: Storage, directory: str, sizes: Mapping[str, int], logs: Sequence[str]) -> None:
+    """Of each `.swap` log, as far as they are `.swap` files still: a broker believes every byte of them (S8.5)."""
+    for log, following in zip_longest(logs, logs[1:]):
+        base, end = base_offset_of(log), None if following is None else base_offset_of(following)
+        paths = {suffix: segment_file(base, suffix) + SWAP for suffix in INDEX_SUFFIXES}
+        contents = {
+            suffix: storage.read_bytes(f"{directory}/{name}") for suffix, name in paths.items() if name in sizes
+        }
+        try:
+            if INDEX in contents:
+                data = without_preallocated(contents[INDEX], OFFSET_ENTRY_SIZE)
+                decode_offset_index(data, paths[INDEX], base_offset=base, log_bytes=sizes[log], end_offset=end)
+            if TIMEINDEX in contents:
+                data = without_preallocated(contents[TIMEINDEX], TIME_ENTRY_SIZE)
+                decode_time_index(data, paths[TIMEINDEX], base_offset=base, end_offset=end)
+            if TXNINDEX in contents:
+                decode_txn_index(contents[TXNINDEX], paths[TXNINDEX], base_offset=base, end_offset=end)
+        except CorruptLogError as error:
+            raise _refused(
+                f"an index of a .swap log is damaged: {error.problem}",
+                expected=error.expected or "entries that ascend, of this log",
+                found=error.found or "others",
+                where=f"{directory}/{error.where}",
+            ) from None
+
+
+def _refused(problem: str, *, expected: str, found: str, where: str) -> CorruptLogError:
+    return CorruptLogError(problem, expected=expected, found=found, where=where, hint=_HINT)
