@@ -42,6 +42,14 @@ CASES = {
     "kept, all deleted": Case(
         "kept, all deleted", NAME, NOW, _SMALL | {"cleanup.policy": "delete", "retention.ms": 1000}, keep=True
     ),
+    "kept, compact": Case("kept, compact", NAME, NOW, _SMALL | {"cleanup.policy": "compact"}, keep=True),
+    "kept, transactions": Case(
+        "kept, transactions",
+        NAME,
+        NOW,
+        {"cleanup.policy": "compact", "internal.segment.bytes": TWO_SEGMENTS, "min.cleanable.dirty.ratio": 0},
+        keep=True,
+    ),
     # Written by a real broker.
     "recorded": Case(
         "recorded",
@@ -75,6 +83,6 @@ def crash_run(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPa
 def _log_dir(case: Case, target: Path, kafka: Kafka) -> Path:
     if case.name == "recorded":
         return copy_log_dir("clean", target, only=[case.partition])
-    if case.name == "transactions":
+    if "transactions" in case.name:
         return make_transactional_log(target)
     return make_small_log(target, kafka, log_start_offset=1 if case.deletes else 0)

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.replay import RecordingStorage, crash_points
+from tests.crash.replay import RecordingStorage, crash_points, crash_states
 from tests.crash.runs import CrashRun, MustHold, checkpoint_entry, files_of, must_hold, read_log
+from tests.crash.small_log import HOUR_MS
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge import Kafka
 from winnow.errors import CorruptLogError
+from winnow.logdir.dir_writer import LogDirWriter
 from winnow.logdir.kept import kept_run_ids, read_kept
 from winnow.logdir.names import (
     CLEANER_CHECKPOINT,
@@ -26,7 +28,9 @@ from winnow.logdir.names import (
 from winnow.logdir.recovery import leftovers, recover
 from winnow.logdir.state import TopicPartition
 from winnow.logdir.undo import plan_undo, undo
+from winnow.recover.run import recover_log_dirs
 from winnow.storage.local import LocalStorage
+from winnow.wire.plain import Record
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +44,7 @@ def undo_all(storage: LocalStorage, root: Path) -> None:
     directory = f"{root}/{T}"
     recover(storage, directory)
     for run_id in reversed(kept_run_ids(storage, directory)):
-        undo(storage, str(root), T, plan_undo(storage, directory, read_kept(storage, directory, run_id)))
+        undo(storage, str(root), T, plan_undo(storage, str(root), T, read_kept(storage, directory, run_id)))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -71,6 +75,35 @@ def test_a_run_stopped_anywhere_can_be_undone(
         undo_all(STORAGE, point.root)
         assert_as_before(run, point.root, point.label)
     assert (points, with_kafka) > (100, 12)
+
+
+@pytest.mark.parametrize("name", ["kept", "kept, all deleted", "kept, compact", "kept, transactions"])
+def test_a_run_stopped_anywhere_can_not_be_undone_when_kafka_has_cleaned_since(
+    name: str, crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
+) -> None:
+    run = crash_run(name)
+    refused = 0
+    for point in crash_states(run.staged, tmp_path / "crash", run.effects, out_of_order=False, every=29):
+        directory = point.root / str(T)
+        assert kafka.load(directory, now=run.case.now, config=run.case.config).error is None, point.label
+        with LogDirWriter(point.root, clock=lambda: run.case.now, cluster_id="c") as log_dir:
+            log = log_dir.partition("t", 0, leader_epoch=9)
+            for key in (b"a", b"z"):
+                log.append_records([Record(0, run.case.now, key, b"later")])
+                log.roll()
+        logs = files_of(directory, LOG)
+        kafka.attend([directory], now=run.case.now + HOUR_MS, hw_checkpoint=True, config=run.case.config)
+        assert files_of(directory, LOG) != logs, point.label
+        cleaned = read_log(directory).records
+        if not kept_run_ids(STORAGE, str(directory)):
+            continue
+        (found,) = recover_log_dirs([str(point.root)], undo_run="run").partitions
+        # Without a step that came to pass there is nothing to put back.
+        assert found.error is None or "the log has moved on since the run" in found.error, point.label
+        assert (found.error is None) <= (found.segments_restored == 0), point.label
+        assert read_log(directory).records == cleaned, point.label
+        refused += found.error is not None
+    assert refused > 1
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -9,9 +9,10 @@ import pytest
 
 from tests.crash import logs
 from tests.crash.replay import CrashPoint, RecordingStorage, crash_points, record
+from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.keeping import begin_keeping, end_keeping
 from winnow.logdir.kept import kept_run_ids, read_kept
-from winnow.logdir.names import INDEX_SUFFIXES, LOG, SNAPSHOT
+from winnow.logdir.names import CLEANER_CHECKPOINT, INDEX_SUFFIXES, LOG, SNAPSHOT
 from winnow.logdir.recovery import leftovers, recover
 from winnow.logdir.retain import delete_segments
 from winnow.logdir.swap import StagedGroup, swap_group
@@ -40,12 +41,14 @@ def staged(before: Path, tmp_path: Path) -> Path:
 
 
 def _clean(storage: RecordingStorage, root: Path) -> None:
-    """Two segments become one, and then that one goes as well."""
+    """Two segments become one, and then that one goes as well. In between the run learns where the checkpoint goes."""
     state = logs.state_of(root)
     staging = logs.staging(root)
     paths = {suffix: f"{staging}/{0:020d}{suffix}.attempt" for suffix in (".log", ".index", ".timeindex")}
     begin_keeping(storage, state, run_id="run", now=0)
     swap_group(storage, state.directory, StagedGroup(base_offset=0, sources=state.segments[:2], paths=paths))
+    begin_keeping(storage, state, run_id="run", now=0, cleaner_checkpoint_after=9)
+    update_offset_checkpoint(storage, f"{root}/{CLEANER_CHECKPOINT}", {logs.T: 9})
     delete_segments(storage, state.directory, logs.state_of(root).segments[:1])
     end_keeping(storage, state.directory, run_id="run")
 
@@ -54,7 +57,7 @@ def _undo(storage: LocalStorage, root: Path) -> None:
     directory = f"{root}/{logs.T}"
     recover(storage, directory)
     for run_id in kept_run_ids(storage, directory):
-        undo(storage, str(root), logs.T, plan_undo(storage, directory, read_kept(storage, directory, run_id)))
+        undo(storage, str(root), logs.T, plan_undo(storage, str(root), logs.T, read_kept(storage, directory, run_id)))
 
 
 def test_a_run_that_keeps_can_be_undone(before: Path, staged: Path, tmp_path: Path) -> None:

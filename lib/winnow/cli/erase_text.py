@@ -57,6 +57,8 @@ def _remarks(p: PartitionErasure) -> Iterator[str]:
         yield f"{name}: {counted(p.above_high_watermark.records, 'record')} {where}"
     if p.copies:
         yield f"{name}: older copies of records, not looked into: {', '.join(map(printable, p.copies))}"
+    for run_id in map(printable, p.closed_undos):
+        yield f"{name}: run {run_id} can't be undone any more; `recover --purge {run_id}` removes what it kept"
     if _failed(p) and p.proof is not None:
         what = [counted(p.proof.reached, "record")] if p.proof.reached else []
         what += [f"{counted(p.proof.problems, 'place')} that can't be read"] if p.proof.problems else []

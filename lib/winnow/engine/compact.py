@@ -170,7 +170,7 @@ def _commit(run: Run, made: Round, done: Sequence[RewrittenGroup], wave: Sequenc
         return _not_staged(run, made, done, Failure("stopped", WinnowError.exit_code))
     began = time.monotonic()
     try:
-        with kept_by(request, item.state, run_id=run.run_id):
+        with kept_by(request, item.state, run_id=run.run_id, cleaner_checkpoint_after=job.end_offset):
             try:
                 _begin(run, made, wave)
             except (WinnowError, OSError) as error:

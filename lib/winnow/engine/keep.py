@@ -16,15 +16,24 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def kept_by(request: Request, state: PartitionState, *, run_id: str) -> Iterator[None]:
+def kept_by(
+    request: Request, state: PartitionState, *, run_id: str, cleaner_checkpoint_after: int | None = None
+) -> Iterator[None]:
     """What goes from the partition inside of the block is kept. `state`: as it was before the first change.
 
+    `cleaner_checkpoint_after`: where the block, or what follows it, moves the cleaner checkpoint.
     If the block fails what it began is left to the next recovery, and so is what it kept.
     """
     if not request.keep_replaced:
         yield
         return
-    begin_keeping(request.storage, state, run_id=run_id, now=request.now)
+    begin_keeping(
+        request.storage,
+        state,
+        run_id=run_id,
+        now=request.now,
+        cleaner_checkpoint_after=cleaner_checkpoint_after,
+    )
     yield
     end_keeping(request.storage, state.directory, run_id=run_id)
 

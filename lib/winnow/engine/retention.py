@@ -28,7 +28,8 @@ def retain_only(item: Undertaking, request: Request, *, run_id: str) -> Partitio
         if plan is None:
             after = retain_from(item, item.state, plan, request)
         else:
-            with kept_by(request, item.state, run_id=run_id):
+            reset = item.plan.checkpoint_reset
+            with kept_by(request, item.state, run_id=run_id, cleaner_checkpoint_after=reset):
                 after = retain_from(item, item.state, plan, request)
         if item.plan.checkpoint_reset is not None:
             # A checkpoint outside of the log is written anew even if nothing is cleaned (S3.2).

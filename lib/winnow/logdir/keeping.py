@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.bound_log import bind, encode_bound
 from winnow.logdir.kept import (
     RUN_JSON,
     STEP_JSON,
@@ -26,6 +27,7 @@ from winnow.logdir.kept import (
     identify,
     kept_path,
     read_kept,
+    read_manifest,
 )
 from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, base_offset_of, segment_file
 from winnow.logdir.staging import move_aside, remove_staging
@@ -33,15 +35,20 @@ from winnow.logdir.state import PartitionState
 from winnow.storage.contract import Entry, Storage
 
 
-def begin_keeping(storage: Storage, state: PartitionState, *, run_id: str, now: int) -> None:
+def begin_keeping(
+    storage: Storage, state: PartitionState, *, run_id: str, now: int, cleaner_checkpoint_after: int | None = None
+) -> None:
     """From here on what is replaced in this partition is kept. `state`: before the first change. Hold the lock.
 
-    Nothing to do if this run keeps here already.
+    `cleaner_checkpoint_after`: where the run is about to move the cleaner checkpoint. That is all that is written down
+    if this run keeps here already.
     """
     directory, kept = state.directory, kept_path(state.directory, run_id)
     staging = keeping_path(directory, run_id)
     storage.ensure_dir(staging)
     if storage.exists(kept):
+        if cleaner_checkpoint_after is not None:
+            _add_to_manifest(storage, directory, run_id, cleaner_checkpoint_after=cleaner_checkpoint_after)
         return
     building = _build(storage, staging)
     before = {
@@ -53,11 +60,24 @@ def begin_keeping(storage: Storage, state: PartitionState, *, run_id: str, now: 
         "log_start_checkpoint": state.log_start_checkpoint,
         "cleaner_checkpoint": state.cleaner_checkpoint,
         "leader_epochs": state.leader_epochs,
+        "cleaner_checkpoint_after": cleaner_checkpoint_after,
+        "log": encode_bound(bind(storage, state)),
     }
     storage.create(f"{building}/{RUN_JSON}", encode_manifest(before))
     storage.fsync_dir(building)
     storage.rename(building, kept)
     storage.fsync_dir(directory)
+
+
+def _add_to_manifest(storage: Storage, directory: str, run_id: str, **fields: object) -> None:
+    path, building = f"{kept_path(directory, run_id)}/{RUN_JSON}", _build(storage, keeping_path(directory, run_id))
+    before = {name: value.raw for name, value in read_manifest(storage, path, fields).items() if name != "version"}
+    if before | fields == before:
+        return
+    storage.create(f"{building}/{RUN_JSON}", encode_manifest(before | fields))
+    storage.fsync_dir(building)
+    storage.rename(f"{building}/{RUN_JSON}", path)
+    storage.fsync_dir(kept_path(directory, run_id))
 
 
 def keep(

@@ -1,6 +1,7 @@
 """What a run has kept of a partition, as its manifests tell it (`winnow.logdir.keeping` writes them).
 
-TOPIC-P/.winnow-kept-RUN/run.json             when, and the side files as they were before
+TOPIC-P/.winnow-kept-RUN/run.json             when, and the log and the side files as they were before
+TOPIC-P/.winnow-kept-RUN/closed.json          an erasure has closed it: nothing is put back any more
 TOPIC-P/.winnow-kept-RUN/000001/              one step: a replacement or a deletion
                                 step.json     what went, and what took its place
                                 N.log, ...    hard links to the files that went
@@ -15,12 +16,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.bound_log import BoundLog, decode_bound
 from winnow.logdir.names import KEPT_PREFIX, LOG, SEGMENT_SUFFIXES, SNAPSHOT, base_offset_of
 from winnow.storage.contract import Storage
 from winnow.storage.own_json import MAX_LONG, Value, read_json
 
 RUN_JSON = "run.json"
 STEP_JSON = "step.json"
+CLOSED_JSON = "closed.json"
 VERSION = 1
 _RUN_FIELDS = ("kept_at_ms", "log_start_offset", "log_start_checkpoint", "cleaner_checkpoint", "leader_epochs")
 _STEP_FIELDS = ("kind", "files", "outputs", "next_base")
@@ -87,6 +90,12 @@ class KeptRun:
     log_start_checkpoint: int | None
     cleaner_checkpoint: int | None
     leader_epochs: tuple[tuple[int, int], ...]
+    bound: BoundLog | None
+    """The log as it was before the run. None: an older version of Winnow kept this."""
+    cleaner_checkpoint_after: int | None
+    """Where the run moves the cleaner checkpoint, if it does."""
+    closed_by: str | None
+    """What says that nothing of this is put back any more, such as an erasure."""
     steps: tuple[Step, ...]
     """In the order in which they were done."""
 
@@ -126,8 +135,35 @@ def read_kept(storage: Storage, directory: str, run_id: str) -> KeptRun:
         log_start_checkpoint=fields["log_start_checkpoint"].integer_or_none(least=-1),
         cleaner_checkpoint=fields["cleaner_checkpoint"].integer_or_none(least=-MAX_LONG),
         leader_epochs=tuple((epoch.integer(least=-1), offset.integer(least=-1)) for epoch, offset in epochs),
+        bound=decode_bound(fields["log"]) if "log" in fields else None,
+        cleaner_checkpoint_after=after.integer_or_none() if (after := fields.get("cleaner_checkpoint_after")) else None,
+        closed_by=_closed_by(storage, path),
         steps=steps,
     )
+
+
+def close_kept(storage: Storage, directory: str, *, why: str) -> tuple[str, ...]:
+    """Nothing that runs kept of a partition so far is put back any more: the ids of those runs. Hold the lock.
+
+    `why`: who closed them, as `an erasure (run ID)`. They can still be purged.
+    """
+    run_ids = kept_run_ids(storage, directory)
+    for run_id in run_ids:
+        path = kept_path(directory, run_id)
+        if not storage.exists(f"{path}/{CLOSED_JSON}"):
+            storage.create(f"{path}/{CLOSED_JSON}", encode_manifest({"why": why}))
+            storage.fsync_dir(path)
+    return run_ids
+
+
+def _closed_by(storage: Storage, path: str) -> str | None:
+    """Half of the file counts as the whole: a crash has left it."""
+    if not storage.exists(f"{path}/{CLOSED_JSON}"):
+        return None
+    try:
+        return read_manifest(storage, f"{path}/{CLOSED_JSON}", ["why"])["why"].text()
+    except CorruptLogError:
+        return "an erasure"
 
 
 def _read_step(storage: Storage, path: str) -> Step:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.bound_log import BoundLog, check_bound, moved_on
 from winnow.logdir.checkpoints import (
     read_leader_epochs,
     read_offset_checkpoint,
@@ -19,7 +20,7 @@ from winnow.logdir.checkpoints import (
     write_leader_epochs,
 )
 from winnow.logdir.keeping import in_place
-from winnow.logdir.kept import KeptFile, KeptRun, Step, StepKind, identify
+from winnow.logdir.kept import RUN_JSON, KeptFile, KeptRun, Step, StepKind, identify
 from winnow.logdir.names import (
     CLEANER_CHECKPOINT,
     INDEX_SUFFIXES,
@@ -49,11 +50,15 @@ class TakenBack:
     """Base offsets, ascending."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UndoPlan:
     run: KeptRun
+    bound: BoundLog
+    """The run's: what it says of the log holds for `log`."""
     steps: tuple[TakenBack, ...]
     """In the order in which they are to be taken back."""
+    log: Mapping[int, str]
+    """The log as it will be: by base offset, where the `.log` lies now, its indexes beside it."""
 
     @property
     def restored(self) -> Mapping[int, int]:
@@ -72,12 +77,14 @@ class UndoPlan:
         return any(item.step.kind is StepKind.DELETED for item in self.steps)
 
 
-def plan_undo(storage: Storage, directory: str, run: KeptRun) -> UndoPlan:
+def plan_undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, run: KeptRun) -> UndoPlan:
     """What undoing a run means for a partition directory in which nothing is left of a crash.
 
-    Raises CorruptLogError unless what the run left is still there, byte for byte: whoever has cleaned or deleted since
-    went by it. Records appended since are no obstacle, they lie behind it.
+    Raises CorruptLogError unless the log is what the run left and what was appended since: whoever has cleaned or
+    deleted anything in it went by what was there. An erasure closes the runs before it.
     """
+    directory = f"{log_dir}/{topic_partition}"
+    bound = _check_open(run)
     entries = storage.list_dir(directory)
     log = {
         base_offset_of(entry.name): f"{directory}/{entry.name}"
@@ -85,7 +92,8 @@ def plan_undo(storage: Storage, directory: str, run: KeptRun) -> UndoPlan:
         if entry.is_file and entry.name.endswith(LOG)
     }
     if not log:
-        raise _moved_on("a log", "no segment at all", directory)
+        raise moved_on("a log", "no segment at all", directory)
+    _check_checkpoints(storage, log_dir, topic_partition, run, lowest=min(log))
     steps = []
     for step in reversed(run.steps):
         if step.kind is StepKind.DELETED:
@@ -96,13 +104,57 @@ def plan_undo(storage: Storage, directory: str, run: KeptRun) -> UndoPlan:
             del log[base]
         log |= {base: f"{step.path}/{segment_file(base, LOG)}" for base in taken.restored}
         steps.append(taken)
-    return UndoPlan(run, tuple(steps))
+    check_bound(storage, bound, log, directory)
+    return UndoPlan(run=run, bound=bound, steps=tuple(steps), log=log)
+
+
+def _check_open(run: KeptRun) -> BoundLog:
+    hint = f"`recover --purge {run.run_id}` removes what is kept."
+    if run.closed_by is not None:
+        raise CorruptLogError(
+            "this run can't be undone any more",
+            expected="nothing erased since the run",
+            found=f"{run.closed_by}: what is kept may hold records that were erased",
+            where=run.path,
+            hint=hint,
+        )
+    if run.bound is None:
+        raise CorruptLogError(
+            "this run can't be undone: an older version of Winnow kept it, and did not record the log around it",
+            expected=f"`log` in {run.path}/{RUN_JSON}",
+            found="none, so that nobody can tell whether the log was cleaned since",
+            where=run.path,
+            hint=hint,
+        )
+    return run.bound
+
+
+def _check_checkpoints(
+    storage: Storage, log_dir: str, topic_partition: TopicPartition, run: KeptRun, *, lowest: int
+) -> None:
+    """Raises CorruptLogError for a log that was cleaned since, or begins later.
+
+    The cleaner checkpoint is where it was before the run, or where the run moves it. Between the two a crash of the run
+    or of an undo leaves one of them. Either may have followed the log start offset.
+    """
+    log_start = max([run.log_start_offset, *(step.next_base or 0 for step in run.steps)])
+    entry = read_offset_checkpoint(storage, f"{log_dir}/{LOG_START_CHECKPOINT}").get(topic_partition)
+    if max(entry or 0, lowest) > log_start:
+        where = f"{log_dir}/{topic_partition}"
+        raise moved_on(f"a log that begins at {log_start}", f"one that begins at {max(entry or 0, lowest)}", where)
+    path = f"{log_dir}/{CLEANER_CHECKPOINT}"
+    entry = read_offset_checkpoint(storage, path).get(topic_partition)
+    known = {run.cleaner_checkpoint, run.cleaner_checkpoint_after} - {None}
+    allowed = {run.cleaner_checkpoint, *known, *(max(offset or 0, log_start) for offset in known)}
+    if entry not in allowed:
+        offsets = " or ".join("none" if offset is None else str(offset) for offset in sorted(allowed, key=str))
+        raise moved_on(f"{offsets} for {topic_partition}", "none" if entry is None else str(entry), path)
 
 
 def _plan_deleted(step: Step, log: Mapping[int, str], directory: str) -> TakenBack:
     lowest = min(log)
     if lowest != step.next_base and lowest not in step.bases:
-        raise _moved_on(f"a log that begins at {step.next_base}", f"one that begins at {lowest}", directory)
+        raise moved_on(f"a log that begins at {step.next_base}", f"one that begins at {lowest}", directory)
     return TakenBack(step, (), tuple(base for base in step.bases if base < lowest))
 
 
@@ -121,22 +173,11 @@ def _plan_replaced(storage: Storage, step: Step, log: Mapping[int, str], directo
         return TakenBack(step, (), ())
     expected = ", ".join(f"{out.log_bytes} bytes at {out.base_offset}" for out in step.outputs)
     found = ", ".join(f"{storage.entry(log[base]).size} bytes at {base}" for base in here) or "none"
-    raise _moved_on(f"segments with {expected}, as the run left them", found, directory)
+    raise moved_on(f"segments with {expected}, as the run left them", found, directory)
 
 
 def _is_as_old(storage: Storage, path: str, file: KeptFile) -> bool:
     return in_place({file.name: storage.entry(path)}, file)
-
-
-def _moved_on(expected: str, found: str, where: str) -> CorruptLogError:
-    return CorruptLogError(
-        "the log has moved on since the run",
-        expected=expected,
-        found=found,
-        where=where,
-        hint="A later run or a broker has compacted or deleted here. If it was a run that kept what it replaced, undo "
-        "that one first.",
-    )
 
 
 def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: UndoPlan) -> None:

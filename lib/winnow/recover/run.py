@@ -18,6 +18,7 @@ from winnow.logdir.roll_forward import put_right
 from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import LogDir, survey_log_dirs
 from winnow.logdir.undo import plan_undo, purge, undo
+from winnow.recover.undone_log import check_undone_log
 from winnow.recover.values import Action, Kept, PartitionRecovery, RecoverResult
 from winnow.storage.contract import Storage
 from winnow.storage.places import Places
@@ -112,7 +113,7 @@ def _directory(found: PartitionRecovery) -> str:
 
 def _kept(storage: Storage, directory: str) -> tuple[Kept, ...]:
     runs = [read_kept(storage, directory, run_id) for run_id in kept_run_ids(storage, directory)]
-    return tuple(Kept(run.run_id, run.kept_at_ms, run.segments, run.bytes) for run in runs)
+    return tuple(Kept(run.run_id, run.kept_at_ms, run.segments, run.bytes, run.closed_by) for run in runs)
 
 
 def _recover(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> PartitionRecovery:
@@ -147,10 +148,14 @@ def _undo(
         raise CorruptLogError(
             "what a crash left is in the way", where=directory, hint="Run `recover` first, then this again."
         )
+    if not storage.exists(kept_path(directory, run_id)):
+        return found  # the run had changed nothing before it died, and recovery has removed what it prepared
     run = read_kept(storage, directory, run_id)
-    plan = plan_undo(storage, directory, run)
+    topic_partition = TopicPartition(found.topic, found.partition)
+    plan = plan_undo(storage, log_dir.path, topic_partition, run)
+    check_undone_log(storage, plan)
     if not dry_run:
-        undo(storage, log_dir.path, TopicPartition(found.topic, found.partition), plan)
+        undo(storage, log_dir.path, topic_partition, plan)
     return replace(
         found,
         actions=_with(found, Action.UNDONE),

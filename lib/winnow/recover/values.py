@@ -24,6 +24,8 @@ class Kept:
     kept_at_ms: int
     segments: int
     bytes: int
+    closed_by: str | None = None
+    """What says that the run can't be undone any more, such as an erasure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Erase: every record of some keys goes from all segments that can be rewritten, and a second reading proves it.
 
 Each segment is replaced by itself, one at a time, as a cleaned one is (S6.4): after a crash each is old or new, and the
-next erasure does the rest. Nothing but the segments changes: no checkpoint, no delete horizon, no offset.
+next erasure does the rest. Nothing but the segments changes: no checkpoint, no delete horizon, no offset. Before the
+first of them, what earlier runs kept of the partition is closed: an undo would bring back what is erased.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from winnow.engine.failed_job import failed_job
 from winnow.engine.prepare import Request
 from winnow.engine.space import Room, most_index_bytes, most_log_bytes
 from winnow.errors import NoSpaceError, WinnowError
+from winnow.logdir.kept import close_kept
 from winnow.logdir.listing import LogDir
 from winnow.logdir.names import LOG, STAGING_PREFIX
 from winnow.logdir.staging import remove_staging
@@ -98,6 +100,7 @@ class _Progressed:
 
     erased: Matches
     why: Failure | None = None
+    closed_undos: tuple[str, ...] = ()
 
 
 def erase_from(
@@ -155,7 +158,7 @@ def _erase(
     run_id: str,
 ) -> list[_Progressed]:
     """As many segments at a time as there is room for."""
-    done = [_Progressed(Matches()) for _ in found]
+    done = [_close_undos(one, request, run_id) for one in found]
     works = [work for number, one in enumerate(found) for work in _works(number, one, run_id)]
     staged: set[str] = set()
     while works:
@@ -178,6 +181,16 @@ def _erase(
         except OSError as error:
             owner = next(n for n, one in enumerate(found) if staging.startswith(f"{one.target.state.directory}/"))
             done[owner].why = done[owner].why or failure(error)
+    return done
+
+
+def _close_undos(found: _Found, request: Request, run_id: str) -> _Progressed:
+    """Also where no segment has one of the keys: what was kept may have them all the same."""
+    done = _Progressed(Matches())
+    try:
+        done.closed_undos = close_kept(request.storage, found.target.state.directory, why=f"an erasure (run {run_id})")
+    except OSError as error:
+        done.why = failure(error)
     return done
 
 
@@ -256,6 +269,7 @@ def _with_outcome(result: PartitionErasure, target: Target, done: _Progressed, r
     result = replace(
         result,
         erased=done.erased,
+        closed_undos=done.closed_undos,
         bytes_after=sum(entry.size for entry in files if entry.is_file and entry.name.endswith(LOG)),
     )
     if done.why is None:

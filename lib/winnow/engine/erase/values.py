@@ -61,6 +61,8 @@ class PartitionErasure:
     copies: tuple[str, ...] = ()
     """Directories inside the partition's with older copies of records, which are not looked into: what runs with
     --keep-replaced kept, and what was quarantined."""
+    closed_undos: tuple[str, ...] = ()
+    """Runs of clean --keep-replaced that can't be undone any more: what they kept may hold records with these keys."""
     why_left_alone: str | None = None
     error: str | None = None
     error_code: int = CorruptLogError.exit_code
