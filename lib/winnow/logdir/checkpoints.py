@@ -14,12 +14,14 @@ from collections.abc import Mapping, Sequence
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LEADER_EPOCHS, META_PROPERTIES
 from winnow.logdir.state import TopicPartition
+from winnow.storage.absent import read_if_there
 from winnow.storage.contract import Storage
 
 _MAX_INT = 2**31 - 1
 _MAX_LONG = 2**63 - 1
 _NUMBER = re.compile(r"\+?0*([0-9]{1,19})")
 """No more digits than a long has: Python refuses to make a number of thousands of them."""
+_LIKE_A_NUMBER = re.compile(r"[+-]?[0-9]{1,24}")
 _HINT = "A broker would take the whole log directory offline; restore or remove the file."
 
 
@@ -111,17 +113,18 @@ def write_leader_epochs(storage: Storage, directory: str, epochs: Sequence[tuple
 
 def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[int, list[str]]]:
     """(line number from 1, its fields) of each entry."""
-    if not storage.exists(path):
+    data = read_if_there(storage, path)
+    if data is None:
         return []
     try:
-        text = storage.read_bytes(path).decode()
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise CorruptLogError("a checkpoint is not text", found=str(error), where=path, hint=_HINT) from None
     if not text:
         return []
     lines = text.removesuffix("\n").split("\n")
     if lines[0].strip() != "0":
-        raise _malformed(path, 1, "version 0", repr(lines[0]))
+        raise _malformed(path, 1, "version 0", _shown(lines[0]))
     if len(lines) == 1:
         raise _malformed(path, 2, "the number of entries", "the end of the file")
     count = _number(lines[1].strip(), _MAX_INT, "the number of entries", path, 2)
@@ -138,7 +141,7 @@ def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[int, 
 def _number(text: str, limit: int, what: str, path: str, line: int) -> int:
     number = _NUMBER.fullmatch(text)
     if number is None or int(number[1]) > limit:
-        raise _malformed(path, line, f"{what} from 0 to {limit}", repr(text[:80]))
+        raise _malformed(path, line, f"{what} from 0 to {limit}", _shown(text))
     return int(number[1])
 
 
@@ -146,6 +149,11 @@ def _offset(text: str, path: str, line: int) -> int:
     if text.startswith("-") and text[1:2].isdigit():
         return -_number(text[1:], _MAX_LONG, "an offset", path, line)
     return _number(text, _MAX_LONG, "an offset", path, line)
+
+
+def _shown(text: str) -> str:
+    """A number, or how long it is: a name of another file, given to a checkpoint, shows nothing of what is in it."""
+    return repr(text) if _LIKE_A_NUMBER.fullmatch(text) else f"{len(text)} characters that are no number"
 
 
 def _malformed(path: str, line: int, expected: str, found: str) -> CorruptLogError:

@@ -53,7 +53,7 @@ class LogDirWriter:
         directory_id: str | None = None,
         broker_epoch: int = -1,
     ) -> None:
-        self.path = os.fspath(path)
+        self.path = os.path.realpath(path)
         self.high_watermarks: dict[TopicPartition, int] = {}
         """Where it is not the log end offset."""
         self.cleaner_offsets: dict[TopicPartition, int] = {}

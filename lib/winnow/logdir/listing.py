@@ -170,7 +170,7 @@ def _unread(files: Mapping[str, Entry], base: int) -> Segment:
 def _kind(entry: Entry) -> str:
     """What Kafka would follow a link to is out of reach of this log directory's lock, and would stay when it goes."""
     if entry.is_link:
-        return "a symbolic link" if entry.is_file or entry.is_dir else "a dangling symbolic link"
+        return "a symbolic link"
     return "a directory" if entry.is_dir else "a special file"
 
 

@@ -20,6 +20,7 @@ from winnow.errors import LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased, take_lease
 from winnow.logdir.names import LOCK
 from winnow.storage.creating import create_file
+from winnow.storage.guarded import open_file
 from winnow.storage.open_store import is_remote
 from winnow.storage.places import lease_file_of
 
@@ -90,13 +91,13 @@ def _lock(log_dir: str) -> LogDirLock:
 
 
 def _open_or_create(path: str) -> int:
-    """A new one belongs to the owner of the directory: a broker has to open it for writing."""
+    """A regular file, never one that a link leads to.
+
+    A new one belongs to the owner of the directory: a broker has to open it for writing.
+    """
     while True:
-        try:
-            return os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            if os.path.islink(path):
-                raise
+        with suppress(FileNotFoundError):
+            return open_file(path, os.O_RDWR)
         with suppress(FileExistsError):  # somebody was faster
             return create_file(path, flags=os.O_RDWR, shared=True)
 
@@ -113,7 +114,7 @@ def share_log_dir(log_dir: str) -> LogDirLock | None:
         return None
     path = f"{log_dir}/{LOCK}"
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_file(path)
     except OSError:
         return None
     try:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import javaproperties
 
-from winnow.errors import UsageError
+from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.names import CLEAN_SHUTDOWN, META_PROPERTIES, UNFINISHED
+from winnow.storage.absent import entry_if_there, read_if_there
 from winnow.storage.contract import Storage
 
 _JAVA_INT = re.compile(r"[+-]?[0-9]+")
@@ -27,11 +28,21 @@ class MetaProperties:
 def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
     """Raises UsageError if the file is missing or a broker would not accept it: then this is no log directory."""
     path = f"{log_dir}/{META_PROPERTIES}"
-    if not storage.exists(path):
+    try:
+        data = read_if_there(storage, path)
+    except CorruptLogError as error:
+        raise UsageError(
+            f"{META_PROPERTIES}: {error.problem}",
+            expected=error.expected,
+            found=error.found,
+            where=error.where,
+            hint=error.hint,
+        ) from None
+    if data is None:
         raise no_log_dir(log_dir, unfinished=storage.exists(f"{log_dir}/{UNFINISHED}"))
     try:
         # Kafka reads it by Properties.load(InputStream), which is Latin-1 by definition.
-        properties = javaproperties.loads(storage.read_bytes(path).decode("latin-1"))
+        properties = javaproperties.loads(data.decode("latin-1"))
         version = _integer(properties.get("version", "0"))
         node_id = properties.get("broker.id" if version == 0 else "node.id")
         meta = MetaProperties(
@@ -70,10 +81,11 @@ def _senseless(found: str, path: str) -> UsageError:
 
 def _integer(text: str) -> int:
     if not _JAVA_INT.fullmatch(text.strip()):
-        raise ValueError(f"{text!r} instead of a whole number")
+        raise ValueError(f"{len(text)} characters instead of a whole number")
     return int(text)
 
 
 def was_shut_down_cleanly(storage: Storage, log_dir: str) -> bool:
-    """Only the marker's existence counts, whatever is in it (S1.4)."""
-    return storage.exists(f"{log_dir}/{CLEAN_SHUTDOWN}")
+    """Only the marker's existence counts, whatever is in it (S1.4). A link is none: a broker makes no links."""
+    found = entry_if_there(storage, f"{log_dir}/{CLEAN_SHUTDOWN}")
+    return found is not None and not found.is_link

@@ -19,14 +19,18 @@ def read_topic_id(storage: Storage, directory: str) -> str | None:
     Raises CorruptLogError for a file that a broker could not read.
     """
     path = f"{directory}/{PARTITION_METADATA}"
-    if not storage.exists(path):
+    try:
+        text = storage.read_range(path, 0, _MAX_BYTES).decode("utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    text = storage.read_range(path, 0, _MAX_BYTES).decode("utf-8", errors="replace")
     if not text.strip():
         return None
     content = _CONTENT.fullmatch(text)
     if content is None or content["version"] != "0" or not _TOPIC_ID.fullmatch(content["id"]):
         raise CorruptLogError(
-            "partition.metadata can't be read", expected="version: 0 and a topic_id", found=repr(text[:80]), where=path
+            "partition.metadata can't be read",
+            expected="version: 0 and a topic_id",
+            found=f"{len(text)} characters of something else",
+            where=path,
         )
     return content["id"]

@@ -73,6 +73,15 @@ def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
 
     Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it (S1.10).
     """
+    for entry in entries:
+        if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED)):
+            raise CorruptLogError(
+                "not a regular file",
+                expected="a file",
+                found="a symbolic link",
+                where=entry.name,
+                hint="Nobody puts links there who cleans a log. Find out who made it, and remove it.",
+            )
     names = [entry.name for entry in entries if entry.is_file]
     unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]
     for name in unfinished:
@@ -123,7 +132,11 @@ def _recover(storage: Storage, directory: str, entries: Sequence[Entry]) -> Reco
         storage.fsync_dir(directory)
     for names in (steps.orphans, steps.snapshots, steps.deleted):
         _remove(storage, directory, names)
+    links = {entry.name for entry in entries if entry.is_link}
     for name in steps.staging:
+        if name in links:
+            storage.unlink(f"{directory}/{name}")
+            continue
         run_id = run_id_of_keeping(name)
         if run_id is not None:
             settle_kept(storage, directory, run_id=run_id)
@@ -216,11 +229,11 @@ def _stray_snapshots(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def staging_names(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """The staging directories in a partition directory."""
+    """The staging directories in a partition directory, and links of such names: these go, not what they lead to."""
     return tuple(
         entry.name
         for entry in entries
-        if entry.is_dir
+        if (entry.is_dir or entry.is_link)
         and entry.name.startswith(STAGING_PREFIX)
         and not entry.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
     )

@@ -28,6 +28,7 @@ from winnow.logdir.names import (
 )
 from winnow.logdir.sound_kernels import indexes_are_sound
 from winnow.logdir.state import Segment
+from winnow.storage.guarded import open_dir
 from winnow.storage.local import stamp_of
 from winnow.storage.open_store import is_remote
 from winnow.storage.places import Places
@@ -44,7 +45,7 @@ def list_sound(directory: str) -> SegmentListing | None:
     if is_remote(directory):
         return None
     with suppress(OSError, CorruptLogError):
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = open_dir(directory)
         try:
             return _listed(directory, descriptor)
         finally:

@@ -90,7 +90,7 @@ def _survey(storage: Storage, path: str) -> LogDir:
     partitions: list[TopicPartition] = []
     skipped: list[SkippedDirectory] = []
     for entry in storage.list_dir(path):
-        if not entry.is_dir:
+        if not (entry.is_dir or entry.leads_to_dir):  # of a partition that is a link it is said that it is one
             continue
         if entry.name == REMOTE_INDEX_CACHE:
             skipped.append(SkippedDirectory(entry.name, "the index cache of tiered storage"))

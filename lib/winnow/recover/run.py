@@ -83,7 +83,7 @@ def recover_log_dirs(
 def _places_of(
     storage: Storage, places: Sequence[tuple[LogDir, TopicPartition]], run_id: str | None
 ) -> list[tuple[LogDir, TopicPartition]]:
-    kept = {place[1]: kept_run_ids(storage, f"{place[0].path}/{place[1]}") for place in places}
+    kept = {place[1]: _kept_run_ids(storage, f"{place[0].path}/{place[1]}") for place in places}
     chosen = [place for place in places if run_id in kept[place[1]]]
     if not chosen:
         known = sorted({other for runs in kept.values() for other in runs})
@@ -93,6 +93,14 @@ def _places_of(
             found=str(run_id),
         )
     return chosen
+
+
+def _kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
+    """None where it can't be told: nothing is put back or removed there, and the others are not kept from it."""
+    try:
+        return kept_run_ids(storage, directory)
+    except (WinnowError, OSError):
+        return ()
 
 
 def _one(

@@ -17,9 +17,9 @@ COMMIT_RECORD = ".winnow-commit"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name in a directory. Size in bytes, mtime in ns since the epoch; symbolic links are followed.
+    """One name in a directory. Size in bytes, mtime in ns since the epoch.
 
-    What can't be looked at, such as a link to nowhere, is neither a file nor a directory, of size 0.
+    A symbolic link is neither a file nor a directory: nothing is ever done to what it leads to.
     """
 
     name: str
@@ -28,7 +28,9 @@ class Entry:
     size: int
     mtime_ns: int
     is_link: bool = False
-    """The name itself is a symbolic link."""
+    """It is a symbolic link."""
+    leads_to_dir: bool = False
+    """As `list_dir` tells it: a link to a directory, which Kafka would follow."""
     stamp: tuple[int, ...] = field(default=(), compare=False)
     """What no change of the file leaves as it was, not even one that sets size and mtime back; empty: can't be told."""
 
@@ -66,7 +68,10 @@ class NewFile(Protocol):
 
 
 class Storage(Protocol):
-    """What a log directory needs of a file system. Errors are `OSError`s, as Python raises them."""
+    """What a log directory needs of a file system. Errors are `OSError`s, as Python raises them.
+
+    CorruptLogError where a path leads through a symbolic link, or to something else than a regular file.
+    """
 
     def canonical(self, path: str) -> str:
         """The one name of a directory, however it was spelled."""
@@ -77,13 +82,15 @@ class Storage(Protocol):
         ...
 
     def entry(self, path: str) -> Entry:
-        """What `list_dir` has for one name, now. FileNotFoundError if it leads nowhere."""
+        """What `list_dir` has for one name, now. FileNotFoundError if there is none."""
         ...
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: str) -> bool:
+        """Whether there is anything of this name. False only where that is known: an error is raised."""
+        ...
 
     def read_bytes(self, path: str) -> bytes:
-        """A whole small file."""
+        """A whole small file. CorruptLogError if it is larger than its kind ever is (`size_limits`)."""
         ...
 
     def read_range(self, path: str, start: int, length: int) -> bytes:

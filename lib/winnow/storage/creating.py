@@ -6,13 +6,18 @@ nor remove. Every other room creates through these functions; a test looks for t
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
 
+from winnow.storage.attributes import remember_made
+from winnow.storage.guarded import parent_of, status_of
+
 PRIVATE = 0o600
 """Of a new file. `Storage.copy_attributes` gives it the mode of what it replaces."""
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def create_file(path: str, *, flags: int = os.O_WRONLY, shared: bool = False) -> int:
@@ -20,14 +25,16 @@ def create_file(path: str, *, flags: int = os.O_WRONLY, shared: bool = False) ->
 
     `shared`: whoever may read or write the directory may do the same with the file; others may never write.
     """
-    above = os.stat(os.path.dirname(path) or ".")
-    fd = os.open(path, flags | _NEW, PRIVATE)
-    try:
-        _give(fd, above, _mode(above) & 0o666 if shared else PRIVATE)
-    except BaseException:
-        os.close(fd)
-        os.unlink(path)
-        raise
+    with parent_of(path) as (directory, name):
+        above = os.fstat(directory)
+        fd = os.open(name, flags | _NEW, PRIVATE, dir_fd=directory)
+        try:
+            _give(fd, above, _mode(above) & 0o666 if shared else PRIVATE)
+            remember_made(path, fd)
+        except BaseException:
+            os.close(fd)
+            os.unlink(name, dir_fd=directory)
+            raise
     return fd
 
 
@@ -36,18 +43,22 @@ def create_directory(path: str) -> None:
 
     FileExistsError if there is one.
     """
-    above = os.stat(os.path.dirname(path.rstrip("/")) or ".")
-    os.mkdir(path, 0o700)
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        _give(fd, above, _mode(above))
-    finally:
-        os.close(fd)
+    with parent_of(path) as (directory, name):
+        above = os.fstat(directory)
+        os.mkdir(name, 0o700, dir_fd=directory)
+        fd = os.open(name, _DIRECTORY, dir_fd=directory)
+        try:
+            # Somebody may have put another one in its place. An empty one holds nothing that may not be theirs.
+            if os.listdir(fd):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            _give(fd, above, _mode(above))
+        finally:
+            os.close(fd)
 
 
 def ensure_directories(path: str) -> None:
     """Creates this directory and all above it that are missing. NotADirectoryError if a file is in the way."""
-    if os.path.isdir(path):
+    if _is_dir(path):
         return
     above = os.path.dirname(path.rstrip("/"))
     if above and above != path:
@@ -55,8 +66,15 @@ def ensure_directories(path: str) -> None:
     try:
         create_directory(path)
     except FileExistsError:  # another thread's, or a file
-        if not os.path.isdir(path):
+        if not _is_dir(path):
             raise
+
+
+def _is_dir(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(status_of(path).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def _mode(above: os.stat_result) -> int:

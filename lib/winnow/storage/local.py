@@ -1,4 +1,4 @@
-"""A POSIX file system of this machine behind the storage contract."""
+"""A POSIX file system of this machine behind the storage contract; every path is opened by `winnow.storage.guarded`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 import stat
 from contextlib import AbstractContextManager, nullcontext
 
+from winnow.storage.attributes import give_attributes
 from winnow.storage.contract import Entry, NewFile, Volume
 from winnow.storage.creating import create_directory, create_file, ensure_directories
+from winnow.storage.guarded import is_there, not_a_file, open_dir, open_file, open_guarded, parent_of, status_of
 from winnow.storage.moved import MOVED
-
-_PIECE_BYTES = 2**20
+from winnow.storage.size_limits import size_limit, too_large
 
 
 class LocalStorage:
@@ -21,32 +22,44 @@ class LocalStorage:
 
     def list_dir(self, path: str) -> tuple[Entry, ...]:
         entries = []
-        with os.scandir(path) as found:
-            for item in found:
-                link = item.is_symlink()
-                try:
-                    status = item.stat()
-                except OSError:
-                    # A link to nowhere or to itself, or gone since it was listed: no file to a broker either.
-                    entries.append(Entry(name=item.name, is_file=False, is_dir=False, size=0, mtime_ns=0, is_link=link))
-                    continue
-                entries.append(_entry(item.name, status, is_link=link))
+        descriptor = open_dir(path)
+        try:
+            with os.scandir(descriptor) as found:
+                for item in found:
+                    try:
+                        status = item.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        # Gone since it was listed: no file to a broker either.
+                        entries.append(Entry(name=item.name, is_file=False, is_dir=False, size=0, mtime_ns=0))
+                        continue
+                    entries.append(_entry(item.name, status, leads_to_dir=item.is_symlink() and _leads_to_dir(item)))
+        except OSError as error:
+            error.filename = path
+            raise
+        finally:
+            os.close(descriptor)
         return tuple(sorted(entries, key=lambda entry: entry.name))
 
     def entry(self, path: str) -> Entry:
-        return _entry(os.path.basename(path), os.stat(path), is_link=os.path.islink(path))
+        return _entry(os.path.basename(path), status_of(path))
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        return is_there(path)
 
     def read_bytes(self, path: str) -> bytes:
         # Not open(): a survey reads a million small files, and its buffer costs twice as much as the file.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_file(path)
         try:
-            parts = []
-            at_once = min(os.fstat(fd).st_size + 1, _PIECE_BYTES)
-            while part := os.read(fd, at_once):
+            size, most = os.fstat(fd).st_size, size_limit(path)
+            if size > most:
+                raise too_large(path, size, most)
+            parts: list[bytes] = []
+            left = most + 1
+            while left > 0 and (part := os.read(fd, min(left, size + 1))):
                 parts.append(part)
+                left -= len(part)
+            if left <= 0:  # it grows while it is being read
+                raise too_large(path, most + 1, most)
         except OSError as error:
             error.filename = path
             raise
@@ -58,7 +71,7 @@ class LocalStorage:
         return data
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_file(path)
         try:
             parts = []
             while length > 0:
@@ -87,7 +100,7 @@ class LocalStorage:
             MOVED.files += 1
             os.fsync(fd)
         except OSError as error:  # half of it is of no use, and in the way of a second attempt
-            os.unlink(path)
+            self.unlink(path)
             error.filename = path
             raise
         finally:
@@ -98,19 +111,22 @@ class LocalStorage:
         return _NewFile(path)
 
     def rename(self, source: str, target: str) -> None:
-        os.rename(source, target)
+        with parent_of(source) as (there, name), parent_of(target) as (here, new_name):
+            os.rename(name, new_name, src_dir_fd=there, dst_dir_fd=here)
 
     def link(self, source: str, target: str) -> None:
-        os.link(source, target)
+        with parent_of(source) as (there, name), parent_of(target) as (here, new_name):
+            os.link(name, new_name, src_dir_fd=there, dst_dir_fd=here, follow_symlinks=False)
 
     def unlink(self, path: str) -> None:
-        os.unlink(path)
+        with parent_of(path) as (directory, name):
+            os.unlink(name, dir_fd=directory)
 
     def fsync_file(self, path: str) -> None:
-        _fsync(path, os.O_RDONLY)
+        _fsync(open_file(path))
 
     def fsync_dir(self, path: str) -> None:
-        _fsync(path, os.O_RDONLY | os.O_DIRECTORY)
+        _fsync(open_dir(path))
 
     def mkdir(self, path: str) -> None:
         create_directory(path)
@@ -119,28 +135,33 @@ class LocalStorage:
         ensure_directories(path)
 
     def rmdir(self, path: str) -> None:
-        os.rmdir(path)
+        with parent_of(path) as (directory, name):
+            os.rmdir(name, dir_fd=directory)
 
     def copy_attributes(self, source: str, target: str) -> None:
-        wanted, have = os.stat(source), os.stat(target)
-        # Who may not give files away can still write ones that already have the right owner.
-        if (wanted.st_uid, wanted.st_gid) != (have.st_uid, have.st_gid):
-            try:
-                os.chown(target, wanted.st_uid, wanted.st_gid)
-            except PermissionError as error:
-                owner = f"{wanted.st_uid}:{wanted.st_gid}, the owner of {source}"
-                what = f"{error.strerror}: it must belong to {owner}; run as that user, or as root"
-                raise PermissionError(error.errno, what, target) from None
-        # After chown: it clears set-id bits.
-        os.chmod(target, stat.S_IMODE(wanted.st_mode))
+        wanted = status_of(source)
+        if stat.S_ISLNK(wanted.st_mode):
+            raise not_a_file(source, wanted)
+        give_attributes(target, wanted, like=source)
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
-        os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ns))
+        fd = open_file(path)
+        try:
+            os.utime(fd, ns=(os.fstat(fd).st_atime_ns, mtime_ns))
+        except OSError as error:
+            error.filename = path
+            raise
+        finally:
+            os.close(fd)
 
     def volume(self, path: str) -> Volume:
-        status = os.statvfs(path)
+        fd = open_guarded(path, os.O_PATH)
+        try:
+            status, key = os.statvfs(fd), os.fstat(fd).st_dev
+        finally:
+            os.close(fd)
         return Volume(
-            key=os.stat(path).st_dev,
+            key=key,
             free_bytes=status.f_bavail * status.f_frsize,
             total_bytes=status.f_blocks * status.f_frsize,
         )
@@ -174,16 +195,24 @@ class _NewFile:
         os.close(self._fd)
 
 
-def _entry(name: str, status: os.stat_result, *, is_link: bool) -> Entry:
+def _entry(name: str, status: os.stat_result, *, leads_to_dir: bool = False) -> Entry:
     return Entry(
         name=name,
         is_file=stat.S_ISREG(status.st_mode),
         is_dir=stat.S_ISDIR(status.st_mode),
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
-        is_link=is_link,
+        is_link=stat.S_ISLNK(status.st_mode),
+        leads_to_dir=leads_to_dir,
         stamp=stamp_of(status),
     )
+
+
+def _leads_to_dir(item: os.DirEntry[str]) -> bool:
+    try:
+        return item.is_dir()
+    except OSError:  # a link to itself, or to what can't be looked at
+        return False
 
 
 def stamp_of(status: os.stat_result) -> tuple[int, ...]:
@@ -191,8 +220,7 @@ def stamp_of(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _fsync(path: str, flags: int) -> None:
-    fd = os.open(path, flags | os.O_CLOEXEC)
+def _fsync(fd: int) -> None:
     try:
         os.fsync(fd)
     finally:

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from winnow.errors import CorruptLogError, NoSpaceError
+from winnow.storage.guarded import open_file
 from winnow.storage.moved import MOVED
 from winnow.storage.open_store import is_remote
 from winnow.storage.places import Places
@@ -73,7 +74,7 @@ def _read(path: str, start: int, end: int) -> Bytes:
 
 def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
     first_page = start - start % mmap.ALLOCATIONGRANULARITY
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_file(path)
     try:
         size = os.fstat(fd).st_size
         if size < end:
@@ -184,7 +185,7 @@ def drop_cached(path: str) -> None:
     """Asks the system to forget its copy of a written file, so that reading it back reads the disk."""
     if is_remote(path):
         return  # nothing of it is kept here
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_file(path)
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:

@@ -19,7 +19,7 @@ from winnow.storage.segment_io import Bytes
 
 Offsets: TypeAlias = NDArray[np.int64]
 
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 # Of the C library. On failure they return -1.
 _openat: Any = types.ExternalFunction("openat", types.int32(types.int32, types.intp, types.int32))
 _read: Any = types.ExternalFunction("read", types.intp(types.int32, types.intp, types.intp))

@@ -69,7 +69,7 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
     partitions: list[PartitionPlace] = []
     notes: list[str] = []
     for entry in storage.list_dir(path):
-        if not entry.is_dir or entry.name == REMOTE_INDEX_CACHE:
+        if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
             continue
         try:
             directory = parse_partition_dir(entry.name)

@@ -1,0 +1,70 @@
+"""Owner, group and mode of files that this process makes, set on their descriptors.
+
+Whoever owns the directory can put another file under the name of one that was just made. A mode or an owner that was
+then set by name would be given to that file: so only to the one that was made here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import OrderedDict
+from contextlib import suppress
+
+from winnow.errors import CorruptLogError
+from winnow.storage.guarded import kind_of, open_guarded
+
+_REMEMBERED = 4096
+_made: OrderedDict[str, tuple[int, int]] = OrderedDict()
+"""Device and inode of files that this process made, by path; the youngest ones."""
+
+
+def remember_made(path: str, descriptor: int) -> None:
+    """Of a file that was just created: `give_attributes` takes no other one for it."""
+    _made[path] = _identity(os.fstat(descriptor))
+    while len(_made) > _REMEMBERED:
+        with suppress(KeyError):  # another thread was faster
+            _made.popitem(last=False)
+
+
+def give_attributes(path: str, wanted: os.stat_result, *, like: str) -> None:
+    """Gives what this process made at `path` the owner, group and permission bits of `wanted`, those of `like`.
+
+    Raises CorruptLogError if it is another file by now, or has other names: then it may be anybody's.
+    """
+    descriptor = open_guarded(path, os.O_RDONLY)
+    try:
+        have = os.fstat(descriptor)
+        _check_ours(path, have)
+        # Who may not give files away can still write ones that already have the right owner.
+        if (wanted.st_uid, wanted.st_gid) != (have.st_uid, have.st_gid):
+            try:
+                os.fchown(descriptor, wanted.st_uid, wanted.st_gid)
+            except PermissionError as error:
+                owner = f"{wanted.st_uid}:{wanted.st_gid}, the owner of {like}"
+                what = f"{error.strerror}: it must belong to {owner}; run as that user, or as root"
+                raise PermissionError(error.errno, what, path) from None
+        # After fchown: it clears set-id bits.
+        os.fchmod(descriptor, stat.S_IMODE(wanted.st_mode))
+    finally:
+        os.close(descriptor)
+
+
+def _check_ours(path: str, have: os.stat_result) -> None:
+    is_file = stat.S_ISREG(have.st_mode)
+    made = _made.get(path, _identity(have))
+    if is_file and have.st_nlink <= 1 and made == _identity(have):
+        return
+    if stat.S_ISDIR(have.st_mode):
+        return
+    raise CorruptLogError(
+        "a file is not the one that Winnow made",
+        expected="a regular file with one name",
+        found=kind_of(have) if not is_file else f"one with {have.st_nlink} names" if have.st_nlink > 1 else "another",
+        where=path,
+        hint="Something else is writing to this directory. Stop it and run again.",
+    )
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

@@ -1,0 +1,199 @@
+"""The one way into the file system of this machine: no path is ever followed through a symbolic link.
+
+The paths of a run are canonical: links in what the user gave are resolved once (`Storage.canonical`). A link that is
+met later was put there by somebody else, and leads to files that are not of this log directory. Whoever owns the
+directory may put it there at any moment, so that nothing is first looked at and then opened by its path: the kernel
+refuses the link while it opens, and type, size, owner and mode are those of the descriptor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any
+
+from winnow.errors import CorruptLogError
+
+_OPENAT2 = 437
+"""The number of the system call; the same on every architecture."""
+_HOW = struct.Struct("@QQQ")
+"""`struct open_how`: flags, mode, resolve."""
+_NO_SYMLINKS = 0x04
+_SEE = os.O_PATH | os.O_NOFOLLOW
+_KINDS = (
+    (stat.S_ISREG, "a regular file"),
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (lambda _: True, "a device"),
+)
+
+
+def open_guarded(path: str, flags: int, mode: int = 0) -> int:
+    """As `os.open`, with O_CLOEXEC, but CorruptLogError where `path` is a link or leads through one.
+
+    With O_PATH and O_NOFOLLOW it may be a link itself. `mode`: of O_CREAT. It never waits for the other end of a pipe.
+    """
+    flags |= os.O_CLOEXEC | (0 if flags & os.O_PATH else os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        return _openat2(path, flags, mode) if _has_openat2() else _open_by_steps(path, flags, mode)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise link_on(path) from None
+        raise
+
+
+def open_file(path: str, flags: int = os.O_RDONLY) -> int:
+    """A regular file that is there; CorruptLogError for anything else that is."""
+    try:
+        descriptor = open_guarded(path, flags)
+    except OSError as error:
+        if error.errno in {errno.ENXIO, errno.EISDIR}:  # a socket, or a pipe that nobody reads; a directory to write to
+            raise not_a_file(path, status_of(path)) from None
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise not_a_file(path, status)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def open_dir(path: str) -> int:
+    """A directory, to be listed or synced."""
+    return open_guarded(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+@contextmanager
+def parent_of(path: str) -> Iterator[tuple[int, str]]:
+    """A descriptor of the directory that a name is in, and the name: for calls that act on the name itself."""
+    directory, _, name = path.rstrip("/").rpartition("/")
+    descriptor = open_guarded(directory or ("/" if path.startswith("/") else "."), os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield descriptor, name
+    except OSError as error:
+        if error.filename == name:
+            error.filename = path
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def status_of(path: str) -> os.stat_result:
+    """Of the name itself, which may be a link."""
+    descriptor = open_guarded(path, _SEE)
+    try:
+        return os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def is_there(path: str) -> bool:
+    """Whether there is anything of this name, if only a link. An error of the file system is raised: it is no answer."""
+    try:
+        os.close(open_guarded(path, _SEE))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def kind_of(status: os.stat_result) -> str:
+    return next(name for is_one, name in _KINDS if is_one(status.st_mode))
+
+
+def not_a_file(path: str, status: os.stat_result) -> CorruptLogError:
+    return CorruptLogError(
+        "not a regular file",
+        expected="a regular file",
+        found=kind_of(status),
+        where=path,
+        hint="Kafka puts only files and directories there. Find out who made it, and remove it.",
+    )
+
+
+def link_on(path: str) -> CorruptLogError:
+    """`path` leads through a link: which one, as far as can be told."""
+    parts = path.split("/")
+    starts = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+    return CorruptLogError(
+        "a path leads through a symbolic link",
+        expected="files and directories only",
+        found="a symbolic link",
+        where=next((start for start in starts if start and os.path.islink(start)), path),
+        hint="Winnow follows no links inside a log directory: what they lead to is not guarded by its lock. Put the "
+        "files themselves there.",
+    )
+
+
+@cache
+def _has_openat2() -> bool:
+    """Linux has it since 5.6; a container may forbid it."""
+    try:
+        os.close(_openat2("/", os.O_PATH | os.O_CLOEXEC, 0))
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+@cache
+def _syscall() -> Any:
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
+    call.restype = ctypes.c_long
+    return call
+
+
+def _openat2(path: str, flags: int, mode: int) -> int:
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError("embedded null byte")
+    how = _HOW.pack(flags, mode, _NO_SYMLINKS)
+    while True:
+        descriptor: int = _syscall()(_OPENAT2, _AT_FDCWD, name, how, _HOW.size)
+        if descriptor >= 0:
+            return descriptor
+        number = ctypes.get_errno()
+        if number != errno.EINTR:
+            raise OSError(number, os.strerror(number), path)
+
+
+_AT_FDCWD = -100
+
+
+def _open_by_steps(path: str, flags: int, mode: int) -> int:
+    """The twin of `_openat2`: from directory to directory, each relative to the descriptor of the one before."""
+    steps = [step for step in path.split("/") if step not in {"", "."}]
+    at = os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for step in steps[:-1]:
+            below = os.open(step, _SEE | os.O_CLOEXEC, dir_fd=at)
+            os.close(at)
+            at = below
+            if stat.S_ISLNK(os.fstat(at).st_mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        name = steps[-1] if steps else "."
+        if flags & os.O_DIRECTORY:
+            with suppress(OSError):
+                if stat.S_ISLNK(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
+                    raise _Link
+        return os.open(name, flags | os.O_NOFOLLOW, mode, dir_fd=at)
+    except _Link:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
+    except OSError as error:
+        error.filename = path
+        raise
+    finally:
+        os.close(at)
+
+
+class _Link(Exception):
+    """The last step is one: with O_DIRECTORY the kernel would say that it is no directory."""

@@ -1,0 +1,42 @@
+"""How large a file may be that is read as a whole, by its kind.
+
+All of them are far above what a broker writes. A sparse file of 60 GB takes no room on the disk, and all memory of
+whoever reads it.
+"""
+
+from __future__ import annotations
+
+from winnow.errors import CorruptLogError
+
+_MIB = 2**20
+_LIMITS = (
+    (".timeindex", 512 * _MIB),  # of a log of 2 GiB made of the smallest batches: 403 MiB
+    (".index", 512 * _MIB),  # likewise: 269 MiB
+    (".txnindex", 512 * _MIB),
+    (".snapshot", 256 * _MIB),  # 7 million producers
+    (".log", 2**31 - 1),  # of the cluster's metadata; all others are mapped. No segment is larger
+    (".checkpoint", 2**31 - 1),  # a snapshot of the cluster's metadata
+    ("leader-epoch-checkpoint", 16 * _MIB),
+    ("-offset-checkpoint", 64 * _MIB),  # more than 200,000 partitions with the longest names
+    ("meta.properties", 1 * _MIB),
+    ("partition.metadata", 1 * _MIB),
+    ("round.json", 256 * _MIB),  # a journal; some hundred bytes for each segment
+    (".json", 64 * _MIB),
+)
+_OTHERS = 64 * _MIB
+
+
+def size_limit(path: str) -> int:
+    """Bytes that a file of this name may have. A staged file, or one that is to go, is of the kind of the first."""
+    name = path.rpartition("/")[2]
+    return next((limit for part, limit in _LIMITS if part in name), _OTHERS)
+
+
+def too_large(path: str, size: int, limit: int) -> CorruptLogError:
+    return CorruptLogError(
+        "a file is too large for what it is",
+        expected=f"at most {limit} bytes",
+        found=f"{size} bytes",
+        where=path,
+        hint="No broker writes so much there. Find out who made it, then restore or remove the file.",
+    )
