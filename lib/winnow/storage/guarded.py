@@ -14,7 +14,7 @@ import os
 import stat
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -36,14 +36,15 @@ _KINDS = (
 )
 
 
-def open_guarded(path: str, flags: int, mode: int = 0) -> int:
+def open_guarded(path: str, flags: int) -> int:
     """As `os.open`, with O_CLOEXEC, but CorruptLogError where `path` is a link or leads through one.
 
-    With O_PATH and O_NOFOLLOW it may be a link itself. `mode`: of O_CREAT. It never waits for the other end of a pipe.
+    With O_PATH and O_NOFOLLOW it may be a link itself. It never waits for the other end of a pipe. It creates nothing:
+    that is for `winnow.storage.creating`.
     """
-    flags |= os.O_CLOEXEC | (0 if flags & os.O_PATH else os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+    flags |= os.O_CLOEXEC | (0 if flags & os.O_PATH else os.O_NONBLOCK | os.O_NOCTTY)
     try:
-        return _openat2(path, flags, mode) if _has_openat2() else _open_by_steps(path, flags, mode)
+        return _openat2(path, flags) if _has_openat2() else _open_by_steps(path, flags)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise link_on(path) from None
@@ -58,13 +59,10 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
         if error.errno in {errno.ENXIO, errno.EISDIR}:  # a socket, or a pipe that nobody reads; a directory to write to
             raise not_a_file(path, status_of(path)) from None
         raise
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise not_a_file(path, status)
-    except BaseException:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise
+        raise not_a_file(path, status)
     return descriptor
 
 
@@ -98,7 +96,7 @@ def status_of(path: str) -> os.stat_result:
 
 
 def is_there(path: str) -> bool:
-    """Whether there is anything of this name, if only a link. An error of the file system is raised: it is no answer."""
+    """Whether there is anything of this name, if only a link. An error of the file system is raised, not taken for one."""
     try:
         os.close(open_guarded(path, _SEE))
     except (FileNotFoundError, NotADirectoryError):
@@ -138,25 +136,25 @@ def link_on(path: str) -> CorruptLogError:
 def _has_openat2() -> bool:
     """Linux has it since 5.6; a container may forbid it."""
     try:
-        os.close(_openat2("/", os.O_PATH | os.O_CLOEXEC, 0))
+        os.close(_openat2("/", os.O_PATH | os.O_CLOEXEC))
     except (OSError, AttributeError):
         return False
     return True
 
 
 @cache
-def _syscall() -> Any:
+def _syscall() -> Any:  # noqa: ANN401 - what ctypes makes of a C function has no type
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     call.restype = ctypes.c_long
     return call
 
 
-def _openat2(path: str, flags: int, mode: int) -> int:
+def _openat2(path: str, flags: int) -> int:
     name = os.fsencode(path)
     if b"\0" in name:
         raise ValueError("embedded null byte")
-    how = _HOW.pack(flags, mode, _NO_SYMLINKS)
+    how = _HOW.pack(flags, 0, _NO_SYMLINKS)
     while True:
         descriptor: int = _syscall()(_OPENAT2, _AT_FDCWD, name, how, _HOW.size)
         if descriptor >= 0:
@@ -169,25 +167,19 @@ def _openat2(path: str, flags: int, mode: int) -> int:
 _AT_FDCWD = -100
 
 
-def _open_by_steps(path: str, flags: int, mode: int) -> int:
+def _open_by_steps(path: str, flags: int) -> int:
     """The twin of `_openat2`: from directory to directory, each relative to the descriptor of the one before."""
-    steps = [step for step in path.split("/") if step not in {"", "."}]
+    *steps, name = [step for step in path.split("/") if step not in {"", "."}] or ["."]
     at = os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for step in steps[:-1]:
+        for step in steps:
             below = os.open(step, _SEE | os.O_CLOEXEC, dir_fd=at)
             os.close(at)
             at = below
-            if stat.S_ISLNK(os.fstat(at).st_mode):
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-        name = steps[-1] if steps else "."
-        if flags & os.O_DIRECTORY:
-            with suppress(OSError):
-                if stat.S_ISLNK(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
-                    raise _Link
-        return os.open(name, flags | os.O_NOFOLLOW, mode, dir_fd=at)
-    except _Link:
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from None
+            _refuse_link(os.fstat(at))
+        if flags & _SEE != _SEE:
+            _refuse_link(os.stat(name, dir_fd=at, follow_symlinks=False))
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=at)
     except OSError as error:
         error.filename = path
         raise
@@ -195,5 +187,6 @@ def _open_by_steps(path: str, flags: int, mode: int) -> int:
         os.close(at)
 
 
-class _Link(Exception):
-    """The last step is one: with O_DIRECTORY the kernel would say that it is no directory."""
+def _refuse_link(status: os.stat_result) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))

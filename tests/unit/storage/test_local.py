@@ -52,12 +52,16 @@ def test_a_listing_is_sorted_and_tells_files_from_directories(tmp_path: Path) ->
     STORAGE.mkdir(f"{tmp_path}/a")
     (tmp_path / "c").symlink_to(tmp_path / "nowhere")
     (tmp_path / "d").symlink_to(tmp_path / "b")
-    a, b, c, d = STORAGE.list_dir(str(tmp_path))
+    (tmp_path / "e").symlink_to(tmp_path / "a")
+    a, b, c, d, e = STORAGE.list_dir(str(tmp_path))
     assert (a.name, a.is_dir, a.is_file) == ("a", True, False)
     assert (b.name, b.is_dir, b.is_file, b.size) == ("b", False, True, 3)
     assert (b.mtime_ns, b.mtime_ms) == (1_700_000_000_123_456_789, 1_700_000_000_123)
     assert (c.name, c.is_file, c.is_dir) == ("c", False, False)
-    assert (d.name, d.is_file) == ("d", True)
+    assert [(link.is_link, link.leads_to_dir) for link in (a, b, c, d, e)] == [
+        (False, False), (False, False), (True, False), (True, False), (True, True)
+    ]  # fmt: skip
+    assert not any(link.is_file or link.is_dir for link in (c, d, e))
 
 
 def test_attributes_are_taken_over(tmp_path: Path) -> None:

@@ -1,0 +1,188 @@
+"""No path is followed through a link; attributes are given to what was made here; only what is not there is absent."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.checkpoints import update_offset_checkpoint
+from winnow.logdir.lock import lock_log_dir
+from winnow.logdir.state import TopicPartition
+from winnow.storage import guarded
+from winnow.storage.guarded import is_there, open_file, open_guarded
+from winnow.storage.local import LocalStorage
+from winnow.storage.segment_io import map_range
+
+STORAGE = LocalStorage()
+KEY = TopicPartition("t", 0)
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@pytest.fixture(params=["openat2", "by steps"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a kernel that has the call, and as on one that has not."""
+    has = request.param == "openat2"
+    if has and not guarded._has_openat2():
+        pytest.skip("this kernel has no openat2")
+    monkeypatch.setattr(guarded, "_has_openat2", lambda: has)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """logs/t-0/file, logs/linked -> outside, logs/secret -> outside/secret, logs/pipe."""
+    (tmp_path / "outside" / "below").mkdir(parents=True)
+    (tmp_path / "outside" / "secret").write_bytes(b"secret")
+    (tmp_path / "outside" / "secret").chmod(0o600)
+    (tmp_path / "logs" / "t-0").mkdir(parents=True)
+    (tmp_path / "logs" / "t-0" / "file").write_bytes(b"file")
+    (tmp_path / "logs" / "linked").symlink_to(tmp_path / "outside")
+    (tmp_path / "logs" / "secret").symlink_to(tmp_path / "outside" / "secret")
+    (tmp_path / "logs" / "nowhere").symlink_to(tmp_path / "outside" / "new")
+    os.mkfifo(tmp_path / "logs" / "pipe")
+    return tmp_path / "logs"
+
+
+THROUGH_A_LINK: dict[str, Callable[[str], object]] = {
+    "read_bytes": lambda logs: STORAGE.read_bytes(f"{logs}/linked/secret"),
+    "read_bytes of a link": lambda logs: STORAGE.read_bytes(f"{logs}/secret"),
+    "read_range": lambda logs: STORAGE.read_range(f"{logs}/linked/secret", 0, 3),
+    "list_dir": lambda logs: STORAGE.list_dir(f"{logs}/linked"),
+    "entry": lambda logs: STORAGE.entry(f"{logs}/linked/secret"),
+    "exists": lambda logs: STORAGE.exists(f"{logs}/linked/secret"),
+    "create": lambda logs: STORAGE.create(f"{logs}/linked/new", b""),
+    "new_file": lambda logs: STORAGE.new_file(f"{logs}/linked/new"),
+    "rename from": lambda logs: STORAGE.rename(f"{logs}/linked/secret", f"{logs}/taken"),
+    "rename to": lambda logs: STORAGE.rename(f"{logs}/t-0/file", f"{logs}/linked/secret"),
+    "link from": lambda logs: STORAGE.link(f"{logs}/linked/secret", f"{logs}/taken"),
+    "link to": lambda logs: STORAGE.link(f"{logs}/t-0/file", f"{logs}/linked/new"),
+    "unlink": lambda logs: STORAGE.unlink(f"{logs}/linked/secret"),
+    "fsync_file": lambda logs: STORAGE.fsync_file(f"{logs}/secret"),
+    "fsync_dir": lambda logs: STORAGE.fsync_dir(f"{logs}/linked"),
+    "mkdir": lambda logs: STORAGE.mkdir(f"{logs}/linked/new"),
+    "ensure_dir": lambda logs: STORAGE.ensure_dir(f"{logs}/linked/new/deep"),
+    "rmdir": lambda logs: STORAGE.rmdir(f"{logs}/linked/below"),
+    "copy_attributes to": lambda logs: STORAGE.copy_attributes(f"{logs}/t-0/file", f"{logs}/secret"),
+    "copy_attributes of": lambda logs: STORAGE.copy_attributes(f"{logs}/secret", f"{logs}/t-0/file"),
+    "set_mtime_ns": lambda logs: STORAGE.set_mtime_ns(f"{logs}/secret", 1),
+    "volume": lambda logs: STORAGE.volume(f"{logs}/linked"),
+    "map_range": lambda logs: map_range(f"{logs}/secret", 0, 3, gradually=True).__enter__(),
+    "lock": lambda logs: lock_log_dir(f"{logs}/linked"),
+}
+
+
+def told_of(path: Path) -> list[tuple[object, ...]]:
+    return [
+        (str(p), (s := p.lstat()).st_mode, s.st_uid, s.st_gid, s.st_nlink, s.st_mtime_ns)
+        for p in (path, *sorted(path.rglob("*")))
+    ]
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("call", THROUGH_A_LINK)
+def test_no_call_follows_a_link(tree: Path, call: str) -> None:
+    outside = tree.parent / "outside"
+    before = told_of(outside)
+    with pytest.raises(CorruptLogError, match="a symbolic link") as refused:
+        THROUGH_A_LINK[call](str(tree))
+    error = refused.value
+    assert all((error.expected, error.found, error.where, error.hint))
+    assert str(error.where).startswith(f"{tree}/")
+    assert told_of(outside) == before
+
+
+@pytest.mark.usefixtures("way")
+def test_what_is_no_link_is_opened_under_any_spelling(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tree)
+    for path in (f"{tree}/t-0/file", f"{tree}//t-0/./file", "t-0/file", f"{tree}/t-0/../t-0/file"):
+        assert STORAGE.read_bytes(path) == b"file"
+    assert [entry.name for entry in STORAGE.list_dir(".")] == ["linked", "nowhere", "pipe", "secret", "t-0"]
+    os.close(open_guarded("/", os.O_RDONLY | os.O_DIRECTORY))
+
+
+@pytest.mark.usefixtures("way")
+def test_pipe_is_refused_and_not_waited_for(tree: Path) -> None:
+    with pytest.raises(CorruptLogError, match="found a named pipe"):
+        STORAGE.read_bytes(f"{tree}/pipe")
+    with pytest.raises(CorruptLogError, match="found a named pipe"):
+        open_file(f"{tree}/pipe", os.O_WRONLY)
+    with pytest.raises(CorruptLogError, match="found a directory"):
+        STORAGE.read_bytes(f"{tree}/t-0")
+
+
+@pytest.mark.usefixtures("way")
+def test_missing_files_are_absent_and_links_are_not(tree: Path) -> None:
+    assert not is_there(f"{tree}/none")
+    assert not is_there(f"{tree}/none/deeper")
+    assert not is_there(f"{tree}/t-0/file/deeper")
+    assert is_there(f"{tree}/nowhere")
+    with pytest.raises(FileNotFoundError):
+        STORAGE.read_bytes(f"{tree}/none")
+    with pytest.raises(NotADirectoryError):
+        STORAGE.list_dir(f"{tree}/t-0/file")
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES])
+def test_error_is_not_an_absent_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Else a checkpoint with three entries would be written again with one."""
+    path = tmp_path / "cleaner-offset-checkpoint"
+    path.write_text("0\n3\na 0 1\nb 0 2\nc 0 3\n")
+    real = guarded._openat2
+
+    def broken(name: str, flags: int) -> int:
+        if name == str(path):
+            raise OSError(number, os.strerror(number), name)
+        return real(name, flags)
+
+    monkeypatch.setattr(guarded, "_openat2", broken)
+    monkeypatch.setattr(guarded, "_has_openat2", lambda: True)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        STORAGE.exists(str(path))
+    with pytest.raises(OSError, match=os.strerror(number)):
+        update_offset_checkpoint(STORAGE, str(path), {KEY: 5})
+    assert path.read_text() == "0\n3\na 0 1\nb 0 2\nc 0 3\n"
+
+
+def test_file_that_took_the_place_of_a_new_one_gets_no_attributes(tmp_path: Path) -> None:
+    (tmp_path / "model").touch(mode=0o666)
+    (tmp_path / "model").chmod(0o666)
+    STORAGE.create(f"{tmp_path}/new", b"")
+    (tmp_path / "private").touch(mode=0o600)
+    os.rename(tmp_path / "private", tmp_path / "new")
+    with pytest.raises(CorruptLogError, match="not the one that Winnow made"):
+        STORAGE.copy_attributes(f"{tmp_path}/model", f"{tmp_path}/new")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
+
+
+@as_root
+def test_hard_link_to_a_private_file_gets_no_owner(tmp_path: Path) -> None:
+    (tmp_path / "model").touch()
+    os.chown(tmp_path / "model", 1234, 2345)
+    (tmp_path / "private").touch(mode=0o600)
+    os.link(tmp_path / "private", tmp_path / "staged")
+    with pytest.raises(CorruptLogError, match="2 names"):
+        STORAGE.copy_attributes(f"{tmp_path}/model", f"{tmp_path}/staged")
+    status = (tmp_path / "private").stat()
+    assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (0, 0o600)
+
+
+def test_lock_that_is_a_link_makes_no_file(tree: Path) -> None:
+    for target in ("outside/secret", "outside/new"):
+        (tree / ".lock").unlink(missing_ok=True)
+        (tree / ".lock").symlink_to(tree.parent / target)
+        with pytest.raises(CorruptLogError, match="a symbolic link"):
+            lock_log_dir(str(tree))
+    assert not (tree.parent / "outside" / "new").exists()
+
+
+def test_file_larger_than_its_kind_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "replication-offset-checkpoint"
+    path.touch()
+    os.truncate(path, 60 * 2**30)
+    with pytest.raises(CorruptLogError, match=f"expected at most {64 * 2**20} bytes, found {60 * 2**30} bytes"):
+        STORAGE.read_bytes(str(path))
