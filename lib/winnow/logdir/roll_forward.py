@@ -60,7 +60,8 @@ class PutRight:
 
 def open_round(storage: Storage, directory: str, entries: Sequence[Entry]) -> OpenRound | None:
     """The round that was interrupted in a partition directory, if any."""
-    found = [(f"{directory}/{name}", read_journal(storage, f"{directory}/{name}")) for name in staging_names(entries)]
+    names = staging_names([entry for entry in entries if not entry.is_link])
+    found = [(f"{directory}/{name}", read_journal(storage, f"{directory}/{name}")) for name in names]
     known = [OpenRound(staging, journal) for staging, journal in found if journal is not None]
     # One run finishes or gives up the round of the one before: of several at most one is what it seems.
     return known[0] if len(known) == 1 else None

@@ -96,7 +96,7 @@ def status_of(path: str) -> os.stat_result:
 
 
 def is_there(path: str) -> bool:
-    """Whether there is anything of this name, if only a link. An error of the file system is raised, not taken for one."""
+    """Whether there is anything of this name, if only a link. Errors of the file system are raised."""
     try:
         os.close(open_guarded(path, _SEE))
     except (FileNotFoundError, NotADirectoryError):
