@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from winnow.errors import UsageError, WinnowError
+from winnow.extras import METRICS, how_to_install
 from winnow.metrics.gauges import LAST_SUCCESS, Gauge
 from winnow.storage.output_file import READABLE, read_output, write_output
 
@@ -29,7 +30,7 @@ def check_target(target: str) -> None:
             found=target,
         )
     if importlib.util.find_spec("prometheus_client") is None:
-        raise UsageError("metrics need prometheus-client", hint="pip install 'winnow[metrics]'")
+        raise UsageError("metrics need prometheus-client", hint=f"Run {how_to_install(METRICS)}")
 
 
 def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from winnow.errors import UsageError
+from winnow.extras import HDFS, S3, how_to_install
 from winnow.storage.store import Store
 from winnow.storage.store_local import LocalStore
 
@@ -39,6 +40,6 @@ def open_store(path: str) -> Store:
 def not_installed(scheme: str, missing: ImportError) -> UsageError:
     return UsageError(
         f"{scheme}:// needs a package that is not installed",
-        expected=f"pip install 'winnow[{scheme.removesuffix('a')}]'",
         found=str(missing),
+        hint=f"Run {how_to_install(HDFS if scheme == 'hdfs' else S3)}",
     )

@@ -115,5 +115,5 @@ def test_nobody_is_there(tmp_path: Path) -> None:
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(UsageError, match=r"winnow\[metrics\]"):
+    with pytest.raises(UsageError, match=r"pip install 'prometheus-client"):
         tell_prometheus((), "w.prom")

@@ -1,0 +1,15 @@
+"""Packages that only some runs need. Messages name these: on PyPI, `winnow` is a stranger's package."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+HDFS = "hdfs-native>=0.14,<1"
+METRICS = "prometheus-client>=0.22,<1"
+S3 = "obstore>=0.12,<1"
+
+
+def how_to_install(requirement: str) -> str:
+    """A command for the Python that runs this."""
+    return shlex.join([sys.executable, "-m", "pip", "install", requirement])

@@ -1,0 +1,46 @@
+"""Nothing sends anyone to PyPI for `winnow`, which is a stranger's package there."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from winnow import extras
+from winnow.storage.open_store import not_installed
+
+ROOT = Path(__file__).parents[2]
+STRANGER = re.compile(rb"""pip3? install\b[^\n`]*?['" ]winnow\b""")
+
+
+def test_nothing_in_tree_recommends_package_of_strangers() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    files = [ROOT / name for name in listed.decode().split("\0") if name]
+    assert files
+    found = [str(path) for path in files if path.is_file() and STRANGER.search(path.read_bytes())]
+    assert found == []
+
+
+def test_pattern_finds_it() -> None:
+    pip = b"pip install"
+    for end in (b" 'winnow[s3]'", b" winnow", b' --upgrade "winnow>=1"'):
+        assert STRANGER.search(pip + end)
+    for end in (b" '/path/to/winnow[s3]'", b" obstore", b" ./winnow"):
+        assert not STRANGER.search(pip + end)
+
+
+def test_named_packages_are_those_of_the_extras() -> None:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    for extra, named in (("hdfs", extras.HDFS), ("metrics", extras.METRICS), ("s3", extras.S3)):
+        stated, told = Requirement(setup["options.extras_require"][extra].strip()), Requirement(named)
+        assert (stated.name, stated.specifier) == (told.name, told.specifier)
+
+
+def test_message_names_the_package_and_python_that_lacks_it() -> None:
+    told = str(not_installed("s3a", ImportError("No module named 'obstore'")))
+    assert f"Run {sys.executable} -m pip install 'obstore>=0.12,<1'" in told
