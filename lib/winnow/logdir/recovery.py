@@ -73,15 +73,7 @@ def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
 
     Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it (S1.10).
     """
-    for entry in entries:
-        if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED)):
-            raise CorruptLogError(
-                "not a regular file",
-                expected="a file",
-                found="a symbolic link",
-                where=entry.name,
-                hint="Nobody puts links there who cleans a log. Find out who made it, and remove it.",
-            )
+    _refuse_links(entries)
     names = [entry.name for entry in entries if entry.is_file]
     unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]
     for name in unfinished:
@@ -94,6 +86,18 @@ def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
         *(name for name in names if name == COMMIT_RECORD),
     }
     return tuple(sorted(left))
+
+
+def _refuse_links(entries: Sequence[Entry]) -> None:
+    found = [entry.name for entry in entries if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED))]
+    if found:
+        raise CorruptLogError(
+            "not a regular file",
+            expected="a file",
+            found="a symbolic link",
+            where=found[0],
+            hint="No broker makes links there. Find out who made it, and remove it.",
+        )
 
 
 def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> RecoveryReport:
