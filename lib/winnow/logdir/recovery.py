@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from winnow.errors import CorruptLogError
 from winnow.logdir.keeping import run_id_of_keeping, settle_kept
 from winnow.logdir.names import (
     CLEANED,
