@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import winnow
-from tests.fixtures.data import unpacked
+from tests.fixtures.data import copy_tree, unpacked
 
 pytestmark = pytest.mark.spark
 
@@ -103,6 +103,19 @@ def test_two_threads_each_get_the_rows_of_their_own_query(log: DataFrame) -> Non
         low = pool.map(lambda bound: log.where(f.col("offset") < bound).count(), [10, 20, 30])
         whole = pool.map(lambda _: log.count(), range(3))
         assert (list(low), list(whole)) == ([10, 20, 30], [ALL] * 3)
+
+
+def test_a_dataframe_refuses_segments_that_changed_after_its_first_query(session: SparkSession, tmp_path: Path) -> None:
+    """Spark keeps the plan of the first query; a new `load` makes a new one."""
+    copy_tree(Path(C_NONE), tmp_path / "c-none-0")
+    log = session.read.format("kafka-log").schema("offset bigint").load(str(tmp_path / "c-none-0"))
+    assert log.count() == ALL
+    first = min((tmp_path / "c-none-0").glob("*.log"))
+    first.rename(first.with_suffix(".kept"))
+    first.write_bytes(b"")
+    with pytest.raises(Exception, match="changed since the DataFrame was planned"):
+        log.count()
+    assert session.read.format("kafka-log").load(str(tmp_path / "c-none-0")).where("offset >= 0").count() < ALL
 
 
 def test_register_changes_no_setting_and_needs_none(spark: SparkSession) -> None:

@@ -210,6 +210,10 @@ class Segments:
         """Size of a segment's log when the directory was listed."""
         return self._log(number).size
 
+    def log_mtime_ns(self, number: int) -> int:
+        """Of a segment's log when the directory was listed."""
+        return self._log(number).mtime_ns
+
     def path(self, number: int, suffix: str = LOG) -> str:
         """Of a file of a segment."""
         return f"{self.directory}/{segment_file(self.bases[number], suffix)}"

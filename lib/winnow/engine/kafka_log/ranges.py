@@ -41,6 +41,10 @@ class Range:
     end: int
     may_be_torn: bool
     """The log ends here, perhaps in a batch that was never written to its end."""
+    size: int
+    """Of the file when the read was planned."""
+    mtime_ns: int | None
+    """Of the file then. None for the active segment, which may grow."""
     aborted: Array = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
     """Transactions whose data is not wanted, dtype ABORTED."""
 
@@ -138,6 +142,8 @@ def ranges_of(
                     first=first,
                     end=end,
                     may_be_torn=following is None and end_byte == segments.log_bytes(number),
+                    size=segments.log_bytes(number),
+                    mtime_ns=None if following is None else segments.log_mtime_ns(number),
                     aborted=mine,
                 )
 

@@ -64,17 +64,44 @@ class _RangeReader:
         self._parts = parts_of(scan.schema)
 
     def read(self, storage: Storage) -> Iterator[Any]:
+        self._check_unchanged(storage)
+        yield from self._batches(storage)
+        self._check_unchanged(storage)
+
+    def _check_unchanged(self, storage: Storage) -> None:
+        """Spark plans a DataFrame once: its positions mean nothing in a file that was replaced since."""
+        wanted = self._range
+        try:
+            now = storage.entry(wanted.path)
+        except FileNotFoundError:
+            raise self._gone() from None
+        same = now.size >= wanted.size if wanted.mtime_ns is None else now.size == wanted.size
+        if not same or wanted.mtime_ns not in (None, now.mtime_ns):
+            raise WinnowError(
+                "a segment has changed since the DataFrame was planned",
+                expected=f"{wanted.size} bytes",
+                found=f"{now.size} bytes" if now.size != wanted.size else "another modification time",
+                where=wanted.path,
+                hint="A cleaner or a broker has replaced it. Load it again: spark.read plans a new read.",
+            )
+
+    def _gone(self) -> WinnowError:
+        return WinnowError(
+            "a segment was removed after the read was planned",
+            expected="the file",
+            found="none",
+            where=self._range.path,
+            hint="A broker or a cleaner has removed it. Load it again: spark.read plans a new read.",
+        )
+
+    def _batches(self, storage: Storage) -> Iterator[Any]:
         wanted, at = self._range, self._range.start_byte
         pieces = read_batches(storage, wanted.path, size=wanted.end_byte, start=at, least_offset=wanted.least_offset)
         while True:
             try:
                 piece = next(pieces, None)
             except FileNotFoundError:
-                raise WinnowError(
-                    "a segment went away while it was being read",
-                    where=wanted.path,
-                    hint="A broker or a cleaner has removed it since the query was planned: run the query again.",
-                ) from None
+                raise self._gone() from None
             except CorruptLogError as error:
                 if not (isinstance(error, TornLogError) and wanted.may_be_torn) or self._scan.mode is Mode.FAILFAST:
                     yield from self._problem(error, position=at)

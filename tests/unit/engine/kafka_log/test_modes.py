@@ -162,8 +162,29 @@ def test_a_file_that_vanishes(tmp_path: Path) -> None:
     make_partition(tmp_path / "t-0", {0: [some(0)], 5: [some(5)]})
     reader, partitions = scan(tmp_path / "t-0", mode="DROPMALFORMED")
     (tmp_path / "t-0" / f"{5:020d}.log").unlink()
-    with pytest.raises(WinnowError, match=r"went away while it was being read.*5\.log\)\. A broker or a cleaner"):
+    with pytest.raises(WinnowError, match=r"removed after the read was planned.*5\.log\)\. .*Load it again"):
         list(reader.read(partitions[0]))
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+@pytest.mark.parametrize("kept", [some(0)[:40], some(0, 2), some(0, 9)], ids=["cut", "smaller", "larger"])
+def test_a_closed_segment_that_was_replaced_since_planning_is_refused(mode: str, kept: bytes, tmp_path: Path) -> None:
+    """Spark plans a DataFrame once: a cleaning between two queries would make the second one read old ranges."""
+    directory = make_partition(tmp_path / "t-0", {0: [some(0), some(5)], 10: [some(10)]})
+    reader, partitions = scan(directory, mode=mode)
+    assert sum(batch.num_rows for batch in reader.read(partitions[0])) == 15
+    (directory / f"{0:020d}.log").write_bytes(kept)
+    with pytest.raises(WinnowError, match=r"changed since the DataFrame was planned.*0\.log\)\. .*Load it again"):
+        list(reader.read(partitions[0]))
+
+
+def test_an_active_segment_that_has_grown_since_planning_is_read_as_planned(tmp_path: Path) -> None:
+    directory = make_partition(tmp_path / "t-0", {0: [some(0)], 5: [some(5)]})
+    reader, partitions = scan(directory)
+    with (directory / f"{5:020d}.log").open("ab") as active:
+        active.write(some(10))
+    assert sum(batch.num_rows for batch in reader.read(partitions[0])) == 10
+    assert len(offsets(directory)) == 15
 
 
 def test_header_keys_that_are_no_text(tmp_path: Path) -> None:
