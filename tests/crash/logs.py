@@ -14,12 +14,13 @@ from winnow.logdir.listing import Checkpoints, SegmentListing, list_segments, re
 from winnow.logdir.names import INDEX, LOG, STAGING_PREFIX, TIMEINDEX, segment_file
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
 from winnow.logdir.sound import list_sound
-from winnow.logdir.state import PartitionState, Segment, TopicPartition
+from winnow.logdir.state import Entries, PartitionState, Segment, TopicPartition
 from winnow.logdir.swap import StagedGroup
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import BATCH
 from winnow.wire.plain import Record, decode_batch, encode_batch
 
+COMPACTED = Entries(compacted=True, remote=False)
 T = TopicPartition("t", 0)
 STORAGE = LocalStorage()
 INTERVAL = 100

@@ -31,7 +31,7 @@ def _delete_below(start: int) -> Action:
         state = logs.state_of(root)
         doomed = [segment for segment in state.segments if segment.base_offset < start]
         roll = len(doomed) == len(state.segments)
-        retain(storage, state, deleted=doomed, roll=roll, log_start_offset=start)
+        retain(storage, state, deleted=doomed, roll=roll, log_start_offset=start, entries=logs.COMPACTED)
 
     return act
 

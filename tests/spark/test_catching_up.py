@@ -40,7 +40,7 @@ def interrupted(tmp_path: Path) -> Path:
 
 
 def _run(spark: SparkSession, log_dir: Path, **more: object) -> None:
-    configs = "\n".join(f"{topic} cleanup.policy={policy}" for topic, policy in POLICIES.items())
+    configs = "\n".join(f"{topic} cleanup.policy={p}\n{topic} retention.ms=-1" for topic, p in POLICIES.items())
     results = run_winnow(spark, log_dir, now=NOW, topic_configs=configs, **more)  # type: ignore[arg-type]
     assert {(result.actions, result.error, result.log_start_offset_after) for result in results.values()} == {
         (("none",), None, START)

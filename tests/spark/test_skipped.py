@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.runs import add_partition, by_name, changes, clean, files_of, new_log_dir, plan, run
+from tests.spark.runs import (
+    add_partition,
+    by_name,
+    changes,
+    checkpoint,
+    clean,
+    files_of,
+    new_log_dir,
+    plan,
+    run,
+    set_checkpoint,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +61,8 @@ def test_a_tiered_topic_is_left_alone_and_the_exit_code_says_so(spark: SparkSess
         "*:remote.storage.enable=true",
         "copied:remote.log.copy.disable=true",
     ]
+    set_checkpoint(log_dir / "log-start-offset-checkpoint", "copied-0", 0)
+    set_checkpoint(log_dir / "cleaner-offset-checkpoint", "copied-0", 7)
     before = files_of(log_dir / "d-time-0")
     result = run(clean, spark, log_dir, sets=sets)
     tiered, copied = by_name(result)["d-time-0"], by_name(result)["copied-0"]
@@ -58,4 +71,8 @@ def test_a_tiered_topic_is_left_alone_and_the_exit_code_says_so(spark: SparkSess
     assert "remote.storage.enable" in tiered.reason
     assert changes(before, files_of(log_dir / "d-time-0")) == []
     assert (copied.actions, copied.left_alone) == (("retained",), False)
+    # A broker takes the start of a log with remote storage from this entry alone.
+    assert copied.log_start_offset_after
+    assert checkpoint(log_dir / "log-start-offset-checkpoint") == {"copied-0": copied.log_start_offset_after}
+    assert checkpoint(log_dir / "cleaner-offset-checkpoint") == {"copied-0": 7}
     assert result.exit_code == 3

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.logs import MTIME_NS, T, make_log, record, stage, state_of
+from tests.crash.logs import COMPACTED, MTIME_NS, T, make_log, record, stage, state_of
 from tests.fixtures.data import copy_tree
 from tests.storage.requests import Counting, Died
 from tests.storage.s3 import BUCKET
@@ -54,7 +54,7 @@ class Round:
         commit_cleaner_checkpoint(storage, root, {T: END_OFFSET})
         remove_staging(storage, staging)
         delete_segments(storage, directory, list_segments(storage, directory).segments[:1])
-        commit_log_start(storage, replace(state_of(self.root), log_dir=root, log_start_offset=10))
+        commit_log_start(storage, replace(state_of(self.root), log_dir=root, log_start_offset=10), COMPACTED)
 
 
 @pytest.fixture

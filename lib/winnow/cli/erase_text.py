@@ -12,7 +12,7 @@ HEAD = ("partition", "erased", "segments", "before", "after", "left")
 
 def lines(result: EraseResult) -> Iterator[str]:
     """Partitions in which nothing was found are counted only."""
-    told = [p for p in result.partitions if p.troubled or p.copies or _matches(p).records or _failed(p)]
+    told = [p for p in result.partitions if p.troubled or p.copies or p.remote or _matches(p).records or _failed(p)]
     if told:
         yield from _table(told, result)
         yield ""
@@ -59,6 +59,8 @@ def _remarks(p: PartitionErasure) -> Iterator[str]:
         yield f"{name}: older copies of records, not looked into: {', '.join(map(printable, p.copies))}"
     for run_id in map(printable, p.closed_undos):
         yield f"{name}: run {run_id} can't be undone any more; `recover --purge {run_id}` removes what it kept"
+    if p.remote:
+        yield f"{name}: remote.storage.enable: segments may lie in remote storage as well, which was not looked into"
     if _failed(p) and p.proof is not None:
         what = [counted(p.proof.reached, "record")] if p.proof.reached else []
         what += [f"{counted(p.proof.problems, 'place')} that can't be read"] if p.proof.problems else []
@@ -76,7 +78,8 @@ def _summary(result: EraseResult) -> Iterator[str]:
     left = sum((p.left for p in result.partitions), Matches())
     yield f"{counted(erased.records, 'record')} erased, {size(erased.bytes)} of their own"
     if result.proven:
-        yield "Proven: a second reading, by other code, found none of the keys in what an erasure reaches"
+        where = " on this disk" if any(p.remote for p in result.partitions) else ""
+        yield f"Proven: a second reading, by other code, found none of the keys in what an erasure reaches{where}"
     if result.hash_key is not None:
         yield f"Recorded in {printable(result.ledger or '')}, with hashes of the keys under this hash key; keep it:"
         yield f"  {result.hash_key}"

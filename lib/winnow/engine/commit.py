@@ -12,7 +12,7 @@ from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.journal import Journal, write_journal
 from winnow.logdir.names import CLEANER_CHECKPOINT
 from winnow.logdir.retain import follow_log_start, retain
-from winnow.logdir.state import PartitionState, TopicPartition
+from winnow.logdir.state import Entries, PartitionState, TopicPartition
 from winnow.logdir.swap import StagedGroup, swap_group
 from winnow.logdir.unchanged import check_unchanged
 from winnow.policy.plan import RetentionPlan
@@ -48,11 +48,18 @@ def commit_cleaner_checkpoint(storage: Storage, log_dir: str, offsets: Mapping[T
         update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets)
 
 
-def commit_retention(storage: Storage, state: PartitionState, plan: RetentionPlan) -> None:
+def commit_retention(storage: Storage, state: PartitionState, plan: RetentionPlan, entries: Entries) -> None:
     """Removes whole segments, lowest first, and lets side files and checkpoints follow (S6.6, S7.6)."""
-    retain(storage, state, deleted=plan.deleted, roll=plan.roll, log_start_offset=plan.log_start_offset)
+    retain(
+        storage,
+        state,
+        deleted=plan.deleted,
+        roll=plan.roll,
+        log_start_offset=plan.log_start_offset,
+        entries=entries,
+    )
 
 
-def commit_log_start(storage: Storage, state: PartitionState) -> None:
+def commit_log_start(storage: Storage, state: PartitionState, entries: Entries) -> None:
     """Lets side files and checkpoints follow segments that are gone already (S7.6, 3-5)."""
-    follow_log_start(storage, state.log_dir, state.topic_partition, state.log_start_offset)
+    follow_log_start(storage, state.log_dir, state.topic_partition, state.log_start_offset, entries)

@@ -21,6 +21,7 @@ from winnow.errors import WinnowError
 from winnow.logdir.retain import delete_segments
 from winnow.policy.free import file_bytes, oldest_first
 from winnow.policy.plan import PartitionPlan, RetentionPlan
+from winnow.policy.retention import checkpoint_entries
 from winnow.policy.words import number, size
 
 _TOLD = 3
@@ -82,7 +83,7 @@ def _follow(item: Undertaking, request: Request, run_id: str, took_ms: int) -> P
         return retain_only(item, request, run_id=run_id)
     try:
         after = state_now(item)
-        commit_log_start(request.storage, after)
+        commit_log_start(request.storage, after, checkpoint_entries(after.topic_partition.topic, item.config))
     except (WinnowError, OSError) as error:
         return report.interrupted(item, failure(error))
     return report.done(

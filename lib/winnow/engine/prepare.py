@@ -19,6 +19,7 @@ from winnow.engine.survey import Listed, Place, list_partitions, walk_partitions
 from winnow.engine.transactions import Transactions, settle
 from winnow.engine.walk import SegmentWalk
 from winnow.errors import CorruptLogError
+from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.listing import LogDir, resolve
 from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.roll_forward import Finished, OpenRound, put_right
@@ -144,12 +145,33 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
         for topic_partition in log_dir.partitions
         if request.wants(topic_partition.topic)
     ]
+    if request.touch:
+        prepared = _with_gathered_entries(prepared, log_dirs, request)
     request.stop.check()
     listed = iter(list_known(sc, [item for item in prepared if isinstance(item, Known)], request))
     request.progress.stage("deciding")
     decided = [_decide(*next(listed), request) if isinstance(item, Known) else item for item in prepared]
     del listed, prepared  # of many partitions they hold more than the walks take
     return _walk(sc, decided, request)
+
+
+def _with_gathered_entries(
+    prepared: Sequence[LeftAlone | Known], log_dirs: Sequence[LogDir], request: Request
+) -> list[LeftAlone | Known]:
+    """Puts cleaner entries of partitions that were moved beside them, before anything else is written."""
+    misplaced = {(entry.home, entry.topic_partition): entry for entry in misplaced_entries(log_dirs)}
+    result = list(prepared)
+    for number, item in enumerate(prepared):
+        if not isinstance(item, Known):
+            continue
+        entry = misplaced.get((item.place.log_dir, item.place.topic_partition))
+        if entry is None:
+            continue
+        try:
+            gather_entry(request.storage, entry, item.log_dir.checkpoints.cleaner[entry.topic_partition])
+        except (CorruptLogError, OSError) as error:
+            result[number] = LeftAlone(item.place, item.config.policy, UNREADABLE, error=failure(error).message)
+    return result
 
 
 def look_again(sc: SparkContext, items: Sequence[Undertaking], request: Request) -> list[Prepared]:

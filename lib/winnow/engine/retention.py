@@ -18,6 +18,7 @@ from winnow.logdir.listing import resolve
 from winnow.logdir.retain import lags_behind
 from winnow.logdir.state import PartitionState
 from winnow.policy.plan import RetentionPlan
+from winnow.policy.retention import checkpoint_entries
 
 
 def retain_only(item: Undertaking, request: Request, *, run_id: str) -> PartitionResult:
@@ -52,10 +53,11 @@ def retain_from(
     item: Undertaking, state: PartitionState, plan: RetentionPlan | None, request: Request
 ) -> PartitionState:
     """The state afterwards. Side files that an interrupted retention left behind its log catch up with it here."""
+    entries = checkpoint_entries(state.topic_partition.topic, item.config)
     if plan is not None:
-        commit_retention(request.storage, state, plan)
-    elif _may_follow(item, request) and lags_behind(state):
-        commit_log_start(request.storage, state)
+        commit_retention(request.storage, state, plan, entries)
+    elif _may_follow(item, request) and not entries.remote and lags_behind(state):
+        commit_log_start(request.storage, state, entries)
     else:
         return state
     return state_now(item)

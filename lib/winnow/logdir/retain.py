@@ -26,7 +26,7 @@ from winnow.logdir.names import (
     segment_file,
 )
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
-from winnow.logdir.state import PartitionState, Segment, TopicPartition
+from winnow.logdir.state import Entries, PartitionState, Segment, TopicPartition
 from winnow.logdir.unchanged import check_unchanged, log_bases, removable_snapshots
 from winnow.storage.contract import Entry, Storage
 
@@ -38,6 +38,7 @@ def retain(
     deleted: Sequence[Segment],
     roll: bool,
     log_start_offset: int,
+    entries: Entries,
     producers: Sequence[ProducerEntry] | None = None,
 ) -> None:
     """All of S7.6 for one partition, in its order. Hold the lock.
@@ -46,11 +47,15 @@ def retain(
     `log_start_offset`: afterwards. `producers`: see `roll_active`. A crash in between leaves a log without a hole,
     and running it again on the state found then has the same result.
     """
+    if entries.remote:
+        # First: without it a broker would look for what is deleted in remote storage, and serve nothing.
+        check_unchanged(storage, state.directory, [*deleted, *([state.active] if roll else [])])
+        raise_log_start_entry(storage, state.log_dir, state.topic_partition, log_start_offset)
     with storage.changing(state.directory):
         if roll:
             roll_active(storage, state, producers=producers)
         delete_segments(storage, state.directory, deleted)
-    follow_log_start(storage, state.log_dir, state.topic_partition, log_start_offset)
+    follow_log_start(storage, state.log_dir, state.topic_partition, log_start_offset, entries)
 
 
 def roll_active(
@@ -153,20 +158,27 @@ def _doomed(files: dict[str, Entry], base: int) -> list[str]:
     return [name for name in names if name in files]
 
 
-def follow_log_start(storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int) -> None:
+def follow_log_start(
+    storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int, entries: Entries
+) -> None:
     """Brings the side files of a partition in line with its segments and its log start offset (S7.6, 3-5)."""
     directory = f"{log_dir}/{topic_partition}"
     # In this order `lags_behind` notices an interruption: it does not look at the cleaner's entry.
-    raise_cleaner_entry(storage, log_dir, topic_partition, log_start_offset)
+    if entries.compacted:
+        raise_cleaner_entry(storage, log_dir, topic_partition, log_start_offset)
     epochs = read_leader_epochs(storage, directory)
     folded = fold_leader_epochs(epochs, log_start_offset)
     if folded != epochs:
         write_leader_epochs(storage, directory, folded)
-    drop_log_start_entry(storage, log_dir, topic_partition)
+    if entries.remote:
+        raise_log_start_entry(storage, log_dir, topic_partition, log_start_offset)
+    else:
+        drop_log_start_entry(storage, log_dir, topic_partition)
 
 
 def lags_behind(state: PartitionState) -> bool:
-    """Whether `follow_log_start` was interrupted, or never came to its turn after segments had gone.
+    """Of a log without remote storage: whether `follow_log_start` was interrupted, or never came to its turn after
+    segments had gone.
 
     What remains then is a sound log of which no rule takes anything more; a broker puts its side files right when it
     loads it (S6.3). A first dirty offset below the log start is the cleaner's to put right (S3.2).
@@ -184,6 +196,16 @@ def drop_log_start_entry(storage: Storage, log_dir: str, topic_partition: TopicP
     bases = log_bases(files)
     if entry is not None and bases and entry <= bases[0]:
         update_offset_checkpoint(storage, path, {topic_partition: None})
+
+
+def raise_log_start_entry(
+    storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int
+) -> None:
+    """Sets the log start offset of a partition, unless its entry is as high already."""
+    path = f"{log_dir}/{LOG_START_CHECKPOINT}"
+    entry = read_offset_checkpoint(storage, path).get(topic_partition)
+    if entry is None or entry < log_start_offset:
+        update_offset_checkpoint(storage, path, {topic_partition: log_start_offset})
 
 
 def raise_cleaner_entry(storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int) -> None:

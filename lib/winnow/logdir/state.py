@@ -94,3 +94,14 @@ class PartitionState:
     def whole_bytes(self) -> int:
         """Those that rules count: what the log has once a broker has started on it."""
         return self.log_bytes - self.lost_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entries:
+    """What the settings of a log say about its entries in the checkpoints."""
+
+    compacted: bool
+    """Its first dirty offset is raised to the log start offset. That of any other log is stale: Kafka leaves it."""
+    remote: bool
+    """A part of it may lie in remote storage. A broker then takes the log start offset from the checkpoint, whatever
+    the first segment is, and 0 if there is no entry: so the entry is kept, and never lowered."""

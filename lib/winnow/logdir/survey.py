@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from winnow.errors import CorruptLogError, UsageError
@@ -40,6 +40,7 @@ class Checkpoints:
     """The four offset checkpoints of a log directory; a missing file is an empty one."""
 
     cleaner: dict[TopicPartition, int] = field(default_factory=dict)
+    """Of partitions held here: the least that the checkpoint of any given log directory of the broker says."""
     log_start: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermark: dict[TopicPartition, int] = field(default_factory=dict)
     recovery_point: dict[TopicPartition, int] = field(default_factory=dict)
@@ -56,6 +57,8 @@ class LogDir:
     checkpoints: Checkpoints
     error: CorruptLogError | None
     """A malformed checkpoint: it concerns every partition here, and `checkpoints` is empty."""
+    cleaner_file: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The entries of its own `cleaner-offset-checkpoint`."""
 
 
 def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, ...]:
@@ -82,7 +85,23 @@ def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, 
                     found=f"{home} and {log_dir.path}",
                     hint="A broker would refuse to start; find out which one is current.",
                 )
-    return found
+    return tuple(_with_cleaner_of_broker(log_dir, found) for log_dir in found)
+
+
+def _with_cleaner_of_broker(log_dir: LogDir, found: Sequence[LogDir]) -> LogDir:
+    """A broker reads the cleaner's checkpoints of all its directories together. Of two entries the lower one is safe:
+    what lies above it is cleaned again (S8.7).
+    """
+    siblings = [other for other in found if other.meta.node_id == log_dir.meta.node_id]
+    if len(siblings) == 1 or log_dir.error is not None:
+        return log_dir
+    least: dict[TopicPartition, int] = {}
+    for partition in log_dir.partitions:
+        offsets = [other.cleaner_file[partition] for other in siblings if partition in other.cleaner_file]
+        if offsets:
+            least[partition] = min(offsets)
+    cleaner = {**log_dir.checkpoints.cleaner, **least}
+    return replace(log_dir, checkpoints=replace(log_dir.checkpoints, cleaner=cleaner))
 
 
 def _survey(storage: Storage, path: str) -> LogDir:
@@ -130,6 +149,7 @@ def _survey(storage: Storage, path: str) -> LogDir:
         skipped=tuple(skipped),
         checkpoints=checkpoints,
         error=error,
+        cleaner_file=checkpoints.cleaner,
     )
 
 

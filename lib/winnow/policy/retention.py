@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from winnow.logdir.state import PartitionState, Segment
+from winnow.logdir.state import Entries, PartitionState, Segment
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import Reason, RetentionPlan
 from winnow.policy.words import duration, number, size
@@ -35,15 +35,24 @@ def retention_plan(state: PartitionState, config: TopicConfig, now: int) -> Rete
     return left.plan("; ".join(took)) if took else None
 
 
-def is_tiered(topic: str, config: TopicConfig) -> bool:
-    """Whether segments may go only after an upload of which the local disk knows nothing (S7.5)."""
+def has_remote_storage(topic: str, config: TopicConfig) -> bool:
+    """Kafka's `isRemoteLogEnabled`: a part of the log may lie in remote storage (S7.5)."""
     return (
         config.remote_storage_enable
-        and not config.remote_log_copy_disable
         and config.remote_log_storage_system_enable is not False
         and not config.cleanup_compact
         and topic not in _NEVER_TIERED
     )
+
+
+def is_tiered(topic: str, config: TopicConfig) -> bool:
+    """Whether segments may go only after an upload of which the local disk knows nothing (S7.5)."""
+    return has_remote_storage(topic, config) and not config.remote_log_copy_disable
+
+
+def checkpoint_entries(topic: str, config: TopicConfig) -> Entries:
+    """Which checkpoint entries of a partition follow its log start offset (S7.6)."""
+    return Entries(compacted=config.cleanup_compact, remote=has_remote_storage(topic, config))
 
 
 def why_kept(state: PartitionState, config: TopicConfig, now: int) -> Reason:

@@ -13,8 +13,9 @@ Two levels, as in Kafka: what is said of a topic beats what is said of its broke
 
 `--set` is of the broker level even under a topic's name of a key: it changes what topics without an override get
 and never overrules a topic's own. For that there is `--topic-set`.
-The metadata log does not hold what a broker has in server.properties. Where only that log tells of a topic, a default
-that could cost live data, of `cleanup.policy` and of `retention.ms`, is therefore taken only once that file was given.
+Only server.properties tells whether a broker has the default of a key: neither the metadata log nor the overrides of a
+topic do. A default that deletes, of `cleanup.policy` and of `retention.ms`, is therefore taken only once that file was
+given, whoever tells of the topic. What `--all` printed of a topic has a value for each key and needs no default.
 Within one source a broker's synonyms are looked up in Kafka's order: `log.retention.ms` before `.minutes` before
 `.hours`.
 """
@@ -155,9 +156,10 @@ class Settings:
     def resolve(self, topic: str, *, node_id: int | None = None) -> TopicConfig | Unknown:
         """The settings of `topic` on the broker `node_id` (from meta.properties; it chooses the broker section).
 
-        Known is a topic that the --topic-configs file names, even without an override, or whose policy --topic-set or
-        its own override in the metadata log gives; if the metadata log knows the topic, or there is none, also one
-        whose policy --set gives; and, if the metadata log knows it, one whose broker's settings were all told.
+        Known is a topic that the --topic-configs file or the metadata log names, or whose policy --topic-set gives; if
+        there is no metadata log, also one whose policy --set gives. Of a known topic no default that deletes is
+        assumed: without its broker's server.properties, `cleanup.policy` has to be given somewhere, and `retention.ms`
+        as well if that policy deletes.
         Values that contradict each other are a UsageError if options gave all of them; where a file of topic configs
         or a metadata log has a part in it they are a reason to leave the topic alone.
         """
@@ -181,30 +183,26 @@ class Settings:
             for key in KEYS
             if (entry := entries.get(key.name)) is not None and not isinstance(entry.value, Ignored | Wrong)
         }
-        by_operator = named or "cleanup.policy" in topic_levels[0]
-        if self.metadata is not None and self.server_properties is None and not by_operator:
-            guess = _dangerous_default(values)
-            if guess is not None:
-                return Unknown(
-                    f"topic {topic} has no {guess} of its own, and what its broker's server.properties says is not "
-                    "known: Kafka's default would be a guess that could destroy data. Pass --server-properties FILE, "
-                    f"or --set {guess}=..."
-                )
-        return self._config(values, named=named)
+        confirmed = self.server_properties is not None
+        guess = None if confirmed else _default_that_deletes(values)
+        if guess is not None:
+            return Unknown(
+                f"topic {topic} has no {guess} of its own, and what its broker's server.properties says is not known: "
+                "Kafka's default would be a guess that could destroy data. Pass --server-properties FILE, or "
+                f"--set {guess}=..."
+            )
+        default_source = KAFKA_DEFAULT if confirmed or self.metadata is None else UNCONFIRMED_DEFAULT
+        try:
+            return topic_config(values, default_source=default_source)
+        except UsageError as error:
+            if self.metadata is None and not named:
+                raise
+            return Unknown(str(error))
 
     def io_rate(self, *, node_id: int | None) -> float | None:
         """`log.cleaner.io.max.bytes.per.second` of the broker; None if nobody set it."""
         entry = _first(BY_BROKER_NAME[IO_RATE][0], (), list(self._broker_levels("", node_id)))
         return entry.value if entry is not None and isinstance(entry.value, float) else None
-
-    def _config(self, values: Mapping[str, tuple[Value, str]], *, named: bool) -> TopicConfig | Unknown:
-        confirmed = self.metadata is None or self.server_properties is not None
-        try:
-            return topic_config(values, default_source=KAFKA_DEFAULT if confirmed else UNCONFIRMED_DEFAULT)
-        except UsageError as error:
-            if self.metadata is None and not named:
-                raise
-            return Unknown(str(error))
 
     def notes(self) -> tuple[str, ...]:
         """What is said once per run: settings that are accepted and ignored."""
@@ -279,7 +277,7 @@ def _unknown(topic: str, missing: str | None) -> Unknown:
     )
 
 
-def _dangerous_default(values: Mapping[str, tuple[Value, str]]) -> str | None:
+def _default_that_deletes(values: Mapping[str, tuple[Value, str]]) -> str | None:
     """The key that was given nowhere and whose default, if it is not what the broker has, costs live data."""
     if "cleanup.policy" not in values:
         return "cleanup.policy"

@@ -43,6 +43,7 @@ def result(*partitions: PartitionErasure, dry_run: bool = False) -> EraseResult:
         (changed(above_high_watermark=Matches(1, 10)), "partial", 3),
         (changed(copies=("/kafka/t-0/.winnow-kept-r",)), "partial", 3),
         (changed(why_left_alone="tiered"), "partial", 3),
+        (changed(remote=True), "partial", 3),
         (changed(error="full", error_code=NoSpaceError.exit_code), "partial", 6),
         (changed(error="bad", error_code=VerificationError.exit_code), "partial", 4),
         (changed(proof=Proof(1, 0, 0)), "failed", 4),
@@ -52,6 +53,13 @@ def result(*partitions: PartitionErasure, dry_run: bool = False) -> EraseResult:
 def test_what_is_left_decides_the_exit_code(partition: PartitionErasure, status: str, code: int) -> None:
     for whole in (result(partition), result(FINE, partition)):
         assert (whole.status, whole.exit_code) == (status, code)
+
+
+def test_nothing_is_proven_of_remote_storage() -> None:
+    text = "\n".join(lines(result(FINE, changed(partition=1, remote=True))))
+    assert "t-1: remote.storage.enable: segments may lie in remote storage as well, which was not looked into" in text
+    assert "found none of the keys in what an erasure reaches on this disk" in text
+    assert "on this disk" not in "\n".join(lines(result(FINE)))
 
 
 def test_nothing_was_proven_where_nothing_was_read_again() -> None:

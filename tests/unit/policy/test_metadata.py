@@ -109,7 +109,7 @@ def test_from_the_weakest_source_to_the_strongest() -> None:
         ),
         (Settings(server_properties=server, metadata=strong, topic_configs=named, sets=sets), 8, "dump line 3"),
         (
-            Settings(metadata=strong, topic_configs=named, topic_sets=topic_sets),
+            Settings(server_properties=server, metadata=strong, topic_configs=named, topic_sets=topic_sets),
             10,
             "--topic-set t:retention.ms=10",
         ),
@@ -133,8 +133,13 @@ def test_the_policy_of_the_broker_is_not_guessed() -> None:
         (Settings(metadata=metadata(), sets=[parse_set("log.cleanup.policy=compact")]), "compact"),
         (Settings(metadata=metadata(all_brokers=texts(log_cleanup_policy="compact"))), "compact"),
         (Settings(metadata=metadata(brokers={1: texts(log_cleanup_policy="compact")})), "compact"),
-        (Settings(metadata=metadata(), topic_configs=parse_topic_configs("t")), "delete"),
-        (Settings(metadata=metadata(), topic_sets=[parse_topic_set("t:cleanup.policy=delete")]), "delete"),
+        (Settings(metadata=metadata(), topic_sets=[parse_topic_set("t:cleanup.policy=compact")]), "compact"),
+        (
+            Settings(
+                metadata=metadata(), topic_configs=parse_topic_configs("t cleanup.policy=delete\nt retention.ms=1")
+            ),
+            "delete",
+        ),
     ],
 )  # fmt: skip
 def test_who_may_tell_the_policy_of_a_topic_without_one_of_its_own(settings: Settings, policy: str) -> None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.policy.states import NOW, config, partition, segment
-from winnow.logdir.state import PartitionState
+from winnow.logdir.state import Entries, PartitionState
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import Reason
-from winnow.policy.retention import retention_plan, why_kept
+from winnow.policy.retention import checkpoint_entries, retention_plan, why_kept
 
 OLD = NOW - 10_000
 
@@ -140,6 +140,21 @@ def test_case_96_a_tiered_topic_is_left_alone() -> None:
 def test_case_96_not_really_tiered(more: dict[str, object]) -> None:
     settings = delete(retention_ms=0, remote_storage_enable=True)
     assert deleted(three(), replace(settings, **more)) == [0, 5, 10]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("more", "remote"),
+    [
+        ({}, True),
+        ({"remote_log_copy_disable": True}, True),
+        ({"remote_log_storage_system_enable": False}, False),
+        ({"cleanup_policy": "compact,delete"}, False),
+        ({"remote_storage_enable": False}, False),
+    ],
+)
+def test_the_checkpoint_entries_of_a_log_with_remote_storage(more: dict[str, object], *, remote: bool) -> None:
+    settings = replace(delete(remote_storage_enable=True), **more)  # type: ignore[arg-type]
+    assert checkpoint_entries("t", settings) == Entries(compacted="cleanup_policy" in more, remote=remote)
 
 
 def test_an_internal_topic_is_never_tiered() -> None:

@@ -17,6 +17,12 @@ from winnow.policy.sources import (
     parse_topic_set,
 )
 
+COMPACTING = parse_server_properties("log.cleanup.policy=compact")
+ALL = (
+    "All configs for topic t are:\n"
+    "  cleanup.policy=delete sensitive=false synonyms={DEFAULT_CONFIG:log.cleanup.policy=delete}\n"
+    "  retention.ms=604800000 sensitive=false synonyms={}\n"
+)
 ALL_LINE = "  {} sensitive=false synonyms={{STATIC_BROKER_CONFIG:log.{}}}\n"
 
 
@@ -29,7 +35,13 @@ def known(settings: Settings, topic: str = "t", *, node_id: int | None = None) -
 def test_from_the_weakest_source_to_the_strongest() -> None:
     text = "t\n"
     steps: list[tuple[Settings, int, str]] = []
-    steps.append((Settings(topic_configs=parse_topic_configs(text)), 604_800_000, "Kafka's default"))
+    steps.append(
+        (
+            Settings(topic_configs=parse_topic_configs(text), server_properties=parse_server_properties("")),
+            604_800_000,
+            "Kafka's default",
+        )
+    )
     server = parse_server_properties("# mine\nlog.retention.ms=1\n", file="server.properties")
     steps.append(
         (
@@ -134,21 +146,48 @@ def test_a_policy_that_nobody_told_is_not_guessed(settings: Settings, topic: str
 @pytest.mark.parametrize(
     ("settings", "policy"),
     [
-        (Settings(topic_configs=parse_topic_configs("t")), "delete"),
-        (Settings(topic_configs=parse_topic_configs("Dynamic configs for topic t are:")), "delete"),
+        (Settings(topic_configs=parse_topic_configs("t"), server_properties=parse_server_properties("")), "delete"),
+        (Settings(topic_configs=parse_topic_configs("t"), server_properties=COMPACTING), "compact"),
+        (Settings(topic_configs=parse_topic_configs(ALL)), "delete"),
         (Settings(topic_configs=parse_topic_configs("t"), sets=[parse_set("log.cleanup.policy=compact")]), "compact"),
         (Settings(sets=[parse_set("cleanup.policy=compact")]), "compact"),
         (Settings(sets=[parse_set("log.cleanup.policy=")]), ""),
-        (Settings(topic_sets=[parse_topic_set("t:cleanup.policy=compact,delete")]), "compact,delete"),
+        (Settings(topic_sets=[parse_topic_set("t:cleanup.policy=compact")]), "compact"),
+        (
+            Settings(
+                topic_sets=[parse_topic_set(f"t:{s}") for s in ("cleanup.policy=compact,delete", "retention.ms=1")]
+            ),
+            "compact,delete",
+        ),
     ],
 )
 def test_a_policy_that_somebody_told(settings: Settings, policy: str) -> None:
     assert known(settings).policy == policy
 
 
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        (Settings(topic_configs=parse_topic_configs("t")), "cleanup.policy"),
+        (Settings(topic_configs=parse_topic_configs("Dynamic configs for topic t are:\n")), "cleanup.policy"),
+        (Settings(topic_configs=parse_topic_configs("Configs for topic 't' are ")), "cleanup.policy"),
+        (Settings(topic_configs=parse_topic_configs("t retention.ms=1")), "cleanup.policy"),
+        (Settings(topic_configs=parse_topic_configs("t cleanup.policy=delete")), "retention.ms"),
+        (Settings(sets=[parse_set("cleanup.policy=compact,delete")]), "retention.ms"),
+        (Settings(topic_sets=[parse_topic_set("t:cleanup.policy=delete")]), "retention.ms"),
+        (Settings(topic_configs=parse_topic_configs(ALL.partition("  retention.ms")[0])), "retention.ms"),
+    ],
+)
+def test_a_default_that_deletes_is_not_assumed_whoever_names_the_topic(settings: Settings, key: str) -> None:
+    found = settings.resolve("t")
+    assert isinstance(found, Unknown)
+    assert found.reason.startswith(f"topic t has no {key} of its own")
+    assert "Pass --server-properties FILE" in found.reason
+
+
 def test_the_section_of_the_broker_that_owns_the_directory() -> None:
     text = "t\n" + "".join(f"Dynamic configs for broker {n} are:\n  log.retention.ms={n}\n" for n in (1, 2))
-    settings = Settings(topic_configs=parse_topic_configs(text))
+    settings = Settings(topic_configs=parse_topic_configs(text), server_properties=parse_server_properties(""))
     assert known(settings, node_id=2).retention_ms == 2
     assert known(settings, node_id=3).retention_ms == 604_800_000
     with pytest.raises(UsageError, match="brokers 1, 2"):

@@ -16,7 +16,7 @@ from winnow.logdir.listing import LogDir, resolve
 from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX
 from winnow.logdir.state import PartitionState, Segment
 from winnow.policy.config import TopicConfig
-from winnow.policy.retention import is_tiered
+from winnow.policy.retention import has_remote_storage, is_tiered
 from winnow.policy.sources import Unknown, parse_topic_set
 from winnow.storage.contract import Storage
 from winnow.wire.internal_topics import INTERNAL_TOPICS
@@ -39,6 +39,8 @@ class Target:
     config: TopicConfig
     copies: tuple[str, ...]
     """See `PartitionErasure.copies`."""
+    remote: bool = False
+    """See `PartitionErasure.remote`."""
 
     def reached(self) -> Iterator[tuple[Segment, int]]:
         """The segments that can be rewritten, and where each ends: at the next one's base, which is not above the
@@ -55,6 +57,7 @@ class Target:
             segments=len(self.state.segments),
             bytes_before=self.state.log_bytes,
             copies=self.copies,
+            remote=self.remote,
         )
 
 
@@ -113,7 +116,7 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
         for entry in storage.list_dir(place.directory)
         if entry.is_dir and entry.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
     )
-    return Target(state, known.config, copies)
+    return Target(state, known.config, copies, has_remote_storage(place.topic_partition.topic, known.config))
 
 
 def _left_alone(item: LeftAlone) -> PartitionErasure:

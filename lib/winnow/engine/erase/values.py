@@ -63,6 +63,8 @@ class PartitionErasure:
     --keep-replaced kept, and what was quarantined."""
     closed_undos: tuple[str, ...] = ()
     """Runs of clean --keep-replaced that can't be undone any more: what they kept may hold records with these keys."""
+    remote: bool = False
+    """The topic has remote storage, where earlier segments may lie: they are neither erased from nor looked into."""
     why_left_alone: str | None = None
     error: str | None = None
     error_code: int = CorruptLogError.exit_code
@@ -102,8 +104,10 @@ class EraseResult:
 
     @property
     def complete(self) -> bool:
-        """Nothing was left alone, and no record with one of the keys, nor an older copy of records, is left."""
-        return not any(p.troubled or p.left.records or p.copies for p in self.partitions)
+        """Nothing was left alone, and no record with one of the keys, nor an older copy of records, is left. Of what
+        remote storage has nothing is known.
+        """
+        return not any(p.troubled or p.left.records or p.copies or p.remote for p in self.partitions)
 
     @property
     def status(self) -> str:

@@ -1,0 +1,65 @@
+"""Entries of the cleaner's checkpoints that do not lie beside their partition (S1.5).
+
+A broker reads the cleaner's checkpoints of all its log directories into one map. It refuses a partition that two of
+them name: its cleaner dies at the start ("Duplicate key"). Such a state comes from a partition that somebody moved to
+another log directory by hand: the entry stays behind, and the next cleaning writes a second one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from winnow.logdir.checkpoints import update_offset_checkpoint
+from winnow.logdir.names import CLEANER_CHECKPOINT
+from winnow.logdir.state import TopicPartition
+from winnow.logdir.survey import LogDir
+from winnow.storage.contract import Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misplaced:
+    """A partition whose entry is in the checkpoint of another log directory of its broker, or in more than one."""
+
+    topic_partition: TopicPartition
+    home: str | None
+    """The log directory that holds the partition; None: none of those given."""
+    named_in: tuple[str, ...]
+    """Log directories whose checkpoint names it."""
+
+    @property
+    def doubled(self) -> bool:
+        """A broker's cleaner dies of it."""
+        return len(self.named_in) > 1
+
+
+def misplaced_entries(log_dirs: Sequence[LogDir]) -> tuple[Misplaced, ...]:
+    """By node, then by partition."""
+    found: list[Misplaced] = []
+    for node in dict.fromkeys(log_dir.meta.node_id for log_dir in log_dirs):
+        mine = [log_dir for log_dir in log_dirs if log_dir.meta.node_id == node]
+        if len(mine) == 1:
+            continue
+        homes = {partition: log_dir.path for log_dir in mine for partition in log_dir.partitions}
+        named: dict[TopicPartition, list[str]] = {}
+        for log_dir in mine:
+            for partition in log_dir.cleaner_file:
+                named.setdefault(partition, []).append(log_dir.path)
+        for partition, places in sorted(named.items()):
+            home = homes.get(partition)
+            if len(places) > 1 or home not in {None, *places}:
+                found.append(Misplaced(topic_partition=partition, home=home, named_in=tuple(places)))
+    return tuple(found)
+
+
+def gather_entry(storage: Storage, entry: Misplaced, offset: int) -> None:
+    """Leaves one entry of a partition, in the checkpoint of its home. `offset`: its first dirty offset.
+
+    The others are removed first: after a crash in between the partition has none, and is cleaned from its start.
+    """
+    if entry.home is None:
+        return
+    for place in entry.named_in:
+        if place != entry.home:
+            update_offset_checkpoint(storage, f"{place}/{CLEANER_CHECKPOINT}", {entry.topic_partition: None})
+    update_offset_checkpoint(storage, f"{entry.home}/{CLEANER_CHECKPOINT}", {entry.topic_partition: offset})
