@@ -20,7 +20,7 @@ from winnow.errors import LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased, take_lease
 from winnow.logdir.names import LOCK
 from winnow.storage.creating import create_file
-from winnow.storage.guarded import open_file
+from winnow.storage.guarded import open_file, status_of
 from winnow.storage.open_store import is_remote
 from winnow.storage.places import lease_file_of
 
@@ -143,7 +143,7 @@ def _no_lock(log_dir: str, error: OSError) -> WinnowError:
     if error.errno in (errno.EACCES, errno.EPERM):
         hint = "Run as the user that the directory belongs to, or as root."
         with suppress(OSError):
-            hint = f"The directory belongs to user {_user(os.stat(log_dir).st_uid)}: run as that user, or as root."
+            hint = f"The directory belongs to user {_user(status_of(log_dir).st_uid)}: run as that user, or as root."
     elif error.errno == errno.EROFS:
         hint = "The file system is mounted read-only; a broker would not start on it either."
     elif error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):

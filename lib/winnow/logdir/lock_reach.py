@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from winnow.errors import CorruptLogError
+from winnow.storage.guarded import status_of
+
 _MOUNTS = "/proc/self/mountinfo"
 _LOCAL_ONLY = {
     "nfs": frozenset({"nolock", "local_lock=all", "local_lock=posix"}),
@@ -19,8 +22,8 @@ def why_seen_here_only(path: str) -> str | None:
     """What is to be said of a log directory whose lock another host does not see. None: nothing is known against it."""
     try:
         with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as mounts:
-            found = local_only(mounts, os.stat(path).st_dev)
-    except OSError:  # no Linux, or no /proc
+            found = local_only(mounts, status_of(path).st_dev)
+    except (CorruptLogError, OSError):  # no Linux, or no /proc
         return None
     if found is None:
         return None

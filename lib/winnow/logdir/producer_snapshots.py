@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from winnow.logdir.names import LOG, SNAPSHOT, base_offset_of, segment_file
 from winnow.logdir.producer_table import AbortedTransaction, ProducerTable
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot, read_snapshot
 from winnow.logdir.whole_batches import whole_batches
+from winnow.storage.creating import write_new
 from winnow.storage.local import LocalStorage
 from winnow.wire.buffers import Rows
 
@@ -60,8 +60,7 @@ class ProducerSnapshots:
         """A snapshot at `offset`, or where the table stands; none if there is one as new already."""
         self._end = self._end if offset is None else offset
         if self._end > self._last:
-            with open(self._path(self._end), "wb") as file:
-                file.write(encode_snapshot(self.table.entries()))
+            write_new(self._path(self._end), encode_snapshot(self.table.entries()))
             self._last = self._end
 
     def follow_log_start(self, offset: int) -> None:
@@ -76,7 +75,7 @@ class ProducerSnapshots:
             if log_start_offset < offset <= log_end_offset:
                 newest = offset
             else:
-                os.unlink(self._path(offset))
+                self._storage.unlink(self._path(offset))
         return newest
 
     def _replay(self, log_end_offset: int) -> None:
@@ -96,10 +95,11 @@ class ProducerSnapshots:
         """Of those at no segment's base only the newest stays, and that only above all bases."""
         strays = [offset for offset in self._offsets() if offset not in self._bases]
         for offset in strays[:-1] if strays and strays[-1] >= self._bases[-1] else strays:
-            os.unlink(self._path(offset))
+            self._storage.unlink(self._path(offset))
 
     def _offsets(self) -> list[int]:
-        return sorted(base_offset_of(name) for name in os.listdir(self._directory) if name.endswith(SNAPSHOT))
+        names = (entry.name for entry in self._storage.list_dir(self._directory) if entry.is_file)
+        return sorted(base_offset_of(name) for name in names if name.endswith(SNAPSHOT))
 
     def _path(self, offset: int) -> str:
         return f"{self._directory}/{segment_file(offset, SNAPSHOT)}"

@@ -11,6 +11,10 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.producer_table import AbortedTransaction
+from winnow.storage.absent import read_if_there
+from winnow.storage.creating import create_file, write_new
+from winnow.storage.guarded import open_file
+from winnow.storage.local import LocalStorage
 from winnow.wire.batch import MAX_OFFSET_SPAN, NO_TIMESTAMP
 from winnow.wire.buffers import Rows
 
@@ -56,7 +60,9 @@ class SegmentWriter:
         self.size = 0
         if resume is not None:
             self._resume(resume)
-        self._log = open(f"{self._prefix}{LOG}", "xb" if resume is None else "ab")  # noqa: SIM115 - closed by finish()
+        path = f"{self._prefix}{LOG}"
+        fd = create_file(path, shared=True) if resume is None else open_file(path, os.O_WRONLY | os.O_APPEND)
+        self._log = open(fd, "ab")  # noqa: SIM115 - closed by finish()
 
     @property
     def index_entries(self) -> int:
@@ -116,13 +122,13 @@ class SegmentWriter:
         The log's modification time is that of the last append: it is the age of records without a timestamp.
         """
         self._append_time_entry()
+        self._log.flush()
+        if self._written_ms is not None:
+            os.utime(self._log.fileno(), ns=(self._written_ms * 1_000_000,) * 2)
         self._log.close()
         for suffix, content in ((INDEX, self._index), (TIMEINDEX, self._timeindex), (TXNINDEX, self._txnindex)):
             if content or suffix != TXNINDEX:
-                with open(f"{self._prefix}{suffix}", "wb") as file:
-                    file.write(content)
-        if self._written_ms is not None:
-            os.utime(f"{self._prefix}{LOG}", ns=(self._written_ms * 1_000_000,) * 2)
+                write_new(f"{self._prefix}{suffix}", bytes(content))
 
     def _fits(self, offset: int) -> bool:
         return 0 <= offset - self.base_offset <= MAX_OFFSET_SPAN
@@ -170,7 +176,8 @@ class SegmentWriter:
 
     def _resume(self, rows: Rows) -> None:
         self._index, self._timeindex, self._txnindex = (
-            bytearray(_read_if_there(f"{self._prefix}{suffix}")) for suffix in (INDEX, TIMEINDEX, TXNINDEX)
+            bytearray(read_if_there(LocalStorage(), f"{self._prefix}{suffix}") or b"")
+            for suffix in (INDEX, TIMEINDEX, TXNINDEX)
         )
         if self._timeindex:
             last, relative = _TIME_ENTRY.unpack_from(self._timeindex, len(self._timeindex) - TIME_ENTRY_SIZE)
@@ -179,10 +186,3 @@ class SegmentWriter:
         if len(rows):
             self.size = int(rows["position"][-1] + rows["size"][-1])
             self._first_timestamp = int(rows["max_timestamp"][0])
-
-
-def _read_if_there(path: str) -> bytes:
-    if not os.path.exists(path):
-        return b""
-    with open(path, "rb") as file:
-        return file.read()

@@ -17,7 +17,7 @@ from winnow.logdir.names import LEADER_EPOCHS, LOG, PARTITION_METADATA, base_off
 from winnow.logdir.producer_snapshots import ProducerSnapshots
 from winnow.logdir.segment_writer import SegmentConfig, SegmentWriter
 from winnow.logdir.whole_batches import whole_batches
-from winnow.storage.creating import ensure_directories
+from winnow.storage.creating import ensure_directories, write_new
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import MAX_MAGIC, MAX_OFFSET_SPAN, Codec
 from winnow.wire.buffers import Rows
@@ -49,19 +49,20 @@ class LogWriter:
         topic_id: str | None = None,
         producer_expiration_ms: int = 86_400_000,
     ) -> None:
-        self.directory = os.fspath(directory)
+        self.directory = os.path.realpath(directory)
         self.config = config or SegmentConfig()
         self.leader_epoch = leader_epoch
         """What `append_records` and `append_marker` stamp."""
         self._clock = clock
         self._storage = LocalStorage()
         ensure_directories(self.directory)
-        if topic_id is not None and not os.path.exists(f"{self.directory}/{PARTITION_METADATA}"):
+        if topic_id is not None and not self._storage.exists(f"{self.directory}/{PARTITION_METADATA}"):
             self._write(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}".encode())
-        if not os.path.exists(f"{self.directory}/{LEADER_EPOCHS}"):
+        if not self._storage.exists(f"{self.directory}/{LEADER_EPOCHS}"):
             self._write(LEADER_EPOCHS, b"")
         self._epochs = read_leader_epochs(self._storage, self.directory)
-        self._bases = sorted(base_offset_of(name) for name in os.listdir(self.directory) if name.endswith(LOG))
+        names = (entry.name for entry in self._storage.list_dir(self.directory) if entry.is_file)
+        self._bases = sorted(base_offset_of(name) for name in names if name.endswith(LOG))
         is_new = not self._bases
         if is_new:
             self._bases.append(log_start_offset)
@@ -282,5 +283,4 @@ class LogWriter:
         return whole_batches(self._storage.read_bytes(path), least_offset=base, file_name=path)
 
     def _write(self, name: str, content: bytes) -> None:
-        with open(f"{self.directory}/{name}", "wb") as file:
-            file.write(content)
+        write_new(f"{self.directory}/{name}", content)

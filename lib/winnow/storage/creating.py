@@ -38,6 +38,14 @@ def create_file(path: str, *, flags: int = os.O_WRONLY, shared: bool = False) ->
     return fd
 
 
+def write_new(path: str, data: bytes) -> None:
+    """A `shared` file with this content in the place of what has its name. It is not on stable storage yet."""
+    with parent_of(path) as (directory, name), suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)
+    with open(create_file(path, shared=True), "wb") as file:
+        file.write(data)
+
+
 def create_directory(path: str) -> None:
     """A new directory with the owner, group and mode of the one that it is in; others may never write.
 

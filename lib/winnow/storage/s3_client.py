@@ -6,6 +6,7 @@ the machine's or container's role. They are never part of a URL or of a message.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from winnow.storage.aws import aws_settings
 MTIME = "mtime"
 """Metadata of an object: seconds since the epoch with nine decimals, as rclone has it."""
 _CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,80})</Code>")
+_NO_BUCKET = "NoSuchBucket"
 _STATUS = re.compile(r"status [1-5][0-9]{2}[A-Za-z ]{0,40}|[Cc]onnection refused|dns error|timed out")
 
 
@@ -65,7 +67,9 @@ def errors(where: str) -> Iterator[None]:
         yield
     except AlreadyExistsError:
         raise FileExistsError(where) from None
-    except NotFoundError:
+    except NotFoundError as error:
+        if _NO_BUCKET in str(error):  # that says nothing of what is in it
+            raise OSError(errno.ENODEV, f"S3 answers {_NO_BUCKET}", where) from None
         raise FileNotFoundError(where) from None
     except PreconditionError:
         raise ObjectChangedError(f"{where}: it was replaced since it was looked at") from None

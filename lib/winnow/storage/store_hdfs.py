@@ -10,7 +10,9 @@ from contextlib import suppress
 from typing import Any
 
 from winnow.storage.creating import create_file
+from winnow.storage.guarded import open_file, status_of
 from winnow.storage.hdfs_client import SCHEME, connect, hdfs_errors, split_url
+from winnow.storage.local import LocalStorage
 from winnow.storage.store import PIECE_BYTES, StoredFile, size_changed
 
 
@@ -65,7 +67,7 @@ class HdfsStore:
             if len(source) != file.size:
                 raise size_changed(self, file, len(source))
             target.writelines(source.read_range_stream(0, file.size))
-        os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
+        LocalStorage().set_mtime_ns(path, file.mtime_ns)
 
     def create(self, name: str, data: bytes) -> None:
         path = self._at(name)
@@ -82,11 +84,11 @@ class HdfsStore:
 
     def put(self, name: str, path: str) -> None:
         target = self._at(name)
-        status = os.stat(path)
+        status = status_of(path)
         mtime_ms = status.st_mtime_ns // 10**6
         with hdfs_errors(target):
             self._make_directory(target)
-            with open(path, "rb") as source, self._client.create(target) as file:
+            with open(open_file(path), "rb") as source, self._client.create(target) as file:
                 while piece := source.read(PIECE_BYTES):
                     file.write(piece)
             self._client.set_permission(target, stat.S_IMODE(status.st_mode) & 0o777)

@@ -9,9 +9,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from winnow.errors import UsageError
+from winnow.storage.absent import entry_if_there
 from winnow.storage.creating import create_directory, create_file, ensure_directories
-from winnow.storage.local import LocalStorage, stamp_of
+from winnow.storage.guarded import open_dir, open_file, status_of
+from winnow.storage.local import LocalStorage
 from winnow.storage.store import StoredFile, size_changed
+
+_LOCAL = LocalStorage()
 
 
 class LocalStore:
@@ -30,31 +34,31 @@ class LocalStore:
         return self._root
 
     def list_tree(self) -> tuple[StoredFile, ...]:
-        return tuple(sorted(_walk(self._root, ""), key=lambda file: file.name)) if os.path.isdir(self._root) else ()
+        return tuple(sorted(_walk(self._root, ""), key=lambda file: file.name)) if _is_dir(self._root) else ()
 
     def list_top(self) -> tuple[str, ...]:
-        if not os.path.isdir(self._root):
+        if not _is_dir(self._root):
             return ()
-        with os.scandir(self._root) as found:
-            return tuple(sorted(item.name + "/" * item.is_dir() for item in found))[:1000]
+        return tuple(sorted(entry.name + "/" * entry.is_dir for entry in _LOCAL.list_dir(self._root)))[:1000]
 
     def neighbours(self) -> Iterable[str]:
         return ()  # a disk is no bucket of a cluster's
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
-        return LocalStorage().read_range(self._at(name), start, length)
+        return _LOCAL.read_range(self._at(name), start, length)
 
     def fetch(self, file: StoredFile, path: str) -> None:
-        with open(self._at(file.name), "rb") as source, open(create_file(path), "wb") as target:
+        at = self._at(file.name)
+        with open(open_file(at), "rb") as source, open(create_file(path), "wb") as target:
             shutil.copyfileobj(source, target, 2**20)
             found = target.tell()
             status = os.fstat(source.fileno())
+            target.flush()
+            _give(target.fileno(), status)
+            os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
         if found != file.size:
             raise size_changed(self, file, found)
-        _give(path, status)
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-        directory = os.path.dirname(path)
-        _give(directory, os.stat(os.path.dirname(self._at(file.name))))
+        _give_directory(os.path.dirname(path), like=os.path.dirname(at))
 
     def create(self, name: str, data: bytes) -> None:
         path = self._at(name)
@@ -67,97 +71,106 @@ class LocalStore:
                 file.write(data)
                 file.flush()
                 os.fsync(fd)
-            os.link(beside, path)
+            _LOCAL.link(beside, path)
         finally:
-            os.unlink(beside)
+            _LOCAL.unlink(beside)
         self._changed.add(directory)
 
     def put(self, name: str, path: str) -> None:
         target = self._at(name)
         self._make_directory(os.path.dirname(target), like=os.path.dirname(path))
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.link(path, target)
+        _LOCAL.fsync_file(path)
+        _LOCAL.link(path, target)
         self._changed.add(os.path.dirname(target))
 
     def delete(self, name: str) -> None:
         path = self._at(name)
         with suppress(FileNotFoundError):
-            os.unlink(path)
+            _LOCAL.unlink(path)
         self._changed.add(os.path.dirname(path))
         # As in an object store, a directory without a file is none.
         while (path := os.path.dirname(path)) != self._root and path:
             try:
-                os.rmdir(path)
+                _LOCAL.rmdir(path)
             except OSError:
                 break
             self._changed.discard(path)
 
     def settle(self) -> None:
         for directory in sorted(self._changed, reverse=True):
-            if os.path.isdir(directory):
-                LocalStorage().fsync_dir(directory)
+            if _is_dir(directory):
+                _LOCAL.fsync_dir(directory)
         self._changed.clear()
 
     def _at(self, name: str) -> str:
         return f"{self._root}/{name}"
 
     def _make_directory(self, directory: str, *, like: str | None) -> None:
-        if os.path.isdir(directory):
+        if _is_dir(directory):
             return
         parent = os.path.dirname(directory)
         self._make_directory(parent, like=None if like is None else os.path.dirname(like))
         with suppress(FileExistsError):  # another thread's
             create_directory(directory)
         if like is not None:
-            _give(directory, os.stat(like))
+            _give_directory(directory, like=like)
         self._changed |= {parent, directory}
 
 
 def make_directory(path: str, *, like: str | None) -> None:
     """With all above it, unless it is there; `like`: the directory whose owner and mode a new one gets."""
-    if not os.path.isdir(path):
+    if not _is_dir(path):
         ensure_directories(path)
         if like is not None:
-            _give(path, os.stat(like))
+            _give_directory(path, like=like)
 
 
 def remove_empty_directories(path: str) -> None:
     """Below `path`, which stays."""
-    for directory, _, _ in os.walk(path, topdown=False):
-        if directory != path:
+    for entry in _LOCAL.list_dir(path):
+        if entry.is_dir:
+            below = f"{path}/{entry.name}"
+            remove_empty_directories(below)
             with suppress(OSError):  # it is not empty
-                os.rmdir(directory)
+                _LOCAL.rmdir(below)
+
+
+def _is_dir(path: str) -> bool:
+    """Errors of the file system are raised."""
+    found = entry_if_there(_LOCAL, path)
+    return found is not None and found.is_dir
 
 
 def _walk(directory: str, prefix: str) -> Iterator[StoredFile]:
-    with os.scandir(directory) as found:
-        for item in found:
-            status = item.stat(follow_symlinks=False)
-            name = f"{prefix}{item.name}"
-            if stat.S_ISDIR(status.st_mode):
-                yield from _walk(item.path, f"{name}/")
-            elif stat.S_ISREG(status.st_mode):
-                stamp = " ".join(map(str, stamp_of(status)))
-                yield StoredFile(name, status.st_size, status.st_mtime_ns, stamp)
-            else:
-                raise UsageError(
-                    "neither a file nor a directory",
-                    found="a symbolic link" if stat.S_ISLNK(status.st_mode) else "a special file",
-                    where=item.path,
-                    hint="A copy of it would lead back to what it stands for. Put the files themselves there.",
-                )
+    for entry in _LOCAL.list_dir(directory):
+        name = f"{prefix}{entry.name}"
+        if entry.is_dir:
+            yield from _walk(f"{directory}/{entry.name}", f"{name}/")
+        elif entry.is_file:
+            yield StoredFile(name, entry.size, entry.mtime_ns, " ".join(map(str, entry.stamp)))
+        else:
+            raise UsageError(
+                "neither a file nor a directory",
+                found="a symbolic link" if entry.is_link else "a special file",
+                where=f"{directory}/{entry.name}",
+                hint="A copy of it would lead back to what it stands for. Put the files themselves there.",
+            )
 
 
-def _give(path: str, wanted: os.stat_result) -> None:
+def _give_directory(path: str, *, like: str) -> None:
+    wanted, descriptor = status_of(like), open_dir(path)
+    try:
+        _give(descriptor, wanted)
+    finally:
+        os.close(descriptor)
+
+
+def _give(descriptor: int, wanted: os.stat_result) -> None:
     """Mode, and owner where this process may give files away: who restores a backup need not be the broker's user.
 
     The owner may always write: a copy of what is read-only is to be cleaned, and a broker is to run on it.
     """
     with suppress(PermissionError):
-        os.chown(path, wanted.st_uid, wanted.st_gid)
+        os.fchown(descriptor, wanted.st_uid, wanted.st_gid)
     own = stat.S_IRWXU if stat.S_ISDIR(wanted.st_mode) else stat.S_IRUSR | stat.S_IWUSR
-    os.chmod(path, stat.S_IMODE(wanted.st_mode) | own)
+    os.fchmod(descriptor, stat.S_IMODE(wanted.st_mode) | own)

@@ -11,6 +11,8 @@ import obstore
 from obstore.exceptions import PreconditionError
 
 from winnow.storage.creating import create_file
+from winnow.storage.guarded import open_file
+from winnow.storage.local import LocalStorage
 from winnow.storage.s3_bucket import S3Bucket, key_of
 from winnow.storage.s3_client import bucket_and_key, connect, errors, modified_ns, mtime_of
 from winnow.storage.store import StoredFile, size_changed
@@ -73,14 +75,14 @@ class S3Store:
         if found != file.size:
             raise size_changed(self, file, found)
         mtime_ns = mtime_of(attributes, file.mtime_ns)
-        os.utime(path, ns=(mtime_ns, mtime_ns))
+        LocalStorage().set_mtime_ns(path, mtime_ns)
 
     def create(self, name: str, data: bytes) -> None:
         self._objects.create(self._key(name), data)
 
     def put(self, name: str, path: str) -> None:
-        status = os.stat(path)
-        with open(path, "rb") as file:
+        with open(open_file(path), "rb") as file:
+            status = os.fstat(file.fileno())
             self._objects.upload(self._key(name), file, status.st_size, mtime_ns=status.st_mtime_ns)
 
     def delete(self, name: str) -> None:

@@ -80,10 +80,6 @@ CREATE = {
     "storage/output_file.py",
     # In the private directory of the run.
     "engine/cores.py",
-    # Logs of their own, which tests and tools ask for.
-    "logdir/segment_writer.py",
-    "logdir/writer.py",
-    "logdir/producer_snapshots.py",
 }
 
 

@@ -28,6 +28,7 @@ from winnow.errors import NO_SPACE, NoSpaceError, StoppedError, UsageError, Winn
 from winnow.logdir.lock import lock_log_dir, share_log_dir
 from winnow.logdir.names import LOCK, META_PROPERTIES
 from winnow.storage.creating import create_directory
+from winnow.storage.local import LocalStorage
 from winnow.storage.store import Store, StoredFile
 from winnow.storage.store_local import LocalStore, make_directory
 
@@ -247,5 +248,4 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+    return LocalStorage().read_bytes(path)
