@@ -38,7 +38,6 @@ ALLOWED = {
     "airflow.py": "a directory of its own",
     "logdir/lock.py": "/proc",
     "logdir/lock_reach.py": "/proc",
-    "ledger/append.py": "the ledger's lock",
     "values/settings.py": "a file that the user names",
     "cli/options.py": "files and directories that the user names",
     "cli/keys.py": "a file that the user names",
@@ -87,6 +86,7 @@ def _is_by_path(call: ast.Call) -> bool:
         or (place == "os" and method in OF_OS)
         or (place == "os.path" and method in OF_OS_PATH)
         or place == "shutil"
+        or (place.startswith("Path(") and method in {"read_bytes", "unlink", "open", "mkdir", "stat", "rename"})
         or name in {"np.memmap", "np.fromfile", "np.load", "tarfile.open"}
         or (place not in {"os", "os.path"} and method in OF_PATH and "follow_symlinks=False" not in ast.unparse(call))
     )
