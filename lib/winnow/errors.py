@@ -100,6 +100,12 @@ class OversizedBatchError(CorruptLogError):
     """A batch that holds more than it may when it is decompressed."""
 
 
+class BatchMemoryError(OversizedBatchError):
+    """A batch that may be sound, but needs more memory than a task may take. The partition is left as it was."""
+
+    exit_code = 1
+
+
 class VerificationError(WinnowError):
     """A staged segment, read back, is not what was meant. Nothing of its partition is committed."""
 

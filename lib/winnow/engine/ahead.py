@@ -152,7 +152,7 @@ class KeyKeeper:
             parts = list(packed_keys(self._buf, rows, split.records, self._ahead.wanted, holders=named))
             if self._has_room(sum(len(part.numbers) for part in parts), split):
                 return _stored(self._ahead, parts)
-        except (CorruptLogError, OSError) as error:
+        except (CorruptLogError, OSError, MemoryError) as error:
             _log.debug("keys are not read ahead: %s", error)
         self._goes_on = False
         return None

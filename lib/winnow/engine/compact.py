@@ -26,6 +26,7 @@ from winnow.engine.rewrite import RewrittenGroup
 from winnow.engine.rounds import Round
 from winnow.engine.space import Room, fitting, within
 from winnow.engine.stopwatch import ms_since
+from winnow.engine.suspects import each_survived
 from winnow.errors import CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.journal import leave_journal, with_staged
 from winnow.logdir.staging import remove_staging
@@ -134,13 +135,18 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
     """The outcomes of each partition's groups; of a job that fails, or was cancelled, nothing is committed."""
     if not jobs:
         return []
+
+    def compacted(some: Sequence[PartitionJob]) -> list[list[Outcome]]:
+        job = CompactionJob(run.request.now, run.request.secret, tuple(some))
+        return run_compaction(run.sc, job, run.request.progress)
+
     try:
-        job = CompactionJob(run.request.now, run.request.secret, tuple(jobs))
-        outcomes = run_compaction(run.sc, job, run.request.progress)
+        survived = each_survived(jobs, compacted, goes_on=lambda: run.request.stop.reason is None)
     except (Py4JError, PySparkException) as error:
         if run.request.stop.reason is None:
             _log.exception("the Spark job failed")
         return [[failed_job(error)] for _ in jobs]
+    outcomes: list[list[Outcome]] = [[groups] if isinstance(groups, Failure) else groups for groups in survived]
     run.request.progress.stage(f"committing {counted(len(jobs), 'partition')}")
     staged = sum(o.bytes_staged for groups in outcomes for o in groups if isinstance(o, RewrittenGroup))
     run.peak_bytes = max(run.peak_bytes, run.kept_bytes + staged)

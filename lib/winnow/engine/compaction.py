@@ -17,6 +17,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
+from winnow.batch_memory import VARIABLE
 from winnow.engine.ahead import blobs_of
 from winnow.engine.cores import Cores, one_of
 from winnow.engine.job import BUCKET_RECORDS, CompactionJob, GroupJob, PartitionJob
@@ -178,7 +179,7 @@ def _scan(shared: _Shared, items: Iterable[list[_At]]) -> Iterator[tuple[int, tu
             for bucket, blob in scan_split(job.partitions[partition], split, job.secret, spool):
                 yield assignment.bucket_task[partition, bucket], (partition, bucket, blob)
             ticks.scanned((partition, split))
-        except (WinnowError, OSError) as error:
+        except TROUBLE as error:
             yield assignment.bucket_task[partition, 0], (partition, 0, failure(error))
 
 
@@ -253,7 +254,7 @@ def _finish(
                     split_done=partial(_finished, ticks, partition),
                     cores=shared_out,
                 )
-        except (WinnowError, OSError) as error:
+        except TROUBLE as error:
             outcome = failure(error)
         yield at, outcome
 
@@ -262,8 +263,18 @@ def _finished(ticks: _Ticks, partition: int, split: int) -> None:
     ticks.finished((partition, split))
 
 
+TROUBLE = (WinnowError, OSError, MemoryError)
+"""What may be raised because of one partition."""
+
+
 def failure(error: Exception) -> Failure:
-    """Of a WinnowError or an OSError."""
+    """Of one of TROUBLE."""
+    if isinstance(error, MemoryError):
+        return Failure(
+            f"not enough memory: {str(error) or 'an allocation failed'}. Give the machine or the executor more, use "
+            f"fewer cores at once, or allow less in one batch with {VARIABLE}",
+            WinnowError.exit_code,
+        )
     if isinstance(error, WinnowError):
         return Failure(str(error), error.exit_code)
     if isinstance(error, OSError) and error.errno in NO_SPACE:

@@ -16,6 +16,7 @@ from winnow.engine.progress import Progress
 from winnow.engine.result import PartitionResult
 from winnow.engine.rounds import Round
 from winnow.engine.space import Room
+from winnow.engine.suspects import each_survived
 from winnow.engine.waves import waves
 from winnow.engine.weigh import WeighedGroup
 from winnow.errors import CorruptLogError
@@ -32,10 +33,14 @@ Weighed = list[WeighedGroup] | Failure
 def weigh(sc: SparkContext, jobs: Sequence[PartitionJob], *, now: int, progress: Progress) -> list[Weighed]:
     """One for each, by as few Spark jobs as their size allows. Nothing is written, so that room is no matter."""
     secret = (secrets.randbits(64), secrets.randbits(64))
+
+    def weighed(some: Sequence[PartitionJob]) -> list[list[WeighedGroup | Failure]]:
+        return run_weighing(sc, CompactionJob(now, secret, tuple(some)), progress)
+
     return [
-        _together(outcomes)
+        outcomes if isinstance(outcomes, Failure) else _together(outcomes)
         for wave in waves(jobs, lambda: Room(None, free=lambda _directory: sys.maxsize))
-        for outcomes in run_weighing(sc, CompactionJob(now, secret, tuple(wave)), progress)
+        for outcomes in each_survived(wave, weighed)
     ]
 
 

@@ -13,6 +13,17 @@ _LOST = re.compile(r"^.*?\bLost task \S+ in stage \S+ \(TID \d+\) \(.*?\): ")
 _FULL = ("No space left on device", "Disk quota exceeded")
 """What Linux says, and Java and Python after it."""
 
+_DEATHS = (
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
+    "ExecutorLostFailure",
+    "java.io.EOFException",
+    "java.net.SocketException",
+    "OutOfMemoryError",
+    "MemoryError",
+)
+"""What Spark says of a worker or an executor that is gone, and what is raised by one that has no memory left."""
+
 
 def cause_of(error: Exception) -> str:
     """Of a Py4JError or a PySparkException."""
@@ -28,6 +39,17 @@ def cause_of(error: Exception) -> str:
     if traceback and raised is not None:
         return raised
     return _LOST.sub("", text.strip().partition("\n")[0]) or type(error).__name__
+
+
+def killed_worker(error: Exception) -> bool:
+    """Whether a worker died of what it did, of a Py4JError or a PySparkException."""
+    text = str(error)
+    if isinstance(error, Py4JJavaError):
+        try:
+            text += str(error.java_exception.toString())
+        except (Py4JError, OSError):  # the JVM has gone, and nothing can be run again
+            return False
+    return any(words in text for words in _DEATHS)
 
 
 def failed_job(error: Exception) -> Failure:

@@ -16,6 +16,7 @@ from winnow.engine.producers import Snapshot, newest_snapshot
 from winnow.engine.progress import Progress, Silence
 from winnow.engine.stop import Stop
 from winnow.engine.survey import Listed, Place, list_partitions, walk_partitions
+from winnow.engine.suspects import each_survived
 from winnow.engine.transactions import Transactions, settle
 from winnow.engine.walk import SegmentWalk
 from winnow.errors import CorruptLogError
@@ -97,7 +98,7 @@ class Walk(Protocol):
 
     def __call__(
         self, states: Sequence[PartitionState], *, producers_from: Sequence[int]
-    ) -> Sequence[tuple[SegmentWalk, ...] | Failure]: ...
+    ) -> list[tuple[SegmentWalk, ...] | Failure]: ...
 
 
 OnCorrupt = Literal["leave", "fail", "quarantine"]
@@ -350,7 +351,11 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
         if isinstance(item, Undertaking) and _needs_walk(item.plan)
     ]
     request.stop.check()
-    walked = walk([item.state for _, item in chosen], producers_from=[item.snapshot.offset for _, item in chosen])
+    walked = each_survived(
+        [(item.state, item.snapshot.offset) for _, item in chosen],
+        lambda some: walk([state for state, _ in some], producers_from=[offset for _, offset in some]),
+        goes_on=lambda: request.stop.reason is None,
+    )
     request.progress.stage("deciding")
     result = list(decided)
     for (number, item), walks in zip(chosen, walked, strict=True):

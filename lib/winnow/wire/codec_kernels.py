@@ -13,6 +13,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
+from winnow.batch_memory import batch_budget
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import Bytes
 from winnow.wire.c_codecs import lz4_functions, zstd_functions
@@ -92,7 +93,18 @@ def decompress_many(
     if not function:
         return 0
     done, used = _decompress(
-        raw, codecs, begin, end, chosen, sink.rest(), sink.used, limit, enough, codec, function, context
+        raw,
+        codecs,
+        begin,
+        end,
+        chosen,
+        sink.rest(),
+        sink.used,
+        min(limit, batch_budget()),
+        enough,
+        codec,
+        function,
+        context,
     )
     sink.commit(used)
     return int(done)

@@ -69,7 +69,7 @@ def convert_legacy(
     # An entry takes 26 bytes besides key and value, a record at most 32.
     room = int((entries_end - entries_begin)[legacy].sum()) * 5 // 4 + 1
     at = sink.used
-    sink.begin(room)
+    sink.begin_converted(room)
     out = np.frombuffer(sink.reserve(room), np.uint8)
     fault, i, position = convert(raw, inner.data(), wrapped, entries_begin, entries_end, batches, out, rows, starts)
     if fault:

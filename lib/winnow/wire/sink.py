@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winnow.errors import OversizedBatchError
+from winnow import batch_memory
+from winnow.errors import BatchMemoryError, OversizedBatchError
 from winnow.wire.buffers import as_bytes, as_view
 
 if TYPE_CHECKING:
@@ -33,9 +34,14 @@ class Sink:
         return self._end - self._used
 
     def begin(self, limit: int) -> None:
-        """The next batch: it may hold `limit` bytes from here on."""
+        """The next batch: it may hold `limit` bytes from here on, and no more than there is memory for."""
         self._limit = limit
-        self._end = self._used + limit
+        self._end = self._used + min(limit, batch_memory.batch_budget())
+
+    def begin_converted(self, size: int) -> None:
+        """What was in memory before comes in another form: it may take `size` bytes from here on."""
+        self._limit = size
+        self._end = self._used + size
 
     def reserve(self, size: int, *, at_most: bool = False) -> memoryview:
         """Room for `size` bytes to be written to; `commit` says how many were.
@@ -67,6 +73,13 @@ class Sink:
 
     def overflow(self) -> OversizedBatchError:
         """The error for a batch that holds more than the limit."""
+        if batch_memory.batch_budget() < self._limit:
+            return BatchMemoryError(
+                "a batch needs too much memory",
+                expected=f"at most {batch_memory.batch_budget()} bytes when decompressed",
+                found="more",
+                hint=batch_memory.hint(),
+            )
         return OversizedBatchError(
             "compressed batch is too large",
             expected=f"at most {self._limit} bytes when decompressed",

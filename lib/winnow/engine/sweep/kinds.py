@@ -72,7 +72,7 @@ _FOUND = {
         "the batch",
     ),
     Kind.OVERSIZED: (
-        "more than `max.decompressed.message.bytes` in a batch",
+        "more than `max.decompressed.message.bytes` in a batch, or more than a task of this machine has memory for",
         "the batch",
     ),
     Kind.TIMESTAMP: (
@@ -162,8 +162,8 @@ _MEANING = {
         " it."
     ),
     Kind.OVERSIZED: (
-        "The batch holds more than max.decompressed.message.bytes: nobody can read it without that much "
-        "memory. It may be an attack. Consumers have to seek to the offset behind it."
+        "The batch holds more than max.decompressed.message.bytes or the memory here allow: nobody can "
+        "read it without that much memory. It may be an attack. Consumers have to seek to the offset behind it."
     ),
     Kind.TIMESTAMP: (
         "The records are fine, but the batch is said to be older or newer than they are: retention by time "
