@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from tests.crash.replay import CrashPoint, RecordingStorage, crash_points
 from tests.crash.runs import CrashRun, checkpoint_entry, must_hold
 from tests.fixtures.data import copy_tree
+from winnow.errors import CorruptLogError
 from winnow.logdir.journal import JOURNAL
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOCK, SNAPSHOT, STAGING_PREFIX
 from winnow.logdir.recovery import leftovers
@@ -149,6 +151,53 @@ def test_what_changed_since_makes_it_give_up_the_rest(
     assert given_up > 5
 
 
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
+def test_damage_of_a_staged_file_is_reported_and_nothing_is_removed(
+    suffix: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
+) -> None:
+    """Random bytes of the right size and age, wherever the file is: staged, on its way, or in its place."""
+    run = crash_run("compact")
+    places = set()
+    for point in run.crashes(tmp_path / "crash", out_of_order=False):
+        path = _output_of_last_group(point, suffix)
+        if path is None:
+            continue
+        status = path.stat()
+        path.write_bytes(random.Random(0).randbytes(status.st_size))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        sources = _segments(point.root)
+        with pytest.raises(CorruptLogError, match="damaged") as caught:
+            roll(point.root)
+        assert caught.value.hint, point.label
+        assert path.exists(), point.label
+        lost = sources - _segments(point.root)
+        # The groups before it are finished; of its own sources none goes.
+        assert not {name for name in lost if name >= f"{_last_group(point)[0]:020d}"}, point.label
+        places.add(path.suffix if path.suffix in {".swap", suffix} else "staged")
+    assert places == {"staged", ".swap"}
+
+
+def test_a_round_without_checksums_is_given_up(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
+    """An earlier version wrote its journal."""
+    run = crash_run("compact")
+    holds = must_hold(run, tmp_path)
+    given_up = 0
+    for point in run.crashes(tmp_path / "crash", out_of_order=False, every=5):
+        if not has_journal(point.root):
+            continue
+        for journal in (point.root / str(T)).glob(f"{STAGING_PREFIX}*/{JOURNAL}"):
+            value = json.loads(journal.read_text())
+            for group in value["groups"]:
+                for file in group["output"]["files"].values():
+                    del file["crc32c"]
+            journal.write_text(json.dumps(value))
+        assert roll(point.root).given_up == "run", point.label
+        assert leftovers(STORAGE, f"{point.root}/{T}") == (), point.label
+        holds.check(point.root, point.label)
+        given_up += 1
+    assert given_up > 10
+
+
 def test_a_run_that_would_not_compact_gives_it_up(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
     run = crash_run("compact")
     first = next(point for point in run.crashes(tmp_path, out_of_order=False) if has_journal(point.root))
@@ -187,6 +236,33 @@ def _last_group_is_staged(point: CrashPoint) -> bool:
         last = json.loads(journal.read_text())["groups"][-1]["output"]
         return all((journal.parent / file["name"]).exists() for file in last["files"].values())
     return False
+
+
+def _last_group(point: CrashPoint) -> tuple[int, dict[str, str]]:
+    """Its base offset, and the names of its staged files by suffix; -1 without a journal."""
+    for journal in (point.root / str(T)).glob(f"{STAGING_PREFIX}*/{JOURNAL}"):
+        last = json.loads(journal.read_text())["groups"][-1]
+        files = {suffix: file["name"] for suffix, file in last["output"]["files"].items()}
+        return last["sources"][0]["base_offset"], files
+    return -1, {}
+
+
+def _output_of_last_group(point: CrashPoint, suffix: str) -> Path | None:
+    """Where the file is before any source of its group has its name taken; None if it is empty, or no longer so."""
+    base, files = _last_group(point)
+    directory = point.root / str(T)
+    swaps = list(directory.glob(f"{base:020d}.*.swap"))
+    cleaned = list(directory.glob(f"{base:020d}.*.cleaned"))
+    candidates = [*directory.glob(f"{STAGING_PREFIX}*/{files.get(suffix)}")]
+    candidates += [path for path in swaps if not cleaned and path.name == f"{base:020d}{suffix}.swap"]
+    found = [path for path in candidates if path.stat().st_size]
+    return found[0] if found else None
+
+
+def _segments(root: Path) -> set[str]:
+    """Segments that are there, under their names or marked as deleted."""
+    logs = [path for path in (root / str(T)).glob("*.log*") if path.suffix in {".log", ".deleted"}]
+    return {path.name.removesuffix(".deleted") for path in logs}
 
 
 def _no_strays(files: dict[str, bytes]) -> dict[str, bytes]:

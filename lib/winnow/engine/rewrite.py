@@ -120,7 +120,7 @@ def _write(
         paths[TXNINDEX] = f"{job.staging}/{segment_file(group.base_offset, TXNINDEX)}.{attempt}"
         storage.create(paths[TXNINDEX], txnindex)
     take_over_attributes(storage, job.directory, paths, first=group.base_offset, last=group.segments[-1].base_offset)
-    verify_staged(
+    checksums = verify_staged(
         paths,
         base_offset=group.base_offset,
         end_offset=job.end_offset,
@@ -135,6 +135,7 @@ def _write(
             base_offset=group.base_offset,
             sources=tuple(segment for segment in group.segments),
             paths=paths,
+            checksums=checksums,
         ),
         records_before=output.records_before,
         records_after=output.records_after,

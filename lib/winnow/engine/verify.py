@@ -21,6 +21,7 @@ from winnow.storage.places import Places
 from winnow.storage.segment_io import Bytes, drop_cached, map_range, release
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
 from winnow.wire.control import ControlType
+from winnow.wire.crc import crc32c_extended
 from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
 _ROWS = 4_096
@@ -39,8 +40,10 @@ def verify_staged(
     segment_index_bytes: int,
     same_txn_index: bytes | None = None,
     without_horizons: bytes | None = None,
-) -> None:
-    """Raises VerificationError unless the files hold `records` records in `log_bytes` bytes of sound batches.
+) -> Mapping[str, int]:
+    """The CRC-32C of each file by suffix, as it was read back from the disk.
+
+    Raises VerificationError unless the files hold `records` records in `log_bytes` bytes of sound batches.
 
     Offsets must ascend within [base_offset, end_offset), each CRC must match, both indexes must be those of the log as
     it is on the disk, and every entry of the transaction index must have its ABORT marker. A marker without an entry
@@ -59,7 +62,7 @@ def verify_staged(
         base_offset=base_offset, index_interval_bytes=index_interval_bytes, max_index_bytes=segment_index_bytes
     )
     rows = np.empty(_ROWS, BATCH)
-    position, least_offset, found = 0, base_offset, 0
+    position, least_offset, found, checksum = 0, base_offset, 0, 0
     aborting = [np.empty(0, BATCH)]
     with map_range(path, 0, size, gradually=True) as buf:
         status = WalkStatus.FULL
@@ -72,7 +75,7 @@ def verify_staged(
             if not count:
                 break
             seen = rows[:count]
-            wrong = _first_bad_crc(buf, seen)
+            wrong, checksum = _first_bad_crc(buf, seen, checksum)
             if wrong >= 0:
                 raise VerificationError(
                     "a batch of the staged log does not match its CRC",
@@ -91,25 +94,30 @@ def verify_staged(
         raise _mismatch("records in the staged log", records, found, path)
     if least_offset > end_offset or least_offset - 1 - base_offset > MAX_OFFSET_SPAN:
         raise _mismatch("the staged log's last offset below", end_offset, least_offset - 1, path)
-    _check_indexes(paths, index)
+    checksums = {LOG: checksum, **_check_indexes(paths, index)}
     _check_meant(paths, without_horizons if same_txn_index is None else same_txn_index)
     if same_txn_index is None:
         markers, bounds = np.concatenate(aborting), (base_offset, end_offset)
         _check_txn_index(paths, markers, bounds, horizons=without_horizons is None)
+    if TXNINDEX in paths:
+        checksums[TXNINDEX] = crc32c_extended(0, Places().read_bytes(paths[TXNINDEX]))
+    return checksums
 
 
-def _first_bad_crc(buf: Bytes, rows: Array) -> int:
-    """As `first_bad_crc`, with no more of the log in memory than it takes."""
+def _first_bad_crc(buf: Bytes, rows: Array, checksum: int) -> tuple[int, int]:
+    """As `first_bad_crc`, with no more of the log in memory than it takes; and `checksum` extended by these batches."""
     start = 0
     while start < len(rows):
         limit = int(rows["position"][start]) + _AT_ONCE
         end = max(start + 1, int(np.searchsorted(rows["position"], limit)))
         wrong = first_bad_crc(buf, rows[start:end])
         if wrong >= 0:
-            return start + wrong
-        release(buf, int(rows["position"][end - 1]))
+            return start + wrong, checksum
+        last = rows[end - 1]
+        checksum = crc32c_extended(checksum, buf[int(rows["position"][start]) : int(last["position"] + last["size"])])
+        release(buf, int(last["position"]))
         start = end
-    return -1
+    return -1, checksum
 
 
 def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
@@ -124,12 +132,14 @@ def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
     return aborting
 
 
-def _check_indexes(paths: Mapping[str, str], index: IndexBuilder) -> None:
-    for suffix, wanted in zip((INDEX, TIMEINDEX), index.finish(), strict=True):
+def _check_indexes(paths: Mapping[str, str], index: IndexBuilder) -> dict[str, int]:
+    contents = dict(zip((INDEX, TIMEINDEX), index.finish(), strict=True))
+    for suffix, wanted in contents.items():
         if Places().read_bytes(paths[suffix]) != wanted:
             raise VerificationError(
                 "the staged index is not that of the staged log", where=paths[suffix], hint="Run again."
             )
+    return {suffix: crc32c_extended(0, content) for suffix, content in contents.items()}
 
 
 def _check_meant(paths: Mapping[str, str], wanted: bytes | None) -> None:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from winnow.errors import CorruptLogError
+from winnow.logdir.checksums import file_crc32c
 from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
 from winnow.logdir.state import Segment
 from winnow.logdir.swap import StagedGroup
@@ -32,11 +33,13 @@ class StagedFile:
 
     name: str
     size: int
+    crc32c: int | None = None
+    """Of the whole file; None in a journal of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A staged segment; it keeps sizes and times when it is renamed."""
+    """A staged segment; it keeps sizes, times and content when it is renamed."""
 
     files: Mapping[str, StagedFile]
     """By suffix."""
@@ -102,9 +105,18 @@ class Journal:
         """The groups without an output."""
         return tuple(group for group in self.groups if group.output is None)
 
+    @property
+    def has_checksums(self) -> bool:
+        """Of all staged files. Without them nobody can tell whether a file is still what was staged."""
+        files = (file for group in self.groups if group.output for file in group.output.files.values())
+        return all(file.crc32c is not None for file in files)
+
 
 def with_staged(storage: Storage, journal: Journal, staged: Iterable[StagedGroup]) -> Journal:
-    """The journal of a round of which these groups have been staged as well; looks at the sizes of their files."""
+    """The journal of a round of which these groups have been staged as well.
+
+    Looks at the sizes of their files, and reads those whose checksum is not told.
+    """
     outputs = {group.base_offset: _output(storage, group) for group in staged}
     groups = tuple(
         replace(group, output=outputs[group.base_offset]) if group.base_offset in outputs else group
@@ -116,8 +128,16 @@ def with_staged(storage: Storage, journal: Journal, staged: Iterable[StagedGroup
 
 def _output(storage: Storage, group: StagedGroup) -> Output:
     entries: dict[str, Entry] = {suffix: storage.entry(path) for suffix, path in group.paths.items()}
-    files = {suffix: StagedFile(entry.name, entry.size) for suffix, entry in entries.items()}
+    files = {
+        suffix: StagedFile(entry.name, entry.size, _checksum(storage, group, suffix))
+        for suffix, entry in entries.items()
+    }
     return Output(files=files, log_mtime_ms=entries[LOG].mtime_ms)
+
+
+def _checksum(storage: Storage, group: StagedGroup, suffix: str) -> int:
+    told = group.checksums.get(suffix)
+    return file_crc32c(storage, group.paths[suffix]) if told is None else told
 
 
 def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
@@ -230,12 +250,13 @@ def _segment(value: Value) -> Segment:
 
 def _file(value: Value, name: str) -> StagedFile:
     """A name in a journal becomes a path: it must be that of an attempt at this very file."""
-    found = value.fields(_names(StagedFile))
+    found = value.fields({"name", "size"}, {"crc32c"})
     told = found["name"].text()
     attempt = told.removeprefix(f"{name}.")
     if not (attempt.isascii() and attempt.isalnum()) or f"{name}.{attempt}" != told:
         raise found["name"].refused(f"{name}. and letters or digits")
-    return StagedFile(told, found["size"].integer())
+    checksum = found["crc32c"].integer(most=2**32 - 1) if "crc32c" in found else None
+    return StagedFile(told, found["size"].integer(), checksum)
 
 
 def _names(kind: type[Any]) -> set[str]:

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_checkpoint
-from winnow.logdir.journal import Journal, JournalGroup, Output, leave_journal, read_journal
+from winnow.logdir.checksums import file_crc32c
+from winnow.logdir.journal import Journal, JournalGroup, Output, StagedFile, leave_journal, read_journal
 from winnow.logdir.keeping import keeping_path, settle_kept
 from winnow.logdir.names import CLEANED, CLEANER_CHECKPOINT, LOG, SEGMENT_SUFFIXES, STAGING_PREFIX, SWAP, segment_file
 from winnow.logdir.recovery import RecoveryReport, recover, staging_names
@@ -105,7 +107,8 @@ def _put_right(
     if found is None:
         return PutRight(recover(storage, directory))
     staging, journal = found.staging, found.journal
-    if not finish or (trusted_end is not None and journal.end_offset > trusted_end):
+    untrusted = trusted_end is not None and journal.end_offset > trusted_end
+    if not finish or untrusted or not journal.has_checksums:
         return PutRight(recover(storage, directory), given_up=journal.run_id)
     for group in journal.groups:
         _resume(storage, directory, staging, group)
@@ -142,6 +145,8 @@ def _swap_pending(
     pending = _pending(storage, directory, staging, journal)
     if pending is None:
         return None
+    for group in pending:
+        _check_staged(storage, staging, group)
     with storage.changing(directory):
         for group in journal.groups:
             if group in pending:
@@ -177,6 +182,7 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
             storage.fsync_dir(staging)
             storage.fsync_dir(directory)
     elif swaps and _is_output(files, base, group.output, swaps) and _no_other(files, group.sources[LOG not in swaps :]):
+        _check_output(storage, directory, base, group.output, swaps)
         complete(storage, directory, files, sources=group.source_bases, outputs={base: staged})
 
 
@@ -186,6 +192,7 @@ def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output)
     others = group.source_bases[1:]
     left = [segment_file(base, suffix) for base in others for suffix in SEGMENT_SUFFIXES]
     if removable_snapshots(files, others) or not files.keys().isdisjoint(left):
+        _check_output(storage, directory, group.base_offset, output, ())
         complete(storage, directory, files, sources=group.source_bases, outputs={group.base_offset: output.files})
 
 
@@ -231,6 +238,33 @@ def _is_output(files: Files, base_offset: int, output: Output, swaps: Sequence[s
         and log.mtime_ms == output.log_mtime_ms
         and all(name in files and files[name].size == output.files[suffix].size for suffix, name in names.items())
     )
+
+
+def _check_staged(storage: Storage, staging: str, group: JournalGroup) -> None:
+    """Raises CorruptLogError unless the staged files of a group are what was written."""
+    for file in group.output.files.values() if group.output else ():
+        _check_file(storage, f"{staging}/{file.name}", file)
+
+
+def _check_output(storage: Storage, directory: str, base_offset: int, output: Output, swaps: Sequence[str]) -> None:
+    """The same of an output in the partition directory, `swaps` of its files still with that suffix."""
+    for suffix, file in output.files.items():
+        name = segment_file(base_offset, suffix) + (SWAP if suffix in swaps else "")
+        _check_file(storage, f"{directory}/{name}", file)
+
+
+def _check_file(storage: Storage, path: str, file: StagedFile) -> None:
+    found = file_crc32c(storage, path)
+    if found != file.crc32c:
+        raise CorruptLogError(
+            "a segment that an interrupted run had prepared is damaged",
+            expected=f"CRC-32C {file.crc32c}, as in its journal",
+            found=str(found),
+            where=path,
+            hint="Nothing was removed. The disk or the memory of this machine may be failing: keep a copy of this "
+            "directory. To give up what that run had prepared, remove its .winnow- directory (and the .swap files, if "
+            "the segments that they were to replace are all there), then run again",
+        )
 
 
 def _no_other(files: Files, sources: Sequence[Segment]) -> bool:

@@ -16,7 +16,7 @@ Where there are no renames all of it is one change, and none of these names is e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.keeping import keep
@@ -36,6 +36,8 @@ class StagedGroup:
     """Ascending and without a gap; as they were when they were read."""
     paths: Mapping[str, str]
     """Staged file per suffix: LOG, INDEX, TIMEINDEX, and TXNINDEX if it has entries; on the same file system."""
+    checksums: Mapping[str, int] = field(default_factory=dict)
+    """CRC-32C of the staged files by suffix, as far as whoever read them back has told."""
 
     @property
     def source_bases(self) -> tuple[int, ...]:

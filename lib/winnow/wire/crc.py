@@ -148,6 +148,39 @@ crc32c: Any = {"folding": _crc32c_by_folding, "tables": crc32c_by_tables}.get(CR
 """Jitted `crc32c(buf, start, end) -> uint32` of buf[start:end]; the caller has checked 0 <= start <= end <= size."""
 
 
+@njit(cache=True, nogil=True)
+def _extended_by_tables(crc: np.uint32, buf: Bytes, start: int, end: int) -> np.uint32:
+    crc = crc ^ np.uint32(0xFFFFFFFF)
+    for pos in range(start, end):
+        crc = _TABLES[0, (crc ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+    return crc ^ np.uint32(0xFFFFFFFF)
+
+
+@njit(cache=True, nogil=True)
+def _extended_by_instruction(crc: np.uint32, buf: Bytes, start: int, end: int) -> np.uint32:
+    return _continued(np.uint64(crc ^ np.uint32(0xFFFFFFFF)), buf, start, end)
+
+
+@njit(cache=True, nogil=True)
+def _extended_by_folding(crc: np.uint32, buf: Bytes, start: int, end: int) -> np.uint32:
+    state = np.uint64(crc ^ np.uint32(0xFFFFFFFF))
+    steps = (end - start) // _STEP_BYTES
+    if steps > 0:
+        state = _folded(state, buf, start, steps)
+    return _continued(state, buf, start + steps * _STEP_BYTES, end)
+
+
+_extended: Any = {"folding": _extended_by_folding, "tables": _extended_by_tables}.get(
+    CRC32C_BY, _extended_by_instruction
+)
+
+
+def crc32c_extended(crc: int, data: Buffer) -> int:
+    """The CRC-32C of some bytes, of which `crc` is that, and `data` after them. That of no bytes is 0."""
+    part = as_bytes(data)
+    return int(_extended(np.uint32(crc), part, 0, len(part)))
+
+
 def crc32c_plain(data: Buffer) -> int:
     """The twin: one byte at a time."""
     crc = 0xFFFFFFFF

@@ -25,6 +25,7 @@ from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.state import Segment
 from winnow.logdir.swap import StagedGroup
 from winnow.storage.local import LocalStorage
+from winnow.wire.crc import crc32c_plain
 
 STORAGE = LocalStorage()
 BASES = ((0, 5), (9,))
@@ -77,7 +78,9 @@ def test_what_is_written_is_read(staging: Path, journal: Journal) -> None:
     write_journal(STORAGE, str(staging), journal)
     assert read_journal(STORAGE, str(staging)) == journal
     assert journal.groups[1].output is not None
-    assert journal.groups[1].output.files[TXNINDEX] == StagedFile(f"{segment_file(9, TXNINDEX)}.0a1b", 3)
+    assert journal.groups[1].output.files[TXNINDEX] == StagedFile(
+        f"{segment_file(9, TXNINDEX)}.0a1b", 3, crc32c_plain(bytes(3))
+    )
     assert [group.source_bases for group in journal.groups] == [*BASES]
     assert [path.name for path in staging.glob("*.json*")] == [JOURNAL]
 
@@ -85,6 +88,19 @@ def test_what_is_written_is_read(staging: Path, journal: Journal) -> None:
 def test_a_negative_checkpoint_before_is_read(staging: Path, journal: Journal) -> None:
     write_journal(STORAGE, str(staging), replace(journal, checkpoint_before=-1))
     assert read_journal(STORAGE, str(staging)) == replace(journal, checkpoint_before=-1)
+
+
+def test_a_journal_of_an_earlier_version_has_no_checksums(staging: Path, journal: Journal) -> None:
+    assert journal.has_checksums
+    write_journal(STORAGE, str(staging), journal)
+    value = json.loads((staging / JOURNAL).read_text())
+    for group in value["groups"]:
+        for file in group["output"]["files"].values():
+            del file["crc32c"]
+    (staging / JOURNAL).write_text(json.dumps(value))
+    read = read_journal(STORAGE, str(staging))
+    assert read is not None
+    assert not read.has_checksums
 
 
 def test_groups_that_wait_for_their_turn_are_read_with_what_they_need(staging: Path, journal: Journal) -> None:
@@ -169,6 +185,8 @@ def _set(*keys: Any, to: Any) -> Callable[[dict[str, Any]], None]:
         _set("groups", 0, "output", "files", ".log", "name", to=f"{segment_file(5, LOG)}.a"),
         _set("groups", 0, "output", "files", ".snapshot", to={"name": "x", "size": 0}),
         _set("groups", 0, "output", "files", to={}),
+        _set("groups", 0, "output", "files", ".log", "crc32c", to=2**32),
+        _set("groups", 0, "output", "files", ".log", "crc32c", to=None),
         _set("groups", 0, "output", "log_mtime_ms", to=True),
         _set("end_offset", to=9),
         _set("checkpoint_before", to="-1"),

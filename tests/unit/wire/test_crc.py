@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from numba import njit
 
 from winnow.wire.buffers import Bytes, as_bytes
-from winnow.wire.crc import crc32, crc32_part, crc32c, crc32c_by_tables, crc32c_plain
+from winnow.wire.crc import (
+    _extended_by_tables,
+    crc32,
+    crc32_part,
+    crc32c,
+    crc32c_by_tables,
+    crc32c_extended,
+    crc32c_plain,
+)
 from winnow.wire.crc_folding import FEATURES, folded_by, step_bytes, widest_folding
 
 judge = crcmod.predefined.mkCrcFun("crc-32c")
@@ -65,3 +73,12 @@ def test_the_widest_vectors_are_used_that_there_are() -> None:
     assert widest_folding({"vpclmulqdq": True, "avx512f": False, "avx2": True, "pclmul": True, "sse4.2": True}) == 4
     assert widest_folding({"pclmul": True, "sse4.2": True}) == 2
     assert widest_folding({"sse4.2": True, "avx512f": True}) == 0
+
+
+@given(data=st.binary(max_size=3000), cut=st.integers(0, 3000))
+def test_a_crc_can_be_extended(data: bytes, cut: int) -> None:
+    first = crc32c_extended(0, data[:cut])
+    assert first == judge(data[:cut])
+    assert crc32c_extended(first, data[cut:]) == judge(data)
+    rest = np.frombuffer(data[cut:], np.uint8)
+    assert _extended_by_tables(np.uint32(first), rest, 0, len(rest)) == judge(data)
