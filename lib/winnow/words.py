@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 _STEP = 1024
+# A secret may have slashes in it, as those of S3 do. What is a number and a slash after the colon is a port.
+_USER_AND_SECRET = re.compile(r"""([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/@:"'<>]*:(?![0-9]+/)[^\s@"'<>]*|[^\s/@"'<>]+)@""")
+_SECRET_PARAMETER = re.compile(
+    r"""([?&][^\s=&"'<>]*(?:passw|token|secret|signature|credential|apikey|api_key|api-key)[^\s=&"'<>]*=)[^\s&"'<>]+""",
+    re.IGNORECASE,
+)
 
 
 def size(count: int) -> str:
@@ -26,7 +33,19 @@ def moment(now: int) -> str:
 
 def printable(text: str) -> str:
     """Nothing that a terminal would obey, or that can't be encoded: names and values may come from damaged files."""
-    return "".join(c if c.isprintable() or c == "\n" else escaped(c) for c in text)
+    return "\n".join(map(one_line, text.split("\n")))
+
+
+def one_line(text: str) -> str:
+    """The same for what has to be one line: a name with a line break can't pass for two."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
+
+
+def redacted(text: str) -> str:
+    """Without the credentials of the URLs in it: `s3a://***@bucket`, `?token=***`. All else stays."""
+    if "://" not in text:
+        return text
+    return _SECRET_PARAMETER.sub(r"\1***", _USER_AND_SECRET.sub(r"\1***@", text))
 
 
 def escaped(character: str) -> str:

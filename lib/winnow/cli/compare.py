@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json as json_format
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from winnow.cli.out import Paper, tell, tell_json
 from winnow.cli.reading import read_and_tell
-from winnow.cli.run import tell
-from winnow.cli.table import console_for_stdout
 from winnow.engine.context import WithContext
 from winnow.engine.progress import Progress
 
@@ -38,9 +36,9 @@ def tell_comparison(result: CompareResult, *, json: bool, more: Mapping[str, Any
     from winnow.cli.compare_text import show  # noqa: PLC0415 - it loads numba
 
     if json:
-        tell(lambda: sys.stdout.write(to_json(result, more) + "\n"))
+        tell_json(to_json(result, more))
     else:
-        tell(lambda: show(result, console_for_stdout()))
+        tell(lambda: show(result, Paper()))
 
 
 def to_json(result: CompareResult, more: Mapping[str, Any]) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.text import Text
 
+from winnow.cli.out import Paper, wrapped
 from winnow.words import counted, printable
 
 if TYPE_CHECKING:
@@ -21,28 +20,27 @@ _INDENT = " " * 6
 Row = tuple[str, ...]
 
 
-def show(result: CompareResult, console: Console) -> None:
+def show(result: CompareResult, paper: Paper) -> None:
     different = [one for one in result.comparisons if one.first is not None]
-    console.print(_title(result, len(different)))
-    for line in _table(different, console.width):
-        console.print(line, soft_wrap=True)
+    paper.print(_title(result, len(different)))
+    for line in _table(different, paper.width):
+        paper.print(line)
     for kind in dict.fromkeys(one.first.kind for one in different if one.first is not None):
-        console.print(f"\n  {kind}", soft_wrap=True)
-        console.print(_indented(kind.meaning, console.width), soft_wrap=True)
+        paper.print(f"\n  {kind}")
+        paper.print(wrapped(kind.meaning, paper.width))
     for one in result.comparisons:
         if one.why_not is not None:
-            console.print(_indented(f"{one.topic}-{one.partition} not compared: {one.why_not}", console.width))
+            paper.print(wrapped(f"{one.topic}-{one.partition} not compared: {one.why_not}", paper.width))
         if one.undecided:
             words = (
                 f"{one.topic}-{one.partition}: of {counted(one.undecided, 'key')} nobody can tell, for one replica was "
                 f"cleaned beyond offset {one.end}, where another ends"
             )
-            console.print(_indented(words, console.width))
+            paper.print(wrapped(words, paper.width))
     records = sum(one.records for one in result.comparisons)
-    console.print(
+    paper.print(
         f"Compared: {counted(sum(one.end is not None for one in result.comparisons), 'partition')}, {records} records "
         "of all replicas",
-        soft_wrap=True,
     )
 
 
@@ -62,7 +60,7 @@ def _table(different: Sequence[Comparison], width: int) -> Iterator[Text]:
     for one, row in zip(different, rows, strict=True):
         yield Text(_line(row, widths), style="red")
         if one.first is not None:
-            yield _indented(printable(one.first.message), width)
+            yield wrapped(printable(one.first.message), width)
             for place in one.first.places:
                 yield Text(f"{_INDENT}{_where(place)}")
 
@@ -89,9 +87,3 @@ def _line(cells: Row, widths: Sequence[int]) -> str:
         for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
     ]
     return "  ".join(padded).rstrip()
-
-
-def _indented(text: str, width: int) -> Text:
-    return Text(
-        textwrap.fill(text, max(width, 40), initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
-    )

@@ -7,10 +7,10 @@ import tempfile
 from pathlib import Path
 
 from winnow.cli.options import Request
+from winnow.cli.out import Paper, tell
 from winnow.cli.report import Place
-from winnow.cli.run import guarded, prepare, tell, tell_report, tell_result
+from winnow.cli.run import guarded, prepare, tell_report, tell_result
 from winnow.cli.session import spark_context
-from winnow.cli.table import console_for_stdout
 from winnow.engine.result import RunResult
 from winnow.errors import WinnowError
 from winnow.words import size
@@ -33,14 +33,14 @@ def run_demo(*, json: bool) -> int:
         before = bytes_on_disk(log_dir)
         with spark_context() as spark:
             if not json:
-                _say(f"A real broker's log directory, copied to {log_dir}\n\n1. The plan:\n")
+                _say(f"A real broker's log directory, copied to {log_dir}", "", "1. The plan:", "")
                 tell_result(plan(spark), json=False)
-                _say("\n2. The cleaning, before and after:\n")
+                _say("", "2. The cleaning, before and after:", "")
             result = clean(spark)
             tell_result(result, json=json)
             if not json:
                 saved = before - bytes_on_disk(log_dir)
-                _say(f"\nThe cleaned directory, {size(saved)} smaller and fit for a broker to start on: {log_dir}")
+                _say("", f"The cleaned directory, {size(saved)} smaller and fit for a broker to start on: {log_dir}")
             tell_report(result, Place(None), json=json)
         return exit_code(result)
 
@@ -73,5 +73,5 @@ def bytes_on_disk(log_dir: Path) -> int:
     return sum(path.stat().st_size for path in log_dir.glob("*/*.log"))
 
 
-def _say(text: str) -> None:
-    tell(lambda: console_for_stdout().print(text, soft_wrap=True))
+def _say(*lines: str) -> None:
+    tell(lambda: Paper().lines(lines))

@@ -9,16 +9,15 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.text import Text
 
 from winnow.cli.doctor_census import census_lines
 from winnow.cli.doctor_text import bold, listed, plain
 from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
+from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.progress import progress_on_stderr
-from winnow.cli.run import complain, guarded, tell
+from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
-from winnow.cli.table import console_for_stdout
 from winnow.clock import now_ms
 from winnow.policy.words import duration, roughly
 from winnow.words import counted, instant, moment, size
@@ -52,9 +51,9 @@ def run_doctor(request: Request, *, deep: bool) -> int:
             for note in found.notes:
                 complain(f"note: {note}")
             if request.json:
-                tell(lambda: sys.stdout.write(to_json(found, request) + "\n"))
+                tell_json(to_json(found, request))
             else:
-                tell(lambda: show(found, request, console_for_stdout()))
+                tell(lambda: show(found, request, Paper()))
         return found.exit_code
 
     return guarded(work, json=request.json, now=lambda: now)
@@ -82,9 +81,9 @@ def command(advice: Advice, request: Request) -> list[str]:
     return ["./spark-submit.sh", verb, *request.log_dirs, *options, *given]
 
 
-def show(found: Diagnosis, request: Request, console: Console) -> None:
+def show(found: Diagnosis, request: Request, paper: Paper) -> None:
     for line in _page(found, request):
-        console.print(line, soft_wrap=True)
+        paper.print(line)
 
 
 def _page(found: Diagnosis, request: Request) -> Iterator[Text]:

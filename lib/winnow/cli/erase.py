@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json as json_format
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.options import Request, check_log_dirs, ledger_of, parse_duration, parse_settings
+from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.profile import Clock
-from winnow.cli.run import complain, guarded, tell
+from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
-from winnow.cli.table import console_for_stdout
 from winnow.engine.stop import Stop
 from winnow.errors import UsageError
 
@@ -93,10 +92,9 @@ def tell_erasure(result: EraseResult, *, json: bool, more: Mapping[str, Any]) ->
     from winnow.cli.erase_text import lines  # noqa: PLC0415 - it loads numba
 
     if json:
-        tell(lambda: sys.stdout.write(to_json(result, more) + "\n"))
+        tell_json(to_json(result, more))
     else:
-        console = console_for_stdout()
-        tell(lambda: console.print("\n".join(lines(result)), soft_wrap=True, markup=False, highlight=False))
+        tell(lambda: Paper().lines(lines(result)))
 
 
 def to_json(result: EraseResult, more: Mapping[str, Any] | None = None) -> str:

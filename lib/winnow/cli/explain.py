@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json as json_format
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
+from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.progress import progress_on_stderr
-from winnow.cli.run import complain, guarded, tell
+from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
-from winnow.cli.table import console_for_stdout
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.words import counted, instant, moment, size
@@ -72,10 +71,10 @@ def run_explain(asked: Asked, request: Request) -> int:
             for note in found.notes:
                 complain(f"note: {note}")
             if request.json:
-                tell(lambda: sys.stdout.write(to_json(found) + "\n"))
+                tell_json(to_json(found))
             else:
-                console = console_for_stdout()
-                tell(lambda: console.print("\n".join(lines(found, asked, console.width)), soft_wrap=True))
+                paper = Paper()
+                tell(lambda: paper.lines(lines(found, asked, paper.width)))
         return found.exit_code
 
     return guarded(work, json=request.json, now=lambda: now)

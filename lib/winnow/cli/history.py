@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json as json_format
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from winnow.cli.options import parse_now
+from winnow.cli.out import Paper, tell, tell_json
 from winnow.cli.progress import progress_on_stderr
-from winnow.cli.run import guarded, tell
+from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
-from winnow.cli.table import console_for_stdout
 from winnow.clock import now_ms
 from winnow.ledger.place import check_ledger, default_ledger
 
@@ -44,9 +43,9 @@ def tell_history(history: History, *, now: int, json: bool) -> None:
     from winnow.cli.history_text import show  # noqa: PLC0415 - it loads pyspark
 
     if json:
-        tell(lambda: sys.stdout.write(to_json(history) + "\n"))
+        tell_json(to_json(history))
     else:
-        tell(lambda: show(history, console_for_stdout(), now=now))
+        tell(lambda: show(history, Paper(), now=now))
 
 
 def to_json(history: History) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
 from rich.text import Text
 
+from winnow.cli.out import Paper
 from winnow.ledger.history import History, PastErasure, PastPartition, PastRun
 from winnow.policy.words import duration
 from winnow.words import counted, moment, printable, size
@@ -22,14 +22,13 @@ _WORDS = {RUN_HEAD: 3, ERASURE_HEAD: 3, PARTITION_HEAD: 2}
 Row = tuple[str, ...]
 
 
-def show(history: History, console: Console, *, now: int) -> None:
+def show(history: History, paper: Paper, *, now: int) -> None:
     """`now`: ms since the epoch, for how long ago things were."""
     runs, partitions = history.runs, sorted(history.partitions, key=_urgency)
     erased = f", {counted(len(history.erasures), 'erasure')}" if history.erasures else ""
-    console.print(
+    paper.print(
         f"{counted(len(runs), 'run')} over {counted(len(partitions), 'partition')}: {size(history.freed_bytes)} freed"
         f"{erased} ({printable(history.ledger)})",
-        soft_wrap=True,
     )
     lines = [
         *_section(RUN_HEAD, [_run(run) for run in runs], most=MOST_RUNS, noun="run"),
@@ -38,7 +37,7 @@ def show(history: History, console: Console, *, now: int) -> None:
         *_left_alone(partitions),
     ]
     for line in lines:
-        console.print(line, soft_wrap=True)
+        paper.print(line)
 
 
 def _run(run: PastRun) -> Row:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from winnow.cli.options import parse_now
+from winnow.cli.out import Contents, is_terminal, tell
 from winnow.cli.progress import progress_on_stderr
-from winnow.cli.run import guarded, tell
+from winnow.cli.run import guarded
 
 if TYPE_CHECKING:
     from winnow.engine.progress import Progress
@@ -37,9 +37,9 @@ def run_inspect(
         wanted = [] if asked else targets
         files = (file for target in wanted for file in describe_target(storage, target, records=records))
         in_full = records or all(target.only is not None for target in targets)
-        output = inspect_json.Output(sys.stdout) if json else inspect_text.Output(sys.stdout, in_full=in_full)
+        output = inspect_json.Output(Contents()) if json else inspect_text.Output(Contents(), in_full=in_full)
         # On a terminal the lines that come tell how far it is, and a live one would run into them.
-        with progress_on_stderr(quiet=quiet or sys.stdout.isatty()) as progress:
+        with progress_on_stderr(quiet=quiet or is_terminal()) as progress:
             tell(lambda: output.write(_watched(files, progress), positions))
         return DAMAGED if output.problems else SOUND
 

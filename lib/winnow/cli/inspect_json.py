@@ -5,33 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import Any, TextIO
+from typing import Any
 
+from winnow.cli.out import Contents
 from winnow.inspect.values import FileDescription, InternalRecord, NamesLine, Note, PositionLine, Problem
 
 
 class Output:
     """`problems` counts them once all is written."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, out: Contents) -> None:
+        self._out = out
         self.problems = 0
 
     def write(self, files: Iterable[FileDescription], positions: Sequence[PositionLine]) -> None:
-        self._stream.write('{"files": [')
+        self._out.json('{"files": [')
         separator = "\n"
         for file in files:
-            self._stream.write(separator)
+            self._out.json(separator)
             self._file(file)
             separator = ",\n"
         shown = [self._position(position) for position in positions]
         status = "damaged" if self.problems else "sound"
         rest = _json({"positions": shown, "problems": self.problems, "status": status})
-        self._stream.write(f"\n], {rest[1:]}\n")
+        self._out.json(f"\n], {rest[1:]}\n")
 
     def _file(self, file: FileDescription) -> None:
         head = {"path": file.path, "kind": file.kind, "bytes": file.size, "base_offset": file.base_offset}
-        self._stream.write(f'{_json(head)[:-1]}, "entries": [')
+        self._out.json(f'{_json(head)[:-1]}, "entries": [')
         separator = "\n  "
         remarks: list[Problem | Note] = []
         names: list[str] = []
@@ -42,10 +43,10 @@ class Output:
             if isinstance(line, NamesLine):
                 names += line.names
                 continue
-            self._stream.write(separator + _json(line))
+            self._out.json(separator + _json(line))
             separator = ",\n  "
         rest = {"names": names} | self._remarks(remarks)
-        self._stream.write(f"], {_json(rest)[1:]}")
+        self._out.json(f"], {_json(rest)[1:]}")
 
     def _position(self, position: PositionLine) -> dict[str, Any]:
         value: dict[str, Any] = plain(position)

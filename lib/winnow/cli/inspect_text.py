@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any
 
+from winnow.cli.out import Contents
 from winnow.inspect.values import (
     BatchLine,
     CheckpointLine,
@@ -25,7 +26,7 @@ from winnow.inspect.values import (
 from winnow.logdir.snapshots import ProducerEntry
 from winnow.logdir.txnindex import AbortedTransaction
 from winnow.wire.internal_topics import Fields
-from winnow.words import counted, escaped, instant, printable, size
+from winnow.words import counted, escaped, instant, size
 
 LONGEST_BYTES = 60
 """Characters of a key or a value; --json has all of it."""
@@ -35,8 +36,8 @@ MOST_NAMES = 20
 class Output:
     """`in_full`: a line for everything in a file; otherwise one line per file. `problems` counts them."""
 
-    def __init__(self, stream: TextIO, *, in_full: bool) -> None:
-        self._stream = stream
+    def __init__(self, out: Contents, *, in_full: bool) -> None:
+        self._out = out
         self._in_full = in_full
         self.problems = 0
 
@@ -92,7 +93,7 @@ class Output:
         self.problems += isinstance(line, Problem)
 
     def _line(self, text: str) -> None:
-        self._stream.write(f"{printable(text)}\n")
+        self._out.lines(text)
 
 
 def _way(position: PositionLine) -> Iterator[str]:

@@ -12,7 +12,8 @@ from typer.exceptions import TyperException
 from typer.main import get_command
 
 from winnow.cli.app import app
-from winnow.cli.run import INTERRUPTED, complain, tell_failure
+from winnow.cli.out import Errors, complain, guard_streams
+from winnow.cli.run import INTERRUPTED, tell_failure
 from winnow.cli.streams import own_streams
 from winnow.engine.archives import load_from_files
 from winnow.garbage import seldom_collecting
@@ -22,6 +23,7 @@ def main() -> None:
     """The command line in sys.argv. Ends the process with the verb's exit code."""
     load_from_files()
     own_streams()
+    guard_streams()
     with seldom_collecting():  # what a run leaves is told as well
         sys.exit(run(sys.argv[1:], program=_program()))
 
@@ -35,7 +37,7 @@ def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
         if show is None:
             complain(error.format_message())
         else:
-            show()
+            Errors().as_told(show)
         if "--json" in arguments:
             tell_failure(error.format_message(), now=None)
         return error.exit_code

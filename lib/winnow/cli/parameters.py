@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from winnow.cli.options import OnCorrupt, Only, UncleanShutdown
+from winnow.cli.out import Paper, tell
 from winnow.version import VERSION
 
 
 def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
     if value:
-        typer.echo(f"winnow {VERSION}")
+        tell(lambda: Paper().print(f"winnow {VERSION}"))
         raise typer.Exit
 
 

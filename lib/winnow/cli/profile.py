@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from typing import Any
 
+from winnow.cli.out import Errors, complain
 from winnow.cli.progress import progress_on_stderr
 from winnow.clock import now_ms
 from winnow.engine.context import WithContext
@@ -67,7 +67,7 @@ class Clock:
         try:
             return self._profiler.profile()
         except Exception as error:  # noqa: BLE001 - the run is what it is, and so is its exit code
-            sys.stderr.write(f"winnow: there is no profile: {type(error).__name__}: {error}".partition("\n")[0] + "\n")
+            complain(f"there is no profile: {type(error).__name__}: {error}".partition("\n")[0])
             return None
 
     def json(self) -> dict[str, Any]:
@@ -79,8 +79,7 @@ class Clock:
         """The table on stderr, after everything else."""
         profile = self.profile()
         if profile is not None:
-            sys.stderr.write("\n".join(table(profile)) + "\n")
-            sys.stderr.flush()
+            Errors().lines(table(profile))
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,12 +11,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TextIO
 
-from rich.console import Console
 from rich.status import Status
 
+from winnow.cli.out import Errors
 from winnow.engine.progress import Progress as Told
 from winnow.engine.progress import Silence
-from winnow.words import size
+from winnow.words import one_line, size
 
 LOG_EVERY_S = 10.0
 ESTIMATE_AFTER_S = 2.0
@@ -25,7 +24,7 @@ ESTIMATE_AFTER_S = 2.0
 
 
 def progress_on_stderr(*, quiet: bool) -> AbstractContextManager[Told]:
-    return nullcontext(Silence()) if quiet else Progress(sys.stderr)
+    return nullcontext(Silence()) if quiet else Progress()
 
 
 @dataclass(slots=True)
@@ -42,10 +41,9 @@ class _Stage:
 class Progress:
     """A context, and what the engine tells how far it is (`winnow.engine.progress.Progress`)."""
 
-    def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._errors = Errors(stream)
         self._clock = clock
-        self._console = Console(file=stream, highlight=False, markup=False)
         self._status: Status | None = None
         self._started = clock()
         self._stage: _Stage | None = None
@@ -53,8 +51,8 @@ class Progress:
         self._lines: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._status = self._console.status(_Line(self))
+        self._status = self._errors.live(self.line)
+        if self._status is not None:
             self._status.start()
         else:
             self._lines = threading.Thread(target=self._log_lines, name="winnow-progress", daemon=True)
@@ -105,18 +103,7 @@ class Progress:
 
     def _log_lines(self) -> None:
         while not self._closed.wait(LOG_EVERY_S):
-            self._stream.write(f"winnow: {self.line()}\n")
-            self._stream.flush()
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """Asked for anew at each refresh: the clock goes on while nothing else does."""
-
-    progress: Progress
-
-    def __rich__(self) -> str:
-        return self.progress.line()
+            self._errors.line(one_line(self.line()))
 
 
 def _duration(seconds: float) -> str:

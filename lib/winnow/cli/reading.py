@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from winnow.cli.options import check_log_dirs
+from winnow.cli.out import complain
 from winnow.cli.profile import Clock
-from winnow.cli.run import complain, guarded
+from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.engine.context import WithContext
 from winnow.engine.progress import Progress

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_text
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from winnow.cli.options import check_log_dirs
+from winnow.cli.out import Paper, tell, tell_json
 from winnow.cli.progress import progress_on_stderr
-from winnow.cli.run import guarded, tell
+from winnow.cli.run import guarded
 from winnow.recover.values import Action, PartitionRecovery, RecoverResult
 from winnow.words import counted, moment, size
 
@@ -46,16 +46,18 @@ def run_recover(
                 dry_run=dry_run,
                 on_partition=on_partition,
             )
-        tell(lambda: sys.stdout.write(_to_json(result) if json else "".join(f"{line}\n" for line in _lines(result))))
+        if json:
+            tell_json(_told_json(result))
+        else:
+            tell(lambda: Paper().lines(_lines(result)))
         return result.exit_code
 
     return guarded(work, json=json, now=lambda: None)
 
 
-def _to_json(result: RecoverResult) -> str:
+def _told_json(result: RecoverResult) -> dict[str, Any]:
     partitions = [asdict(partition) for partition in result.partitions]
-    told = {"status": result.status, "dry_run": result.dry_run, "partitions": partitions}
-    return json_text.dumps(told, indent=2) + "\n"
+    return {"status": result.status, "dry_run": result.dry_run, "partitions": partitions}
 
 
 def _lines(result: RecoverResult) -> Iterator[str]:

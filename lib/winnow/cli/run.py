@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -19,12 +16,13 @@ from winnow.cli.options import (
     parse_settings,
     parse_size,
 )
+from winnow.cli.out import Errors, Paper, complain, tell, tell_json
 from winnow.cli.outlets import check_outlets, outlets
 from winnow.cli.profile import Clock
 from winnow.cli.report import Place, place_of_report
 from winnow.cli.session import spark_context
 from winnow.cli.signals import Signals
-from winnow.cli.table import console_for_stdout, show
+from winnow.cli.table import show
 from winnow.clock import now_ms
 from winnow.engine.context import WithContext
 from winnow.engine.result import RunResult
@@ -32,7 +30,7 @@ from winnow.engine.stop import Stop
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.storage.open_store import is_remote, open_store
 from winnow.storage.output_file import write_output
-from winnow.words import printable
+from winnow.words import one_line
 
 INTERRUPTED = 130
 """As a shell reports a command that Ctrl-C ended."""
@@ -152,9 +150,9 @@ def _tell_all(result: RunResult, place: Place | None, request: Request, clock: C
 def tell_result(result: RunResult, *, json: bool, clock: Clock | None = None) -> None:
     if json:
         more = {} if clock is None else clock.json()
-        tell(lambda: sys.stdout.write(to_json(result, more) + "\n"))
+        tell_json(to_json(result, more))
     else:
-        tell(lambda: show(result, console_for_stdout()))
+        tell(lambda: show(result, Paper()))
 
 
 def write_result(result: RunResult, path: str) -> None:
@@ -175,21 +173,12 @@ def tell_report(result: RunResult, place: Place, *, json: bool) -> None:
     if json:
         complain(f"report: {path}")
     else:
-        tell(lambda: console_for_stdout().print(f"\nReport: {printable(str(path))}", soft_wrap=True))
+        tell(lambda: Paper().print(f"\nReport: {one_line(str(path))}"))
 
 
 def tell_failure(message: str, *, now: int | None) -> None:
     """The JSON object of a run that ended before there was a result."""
-    tell(lambda: sys.stdout.write(failure_to_json(message, now=now) + "\n"))
-
-
-def tell(write: Callable[[], object]) -> None:
-    """Write to stdout; that its reader has gone changes nothing about the run."""
-    try:
-        write()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    tell_json(failure_to_json(message, now=now))
 
 
 def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None]) -> int:
@@ -208,14 +197,8 @@ def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None
             where = "" if error.filename else " where Spark keeps its files (spark.local.dir)"
             message, code = f"not enough space{where}: {error}", NoSpaceError.exit_code
         else:
-            traceback.print_exc()
+            Errors().traceback()
     complain(message)
     if json:
         tell_failure(message, now=now())
     return code
-
-
-def complain(message: str) -> None:
-    """Names of files may be in it: nothing that a terminal would obey, or that stderr can't encode, gets there."""
-    sys.stderr.write(f"winnow: {printable(message)}\n")
-    sys.stderr.flush()

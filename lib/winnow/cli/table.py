@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from rich.console import Console
 from rich.text import Text
 
+from winnow.cli.out import Paper, wrapped
 from winnow.engine.result import NONE, PartitionResult, RunResult
 from winnow.wire.internal_topics import TRANSACTION_STATE
-from winnow.words import counted, moment, printable, size
+from winnow.words import counted, moment, one_line, size
 
-PIPE_WIDTH = 100
-"""Columns where there is no terminal to ask."""
 FEW = 8
 """So many partitions that need nothing get a line each; more of them share one."""
 HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty", "why")
@@ -27,47 +24,38 @@ LEAST_WHY = 24
 Row = tuple[str, ...]
 
 
-def console_for_stdout() -> Console:
-    """For sys.stdout: no colour off a terminal or with NO_COLOR, and a width that does not depend on where it runs."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console = Console(highlight=False, markup=False, emoji=False, width=PIPE_WIDTH)
-    return console
-
-
-def show(result: RunResult, console: Console) -> None:
+def show(result: RunResult, paper: Paper) -> None:
     troubled = [p for p in result.partitions if p.left_alone or p.error is not None]
     active = sorted((p for p in result.partitions if _acts(p)), key=_gain_key)
     idle = sorted((p for p in result.partitions if not _acts(p) and p not in troubled), key=_name_key)
-    console.print(_title(result, acting=len(active)))
-    for line in _lines(result, active, idle if len(idle) <= FEW else (), console.width):
-        console.print(line, soft_wrap=True)
+    paper.print(_title(result, acting=len(active)))
+    for line in _lines(result, active, idle if len(idle) <= FEW else (), paper.width):
+        paper.print(line)
     for line in _holders(active):
-        console.print(line, soft_wrap=True)
+        paper.print(line)
     for line in _settings([*active, *(idle if len(idle) <= FEW else ())]):
-        console.print(line, soft_wrap=True)
+        paper.print(line)
     if active and result.verb == "plan" and result.peak_extra_bytes is not None:
-        console.print(f"\nIt takes up to {size(result.peak_extra_bytes)} beside the logs.", soft_wrap=True)
+        paper.print(f"\nIt takes up to {size(result.peak_extra_bytes)} beside the logs.")
     kept = sum(p.kept_bytes or 0 for p in result.partitions)
     if kept:
-        console.print(
+        paper.print(
             f"{size(kept)} of it are kept: `recover --undo {result.run_id}` puts them back, `recover --purge "
             f"{result.run_id}` frees them.",
-            soft_wrap=True,
         )
     quarantined = [p for p in result.partitions if p.quarantined_bytes]
     replicas = _has_replicas(result)
     for p in sorted(quarantined, key=_name_key):
-        console.print(f"\nQuarantined: {_name(p, replicas=replicas)}", soft_wrap=True)
-        console.print(_indented(p.reason, console.width), soft_wrap=True)
+        paper.print(f"\nQuarantined: {_name(p, replicas=replicas)}")
+        paper.print(wrapped(p.reason, paper.width, break_on_hyphens=True))
     if len(idle) > FEW:
-        console.print(f"{len(idle)} partitions need nothing.")
+        paper.print(f"{len(idle)} partitions need nothing.")
     if troubled:
-        console.print(f"\nLeft alone: {counted(len(troubled), 'partition')}")
+        paper.print(f"\nLeft alone: {counted(len(troubled), 'partition')}")
     for text, names in _grouped(troubled, replicas=replicas).items():
-        for wrapped in textwrap.wrap(", ".join(names), console.width - 2, break_on_hyphens=False):
-            console.print(Text(f"  {wrapped}", style="yellow"), soft_wrap=True)
-        console.print(_indented(text, console.width), soft_wrap=True)
+        for part in textwrap.wrap(", ".join(names), paper.width - 2, break_on_hyphens=False):
+            paper.print(Text(f"  {part}", style="yellow"))
+        paper.print(wrapped(text, paper.width, break_on_hyphens=True))
 
 
 def _title(result: RunResult, *, acting: int) -> str:
@@ -99,7 +87,7 @@ def _lines(
             continue
         yield Text(_line(row, widths), style=style)
         if result.verb == "plan":
-            yield Text(_indented(p.reason, width).plain, style="dim")
+            yield wrapped(p.reason, width, style="dim", break_on_hyphens=True)
     yield Text(_line(sums, widths), style="bold")
 
 
@@ -112,11 +100,11 @@ def _holders(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
         what = "transactional ids" if p.topic == TRANSACTION_STATE else "groups"
         total = "many" if p.holders_total is None else f"{p.holders_total:,}"
         most = f"the largest {len(p.holders)} of {total} {what}" if p.holders_total != len(p.holders) else f"all {what}"
-        yield Text(f"  {p.topic}-{p.partition}, {most}")
+        yield Text(f"  {one_line(p.topic)}-{p.partition}, {most}")
         for holder in p.holders:
             records = _change(f"{holder.records_before:,}", holder.records_after, "{:,}".format)
             sizes = _change(size(holder.bytes_before), holder.bytes_after, size)
-            yield Text(f"      {holder.name}  {records} records, {sizes}", style="dim")
+            yield Text(f"      {one_line(holder.name)}  {records} records, {sizes}", style="dim")
 
 
 def _change(before: str, after: int | None, shown: Callable[[int], str]) -> str:
@@ -135,7 +123,8 @@ def _settings(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
             if not s.is_default and s.key != "internal.segment.bytes":  # it is told as segment.bytes
                 yield Text(f"      {s.key}={s.value}  {s.source}", style="dim")
     defaults = sorted({s.source for settings in topics.values() for s in settings if s.is_default})
-    yield Text(f"  all else\n      {'; '.join(defaults)}", style="dim")
+    yield Text("  all else", style="dim")
+    yield Text(f"      {'; '.join(defaults)}", style="dim")
 
 
 def _line(cells: Row, widths: Sequence[int]) -> str:
@@ -146,11 +135,6 @@ def _line(cells: Row, widths: Sequence[int]) -> str:
     return "  ".join([*padded, *cells[len(widths) :]]).rstrip()
 
 
-def _indented(text: str, width: int) -> Text:
-    space = " " * 6
-    return Text(textwrap.fill(text, max(width, 40), initial_indent=space, subsequent_indent=space))
-
-
 def _has_replicas(result: RunResult) -> bool:
     """Several brokers' directories were given, which have partitions in common."""
     return len({_name_key(p)[:2] for p in result.partitions}) < len(result.partitions)
@@ -158,7 +142,7 @@ def _has_replicas(result: RunResult) -> bool:
 
 def _name(p: PartitionResult, *, replicas: bool) -> str:
     name = f"{p.topic}-{p.partition}"
-    return printable(f"{p.log_dir}/{name}") if replicas else name
+    return one_line(f"{p.log_dir}/{name}" if replicas else name)
 
 
 def _row(p: PartitionResult, *, replicas: bool) -> Row:

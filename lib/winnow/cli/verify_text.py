@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.text import Text
 
+from winnow.cli.out import Paper, wrapped
 from winnow.words import counted, printable, size
 
 if TYPE_CHECKING:
@@ -24,17 +23,17 @@ _INDENT = 6
 Row = tuple[str, ...]
 
 
-def show(result: SweepResult, console: Console) -> None:
-    console.print(_title(result))
+def show(result: SweepResult, paper: Paper) -> None:
+    paper.print(_title(result))
     if result.findings:
-        for line in _table(result.findings, console.width):
-            console.print(line, soft_wrap=True)
-        console.print(Text("\nWhat it means", style="bold"))
+        for line in _table(result.findings, paper.width):
+            paper.print(line)
+        paper.print(Text("\nWhat it means", style="bold"))
         for kind in dict.fromkeys(finding.kind for finding in result.findings):
-            console.print(f"  {kind}", soft_wrap=True)
-            console.print(_indented(kind.meaning, console.width), soft_wrap=True)
-        console.print()
-    console.print(_checked(result.checked), soft_wrap=True)
+            paper.print(f"  {kind}")
+            paper.print(wrapped(kind.meaning, paper.width))
+        paper.print()
+    paper.print(_checked(result.checked))
 
 
 def _title(result: SweepResult) -> str:
@@ -61,7 +60,7 @@ def _table(findings: Sequence[Finding], width: int) -> Iterator[Text]:
     for row, finding in shown:
         yield Text(_line(row, widths), style="red" if finding and finding.is_damage else "yellow")
         if finding:
-            yield _indented(printable(finding.message), width)
+            yield wrapped(printable(finding.message), width)
 
 
 def _row(finding: Finding, *, several: bool) -> Row:
@@ -83,12 +82,6 @@ def _line(cells: Row, widths: Sequence[int]) -> str:
     padded = [kind.ljust(widths[0]), file.ljust(widths[1])]
     padded += [figure.rjust(width) for figure, width in zip(figures, widths[2:], strict=True)]
     return "  ".join(padded).rstrip()
-
-
-def _indented(text: str, width: int) -> Text:
-    space = " " * _INDENT
-    wrapped = textwrap.fill(text, max(width, 40), initial_indent=space, subsequent_indent=space, break_on_hyphens=False)
-    return Text(wrapped)
 
 
 def _checked(checked: Checked) -> str:

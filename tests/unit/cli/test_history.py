@@ -8,12 +8,12 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from tests.unit.cli.results import NOW
 from winnow.cli.history import run_history, to_json
 from winnow.cli.history_text import MOST_PARTITIONS, MOST_RUNS, show
 from winnow.cli.options import Request, ledger_of
+from winnow.cli.out import Paper
 from winnow.errors import UsageError
 from winnow.ledger.history import History, PastErasure, PastPartition, PastRun
 
@@ -73,7 +73,7 @@ def past_erasure(run_id: str, *, proven: bool = True) -> PastErasure:
 
 def shown(history: History, *, now: int = NOW + HOUR) -> list[str]:
     stream = io.StringIO()
-    show(history, Console(file=stream, width=200, highlight=False, markup=False, emoji=False), now=now)
+    show(history, Paper(stream, width=200), now=now)
     return stream.getvalue().splitlines()
 
 

@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
+import ast
+import io
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import winnow.cli
+from tests.unit.cli.hostile import FORGED, hostile
+from tests.unit.cli.results import partition, run_of
+from winnow.cli import (
+    compare,
+    compare_text,
+    doctor,
+    erase,
+    erase_text,
+    explain,
+    history,
+    history_text,
+    recover,
+    table,
+    verify,
+    verify_text,
+)
+from winnow.cli.explain import Asked
+from winnow.cli.json_output import to_json
 from winnow.cli.main import run
-from winnow.cli.run import complain
-from winnow.words import printable
+from winnow.cli.options import Request
+from winnow.cli.out import Errors, Guarded, Paper, complain
+from winnow.cli.progress import Progress
+from winnow.engine.compare.values import CompareResult
+from winnow.engine.doctor.values import Diagnosis
+from winnow.engine.erase.values import EraseResult
+from winnow.engine.explain.values import Explanation
+from winnow.engine.result import Holder, PartitionResult, RunResult, Setting
+from winnow.engine.sweep.sweep import SweepResult
+from winnow.ledger.history import History
+from winnow.recover.values import Action, PartitionRecovery, RecoverResult
+from winnow.words import one_line, printable
 
 OSC = "\x1b]0;title\x07"
+REQUEST = Request(log_dirs=[OSC])
 
 
 def test_control_characters_and_what_is_no_character_are_shown_as_escapes() -> None:
@@ -34,3 +70,131 @@ def test_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = capsys.readouterr().out
         assert "\\x1b" in out
         assert printable(out) == out
+
+
+def run_result(verb: str) -> RunResult:
+    """Of partitions that are cleaned, idle and left alone."""
+    one = replace(hostile(PartitionResult), actions=("compacted",), error=None, left_alone=False)
+    alone = replace(hostile(PartitionResult), actions=("none",), left_alone=True)
+    return replace(hostile(RunResult, verb=verb), partitions=(one, replace(one, actions=("none",)), alone))
+
+
+SHOWN: dict[str, Callable[[Paper], object]] = {
+    "plan": lambda paper: table.show(run_result("plan"), paper),
+    "clean": lambda paper: table.show(run_result("clean"), paper),
+    "explain": lambda paper: paper.lines(explain.lines(hostile(Explanation), Asked(partition=OSC, offset=1), 100)),
+    "verify": lambda paper: verify_text.show(hostile(SweepResult), paper),
+    "compare": lambda paper: compare_text.show(hostile(CompareResult), paper),
+    "history": lambda paper: history_text.show(hostile(History), paper, now=10),
+    "erase": lambda paper: paper.lines(erase_text.lines(hostile(EraseResult))),
+    "doctor": lambda paper: doctor.show(hostile(Diagnosis), REQUEST, paper),
+    "recover": lambda paper: paper.lines(
+        recover._lines(
+            hostile(RecoverResult, partitions=(hostile(PartitionRecovery, actions=tuple(Action)),), dry_run=False)
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", SHOWN)
+def test_text_of_verb_has_no_control_characters(verb: str) -> None:
+    out = io.StringIO()
+    SHOWN[verb](Paper(out, width=100))
+    assert "\\x1b]0;title\\x07" in out.getvalue()
+    assert printable(out.getvalue()) == out.getvalue()
+
+
+def test_json_of_verbs_has_no_control_characters_and_is_exact() -> None:
+    texts = {
+        "plan": to_json(run_result("plan")),
+        "explain": explain.to_json(hostile(Explanation)),
+        "verify": verify.to_json(hostile(SweepResult)),
+        "compare": compare.to_json(hostile(CompareResult), {}),
+        "history": history.to_json(hostile(History)),
+        "erase": erase.to_json(hostile(EraseResult)),
+        "doctor": doctor.to_json(hostile(Diagnosis), REQUEST),
+    }
+    for verb, text in texts.items():
+        assert printable(text) == text, verb
+        assert OSC in "".join(strings(json.loads(text))), verb
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from strings(one)
+
+
+def test_name_with_line_break_is_one_line() -> None:
+    holder = Holder(name=f"group{FORGED}", records_before=1, bytes_before=1, records_after=1, bytes_after=1)
+    setting = Setting(key="k", value=f"v{FORGED}", source="s", is_default=False)
+    one = partition(f"t{FORGED}", holders=(holder,), holders_total=1, settings=(setting,))
+    out = io.StringIO()
+    table.show(run_of(one, verb="plan"), Paper(out, width=100))
+    kept = hostile(PartitionRecovery, removed=(f"x{FORGED}",))
+    Paper(out, width=100).lines(recover._lines(RecoverResult(partitions=(kept,), dry_run=False)))
+    assert not [line for line in out.getvalue().splitlines() if line.startswith("winnow:")]
+
+
+def test_progress_and_errors_have_no_control_characters() -> None:
+    out = io.StringIO()
+    progress = Progress(out, clock=lambda: 0.0)
+    progress.stage(f"reading {OSC}{FORGED}")
+    progress._errors.line(one_line(progress.line()))
+    errors = Errors(out)
+    try:
+        int(OSC)
+    except ValueError:
+        errors.traceback()
+    errors.lines([f"{OSC}{FORGED}"])
+    assert printable(out.getvalue()) == out.getvalue()
+    assert not [line for line in out.getvalue().splitlines() if line == FORGED.strip()]
+
+
+def test_option_that_is_hostile_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", f"--{OSC}"]) == 2
+    err = capsys.readouterr().err
+    assert "\\x1b]0;title" in err
+    assert printable(err) == err
+
+
+def test_guarded_stream_escapes_what_writes_past_the_layer() -> None:
+    raw = io.StringIO()
+    stream: Any = Guarded(raw)
+    print(OSC, "s3a://KEY:SECRET@bucket/x", file=stream)
+    assert raw.getvalue() == f"{printable(OSC)} s3a://***@bucket/x\n"
+    assert stream.isatty() is False
+
+
+def test_log_of_spark_replaces_control_characters() -> None:
+    pattern = (Path(__file__).parents[3] / "conf" / "log4j2.properties").read_text(encoding="utf-8")
+    assert "%replace{%m%n%ex}{[" in pattern
+
+
+def test_no_module_of_the_command_line_writes_otherwise() -> None:
+    root = Path(winnow.cli.__file__ or "").parent
+    found = {
+        f"{path.name}: {name}"
+        for path in root.rglob("*.py")
+        if path.name not in {"out.py", "streams.py"}
+        for name in writes(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert found == set()
+    code = "print(x); sys.stdout.write(x); typer.echo(x); from rich.console import Console"
+    assert set(writes(ast.parse(code))) == {"print", "typer.echo", "rich.console", "sys.stdout"}
+
+
+WRITES = {"print", "typer.echo", "typer.secho", "traceback.print_exc", "warnings.warn", "os.write"}
+
+
+def writes(tree: ast.Module) -> list[str]:
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in WRITES:
+            found.append(ast.unparse(node.func))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in {"sys.stdout", "sys.stderr"}:
+            found.append(ast.unparse(node))
+        if isinstance(node, ast.ImportFrom) and node.module in {"rich.console", "logging"}:
+            found.append(node.module)
+    return found

@@ -164,5 +164,5 @@ def test_quiet_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
         progress.advance(7)
     with progress_on_stderr(quiet=False) as progress:
         assert isinstance(progress, Progress)
-        assert progress._stream is sys.stderr
+        assert progress._errors._stream is sys.stderr
     assert capsys.readouterr() == ("", "")

@@ -1,16 +1,15 @@
 import io
 from dataclasses import replace
 
-from rich.console import Console
-
 from tests.unit.cli.results import idle, left_alone, partition, run_of
+from winnow.cli.out import Paper
 from winnow.cli.table import FEW, show
 from winnow.engine.result import COMPACTED, RETAINED, Holder, RunResult, Setting
 
 
 def shown(result: RunResult, *, width: int = 100) -> str:
     out = io.StringIO()
-    show(result, Console(file=out, width=width, highlight=False, markup=False, emoji=False))
+    show(result, Paper(out, width=width))
     return out.getvalue()
 
 

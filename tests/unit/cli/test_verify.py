@@ -4,8 +4,8 @@ import io
 import json
 
 import pytest
-from rich.console import Console
 
+from winnow.cli.out import Paper
 from winnow.cli.verify import tell_sweep
 from winnow.cli.verify_text import MOST, show
 from winnow.engine.sweep.findings import Checked, Finding, Scope
@@ -24,7 +24,7 @@ def result(*findings: Finding) -> SweepResult:
 
 def shown(*findings: Finding) -> list[str]:
     out = io.StringIO()
-    show(result(*findings), Console(file=out, width=100, highlight=False, markup=False, emoji=False))
+    show(result(*findings), Paper(out, width=100))
     return out.getvalue().splitlines()
 
 
