@@ -194,3 +194,12 @@ def test_half_of_what_closes_a_run_closes_it(spark: SparkSession, tmp_path: Path
         closed.append(found.error is not None)
     assert closed == [False, True, True, True]
     assert not read_kept(LocalStorage(), str(directory), result.run_id).closed_by
+
+
+def test_undo_is_refused_when_an_abort_marker_has_no_entry_in_its_index(spark: SparkSession, tmp_path: Path) -> None:
+    """Consumers drop aborted records by the index. Retention, which asks for no transactions, has removed the data."""
+    directory = write(tmp_path / "log", aborted)
+    for index in directory.glob(f"*{TXNINDEX}"):
+        index.write_bytes(b"")
+    result = keep(spark, tmp_path / "log", BOTH | {"retention.bytes": 200}, only="retention")
+    assert_refused(directory, result.run_id, "the transaction index and the markers in the log disagree")

@@ -53,7 +53,9 @@ def main() -> int:
             outcome.add(found)
             for difference in found.differences:
                 _say(f"\n{difference.name}, {difference.when}: {difference.what}\n{difference.life!r}\n")
-            _say(f"{outcome.lives} lives, {len(outcome.differences)} differences, {time.monotonic() - began:.0f} s")
+            undos = f"{outcome.undone} undone, {outcome.refused} undos refused"
+            differences = f"{len(outcome.differences)} differences"
+            _say(f"{outcome.lives} lives, {undos}, {differences}, {time.monotonic() - began:.0f} s")
         smallest = _smallest(live, outcome.differences) if options.shrink else []
     session.stop()
     for difference in smallest:

@@ -1,7 +1,8 @@
 """Many lives at once, each a partition of two log directories: one that Winnow cleans, one that Kafka cleans.
 
 Both are written to by Kafka's own log, which opens what Winnow left like a broker that starts. After every step all
-files must be the same; a partition in which they are not drops out.
+files must be the same; a partition in which they are not drops out. Every other run of Winnow keeps what it replaces.
+It is undone in a copy at once, and in a copy of what the next pass leaves (`undo`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tests.differential.alike import (
 from tests.differential.life import BEGINNING, HOUR_MS, PASSES, PRODUCER_EXPIRATION_MS, Life
 from tests.differential.outcome import Difference, Outcome
 from tests.differential.telling import Told, tell
+from tests.differential.undo import Undo
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge import Kafka, Line
 from tests.oracle.runs import read_checkpoint, write_checkpoint
@@ -86,6 +88,7 @@ class _Run:
         self._told: dict[str, list[Told]] = {name: tell(life) for name, life in self._lives.items()}
         self._outcome = Outcome(lives=len(lives))
         self._committed: dict[str, int] = {}
+        self._undo = Undo(root / "undo")
         for log_dir in (self._ours, self._theirs):
             log_dir.mkdir(parents=True)
             (log_dir / META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=V2lubm93T3JhY2xlMDAwMQ\n")
@@ -97,8 +100,9 @@ class _Run:
         self._write(0, BEGINNING)
         for number, now in enumerate(PASSES):
             self._commit(number)
-            self._clean(number, now)
+            self._clean(number, now, keep=not number % 2)
             self._write(number + 1, now)  # after the last pass nothing; but Kafka opens what it left
+        self._outcome.undone, self._outcome.refused = self._undo.undone, self._undo.refused
         return self._outcome
 
     def _write(self, number: int, now: int) -> None:
@@ -185,9 +189,10 @@ class _Run:
                 if int(snapshot.stem) > offset:
                     snapshot.unlink()
 
-    def _clean(self, number: int, now: int) -> None:
+    def _clean(self, number: int, now: int, *, keep: bool) -> None:
         when = f"pass {number}"
         configs = self._configs(number)
+        self._undo.about_to_clean(self._ours, self._lives)
         result = clean(
             self._spark,
             [str(self._ours)],
@@ -196,8 +201,11 @@ class _Run:
                 server_properties=parse_server_properties(BROKER),
             ),
             now=now,
+            keep_replaced=keep,
         )
         results = {f"{p.topic}-{p.partition}": p for p in result.partitions}
+        changed = [name for name in self._lives if {COMPACTED, RETAINED} & {*results[name].actions}]
+        problems = self._undo.after_another_pass(self._ours, changed)
         untold = {
             name: _offsets(directory, LOG) - _offsets(directory, SNAPSHOT)
             for name in self._lives
@@ -210,6 +218,11 @@ class _Run:
             producer_expiration_ms=PRODUCER_EXPIRATION_MS,
             hw_checkpoint=True,
         )
+        cleaned = [name for name in changed if "uncleanable" not in answers[self._theirs / name]]
+        problems |= self._undo.after_another_pass(self._theirs, cleaned)
+        self._undo.forget()
+        if keep:
+            problems |= self._undo.at_once(self._ours, result.run_id, changed)
         self._forget_above(self._theirs)
         for name, bases in untold.items():
             # Taken by the loader, which replays batches where it finds no snapshot; no pass takes one there.
@@ -220,6 +233,7 @@ class _Run:
             for log_dir in (self._ours, self._theirs):
                 _date(log_dir / name, now, now)
             with self._judging(name, when):
+                assert name not in problems, problems[name]
                 different = self._compare(name, results[name], answers[self._theirs / name])
                 if different:
                     recompressed[name] = different

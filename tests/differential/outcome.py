@@ -30,6 +30,10 @@ class Outcome:
     passes: int = 0
     compacted: int = 0
     retained: int = 0
+    undone: int = 0
+    """Passes that kept what they replaced, and whose undo gave back every byte."""
+    refused: int = 0
+    """Undos that were refused because another pass had changed the log."""
     batches: int = 0
     records: int = 0
     bytes: int = 0
@@ -38,7 +42,7 @@ class Outcome:
     differences: list[Difference] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
-        for name in ("lives", "passes", "compacted", "retained", "batches", "records", "bytes"):
+        for name in ("lives", "passes", "compacted", "retained", "undone", "refused", "batches", "records", "bytes"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for why, count in other.ended.items():
             self.ended[why] = self.ended.get(why, 0) + count

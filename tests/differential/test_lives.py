@@ -25,3 +25,5 @@ def test_some_dozens_of_lives_go_as_with_kafka(spark: SparkSession, kafka: Kafka
     assert outcome.passes > 4 * LIVES, "most are lived to the end"
     assert outcome.compacted > LIVES, "and most passes of those that can be compacted compact"
     assert outcome.retained > LIVES // 2
+    assert outcome.undone > LIVES // 2
+    assert outcome.refused > LIVES // 2
