@@ -70,7 +70,8 @@ def command(advice: Advice, request: Request) -> list[str]:
     verb, *options = advice.arguments
     given = [
         *(("--topic-configs", request.topic_configs) if request.topic_configs else ()),
-        *(("--server-properties", request.server_properties) if request.server_properties else ()),
+        *(word for file in request.server_properties for word in ("--server-properties", file)),
+        *(("--allow-other-broker",) if request.allow_other_broker else ()),
         *(word for value in request.sets for word in ("--set", value)),
         *(word for value in request.topic_sets for word in ("--topic-set", value)),
     ]

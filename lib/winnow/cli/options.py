@@ -41,7 +41,8 @@ class Request:
     log_dirs: Sequence[str]
     topics: Sequence[str] = ()
     topic_configs: str | None = None
-    server_properties: str | None = None
+    server_properties: Sequence[str] = ()
+    allow_other_broker: bool = False
     sets: Sequence[str] = ()
     topic_sets: Sequence[str] = ()
     now: str | None = None
@@ -152,11 +153,11 @@ def parse_settings(request: Request) -> Settings:
         topic_configs=None
         if request.topic_configs is None
         else parse_topic_configs(read_text(request.topic_configs, option="--topic-configs")),
-        server_properties=None
-        if request.server_properties is None
-        else parse_server_properties(
-            read_text(request.server_properties, option="--server-properties"), file=request.server_properties
+        server_properties=tuple(
+            parse_server_properties(read_text(file, option="--server-properties"), file=file)
+            for file in request.server_properties
         ),
+        allow_other_broker=request.allow_other_broker,
     )
 
 

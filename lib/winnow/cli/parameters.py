@@ -27,7 +27,17 @@ TopicConfigs = Annotated[
         metavar="FILE", help="Topic configs: lines `topic key=value`, or what kafka-configs --describe prints."
     ),
 ]
-ServerProperties = Annotated[str | None, typer.Option(metavar="FILE", help="The broker's server.properties, as it is.")]
+ServerProperties = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FILE", help="The broker's server.properties, as it is; repeatable, one for each broker."),
+]
+AllowOtherBroker = Annotated[
+    bool,
+    typer.Option(
+        "--allow-other-broker",
+        help="Use a server.properties although its node.id or log.dirs are another broker's.",
+    ),
+]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A broker-level default; repeatable.")
 ]

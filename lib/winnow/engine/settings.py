@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from winnow.engine.server_properties import check_server_properties
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.listing import LogDir
 from winnow.logdir.meta import read_meta
@@ -18,11 +19,14 @@ def with_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[LogDi
     """`settings` with, if there is a `__cluster_metadata-0`, what it says: in metadata.log.dir, if server.properties
     names one, else in the first of the log directories that has one. Beside them what is to be said of it.
 
-    One that can't be read gives no settings, and why not: topics that nobody else tells of are then left alone.
+    UsageError for a server.properties that is another broker's. A metadata log that can't be read gives no settings,
+    and why not: topics that nobody else tells of are then left alone.
     """
+    of_servers = check_server_properties(settings, storage, log_dirs)
     if settings.metadata is not None:
-        return settings, ()
+        return settings, of_servers
     directory, notes = _find(settings, storage, log_dirs)
+    notes = (*of_servers, *notes)
     if directory is None:
         return settings, notes
     try:
@@ -42,7 +46,7 @@ def io_rate(settings: Settings, log_dirs: Sequence[LogDir]) -> float | None:
 def _find(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -> tuple[str | None, tuple[str, ...]]:
     """The directory of the metadata log, if there is one, and what is to be said about the choice."""
     notes: list[str] = []
-    server = settings.server_properties
+    server = settings.server_of(log_dirs[0].meta.node_id) if log_dirs else None
     if server is not None and server.metadata_log_dir is not None and log_dirs:
         try:
             directory = f"{storage.canonical(server.metadata_log_dir)}/{METADATA_DIR}"

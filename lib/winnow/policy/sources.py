@@ -22,6 +22,7 @@ Within one source a broker's synonyms are looked up in Kafka's order: `log.reten
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -59,6 +60,8 @@ __all__ = [
     "parse_topic_set",
 ]
 
+_OF_THE_BROKER = frozenset({"node.id", "broker.id", "log.dirs", "log.dir", "metadata.log.dir"})
+_NODE_ID = re.compile(r"\+?[0-9]{1,10}")
 _POLICY_KEYS = frozenset({"cleanup.policy", "log.cleanup.policy"})
 
 
@@ -81,6 +84,11 @@ class ServerProperties:
     notes: tuple[str, ...] = ()
     metadata_log_dir: str | None = None
     """Where the broker has its `__cluster_metadata-0`, if not in the first directory of log.dirs."""
+    file: str = "--server-properties"
+    node_id: int | None = None
+    """`node.id`, else `broker.id`; None if there is none, or a broker would choose one."""
+    log_dirs: tuple[str, ...] = ()
+    """`log.dirs`, else `log.dir`, as they stand there."""
 
 
 def parse_set(text: str) -> Entry:
@@ -115,7 +123,7 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
 
     entries: dict[str, Entry] = {}
     notes: list[str] = []
-    metadata_log_dir: str | None = None
+    own: dict[str, str] = {}
     line = 1
     try:
         for element in javaproperties.parse(text.lstrip("\ufeff")):
@@ -123,8 +131,8 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
             line += len(element.source.splitlines())
             if not isinstance(element, javaproperties.KeyValue):
                 continue
-            if element.key == "metadata.log.dir":
-                metadata_log_dir = element.value.strip() or None
+            if element.key in _OF_THE_BROKER:
+                own[element.key] = element.value.strip()
             parsed = parse_broker_value(element.key, element.value, where=where)
             if parsed is not None:
                 entries[element.key] = Entry(element.key, parsed, where)
@@ -139,7 +147,16 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
             expected="a properties file",
             where=f"{file} line {line}",
         ) from error
-    return ServerProperties(tuple(entries.values()), tuple(notes), metadata_log_dir)
+    node_id = own.get("node.id") or own.get("broker.id") or ""
+    places = own.get("log.dirs") or own.get("log.dir") or ""
+    return ServerProperties(
+        tuple(entries.values()),
+        tuple(notes),
+        metadata_log_dir=own.get("metadata.log.dir") or None,
+        file=file,
+        node_id=int(node_id) if _NODE_ID.fullmatch(node_id) else None,
+        log_dirs=tuple(place.strip() for place in places.split(",") if place.strip()),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +166,30 @@ class Settings:
     sets: Sequence[Entry] = ()
     topic_sets: Sequence[TopicSet] = ()
     topic_configs: DescribedConfigs | None = None
-    server_properties: ServerProperties | None = None
+    server_properties: ServerProperties | Sequence[ServerProperties] | None = None
+    """That of the broker; of several brokers one for each."""
+    allow_other_broker: bool = False
+    """Use a server.properties although its node.id or log.dirs are another broker's."""
+    compare_log_dirs: bool = True
+    """False for private copies, which lie elsewhere."""
     metadata: MetadataSettings | None = None
     """What the log directory's own metadata log says; the others are what the operator said."""
+
+    @property
+    def servers(self) -> tuple[ServerProperties, ...]:
+        found = self.server_properties
+        if found is None:
+            return ()
+        return (found,) if isinstance(found, ServerProperties) else tuple(found)
+
+    def server_of(self, node_id: int | None) -> ServerProperties | None:
+        """The server.properties of a broker; one without a node.id is that of the only broker."""
+        servers = self.servers
+        own = next((server for server in servers if server.node_id is not None and server.node_id == node_id), None)
+        if own is not None or len(servers) != 1:
+            return own
+        [only] = servers
+        return only if only.node_id is None or node_id is None or self.allow_other_broker else None
 
     def resolve(self, topic: str, *, node_id: int | None = None) -> TopicConfig | Unknown:
         """The settings of `topic` on the broker `node_id` (from meta.properties; it chooses the broker section).
@@ -183,7 +221,7 @@ class Settings:
             for key in KEYS
             if (entry := entries.get(key.name)) is not None and not isinstance(entry.value, Ignored | Wrong)
         }
-        confirmed = self.server_properties is not None
+        confirmed = self.server_of(node_id) is not None
         guess = None if confirmed else _default_that_deletes(values)
         if guess is not None:
             return Unknown(
@@ -218,8 +256,8 @@ class Settings:
             )
         if self.topic_configs is not None:
             notes += self.topic_configs.notes
-        if self.server_properties is not None:
-            notes += self.server_properties.notes
+        for server in self.servers:
+            notes += server.notes
         if self.metadata is not None:
             notes += self.metadata.notes
         return tuple(dict.fromkeys(notes))
@@ -241,8 +279,9 @@ class Settings:
         if self.metadata is not None:
             yield _by_key(() if node_id is None else self.metadata.brokers.get(node_id, ()))
             yield _by_key(self.metadata.all_brokers)
-        if self.server_properties is not None:
-            yield _by_key(self.server_properties.entries)
+        server = self.server_of(node_id)
+        if server is not None:
+            yield _by_key(server.entries)
 
     def _own_broker(self, node_id: int | None) -> Sequence[Entry]:
         brokers = {} if self.topic_configs is None else self.topic_configs.brokers
@@ -263,8 +302,8 @@ class Settings:
             yield from self.topic_configs.all_brokers
             for entries in self.topic_configs.brokers.values():
                 yield from entries
-        if self.server_properties is not None:
-            yield from self.server_properties.entries
+        for server in self.servers:
+            yield from server.entries
 
 
 def _unknown(topic: str, missing: str | None) -> Unknown:

@@ -26,7 +26,7 @@ class Sources:
     """Where settings come from, as in docs/python.md."""
 
     settings: Settings | None = None
-    server_properties: str | None = None
+    server_properties: str | Sequence[str] | None = None
     topic_configs: str | None = None
     sets: Values | None = None
     topic_sets: Mapping[str, Values] | None = None
@@ -44,7 +44,7 @@ class Sources:
                 one for glob, values in (self.topic_sets or {}).items() for one in parse_topic_values(glob, values)
             ),
             topic_configs=None if topics is None else parse_topic_configs(_read(topics)),
-            server_properties=None if server is None else parse_server_properties(_read(server), file=server),
+            server_properties=tuple(parse_server_properties(_read(file), file=file) for file in listed(server or ())),
         )
 
 

@@ -29,7 +29,7 @@ def plan(
     log_dirs: str | Sequence[str],
     *,
     settings: Settings | None = None,
-    server_properties: str | None = None,
+    server_properties: str | Sequence[str] | None = None,
     topic_configs: str | None = None,
     sets: Values | None = None,
     topic_sets: Mapping[str, Values] | None = None,
@@ -44,7 +44,8 @@ def plan(
 ) -> Plan:
     """What a cleaning would do and why. Changes nothing.
 
-    `server_properties`, `topic_configs`: names of Kafka's files. `sets`: `{"log.retention.ms": 1}`. `topic_sets`:
+    `server_properties`, `topic_configs`: names of Kafka's files; of several brokers one `server_properties` for each.
+    `sets`: `{"log.retention.ms": 1}`. `topic_sets`:
     `{"orders*": {"retention.ms": 1}}`. Or `settings`, alone. `now`: ms since the epoch, the present if not given.
     All else, and what is raised, as for `winnow.api.plan`.
     """
@@ -78,7 +79,7 @@ def clean(
     log_dirs: str | Sequence[str],
     *,
     settings: Settings | None = None,
-    server_properties: str | None = None,
+    server_properties: str | Sequence[str] | None = None,
     topic_configs: str | None = None,
     sets: Values | None = None,
     topic_sets: Mapping[str, Values] | None = None,
@@ -134,7 +135,7 @@ def explain(
     offset: int | None = None,
     key: str | bytes | None = None,
     settings: Settings | None = None,
-    server_properties: str | None = None,
+    server_properties: str | Sequence[str] | None = None,
     topic_configs: str | None = None,
     sets: Values | None = None,
     topic_sets: Mapping[str, Values] | None = None,

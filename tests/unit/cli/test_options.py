@@ -45,7 +45,7 @@ def test_settings_come_from_all_their_options(tmp_path: Path) -> None:
         Request(
             log_dirs=["/kafka"],
             topic_configs=str(configs),
-            server_properties=str(properties),
+            server_properties=[str(properties)],
             sets=["log.retention.ms=7"],
             topic_sets=["ord*:delete.retention.ms=9"],
         )
@@ -63,7 +63,7 @@ def test_settings_come_from_all_their_options(tmp_path: Path) -> None:
         Request(log_dirs=[], sets=["no.such.key=1"]),
         Request(log_dirs=[], topic_sets=["retention.ms=1"]),
         Request(log_dirs=[], topic_configs="/no/such/file"),
-        Request(log_dirs=[], server_properties="/no/such/file"),
+        Request(log_dirs=[], server_properties=["/no/such/file"]),
     ],
 )
 def test_a_setting_that_cannot_be_understood_is_a_usage_error(request_: Request) -> None:

@@ -11,9 +11,12 @@ from winnow.engine.elsewhere.clean import Elsewhere, clean_elsewhere
 from winnow.engine.progress import Silence
 from winnow.engine.result import RunResult
 from winnow.engine.run import new_run_id, run
+from winnow.engine.server_properties import other_places
 from winnow.engine.stop import Stop
 from winnow.errors import UsageError
+from winnow.policy.sources import Settings
 from winnow.storage.open_store import open_store
+from winnow.storage.places import Places
 
 
 def elsewhere_of(
@@ -47,6 +50,7 @@ def run_anywhere(
             found=", ".join(store.url for store in elsewhere.destinations),
             hint="`winnow.clean(..., output=...)` and the command line's `plan` take a place for the cleaned one.",
         )
+    asked["settings"] = _of_copies(asked["settings"], elsewhere)
     if verb == "plan":
         elsewhere = replace(elsewhere, destinations=())
     return clean_elsewhere(
@@ -56,3 +60,12 @@ def run_anywhere(
         stop=asked["stop"] or Stop(),
         progress=asked["progress"] or Silence(),
     )
+
+
+def _of_copies(settings: Settings, elsewhere: Elsewhere) -> Settings:
+    """Compares `log.dirs` with the sources: the private copies, which a run then looks at, lie anywhere."""
+    paths = [store.local_path for store in elsewhere.sources if store.local_path is not None]
+    problems = [error for server in settings.servers for error in other_places(Places(), server, paths)]
+    if problems and len(settings.servers) == 1 and not settings.allow_other_broker:
+        raise problems[0]
+    return replace(settings, compare_log_dirs=False)
