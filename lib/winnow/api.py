@@ -52,6 +52,7 @@ from winnow.recover.run import recover_log_dirs
 from winnow.recover.values import RecoverResult
 from winnow.storage.places import Places
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
+from winnow.words import redacted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -252,7 +253,7 @@ def erase(
     note = note_unless(ledger, lambda: append_rows(spark.sparkContext, ledger, addition))
     if note is not None:
         return replace(result, notes=(*result.notes, note))
-    return replace(result, ledger=ledger, hash_key=hashes.hash_key)
+    return replace(result, ledger=redacted(ledger), hash_key=hashes.hash_key)
 
 
 def erasures(spark: SparkSession, ledger: str) -> DataFrame:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import errno
 from typing import Self
 
+from winnow.words import redacted
+
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Numbers of the OSErrors that say so: the disk is full, or what this user may have of it."""
 
@@ -29,12 +31,15 @@ class WinnowError(Exception):
         hint: str | None = None,
         position: int | None = None,
     ) -> None:
-        """`position`: the byte of the file at which it is, for programs; people are told by `where`."""
-        self.problem = problem
-        self.expected = expected
-        self.found = found
-        self.where = where
-        self.hint = hint
+        """`position`: the byte of the file at which it is, for programs; people are told by `where`.
+
+        Credentials of URLs are left out of all texts: errors are logged, recorded and shown.
+        """
+        self.problem = redacted(problem)
+        self.expected = _without_secrets(expected)
+        self.found = _without_secrets(found)
+        self.where = _without_secrets(where)
+        self.hint = _without_secrets(hint)
         self.position = position
         super().__init__(self._message())
 
@@ -64,6 +69,10 @@ class WinnowError(Exception):
         # Keyword-only fields: the default would call cls(message) and lose them on the way back from a worker.
         fields = (self.problem, self.expected, self.found, self.where, self.hint, self.position)
         return (_rebuild, (type(self), *fields))
+
+
+def _without_secrets(text: str | None) -> str | None:
+    return None if text is None else redacted(text)
 
 
 def _rebuild(

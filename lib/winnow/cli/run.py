@@ -30,7 +30,7 @@ from winnow.engine.stop import Stop
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
 from winnow.storage.open_store import is_remote, open_store
 from winnow.storage.output_file import write_output
-from winnow.words import one_line
+from winnow.words import one_line, redacted
 
 INTERRUPTED = 130
 """As a shell reports a command that Ctrl-C ended."""
@@ -158,7 +158,7 @@ def tell_result(result: RunResult, *, json: bool, clock: Clock | None = None) ->
 def write_result(result: RunResult, path: str) -> None:
     """The file is there whole or not at all. That it can't be written is told and changes nothing."""
     try:
-        write_output(path, f"{to_json(result)}\n".encode())
+        write_output(path, f"{redacted(to_json(result))}\n".encode())
     except OSError as error:
         complain(f"the result could not be written: {error}")
 

@@ -23,6 +23,7 @@ from winnow.ledger.rows import Entry, json_rows
 from winnow.ledger.schema import LEDGER
 from winnow.storage.output_file import open_lock
 from winnow.version import VERSION
+from winnow.words import redacted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -133,7 +134,7 @@ def _append(jvm: Any, hadoop: Any, url: str, addition: Addition) -> bool:  # noq
     schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(addition.schema.json())
     transaction = _transaction(kernel, engine, url, schema, run_id=addition.run_id)
     # One string for all rows: each call to the JVM costs as much as a thousand bytes.
-    lines = jvm.org.apache.hadoop.util.StringUtils.getStringCollection("\n".join(addition.rows), "\n")
+    lines = jvm.org.apache.hadoop.util.StringUtils.getStringCollection(redacted("\n".join(addition.rows)), "\n")
     vector = kernel.defaults.internal.data.vector.DefaultGenericVector
     column = vector.fromList(kernel.types.StringType.STRING, lines)
     batch = engine.getJsonHandler().parseJson(column, schema, nothing)

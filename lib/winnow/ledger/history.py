@@ -14,6 +14,7 @@ from pyspark.sql import functions as f
 
 from winnow.errors import UsageError, WinnowError
 from winnow.ledger.place import ERASURES, TABLE, table_url
+from winnow.words import redacted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -140,7 +141,7 @@ def read_history(spark: SparkSession, ledger: str, *, since: int | None, topics:
     except Py4JJavaError as error:
         what = str(error.java_exception.getMessage()).partition("\n")[0]
         raise WinnowError("the ledger can't be read", found=what, where=ledger, hint=_ANOTHER) from error
-    return History(ledger=ledger, runs=runs, partitions=partitions, erasures=erased)
+    return History(ledger=redacted(ledger), runs=runs, partitions=partitions, erasures=erased)
 
 
 def _table(spark: SparkSession, ledger: str, table: str) -> DataFrame | None:

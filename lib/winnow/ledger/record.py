@@ -11,6 +11,7 @@ from winnow.engine.result import RunResult
 from winnow.errors import WinnowError
 from winnow.ledger.append import append
 from winnow.ledger.rows import Entry
+from winnow.words import redacted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -23,7 +24,7 @@ def recorded(sc: SparkContext, ledger: str, entry: Entry) -> RunResult:
     note = note_unless(ledger, lambda: append(sc, ledger, entry))
     if note is not None:
         return replace(entry.result, notes=(*entry.result.notes, note))
-    return replace(entry.result, ledger=ledger)
+    return replace(entry.result, ledger=redacted(ledger))
 
 
 def note_unless(ledger: str, write: Callable[[], object]) -> str | None:
@@ -34,5 +35,5 @@ def note_unless(ledger: str, write: Callable[[], object]) -> str | None:
         if not isinstance(error, WinnowError):
             _log.exception("the ledger could not be written")
         what = f"{error}".partition("\n")[0] or type(error).__name__
-        return f"THE RUN IS NOT IN THE LEDGER {ledger}, though all else was done as told: {what}"
+        return redacted(f"THE RUN IS NOT IN THE LEDGER {ledger}, though all else was done as told: {what}")
     return None

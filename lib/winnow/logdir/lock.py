@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import pwd
+import re
 import struct
 from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
@@ -23,7 +24,10 @@ from winnow.storage.creating import create_file
 from winnow.storage.guarded import open_file, status_of
 from winnow.storage.open_store import is_remote
 from winnow.storage.places import lease_file_of
+from winnow.words import redacted
 
+_SECRET = re.compile(r"(\S*(?:secret|password|passwd|token|credential|api.?key)[\w.-]*[= ])\S+", re.IGNORECASE)
+"""A setting or an option of another process that nobody should be told."""
 _FLOCK = struct.Struct("hhqqi4x")
 """`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end, however far), l_pid."""
 
@@ -215,7 +219,7 @@ def _command_line(pid: int) -> str:
     words = [word for word in words if word]
     if words and os.path.basename(words[0]) == "java":
         words = [words[0], *_without_options(words[1:])]
-    command = " ".join(words)
+    command = _SECRET.sub(r"\1***", redacted(" ".join(words)))
     limit = 160
     return command if len(command) <= limit else f"{command[: limit // 2]} … {command[-limit // 2 :]}"
 

@@ -21,6 +21,7 @@ from winnow.engine.result import NONE, PartitionResult, RunResult
 from winnow.errors import WinnowError
 from winnow.storage.output_file import append_output
 from winnow.version import VERSION
+from winnow.words import redacted
 
 NAMESPACE = "winnow"
 PATH = "/api/v1/lineage"
@@ -100,7 +101,7 @@ class Lineage:
             "producer": _PRODUCER,
             "schemaURL": _EVENT,
         }
-        _send(self.target, json.dumps(event))
+        _send(self.target, redacted(json.dumps(event)))
 
     def _datasets(self, partitions: Sequence[PartitionResult]) -> list[dict[str, Any]]:
         """One for each topic of each log directory that something was done to."""

@@ -10,6 +10,7 @@ from winnow.engine.result import RunResult
 from winnow.errors import UsageError
 from winnow.report.page import render
 from winnow.storage.output_file import write_output
+from winnow.words import redacted
 
 
 def write_report(result: RunResult, path: str | os.PathLike[str]) -> None:
@@ -20,7 +21,7 @@ def write_report(result: RunResult, path: str | os.PathLike[str]) -> None:
     target = Path(path)
     refuse_in_log_dir(target, sorted({partition.log_dir for partition in result.partitions}))
     text = render(result)
-    write_output(target, text.encode())
+    write_output(target, redacted(text).encode())
 
 
 def refuse_in_log_dir(path: Path, log_dirs: Sequence[str]) -> None:

@@ -34,7 +34,8 @@ class ObjectChangedError(OSError):
 def bucket_and_key(url: str) -> tuple[str, str]:
     """Raises UsageError for a URL with credentials, a query or no bucket, without repeating the first two."""
     parts = urlsplit(url)
-    if "@" in parts.netloc or parts.query or parts.fragment:
+    # A secret may have a slash: then what comes before it is taken for the bucket, whose name never has a colon.
+    if "@" in parts.netloc or ":" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(
             "a URL of S3 is a bucket and a prefix",
             expected="s3://BUCKET/PREFIX",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from winnow.engine.result import NONE, PartitionResult, RunResult
-from winnow.words import counted, moment, printable, size
+from winnow.words import counted, moment, printable, redacted, size
 
 MOST_ROWS = 50
 _HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty", "why")
@@ -53,7 +53,7 @@ def _row(p: PartitionResult) -> str:
         "" if p.dirty_ratio is None else f"{p.dirty_ratio:.2f}",
         p.reason if p.error is None else f"{p.reason}: {p.error}",
     )
-    return f"<tr>{''.join(f'<td>{escape(printable(cell))}</td>' for cell in cells)}</tr>"
+    return f"<tr>{''.join(f'<td>{escape(printable(redacted(cell)))}</td>' for cell in cells)}</tr>"
 
 
 def _size(count: int | None) -> str:

@@ -1,0 +1,98 @@
+"""Credentials in URLs are shown nowhere: not in messages, results, the ledger or events."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.results import partition, run_of
+from winnow.cli.main import run
+from winnow.cli.out import complain, tell_json
+from winnow.cli.run import write_result
+from winnow.errors import WinnowError
+from winnow.ledger.record import note_unless
+from winnow.logdir import lock
+from winnow.metrics.lineage import Lineage
+from winnow.report.write import write_report
+from winnow.words import redacted
+
+URL = "s3a://KEY:SEC/RET@bucket/ledger"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (URL, "s3a://***@bucket/ledger"),
+        ("http://user:pw@host:9091/metrics and http://u@h/", "http://***@host:9091/metrics and http://***@h/"),
+        ("https://h/x?a=1&X-Amz-Signature=abc&b=2", "https://h/x?a=1&X-Amz-Signature=***&b=2"),
+        ("https://h/x?access_token=abc", "https://h/x?access_token=***"),
+        ("('s3://K:S@b')", "('s3://***@b')"),
+        *(
+            (same, same)
+            for same in (
+                "hdfs://namenode:8020/user/me@realm/logs",
+                "http://h:80/a@b",
+                "file:///x/@y",
+                "s3://bucket/a:b@c",
+                "a@b and c:d@e",
+                '{"log_dir": "hdfs://nn/k", "reason": "x@y"}',
+                "delete.retention.ms=1",
+            )
+        ),
+    ],
+)
+def test_credentials_are_left_out_and_nothing_else(text: str, shown: str) -> None:
+    assert redacted(text) == shown
+    assert redacted(shown) == shown
+
+
+def test_errors_have_no_credentials_in_any_text() -> None:
+    error = WinnowError(URL, expected=URL, found=URL, where=URL, hint=URL)
+    kept = pickle.loads(pickle.dumps(error))  # noqa: S301 - ours
+    assert "SEC" not in str(error) + repr(vars(kept))
+
+
+def test_what_is_written_has_no_credentials(tmp_path: Path) -> None:
+    result = run_of(partition("t", log_dir=URL, reason=f"can't reach {URL}"))
+    write_result(result, str(tmp_path / "result"))
+    write_report(result, tmp_path / "report.html")
+    lineage = Lineage(str(tmp_path / "events"), job="winnow.clean")
+    lineage.complete(result)
+    lineage.fail(f"can't reach {URL}")
+    for path in tmp_path.iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert "bucket/ledger" in text, path
+        assert "RET@" not in text, path
+    json.loads((tmp_path / "result").read_text(encoding="utf-8"))
+
+
+def test_what_is_shown_has_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
+    complain(f"can't reach {URL}")
+    tell_json({"ledger": URL})
+    run(["history", "--ledger", URL, "--since", URL])
+    run(["plan", "s3://KEY:SEC/RET@bucket/logs", "--json"])
+    out, err = capsys.readouterr()
+    assert "RET" not in out + err
+    assert "KEY" not in out + err
+
+
+def test_note_about_ledger_has_no_credentials() -> None:
+    def fail() -> None:
+        raise OSError(f"no {URL}")
+
+    assert "RET" not in str(note_unless(URL, fail))
+
+
+def test_process_that_holds_lock_is_named_without_its_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    command = ["spark-submit", "--conf", "spark.hadoop.fs.s3a.secret.key=abc", "--ledger", URL, "--api-token", "abc"]
+    (tmp_path / "cmdline").write_bytes("\0".join(command).encode())
+    real = open
+    monkeypatch.setattr("builtins.open", lambda _, *rest: real(tmp_path / "cmdline", *rest))
+    told = lock._command_line(1)
+    monkeypatch.undo()
+    assert "abc" not in told
+    assert "RET" not in told
+    assert "fs.s3a.secret.key=***" in told
