@@ -107,6 +107,7 @@ def test_the_units_are_units(tmp_path: Path) -> None:
         units[TIMER if "Timer" in unit else SERVICE] = (unit, block.text)
     assert set(units) == {TIMER, SERVICE}
     script = units[SERVICE][0]["Service"]["ExecStart"]
+    assert units[SERVICE][0]["Service"]["SuccessExitStatus"] == "3"
     assert all(f"/etc/systemd/system/{name}" in PAGE.read_text(encoding="utf-8") for name in units)
     if shutil.which("systemd-analyze") is None:
         return
