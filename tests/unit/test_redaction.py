@@ -12,11 +12,12 @@ from tests.unit.cli.results import partition, run_of
 from winnow.cli.main import run
 from winnow.cli.out import complain, tell_json
 from winnow.cli.run import write_result
-from winnow.errors import WinnowError
+from winnow.errors import UsageError, WinnowError
 from winnow.ledger.record import note_unless
 from winnow.logdir import lock
 from winnow.metrics.lineage import Lineage
 from winnow.report.write import write_report
+from winnow.storage.places import storage_of
 from winnow.words import redacted
 
 URL = "s3a://KEY:SEC/RET@bucket/ledger"
@@ -73,10 +74,16 @@ def test_what_is_shown_has_no_credentials(capsys: pytest.CaptureFixture[str]) ->
     complain(f"can't reach {URL}")
     tell_json({"ledger": URL})
     run(["history", "--ledger", URL, "--since", URL])
-    run(["plan", "s3://KEY:SEC/RET@bucket/logs", "--json"])
     out, err = capsys.readouterr()
     assert "RET" not in out + err
     assert "KEY" not in out + err
+
+
+def test_place_with_credentials_is_refused_without_them() -> None:
+    for url in ("s3://KEY:SEC/RET@bucket/logs", "s3a://KEY:SECRET@bucket/logs", "hdfs://user:SECRET@host/logs"):
+        with pytest.raises(UsageError) as raised:
+            storage_of(url)
+        assert "SEC" not in str(raised.value)
 
 
 def test_note_about_ledger_has_no_credentials() -> None:
