@@ -1,12 +1,13 @@
 """All targets by name."""
 
-from fuzz.targets import batches, codecs, files, metadata, segments, texts
+from fuzz.targets import batches, codecs, files, foreign, metadata, segments, texts
 from fuzz.targets.base import Target
 
 TARGETS: dict[str, Target] = {
     **batches.TARGETS,
     **codecs.TARGETS,
     **files.TARGETS,
+    **foreign.TARGETS,
     **metadata.TARGETS,
     **segments.TARGETS,
     **texts.TARGETS,

@@ -126,7 +126,7 @@ def _make_staging(job: PartitionJob, request: Request) -> Failure | None:
     """Here and not in tasks: one that runs late must not find a place to write to."""
     try:
         request.storage.mkdir(job.staging)
-    except OSError as error:
+    except (CorruptLogError, OSError) as error:
         return failure(error)
     return None
 
@@ -233,5 +233,5 @@ def _discard_staging(job: PartitionJob, request: Request) -> None:
     """What is left of it the next run removes (S6.3); it must not hide why this one failed."""
     try:
         remove_staging(request.storage, job.staging)
-    except OSError:
+    except (CorruptLogError, OSError):
         _log.warning("could not remove %s", job.staging, exc_info=True)

@@ -313,7 +313,7 @@ def undertake(known: Known, state: PartitionState, request: Request) -> Prepared
     if _needs_walk(plan):
         try:
             snapshot = newest_snapshot(request.storage, state)
-        except OSError as error:
+        except (CorruptLogError, OSError) as error:
             return LeftAlone(place, config.policy, UNREADABLE, error=str(error), state=state)
     return Undertaking(
         place, known.log_dir, config, state, plan, snapshot, finished=known.finished, goes_on=known.goes_on

@@ -250,5 +250,5 @@ def _check_transactions(
 def _discard(request: Request, staging: str) -> None:
     try:
         remove_staging(request.storage, staging)
-    except OSError:
+    except (CorruptLogError, OSError):
         return  # the next run removes it

@@ -23,7 +23,7 @@ from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking, loo
 from winnow.engine.result import PartitionResult
 from winnow.engine.space import Room
 from winnow.engine.throttle import in_task
-from winnow.errors import NoSpaceError, WinnowError
+from winnow.errors import CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.logdir.split import StagedSplit, stage_split, swap_split
 from winnow.logdir.staging import remove_staging
@@ -88,7 +88,7 @@ def _stage_all(sc: SparkContext, item: Undertaking, request: Request, run_id: st
     try:
         request.storage.mkdir(_staging(item, run_id))
         return sc.parallelize(works, len(works)).mapPartitions(in_task(partial(map, _stage))).collect()
-    except OSError as error:
+    except (CorruptLogError, OSError) as error:
         return [failure(error)]
     except (Py4JError, PySparkException) as error:  # the job itself: nothing of it is part of a log
         _log.exception("the Spark job failed")

@@ -17,6 +17,7 @@ from winnow.storage.guarded import open_file
 from winnow.storage.moved import MOVED
 from winnow.storage.open_store import is_remote
 from winnow.storage.places import Places
+from winnow.storage.size_limits import LOG_SUFFIX, size_limit, too_large
 from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -79,6 +80,8 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
         size = os.fstat(fd).st_size
         if size < end:
             raise _shorter(path, end, size)
+        if path.endswith(LOG_SUFFIX) and size > size_limit(path):
+            raise too_large(path, size, size_limit(path))
         # It then reads twice as far ahead, for a map, too: of what is not in memory an eighth sooner there.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
         throttle = current_throttle()

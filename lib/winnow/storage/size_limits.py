@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from winnow.errors import CorruptLogError
 
+LOG_SUFFIX = ".log"
 _MIB = 2**20
 _LIMITS = (
     (".timeindex", 512 * _MIB),  # of a log of 2 GiB made of the smallest batches: 403 MiB
     (".index", 512 * _MIB),  # likewise: 269 MiB
     (".txnindex", 512 * _MIB),
     (".snapshot", 256 * _MIB),  # 7 million producers
-    (".log", 2**31 - 1),  # of the cluster's metadata; all others are mapped. No segment is larger
+    (LOG_SUFFIX, 2**31 - 1),  # to Kafka positions in a segment are numbers of 31 bits
     (".checkpoint", 2**31 - 1),  # a snapshot of the cluster's metadata
     ("leader-epoch-checkpoint", 16 * _MIB),
     ("-offset-checkpoint", 64 * _MIB),  # more than 200,000 partitions with the longest names

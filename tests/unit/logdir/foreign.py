@@ -95,7 +95,7 @@ KINDS: dict[str, Callable[[Path, Path], None]] = {
 def put(log_dir: Path, name: str, kind: str) -> None:
     """Puts it in the place of what is there. As links do, it may be the original that is linked to."""
     path = log_dir / name
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from winnow.engine.doctor.census import readable, take_census
 from winnow.engine.doctor.rate import scan_rate
 from winnow.engine.doctor.values import Diagnosis, Disk, Gain, HeldBack, Overdue, Reading, Topic, Trouble
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking, prepare
+from winnow.errors import CorruptLogError
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG
 from winnow.policy.cleanable import segments_between
 from winnow.policy.words import duration, number
@@ -152,7 +153,7 @@ def _log_bytes(item: Prepared, request: Request) -> int:
         return item.state.log_bytes
     try:
         entries = request.storage.list_dir(item.place.directory)
-    except OSError:
+    except (CorruptLogError, OSError):
         return 0
     return sum(entry.size for entry in entries if entry.is_file and entry.name.endswith(LOG))
 

@@ -61,6 +61,9 @@ def check_directory(storage: Storage, place: PartitionPlace) -> DirectoryCheck:
     scope = place.scope
     try:
         entries = storage.list_dir(scope.directory)
+    except CorruptLogError as error:
+        unreadable = scope.finding(Kind.UNREADABLE, "", error)
+        return DirectoryCheck(findings=(unreadable,), logs=(), segments=0, snapshots=False)
     except OSError as error:
         return DirectoryCheck(findings=(_unreadable(scope, "", error),), logs=(), segments=0, snapshots=False)
     files = {entry.name: entry for entry in entries if entry.is_file}

@@ -88,6 +88,9 @@ def _reported(storage: Storage, segment: SegmentFiles, log: LogCheck, suffix: st
     except OSError as error:
         yield scope.finding(Kind.UNREADABLE, name, f"can't be read: {error.strerror or error}")
         return
+    except CorruptLogError as error:
+        yield scope.finding(_KIND[suffix], name, error)
+        return
     kept = without_preallocated(data, _ENTRY_SIZE[suffix])
     if len(kept) < len(data):
         message = f"expected entries up to the end, found {len(data) - len(kept)} bytes of zeros"
