@@ -109,6 +109,10 @@ def _page(found: Diagnosis, request: Request) -> Iterator[Text]:
             for h in found.held_back
         ],
     )
+    yield from listed(
+        "Cleaner entries in the wrong log directory",
+        [f"{m.topic}-{m.partition}: {m.words}" for m in found.misplaced],
+    )
     yield from listed("Can't be cleaned as they are", _trouble_lines(found))
     yield from listed(
         "Topics by bytes",

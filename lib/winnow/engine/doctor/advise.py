@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from winnow.engine.doctor.values import Advice, Disk, Gain, HeldBack, Reading, Trouble
+from winnow.engine.doctor.values import Advice, Disk, Gain, HeldBack, MisplacedEntry, Reading, Trouble
 from winnow.policy.words import number, roughly, size
 
 UNCLEAN = "--unclean-shutdown=below-recovery-point"
@@ -17,6 +17,7 @@ def advise(
     gains: Sequence[Gain],
     held: Sequence[HeldBack],
     troubles: Sequence[Trouble],
+    misplaced: Sequence[MisplacedEntry],
     unread: Reading | None,
 ) -> tuple[Advice, ...]:
     """Commands for `./spark-submit.sh`, without the log directories and the caller's own options. `unread`: what
@@ -42,6 +43,11 @@ def advise(
                 why=f"{both}compacts {number(gain.partitions, 'partition')}: at most {size(gain.freed_bytes)} go",
             )
         )
+    moved = [entry for entry in misplaced if entry.log_dir is not None]
+    if moved:
+        globs = tuple(word for topic in sorted({entry.topic for entry in moved}) for word in ("--topics", topic))
+        why = f"leaves one cleaner entry of {number(len(moved), 'partition')}, beside its files"
+        found.append(Advice(arguments=("clean", *globs, *after_crash), why=why))
     unknown = sorted({trouble.topic for trouble in troubles if trouble.rule == NO_POLICY})
     if unknown:
         found.append(

@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING
 from winnow.engine.doctor.advise import advise
 from winnow.engine.doctor.census import readable, take_census
 from winnow.engine.doctor.rate import scan_rate
-from winnow.engine.doctor.values import Diagnosis, Disk, Gain, HeldBack, Overdue, Reading, Topic, Trouble
+from winnow.engine.doctor.values import (
+    Diagnosis,
+    Disk,
+    Gain,
+    HeldBack,
+    MisplacedEntry,
+    Overdue,
+    Reading,
+    Topic,
+    Trouble,
+)
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking, prepare
 from winnow.errors import CorruptLogError
+from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG
 from winnow.policy.cleanable import segments_between
 from winnow.policy.words import duration, number
@@ -44,6 +55,7 @@ def diagnose(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request, *, 
     read = sum(segment.log_bytes for item in compacted for segment in readable(item.state))
     reading = Reading(bytes=read, seconds=None if rate_of_all is None else read / rate_of_all)
     bytes_of = {id(item): _log_bytes(item, request) for item in prepared}
+    misplaced = tuple(map(_told, misplaced_entries(log_dirs)))
     disks = tuple(_disk(log_dir, prepared, bytes_of, request) for log_dir in log_dirs)
     return Diagnosis(
         now=request.now,
@@ -53,8 +65,9 @@ def diagnose(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request, *, 
         overdue=tuple(overdue),
         held_back=tuple(held),
         troubles=troubles,
+        misplaced=misplaced,
         dead_cleaner=_dead_cleaner(disks, overdue, request.now),
-        advice=advise(disks, gains, held, troubles, None if deep else reading),
+        advice=advise(disks, gains, held, troubles, misplaced, None if deep else reading),
         deep=reading,
         census=take_census(sc, compacted, now=request.now, progress=request.progress) if deep else None,
     )
@@ -110,6 +123,27 @@ def _troubles(prepared: Iterable[Prepared]) -> Iterable[Trouble]:
                 reason=item.reason.words,
                 error=item.error,
             )
+
+
+def _told(entry: Misplaced) -> MisplacedEntry:
+    files = " and ".join(f"{place}/{CLEANER_CHECKPOINT}" for place in entry.named_in)
+    if entry.doubled:
+        words = f'{files} name it: a broker\'s cleaner stops at its start ("Duplicate key")'
+    else:
+        words = (
+            f"{files} names it, and it is in {entry.home}: the next cleaning by a broker adds a second entry, and then "
+            'its cleaner stops ("Duplicate key")'
+        )
+    if entry.home is None:
+        words += "; none of the given directories holds it: remove its lines by hand while the broker is stopped"
+    return MisplacedEntry(
+        topic=entry.topic_partition.topic,
+        partition=entry.topic_partition.partition,
+        log_dir=entry.home,
+        named_in=entry.named_in,
+        stops_cleaner=entry.doubled,
+        words=words,
+    )
 
 
 def _gains(items: Sequence[Undertaking], rate: float | None) -> tuple[Gain, ...]:

@@ -72,6 +72,21 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MisplacedEntry:
+    """A partition whose entry in the cleaner's checkpoints is not, or not only, beside it."""
+
+    topic: str
+    partition: int
+    log_dir: str | None
+    """Where the partition is; None: in none of the given directories."""
+    named_in: tuple[str, ...]
+    """Log directories whose `cleaner-offset-checkpoint` names it."""
+    stops_cleaner: bool
+    """More than one does: a broker's cleaner dies at its start."""
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
     """What a verb would free."""
 
@@ -149,6 +164,8 @@ class Diagnosis:
     held_back: tuple[HeldBack, ...]
     """Most bytes first."""
     troubles: tuple[Trouble, ...]
+    misplaced: tuple[MisplacedEntry, ...]
+    """By node, then by partition."""
     dead_cleaner: str | None
     """In words, why the broker's cleaner seems not to have been at work; None if nothing says so."""
     advice: tuple[Advice, ...]
