@@ -106,6 +106,28 @@ def test_a_run_stopped_anywhere_can_not_be_undone_when_kafka_has_cleaned_since(
     assert refused > 1
 
 
+@pytest.mark.parametrize("name", ["kept", "kept, compact", "kept, transactions"])
+def test_an_undo_stopped_anywhere_gives_all_back_or_nothing_when_kafka_has_cleaned_since(
+    name: str, crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
+) -> None:
+    """Kafka cleans what is back already, up to the same offset as the run."""
+    run = crash_run(name)
+    outcomes = set()
+    for point in crash_points(run.after, tmp_path / "crash", undo_all, every=21):
+        directory = point.root / str(T)
+        assert kafka.load(directory, now=run.case.now, config=run.case.config).error is None, point.label
+        kafka.attend([directory], now=run.case.now, hw_checkpoint=True, config=run.case.config)
+        cleaned = read_log(directory).records
+        if not kept_run_ids(STORAGE, str(directory)):
+            continue
+        (found,) = recover_log_dirs([str(point.root)], undo_run="run").partitions
+        back = found.error is None
+        assert back or "the log has moved on since the run" in str(found.error), point.label
+        assert read_log(directory).records == (read_log(run.before / str(T)).records if back else cleaned), point.label
+        outcomes.add(back)
+    assert outcomes
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_an_undo_stopped_anywhere_can_be_finished(
     name: str, crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path

@@ -94,7 +94,7 @@ def _told(partition: PartitionRecovery, would: str) -> Iterator[str]:
     for kept in partition.kept:
         yield (
             f"kept by run {kept.run_id} of {moment(kept.kept_at_ms)}: {counted(kept.segments, 'segment')}, "
-            f"{size(kept.bytes)}" + (f"; can't be undone any more: {kept.closed_by}" if kept.closed_by else "")
+            f"{size(kept.bytes)}" + (f"; can't be undone: {kept.closed_by}" if kept.closed_by else "")
         )
     if partition.error is not None:
         yield f"error: {partition.error}"

@@ -104,7 +104,7 @@ def moved_on(expected: str, found: str, where: str) -> CorruptLogError:
         expected=expected,
         found=found,
         where=where,
-        hint="A later run or a broker has cleaned or deleted here, and records that were deleted would come back. "
+        hint="A later run or a broker has cleaned or deleted here, and records that were deleted could come back. "
         "If it was a run that kept what it replaced, undo that one first.",
     )
 

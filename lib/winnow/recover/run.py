@@ -11,7 +11,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from winnow.errors import CorruptLogError, UsageError, WinnowError
-from winnow.logdir.kept import kept_path, kept_run_ids, read_kept
+from winnow.logdir.kept import KeptRun, kept_path, kept_run_ids, read_kept
 from winnow.logdir.lock import lock_log_dir, lock_to_read
 from winnow.logdir.recovery import preview
 from winnow.logdir.roll_forward import put_right
@@ -121,7 +121,11 @@ def _directory(found: PartitionRecovery) -> str:
 
 def _kept(storage: Storage, directory: str) -> tuple[Kept, ...]:
     runs = [read_kept(storage, directory, run_id) for run_id in kept_run_ids(storage, directory)]
-    return tuple(Kept(run.run_id, run.kept_at_ms, run.segments, run.bytes, run.closed_by) for run in runs)
+    return tuple(Kept(run.run_id, run.kept_at_ms, run.segments, run.bytes, _closed_by(run)) for run in runs)
+
+
+def _closed_by(run: KeptRun) -> str | None:
+    return "an older version of Winnow kept it" if run.bound is None else run.closed_by
 
 
 def _recover(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> PartitionRecovery:

@@ -120,7 +120,9 @@ class _Appended:
         if not len(rows):
             return
         ends = rows["last_offset"] + 1
-        expected = np.concatenate([[self._expected], ends[:-1]])
+        # After an unclean shutdown a broker may have cut off the end: its next batch began before it.
+        first = min(self._expected, int(rows["base_offset"][0])) if self._expected == self._first else self._expected
+        expected = np.concatenate([[first], ends[:-1]])
         whole = (rows["base_offset"] == expected) & (
             (rows["magic"] < MAX_MAGIC) | (rows["record_count"] == ends - rows["base_offset"])
         )

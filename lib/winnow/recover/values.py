@@ -25,7 +25,7 @@ class Kept:
     segments: int
     bytes: int
     closed_by: str | None = None
-    """What says that the run can't be undone any more, such as an erasure."""
+    """Why the run can't be undone, such as an erasure since; None: no such reason is known before it is tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
