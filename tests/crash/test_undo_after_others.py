@@ -33,7 +33,7 @@ pytestmark = pytest.mark.spark
 Half = Literal["retention", "compaction"] | None
 DAY_MS = 24 * HOUR_MS
 COMPACT = {"cleanup.policy": "compact", "internal.segment.bytes": 100, "min.cleanable.dirty.ratio": 0}
-BOTH = COMPACT | {"cleanup.policy": "compact,delete", "retention.bytes": 400}
+BOTH = COMPACT | {"cleanup.policy": "compact,delete", "retention.bytes": 400, "retention.ms": -1}
 
 
 def aborted(s: Script) -> None:
