@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -100,6 +101,21 @@ def test_console_of_python_alone_imports_nothing_from_working_directory(hostile:
         [sys.executable, "-P", "-c", code], cwd=hostile, env=environment, capture_output=True, text=True, check=False
     )
     assert ended.returncode in {0, 3}, ended.stderr
+    wait_until_empty(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_files_of_run_that_is_killed_are_removed(hostile: Path, tmp_path: Path, number: int) -> None:
+    command = [ROOT / "spark-submit.sh", "plan", ".", "--estimate"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=hostile, env=environment, stdout=quiet, stderr=quiet) as process:
+        for _ in range(600):
+            if list(tmp_path.glob("winnow-run-*/blockmgr-*")):
+                break
+            time.sleep(0.05)
+        assert list(tmp_path.glob("winnow-run-*/blockmgr-*"))
+        process.send_signal(number)
     wait_until_empty(tmp_path)
 
 
