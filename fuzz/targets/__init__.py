@@ -1,6 +1,6 @@
 """All targets by name."""
 
-from fuzz.targets import batches, codecs, files, foreign, metadata, segments, texts
+from fuzz.targets import batches, codecs, files, foreign, manifests, metadata, segments, texts
 from fuzz.targets.base import Target
 
 TARGETS: dict[str, Target] = {
@@ -8,6 +8,7 @@ TARGETS: dict[str, Target] = {
     **codecs.TARGETS,
     **files.TARGETS,
     **foreign.TARGETS,
+    **manifests.TARGETS,
     **metadata.TARGETS,
     **segments.TARGETS,
     **texts.TARGETS,

@@ -8,12 +8,20 @@ the others.
 from __future__ import annotations
 
 import errno
-from typing import Self
+import logging
+from typing import Final, Self
 
 from winnow.words import redacted
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Numbers of the OSErrors that say so: the disk is full, or what this user may have of it."""
+
+
+FAILS_ONE_PARTITION: Final = Exception
+"""What to catch around the work on one of many partitions: any exception is the failure of that partition, and the
+others go on. `failure_of` has the words for it. What ends the whole run, like a signal, is no `Exception`."""
+
+_log = logging.getLogger(__name__)
 
 
 class WinnowError(Exception):
@@ -85,6 +93,17 @@ def _rebuild(
     position: int | None,
 ) -> WinnowError:
     return cls(problem, expected=expected, found=found, where=where, hint=hint, position=position)
+
+
+def failure_of(error: Exception) -> str:
+    """What to say of an exception that failed one partition. One that nobody raised on purpose is logged as well."""
+    if isinstance(error, WinnowError | OSError):
+        return str(error)
+    _log.error("an unexpected error in the work on a partition", exc_info=error)
+    return (
+        f"an unexpected {type(error).__name__}: {str(error).strip() or 'without a message'}. This is a defect of "
+        "Winnow, in the work on this partition only. Please report it, with the traceback from the log"
+    )
 
 
 class UsageError(WinnowError):

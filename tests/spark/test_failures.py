@@ -24,6 +24,7 @@ from tests.spark.runs import (
     clean,
     files_of,
     new_log_dir,
+    plan,
     run,
     stray_files,
 )
@@ -220,6 +221,37 @@ def test_a_spark_job_that_fails_commits_nothing_and_its_partitions_are_reported(
     assert (named["d-time-0"].actions, named["d-time-0"].error) == (("retained",), None)
     assert stray_files(log_dir) == []
     assert result.exit_code == 3
+
+
+def test_an_unexpected_error_in_one_partition_does_not_stop_the_others(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither do manifests that nobody wrote."""
+    log_dir = two_partitions(tmp_path / "d")
+    for name, file, content in (
+        (".winnow-x", "round.json", "[" * 5000 + "]" * 5000),
+        (".winnow-x-quarantine", "file", ""),
+        (".winnow-quarantine-x", "manifest.json", '{"version": 1, "segments": [{"base_offset": "a", "log_bytes": 1}]}'),
+    ):
+        (log_dir / "fails-0" / name).mkdir()
+        (log_dir / "fails-0" / name / file).write_text(content)
+    assert "left" in by_name(run(plan, spark, log_dir, sets=SETS))["fails-0"].reason
+    rename = LocalStorage.rename
+
+    def failing(self: LocalStorage, source: str, target: str) -> None:
+        if "/d/fails-0/" in target and target.endswith(".swap"):
+            raise RuntimeError("a defect")
+        rename(self, source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "rename", failing)
+        result = run(clean, spark, log_dir, sets=SETS)
+    failed, fine = (by_name(result)[name] for name in ("fails-0", "fine-0"))
+    assert "RuntimeError: a defect" in (failed.error or "")
+    assert (fine.actions, fine.error) == (("compacted",), None)
+    assert result.exit_code == 3
+    again = by_name(run(clean, spark, log_dir, sets=SETS))["fails-0"]
+    assert (again.actions, again.error) == (("compacted",), None)
 
 
 @pytest.mark.parametrize("renames", [1, 4, 8, 20, 30])

@@ -19,7 +19,7 @@ from winnow.engine.packing import TASKS_PER_CORE
 from winnow.engine.scan import KeyBlob, KeysWanted, PackedKeys, packed_keys
 from winnow.engine.space import free_bytes
 from winnow.engine.spool import Spooled, StoredKeys, joined, written
-from winnow.errors import CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.storage.segment_io import Bytes
 from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows
@@ -152,7 +152,7 @@ class KeyKeeper:
             parts = list(packed_keys(self._buf, rows, split.records, self._ahead.wanted, holders=named))
             if self._has_room(sum(len(part.numbers) for part in parts), split):
                 return _stored(self._ahead, parts)
-        except (CorruptLogError, OSError, MemoryError) as error:
+        except FAILS_ONE_PARTITION as error:
             _log.debug("keys are not read ahead: %s", error)
         self._goes_on = False
         return None

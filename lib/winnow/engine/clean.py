@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from winnow.engine import report
 from winnow.engine.compact import NOT_BEGUN, Run, compact
+from winnow.engine.compaction import failure
 from winnow.engine.keep import kept_bytes
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking
 from winnow.engine.result import PartitionResult
@@ -17,7 +18,7 @@ from winnow.engine.retention import retain_only
 from winnow.engine.rounds import Round, dirtiest_first, make_round, why_no_room
 from winnow.engine.split import split_bytes, split_first
 from winnow.engine.waves import waves
-from winnow.errors import CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.policy.plan import CompactionPlan
 
 if TYPE_CHECKING:
@@ -54,8 +55,12 @@ def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request, 
     run = Run(sc, request, run_id)
     # Only now: how much room there is for them depends on what retention has freed.
     for number, (item, plan) in compacted.items():
-        made = make_round(item, plan, now=request.now, run_id=run_id)
-        why = why_no_room(made.job, run.room().at(made.job.directory), at_once=request.keep_replaced)
+        try:
+            made = make_round(item, plan, now=request.now, run_id=run_id)
+            why = why_no_room(made.job, run.room().at(made.job.directory), at_once=request.keep_replaced)
+        except FAILS_ONE_PARTITION as error:
+            results[number] = report.failed(item, failure(error))
+            continue
         if why is None:
             rounds[number] = made
         else:

@@ -27,7 +27,7 @@ from winnow.engine.rounds import Round
 from winnow.engine.space import Room, fitting, within
 from winnow.engine.stopwatch import ms_since
 from winnow.engine.suspects import each_survived
-from winnow.errors import CorruptLogError, NoSpaceError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.journal import leave_journal, with_staged
 from winnow.logdir.staging import remove_staging
 from winnow.policy.retention import retention_plan
@@ -85,12 +85,12 @@ def _in_waves(run: Run, made: Round) -> PartitionResult:
         began = time.monotonic()
         try:
             made = _begin(run, made, wave)
-        except (WinnowError, OSError) as error:
+        except FAILS_ONE_PARTITION as error:
             return _given_up(run, made, done, failure(error))
         try:
             commit_groups(storage, job.directory, [group.staged for group in wave])
             leave_journal(storage, job.staging)
-        except (WinnowError, OSError) as error:  # the journal stays: the next run goes on from there
+        except FAILS_ONE_PARTITION as error:  # the journal stays: the next run goes on from there
             return report.interrupted(made.item, failure(error))
         done += wave
         made = replace(made, commits_ms=made.commits_ms + ms_since(began))
@@ -126,7 +126,7 @@ def _make_staging(job: PartitionJob, request: Request) -> Failure | None:
     """Here and not in tasks: one that runs late must not find a place to write to."""
     try:
         request.storage.mkdir(job.staging)
-    except (CorruptLogError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         return failure(error)
     return None
 
@@ -179,7 +179,7 @@ def _commit(run: Run, made: Round, done: Sequence[RewrittenGroup], wave: Sequenc
         with kept_by(request, item.state, run_id=run.run_id, cleaner_checkpoint_after=job.end_offset):
             try:
                 _begin(run, made, wave)
-            except (WinnowError, OSError) as error:
+            except FAILS_ONE_PARTITION as error:
                 return _given_up(run, made, done, failure(error))
             commit_groups(request.storage, job.directory, [group.staged for group in wave])
             commit_cleaner_checkpoint(request.storage, item.place.log_dir, {item.place.topic_partition: job.end_offset})
@@ -187,7 +187,7 @@ def _commit(run: Run, made: Round, done: Sequence[RewrittenGroup], wave: Sequenc
             cleaned = replace(state_now(item), cleaner_checkpoint=job.end_offset)
             plan = None if request.only == "compaction" else retention_plan(cleaned, item.config, request.now)
             after = retain_from(item, cleaned, plan, request)
-    except (WinnowError, OSError) as error:  # the journal stays: the next run goes on from there
+    except FAILS_ONE_PARTITION as error:  # the journal stays: the next run goes on from there
         return report.interrupted(item, failure(error))
     groups = [*done, *wave]
     return report.done(
@@ -221,7 +221,7 @@ def _given_up(
         return result
     try:
         after = state_now(item)
-    except (WinnowError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
     partly = report.partly(
         item, told, after=after, done=done, groups=len(made.job.groups), duration_ms=_took_ms(made, done)
@@ -233,5 +233,5 @@ def _discard_staging(job: PartitionJob, request: Request) -> None:
     """What is left of it the next run removes (S6.3); it must not hide why this one failed."""
     try:
         remove_staging(request.storage, job.staging)
-    except (CorruptLogError, OSError):
+    except FAILS_ONE_PARTITION:
         _log.warning("could not remove %s", job.staging, exc_info=True)

@@ -30,7 +30,7 @@ from winnow.engine.spool import spooling, temporary_directory
 from winnow.engine.throttle import in_task
 from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.weigh import WeighedGroup, weigh_group
-from winnow.errors import NO_SPACE, CorruptLogError, NoSpaceError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, NO_SPACE, CorruptLogError, NoSpaceError, WinnowError, failure_of
 from winnow.words import counted
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _read_ahead(job: CompactionJob, assignment: _Assignment, task: int) -> Itera
             for number, split in enumerate(job.partitions[partition].splits):
                 for bucket, blob in () if split.keys is None else blobs_of(split.keys, number, buckets):
                     yield partition, bucket, blob
-        except OSError as error:
+        except FAILS_ONE_PARTITION as error:
             yield partition, 0, failure(error)
 
 
@@ -215,11 +215,15 @@ def _resolve(
         (partition, _), together = blobs.popitem()
         work = job.partitions[partition]
         group_of = groups.setdefault(partition, work.groups_of_splits())
-        for kept in resolve_bucket(together, spool):
-            if kept.split >= len(work.splits) - work.following:
-                continue
-            group = group_of[kept.split]
-            yield assignment.group_task[partition, group], (partition, group, kept)
+        try:
+            for kept in resolve_bucket(together, spool):
+                if kept.split >= len(work.splits) - work.following:
+                    continue
+                group = group_of[kept.split]
+                yield assignment.group_task[partition, group], (partition, group, kept)
+        except FAILS_ONE_PARTITION as error:
+            for group in range(len(work.groups)):
+                yield assignment.group_task[partition, group], (partition, group, failure(error))
 
 
 def _finish(
@@ -279,7 +283,7 @@ def failure(error: Exception) -> Failure:
         return Failure(str(error), error.exit_code)
     if isinstance(error, OSError) and error.errno in NO_SPACE:
         return Failure(f"not enough space: {error}", NoSpaceError.exit_code)
-    return Failure(str(error), CorruptLogError.exit_code)
+    return Failure(failure_of(error), CorruptLogError.exit_code)
 
 
 def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignment:

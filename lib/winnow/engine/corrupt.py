@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-
 from winnow.engine import report
 from winnow.engine.clean import CarriedOut, carry_out
 from winnow.engine.compaction import Failure
 from winnow.engine.prepare import LeftAlone, Prepared, Request, prepare
 from winnow.engine.quarantine import Quarantined, commit, stage_quarantine
 from winnow.engine.result import PartitionResult
-from winnow.errors import CorruptLogError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError, failure_of
 from winnow.logdir.listing import LogDir
 from winnow.logdir.state import TopicPartition
 
@@ -65,17 +62,17 @@ def _quarantine(
     request.progress.stage(f"looking for damage in {topic_partition}")
     try:
         staged = stage_quarantine(sc, home, topic_partition, request, run_id=run_id)
-    except (WinnowError, OSError) as error:
-        return CarriedOut([replace(result, error=f"{result.error}; nothing was quarantined: {error}")], 0)
+    except FAILS_ONE_PARTITION as error:
+        return CarriedOut([replace(result, error=f"{result.error}; nothing was quarantined: {failure_of(error)}")], 0)
     try:
         moved = commit(staged, request, run_id=run_id)
-    except (WinnowError, OSError) as error:
-        what = f"{result.error}; {_CUT_SHORT}: {error}"
+    except FAILS_ONE_PARTITION as error:
+        what = f"{result.error}; {_CUT_SHORT}: {failure_of(error)}"
         return CarriedOut([replace(result, error=what, segments_after=None, bytes_after=None)], 0)
     request.progress.stage(f"cleaning {topic_partition}, quarantined")
     try:
         again = carry_out(sc, prepare(sc, [home], request), request, run_id=run_id)
-    except (WinnowError, OSError, Py4JError, PySparkException) as error:
+    except FAILS_ONE_PARTITION as error:
         what = str(error).strip().partition("\n")[0]
         error_text = f"not cleaned afterwards: {what}"
         after = replace(result, error=error_text, bytes_before=None, segments_after=None, bytes_after=None)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from winnow.engine import report
 from winnow.engine.clean import CarriedOut
+from winnow.engine.compaction import failure
 from winnow.engine.estimate import Weighed, estimated
 from winnow.engine.job import PartitionJob
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking
@@ -16,6 +17,7 @@ from winnow.engine.rounds import Round, dirtiest_first, make_round, why_no_room
 from winnow.engine.space import Room, free_bytes
 from winnow.engine.split import split_bytes
 from winnow.engine.waves import waves
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.storage.places import Places
 
 
@@ -47,12 +49,16 @@ def foresee(
             settings[id(config)] = report.settings_of(config)
         results.append(report.foreseen(item, settings[id(config)]))
         if item.plan.compaction is not None:
-            made = make_round(item, item.plan.compaction, now=request.now, run_id="plan")
-            why = why_no_room(
-                made.job,
-                Room(request.max_extra_space, free=free).at(made.job.directory),
-                at_once=request.keep_replaced,
-            )
+            try:
+                made = make_round(item, item.plan.compaction, now=request.now, run_id="plan")
+                why = why_no_room(
+                    made.job,
+                    Room(request.max_extra_space, free=free).at(made.job.directory),
+                    at_once=request.keep_replaced,
+                )
+            except FAILS_ONE_PARTITION as error:
+                results[number] = report.failed(item, failure(error))
+                continue
             if why is None:
                 rounds[number] = made
             else:

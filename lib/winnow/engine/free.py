@@ -17,7 +17,7 @@ from winnow.engine.prepare import Prepared, Request, Undertaking
 from winnow.engine.result import RETAINED, PartitionResult
 from winnow.engine.retention import retain_only, state_now
 from winnow.engine.stopwatch import ms_since
-from winnow.errors import WinnowError
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.retain import delete_segments
 from winnow.policy.free import file_bytes, oldest_first
 from winnow.policy.plan import PartitionPlan, RetentionPlan
@@ -60,7 +60,7 @@ def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str)
         began = time.monotonic()
         try:
             delete_segments(request.storage, item.state.directory, item.plan.retention.deleted)
-        except (WinnowError, OSError) as error:
+        except FAILS_ONE_PARTITION as error:
             failed[at] = report.interrupted(item, failure(error))
         took[at] = ms_since(began)
     results = [
@@ -84,7 +84,7 @@ def _follow(item: Undertaking, request: Request, run_id: str, took_ms: int) -> P
     try:
         after = state_now(item)
         commit_log_start(request.storage, after, checkpoint_entries(after.topic_partition.topic, item.config))
-    except (WinnowError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
     return report.done(
         item,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from winnow.engine.prepare import Request
-from winnow.errors import WinnowError
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.keeping import begin_keeping, end_keeping
 from winnow.logdir.kept import kept_path, read_kept
 from winnow.logdir.state import PartitionState
@@ -42,10 +42,10 @@ def kept_bytes(request: Request, directory: str, *, run_id: str) -> int | None:
     """What a run keeps of a partition: bytes that it has not freed. None if nothing was to be kept."""
     if not request.keep_replaced:
         return None
-    if not request.storage.exists(kept_path(directory, run_id)):
-        return 0
     try:
+        if not request.storage.exists(kept_path(directory, run_id)):
+            return 0
         return read_kept(request.storage, directory, run_id).bytes
-    except (WinnowError, OSError):
+    except FAILS_ONE_PARTITION:
         _log.warning("could not read what was kept in %s", directory, exc_info=True)
         return None

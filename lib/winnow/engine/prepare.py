@@ -19,7 +19,7 @@ from winnow.engine.survey import Listed, Place, list_partitions, walk_partitions
 from winnow.engine.suspects import each_survived
 from winnow.engine.transactions import Transactions, settle
 from winnow.engine.walk import SegmentWalk
-from winnow.errors import CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
 from winnow.logdir.listing import LogDir, resolve
 from winnow.logdir.partition_metadata import read_topic_id
@@ -151,7 +151,7 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
     request.stop.check()
     listed = iter(list_known(sc, [item for item in prepared if isinstance(item, Known)], request))
     request.progress.stage("deciding")
-    decided = [_decide(*next(listed), request) if isinstance(item, Known) else item for item in prepared]
+    decided = [_decided(*next(listed), request) if isinstance(item, Known) else item for item in prepared]
     del listed, prepared  # of many partitions they hold more than the walks take
     return _walk(sc, decided, request)
 
@@ -170,7 +170,9 @@ def _with_gathered_entries(
             continue
         try:
             gather_entry(request.storage, entry, item.log_dir.checkpoints.cleaner[entry.topic_partition])
-        except (CorruptLogError, OSError) as error:
+        except LogDirInUseError:
+            raise
+        except FAILS_ONE_PARTITION as error:
             result[number] = LeftAlone(item.place, item.config.policy, UNREADABLE, error=failure(error).message)
     return result
 
@@ -178,7 +180,7 @@ def _with_gathered_entries(
 def look_again(sc: SparkContext, items: Sequence[Undertaking], request: Request) -> list[Prepared]:
     """What is to become of partitions whose files this run has changed; settings and checkpoints are as before."""
     known = [Known(item.place, item.log_dir, item.config, item.finished, item.goes_on) for item in items]
-    return _walk(sc, [_decide(*found, request) for found in list_known(sc, known, request)], request)
+    return _walk(sc, [_decided(*found, request) for found in list_known(sc, known, request)], request)
 
 
 def place_of(log_dir: LogDir, topic_partition: TopicPartition) -> Place:
@@ -214,7 +216,7 @@ def known_or_left_alone(
         return LeftAlone(place, _policy(config), UNCLEAN)
     try:
         foreign = _why_foreign(place, request)
-    except (CorruptLogError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         return LeftAlone(place, _policy(config), UNREADABLE, error=failure(error).message)
     if foreign is not None:
         return LeftAlone(place, _policy(config), foreign)
@@ -250,7 +252,9 @@ def list_known(sc: SparkContext, known: Sequence[Known], request: Request) -> li
             request.stop.check()
             try:
                 again[number] = _put_right(item, request)
-            except (CorruptLogError, OSError) as error:
+            except LogDirInUseError:  # the lease on the log directory is lost: nothing of it may be changed any more
+                raise
+            except FAILS_ONE_PARTITION as error:
                 found[number] = item, failure(error)
     relisted = list_partitions(sc, [item.place for item in again.values()])
     found |= dict(zip(again, zip(again.values(), relisted, strict=True), strict=True))
@@ -279,6 +283,13 @@ def _put_right(item: Known, request: Request) -> Known:
     return replace(item, log_dir=log_dir, finished=done.finished)
 
 
+def _decided(known: Known, listed: Listed | Failure, request: Request) -> Prepared:
+    try:
+        return _decide(known, listed, request)
+    except FAILS_ONE_PARTITION as error:
+        return LeftAlone(known.place, known.config.policy, UNREADABLE, error=failure(error).message)
+
+
 def _decide(known: Known, listed: Listed | Failure, request: Request) -> Prepared:
     place, log_dir, config = known.place, known.log_dir, known.config
     if isinstance(listed, Failure):
@@ -286,18 +297,15 @@ def _decide(known: Known, listed: Listed | Failure, request: Request) -> Prepare
     if listed.active is None:
         words = what_was_left(request.storage, listed.listing)
         return LeftAlone(place, config.policy, Reason("S6.3", words))
-    try:
-        state = resolve(
-            listed.listing,
-            log_dir=log_dir.path,
-            topic_partition=place.topic_partition,
-            checkpoints=log_dir.checkpoints,
-            log_end_offset=listed.active.next_offset,
-            trusted_end=place.trusted_end,
-            lost_bytes=listed.lost_bytes,
-        )
-    except CorruptLogError as error:
-        return LeftAlone(place, config.policy, UNREADABLE, error=str(error))
+    state = resolve(
+        listed.listing,
+        log_dir=log_dir.path,
+        topic_partition=place.topic_partition,
+        checkpoints=log_dir.checkpoints,
+        log_end_offset=listed.active.next_offset,
+        trusted_end=place.trusted_end,
+        lost_bytes=listed.lost_bytes,
+    )
     return undertake(known, state, request)
 
 
@@ -313,8 +321,8 @@ def undertake(known: Known, state: PartitionState, request: Request) -> Prepared
     if _needs_walk(plan):
         try:
             snapshot = newest_snapshot(request.storage, state)
-        except (CorruptLogError, OSError) as error:
-            return LeftAlone(place, config.policy, UNREADABLE, error=str(error), state=state)
+        except FAILS_ONE_PARTITION as error:
+            return LeftAlone(place, config.policy, UNREADABLE, error=failure(error).message, state=state)
     return Undertaking(
         place, known.log_dir, config, state, plan, snapshot, finished=known.finished, goes_on=known.goes_on
     )
@@ -366,8 +374,9 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
             continue
         try:
             result[number] = _with_walks(item, walks, request)
-        except CorruptLogError as error:
-            result[number] = LeftAlone(item.place, item.config.policy, UNREADABLE, error=str(error), state=item.state)
+        except FAILS_ONE_PARTITION as error:
+            why = failure(error).message
+            result[number] = LeftAlone(item.place, item.config.policy, UNREADABLE, error=why, state=item.state)
     return result
 
 

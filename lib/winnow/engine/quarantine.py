@@ -21,7 +21,7 @@ from winnow.engine.prepare import Request
 from winnow.engine.space import free_bytes
 from winnow.engine.throttle import in_task
 from winnow.engine.walk import TransactionsWanted, walk_segment
-from winnow.errors import CorruptLogError, NoSpaceError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.damage import Damage, find_damage
 from winnow.logdir.listing import LogDir, SegmentListing, list_segments, resolve
 from winnow.logdir.names import LOG, QUARANTINE_PREFIX, TXNINDEX, segment_file
@@ -102,7 +102,7 @@ def stage_quarantine(
         staged = tuple(_stage(state, segment, damages, config, request, staging) for segment, damages in found)
         _check_transactions(sc, state, staged, staging, request)
         request.stop.check()
-    except (WinnowError, OSError):
+    except FAILS_ONE_PARTITION:
         _discard(request, staging)
         raise
     return Staged(state, staged)
@@ -157,7 +157,7 @@ def _each(
     def guarded(item: tuple[Any, ...]) -> _T | Failure:
         try:
             return function(*item)
-        except (WinnowError, OSError) as error:
+        except FAILS_ONE_PARTITION as error:
             return failure(error)
 
     try:
@@ -250,5 +250,5 @@ def _check_transactions(
 def _discard(request: Request, staging: str) -> None:
     try:
         remove_staging(request.storage, staging)
-    except (CorruptLogError, OSError):
+    except FAILS_ONE_PARTITION:
         return  # the next run removes it

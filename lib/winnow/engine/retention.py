@@ -13,7 +13,7 @@ from winnow.engine.prepare import Request, Undertaking
 from winnow.engine.result import PartitionResult
 from winnow.engine.stopwatch import ms_since
 from winnow.engine.survey import list_partition
-from winnow.errors import WinnowError
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.listing import resolve
 from winnow.logdir.retain import lags_behind
 from winnow.logdir.state import PartitionState
@@ -36,7 +36,7 @@ def retain_only(item: Undertaking, request: Request, *, run_id: str) -> Partitio
             # A checkpoint outside of the log is written anew even if nothing is cleaned (S3.2).
             offset = max(item.plan.checkpoint_reset, after.log_start_offset)
             commit_cleaner_checkpoint(request.storage, item.place.log_dir, {item.place.topic_partition: offset})
-    except (WinnowError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
     return report.done(
         item,

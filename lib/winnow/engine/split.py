@@ -23,7 +23,7 @@ from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking, loo
 from winnow.engine.result import PartitionResult
 from winnow.engine.space import Room
 from winnow.engine.throttle import in_task
-from winnow.errors import CorruptLogError, NoSpaceError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.logdir.split import StagedSplit, stage_split, swap_split
 from winnow.logdir.staging import remove_staging
@@ -88,7 +88,7 @@ def _stage_all(sc: SparkContext, item: Undertaking, request: Request, run_id: st
     try:
         request.storage.mkdir(_staging(item, run_id))
         return sc.parallelize(works, len(works)).mapPartitions(in_task(partial(map, _stage))).collect()
-    except (CorruptLogError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         return [failure(error)]
     except (Py4JError, PySparkException) as error:  # the job itself: nothing of it is part of a log
         _log.exception("the Spark job failed")
@@ -123,7 +123,7 @@ def _stage(work: _Work) -> StagedSplit | Failure:
             index_interval_bytes=work.index_interval_bytes,
             segment_index_bytes=work.segment_index_bytes,
         )
-    except (WinnowError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         return failure(error)
 
 
@@ -141,7 +141,7 @@ def _commit(
                     if isinstance(split, StagedSplit):
                         swap_split(storage, directory, split)
         remove_staging(storage, _staging(item, run_id))
-    except (WinnowError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
     if stopped is not None:
         return report.stopped(item, stopped)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from winnow.errors import CorruptLogError, UsageError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
 from winnow.logdir.kept import KeptRun, kept_path, kept_run_ids, read_kept
 from winnow.logdir.lock import lock_log_dir, lock_to_read
 from winnow.logdir.recovery import preview
@@ -99,7 +99,7 @@ def _kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
     """None where it can't be told: nothing is put back or removed there, and the others are not kept from it."""
     try:
         return kept_run_ids(storage, directory)
-    except (WinnowError, OSError):
+    except FAILS_ONE_PARTITION:
         return ()
 
 
@@ -111,8 +111,8 @@ def _one(
         for work in works:
             found = work(storage, log_dir, found)
         return replace(found, kept=_kept(storage, _directory(found)))
-    except (WinnowError, OSError) as error:
-        return replace(found, error=str(error))
+    except FAILS_ONE_PARTITION as error:
+        return replace(found, error=failure_of(error))
 
 
 def _directory(found: PartitionRecovery) -> str:

@@ -17,7 +17,7 @@ from winnow.engine.kafka_log.ranges import Range
 from winnow.engine.meter import metered
 from winnow.engine.packing import packed, task_count
 from winnow.engine.progress import Progress, watched
-from winnow.errors import CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.storage.places import Places
 from winnow.words import counted
 
@@ -74,7 +74,7 @@ def look_at_all(sc: SparkContext, homes: Sequence[Home], progress: Progress) -> 
 def _look(home: Home) -> Looked | Failure:
     try:
         return look(Places(), home)
-    except (CorruptLogError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         return failure(error)
 
 
@@ -113,7 +113,7 @@ def _scan(secret: tuple[int, int], tasks: Iterable[list[_Piece]]) -> Iterator[tu
             for entries in scan_range(Places(), piece.range, piece.bounds, secret, counts):
                 for bucket, own in by_bucket(entries, piece.buckets):
                     yield (piece.partition, bucket), Blob(piece.replica, own.tobytes())
-        except (CorruptLogError, OSError) as error:
+        except FAILS_ONE_PARTITION as error:
             yield (piece.partition, -1), (piece.replica, failure(error))
         yield (piece.partition, -1), counts.records
 

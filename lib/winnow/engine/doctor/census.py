@@ -18,7 +18,7 @@ from winnow.engine.packing import packed, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.tombstones import by_age, none_of_any_age
-from winnow.errors import CorruptLogError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.batches import Piece, bad_crcs, counted_from, read_batches
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.state import PartitionState, Segment
@@ -82,7 +82,7 @@ def _each(now: int, ticks: str, assigned: Iterable[list[_Work]]) -> Iterator[tup
     for piece, number, directory, segment, most in (one for task in assigned for one in task):
         try:
             yield number, sums_of_segment(directory, segment, now=now, max_decompressed_bytes=most)
-        except (WinnowError, OSError) as error:
+        except FAILS_ONE_PARTITION as error:
             yield number, failure(error)
         tick(ticks, piece)
 

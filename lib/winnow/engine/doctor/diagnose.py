@@ -20,7 +20,7 @@ from winnow.engine.doctor.values import (
     Trouble,
 )
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking, prepare
-from winnow.errors import CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG
 from winnow.policy.cleanable import segments_between
@@ -187,7 +187,7 @@ def _log_bytes(item: Prepared, request: Request) -> int:
         return item.state.log_bytes
     try:
         entries = request.storage.list_dir(item.place.directory)
-    except (CorruptLogError, OSError):
+    except FAILS_ONE_PARTITION:  # `left alone` says why
         return 0
     return sum(entry.size for entry in entries if entry.is_file and entry.name.endswith(LOG))
 

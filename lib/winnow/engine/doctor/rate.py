@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from winnow.errors import CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.names import LOG, segment_file
 from winnow.logdir.state import PartitionState, Segment
 from winnow.storage.segment_io import map_range
@@ -29,9 +29,12 @@ def scan_rate(states: Sequence[PartitionState], *, limit: int) -> float | None:
     if not found:
         return None
     _, state, segment = max(found, key=lambda item: item[0])
-    _parse(state, segment, 2**20, limit)  # what is compiled is loaded at its first use
-    began = time.perf_counter()
-    done = _parse(state, segment, SAMPLE_BYTES, limit)
+    try:
+        _parse(state, segment, 2**20, limit)  # what is compiled is loaded at its first use
+        began = time.perf_counter()
+        done = _parse(state, segment, SAMPLE_BYTES, limit)
+    except FAILS_ONE_PARTITION:  # a run says what is wrong with this partition
+        return None
     return done / max(time.perf_counter() - began, _LEAST_SECONDS) if done else None
 
 
@@ -46,8 +49,6 @@ def _parse(state: PartitionState, segment: Segment, most: int, limit: int) -> in
             for blocks in inflate_parts(buf, batches, limit=limit):
                 scan_records(blocks, blocks.rows, (1, 2))
                 del blocks
-        except CorruptLogError:
-            return 0
         finally:
             del buf
     return position

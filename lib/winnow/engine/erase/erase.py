@@ -26,7 +26,7 @@ from winnow.engine.erase.values import EraseResult, Matches, PartitionErasure
 from winnow.engine.failed_job import failed_job
 from winnow.engine.prepare import Request
 from winnow.engine.space import Room, most_index_bytes, most_log_bytes
-from winnow.errors import CorruptLogError, NoSpaceError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError, WinnowError
 from winnow.logdir.kept import close_kept
 from winnow.logdir.listing import LogDir
 from winnow.logdir.names import LOG, STAGING_PREFIX
@@ -178,7 +178,7 @@ def _erase(
     for staging in sorted(staged):
         try:
             remove_staging(request.storage, staging)
-        except (CorruptLogError, OSError) as error:
+        except FAILS_ONE_PARTITION as error:
             owner = next(n for n, one in enumerate(found) if staging.startswith(f"{one.target.state.directory}/"))
             done[owner].why = done[owner].why or failure(error)
     return done
@@ -189,7 +189,7 @@ def _close_undos(found: _Found, request: Request, run_id: str) -> _Progressed:
     done = _Progressed(Matches())
     try:
         done.closed_undos = close_kept(request.storage, found.target.state.directory, why=f"an erasure (run {run_id})")
-    except (CorruptLogError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         done.why = failure(error)
     return done
 
@@ -227,7 +227,7 @@ def _made(request: Request, staging: str) -> Failure | None:
     """Here and not in tasks: one that runs late must not find a place to write to."""
     try:
         request.storage.mkdir(staging)
-    except (CorruptLogError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         return failure(error)
     return None
 
@@ -254,7 +254,7 @@ def _commit(done: _Progressed, work: SegmentWork, outcome: RewrittenSegment | Fa
         return
     try:
         swap_group(request.storage, work.directory, outcome.staged)
-    except (WinnowError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         done.why = failure(error)
         return
     done.erased += outcome.erased

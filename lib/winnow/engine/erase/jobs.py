@@ -14,7 +14,7 @@ from winnow.engine.meter import metered
 from winnow.engine.packing import packed, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.ticks import TickSheet, tick
-from winnow.errors import WinnowError
+from winnow.errors import FAILS_ONE_PARTITION
 from winnow.wire.key_search import KeySet
 from winnow.words import counted
 
@@ -65,7 +65,7 @@ def _each(
     for number, item in (numbered for task in tasks for numbered in task):
         try:
             yield number, do(item)
-        except (WinnowError, OSError) as error:
+        except FAILS_ONE_PARTITION as error:
             yield number, failure(error)
         tick(ticks, number)
 

@@ -11,7 +11,7 @@ from winnow.engine.erase.values import PartitionErasure
 from winnow.engine.leftovers import what_was_left
 from winnow.engine.prepare import UNCLEAN, Known, LeftAlone, Request, known_or_left_alone, list_known, place_of
 from winnow.engine.survey import Listed, Place
-from winnow.errors import CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION, failure_of
 from winnow.logdir.listing import LogDir, resolve
 from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX
 from winnow.logdir.state import PartitionState, Segment
@@ -76,7 +76,10 @@ def find_targets(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request)
     ]
     request.stop.check()
     listed = iter(list_known(sc, [item for item in found if isinstance(item, Known)], request))
-    return [_target(*next(listed), request.storage) if isinstance(item, Known) else _left_alone(item) for item in found]
+    return [
+        _target_or_failure(*next(listed), request.storage) if isinstance(item, Known) else _left_alone(item)
+        for item in found
+    ]
 
 
 def _is_wanted(topic: str, request: Request) -> bool:
@@ -93,6 +96,13 @@ def _config_of(topic: str, log_dir: LogDir, request: Request) -> TopicConfig | U
     return replace(settings, topic_sets=(*assumed, *settings.topic_sets)).resolve(topic, node_id=node_id)
 
 
+def _target_or_failure(known: Known, listed: Listed | Failure, storage: Storage) -> Target | PartitionErasure:
+    try:
+        return _target(known, listed, storage)
+    except FAILS_ONE_PARTITION as error:
+        return replace(_result(known.place), error=failure_of(error))
+
+
 def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target | PartitionErasure:
     place = known.place
     if isinstance(listed, Failure):
@@ -101,16 +111,13 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
         return replace(_result(place), why_left_alone=what_was_left(storage, listed.listing))
     if is_tiered(place.topic_partition.topic, known.config):
         return replace(_result(place), why_left_alone=_TIERED)
-    try:
-        state = resolve(
-            listed.listing,
-            log_dir=place.log_dir,
-            topic_partition=place.topic_partition,
-            checkpoints=known.log_dir.checkpoints,
-            log_end_offset=listed.active.next_offset,
-        )
-    except CorruptLogError as error:
-        return replace(_result(place), error=str(error))
+    state = resolve(
+        listed.listing,
+        log_dir=place.log_dir,
+        topic_partition=place.topic_partition,
+        checkpoints=known.log_dir.checkpoints,
+        log_end_offset=listed.active.next_offset,
+    )
     copies = tuple(
         f"{place.directory}/{entry.name}"
         for entry in storage.list_dir(place.directory)

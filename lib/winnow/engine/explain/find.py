@@ -21,7 +21,7 @@ from winnow.engine.gather import control_columns
 from winnow.engine.progress import Progress, watched
 from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.walk import walk_segment
-from winnow.errors import CorruptLogError, WinnowError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.batches import counted_from
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried, judge
@@ -128,7 +128,7 @@ def _find_one(search: Search, ticks: str, numbered: tuple[int, Place]) -> Found 
     number, place = numbered
     try:
         return find_in_segment(search, place)
-    except (WinnowError, OSError) as error:
+    except FAILS_ONE_PARTITION as error:
         return failure(error)
     finally:
         tick(ticks, number)

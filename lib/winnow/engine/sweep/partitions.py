@@ -11,7 +11,7 @@ from winnow.engine.sweep.findings import Finding, Scope
 from winnow.engine.sweep.kinds import Kind
 from winnow.engine.sweep.log_dirs import LogDirCheck
 from winnow.engine.sweep.segments import SegmentCheck, SegmentFiles, txn_index_finding
-from winnow.errors import CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import (
     HIGH_WATERMARK_CHECKPOINT,
@@ -97,7 +97,7 @@ def _entries(
 def _looked_up(place: PartitionPlace, found: Unexplained) -> EntryFault | None:
     try:
         batch = Segments(Places(), place.scope.directory).find_offset(found.offset)
-    except (CorruptLogError, OSError):
+    except FAILS_ONE_PARTITION:
         return None  # which is a finding of its own
     if batch is None:
         return None

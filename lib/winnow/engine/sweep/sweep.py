@@ -11,12 +11,13 @@ from winnow.engine.meter import metered
 from winnow.engine.packing import packed, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.sweep.directories import DirectoryCheck, PartitionPlace, check_directory
-from winnow.engine.sweep.findings import Checked, Finding
-from winnow.engine.sweep.log_dirs import check_log_dir
+from winnow.engine.sweep.findings import Checked, Finding, Scope
+from winnow.engine.sweep.kinds import Kind
+from winnow.engine.sweep.log_dirs import LogDirCheck, check_log_dir
 from winnow.engine.sweep.partitions import all_findings
 from winnow.engine.sweep.segments import SegmentCheck, SegmentFiles, check_segment
 from winnow.engine.ticks import TickSheet, tick
-from winnow.errors import VerificationError
+from winnow.errors import FAILS_ONE_PARTITION, VerificationError, failure_of
 from winnow.storage.places import Places
 from winnow.words import counted
 
@@ -71,7 +72,7 @@ def sweep(
         for place in log_dir.partitions:
             directory = directories[number]
             found = [logs[number, at] for at in range(len(directory.logs))]
-            findings += all_findings(log_dir, place, directory, found)
+            findings += _findings(log_dir, place, directory, found)
             total = sum((check.checked for check in found), total)
             number += 1
     notes = tuple(note for log_dir in checked for note in log_dir.notes)
@@ -85,11 +86,43 @@ def _directories(sc: SparkContext, places: Sequence[PartitionPlace], progress: P
         len(places), per_task=_DIRECTORIES_PER_TASK, items=len(places), parallelism=sc.defaultParallelism
     )
     with watched(sc, progress, f"looking at {len(places)} partitions", tasks=tasks):
-        return (
-            sc.parallelize(places, tasks)
-            .mapPartitions(metered(partial(map, partial(check_directory, Places()))))
-            .collect()
+        return sc.parallelize(places, tasks).mapPartitions(metered(partial(map, _directory))).collect()
+
+
+def _directory(place: PartitionPlace) -> DirectoryCheck:
+    try:
+        return check_directory(Places(), place)
+    except FAILS_ONE_PARTITION as error:
+        return DirectoryCheck(findings=(_unchecked(place.scope, "", error),), logs=(), segments=0, snapshots=False)
+
+
+def _segment(files: SegmentFiles, max_decompressed_bytes: int) -> SegmentCheck:
+    try:
+        return check_segment(Places(), files, max_decompressed_bytes=max_decompressed_bytes)
+    except FAILS_ONE_PARTITION as error:
+        return SegmentCheck(
+            findings=(_unchecked(files.log.scope, files.log.name, error),),
+            checked=Checked(),
+            next_offset=files.log.base_offset,
+            complete=False,
+            producers=False,
+            runs=None,
+            promises=None,
         )
+
+
+def _findings(
+    log_dir: LogDirCheck, place: PartitionPlace, directory: DirectoryCheck, logs: Sequence[SegmentCheck]
+) -> list[Finding]:
+    try:
+        return list(all_findings(log_dir, place, directory, logs))
+    except FAILS_ONE_PARTITION as error:
+        of_logs = [finding for log in logs for finding in log.findings]
+        return [*directory.findings, *of_logs, _unchecked(place.scope, "", error)]
+
+
+def _unchecked(scope: Scope, name: str, error: Exception) -> Finding:
+    return scope.finding(Kind.UNREADABLE, name, failure_of(error))
 
 
 def _logs(
@@ -111,7 +144,7 @@ def _logs(
             assigned: Iterable[list[tuple[int, tuple[int, int], SegmentFiles]]],
         ) -> Iterator[tuple[tuple[int, int], SegmentCheck]]:
             for piece, key, files in (one for task in assigned for one in task):
-                yield key, check_segment(Places(), files, max_decompressed_bytes=max_decompressed_bytes)
+                yield key, _segment(files, max_decompressed_bytes)
                 tick(ticks, piece)
 
         with watched(sc, progress, f"reading {counted(len(items), 'log')}", tasks=tasks, ticks=sheet):
