@@ -96,6 +96,7 @@ CORNERS = {
         start=5,
         policy="delete",
         epochs=((0, 0), (1, 5), (2, 10)),
+        config={"retention.ms": 604_800_000},
         bases=(5, 10),
     ),
     "epochs-folded": Corner(
@@ -104,6 +105,7 @@ CORNERS = {
         start=5,
         policy="delete",
         epochs=((0, 0), (1, 7), (2, 10)),
+        config={"retention.ms": 604_800_000},
         bases=(5, 10),
     ),
     "epochs-time": Corner(
