@@ -1,4 +1,6 @@
-"""A run keeps what it replaces, a broker goes on and cleans, and then the run is undone: nothing deleted comes back."""
+"""A run keeps what it replaces, a broker goes on and cleans, and then the run is undone: nothing
+deleted comes back.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def kafka_cleans(kafka: Kafka, directory: Path, *, now: int, config: Mapping[str
 
 
 def go_on(kafka: Kafka, directory: Path, *, tombstone: str = "later") -> None:
-    """More is written, and what is left of a transaction or a tombstone is kept for its time and then dropped."""
+    """More is written, and what is left of a transaction or a tombstone is kept for its time and
+    then dropped.
+    """
     for key, now in ((f"-{tombstone}", NOW + HOUR_MS), ("q", NOW + 3 * DAY_MS)):
         write(directory.parent, partial(more, key=key))
         assert kafka_cleans(kafka, directory, now=now)
@@ -197,7 +201,9 @@ def test_half_of_what_closes_a_run_closes_it(spark: SparkSession, tmp_path: Path
 
 
 def test_undo_is_refused_when_an_abort_marker_has_no_entry_in_its_index(spark: SparkSession, tmp_path: Path) -> None:
-    """Consumers drop aborted records by the index. Retention, which asks for no transactions, has removed the data."""
+    """Consumers drop aborted records by the index. Retention, which asks for no transactions, has
+    removed the data.
+    """
     directory = write(tmp_path / "log", aborted)
     for index in directory.glob(f"*{TXNINDEX}"):
         index.write_bytes(b"")

@@ -1,4 +1,6 @@
-"""Undo among the lives: at once it gives back every byte; after another pass, of Winnow or of Kafka, it is refused."""
+"""Undo among the lives: at once it gives back every byte; after another pass, of Winnow or of
+Kafka, it is refused.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Content = Mapping[str, tuple[bytes, int]]
 
 
 class Undo:
-    """`root`: a directory to work in. Works on copies, so that the lives go on as if nothing had been kept."""
+    """`root`: a directory to work in. Works on copies, so that the lives go on as if nothing had
+    been kept.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -32,8 +36,8 @@ class Undo:
         self._starts = {file: read_checkpoint(log_dir / file) for file in (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT)}
 
     def at_once(self, log_dir: Path, run_id: str, names: Iterable[str]) -> dict[str, str]:
-        """After a run that kept what it replaced: what is wrong with its undo, by partition. Then nothing is kept in
-        `log_dir` any more.
+        """After a run that kept what it replaced: what is wrong with its undo, by partition. Then
+        nothing is kept in `log_dir` any more.
         """
         kept = self._kept_in(log_dir, run_id, names)
         problems: dict[str, str] = {}

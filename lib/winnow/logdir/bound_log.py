@@ -1,8 +1,8 @@
 """The log that a kept run belongs to. An undo is for this log and no other (docs/decisions/0036).
 
-It is written down before the run changes anything. What an undo gives back must be this log again, and whatever was
-appended since. A segment is known by its size, its time, both ends of its log and its transaction index: nothing that
-cleans a segment leaves all of these as they were.
+It is written down before the run changes anything. What an undo gives back must be this log again,
+and whatever was appended since. A segment is known by its size, its time, both ends of its log and
+its transaction index: nothing that cleans a segment leaves all of these as they were.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class BoundLog:
     closed: tuple[KnownSegment, ...]
     """Ascending by base offset."""
     active: KnownSegment
-    """Appends may follow the bytes that are known of it. After an unclean shutdown: the first segment that was not
-    trusted, of which no byte is known."""
+    """Appends may follow the bytes that are known of it. After an unclean shutdown: the first
+    segment that was not trusted, of which no byte is known.
+    """
 
 
 def bind(storage: Storage, state: PartitionState) -> BoundLog:
@@ -74,7 +75,8 @@ def decode_bound(value: Value) -> BoundLog:
 
 
 def check_bound(storage: Storage, bound: BoundLog, log: Mapping[int, str], directory: str) -> None:
-    """Raises CorruptLogError unless the segments of `log` (path of the `.log` by base offset) are this log, grown.
+    """Raises CorruptLogError unless the segments of `log` (path of the `.log` by base offset) are
+    this log, grown.
 
     Segments above the active one may be new: what is in them is for others to check.
     """

@@ -1,11 +1,13 @@
-"""Read the log as an undo would leave it, headers only, before the undo changes anything (docs/decisions/0036).
+"""Read the log as an undo would leave it, headers only, before the undo changes anything
+(docs/decisions/0036).
 
-`winnow.logdir.bound_log` has compared the segments that were there before the run. Two things are left to check:
+`winnow.logdir.bound_log` has compared the segments that were there before the run. Two things are
+left to check:
 
-* What was appended since is complete. A batch or a record that is missing was cleaned away; what it had deleted would
-  come back, even where no checkpoint shows that.
-* The transaction indexes and the markers in the log agree (S4.1). Without its marker an aborted record would come back
-  as a committed one.
+* What was appended since is complete. A batch or a record that is missing was cleaned away; what it
+  had deleted would come back, even where no checkpoint shows that.
+* The transaction indexes and the markers in the log agree (S4.1). Without its marker an aborted
+  record would come back as a committed one.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ class _Read:
 def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
     """Raises CorruptLogError where the log would not be one that a broker could have left.
 
-    Damage in a segment that was there before the run is no reason: the run may have been the one to remove it. What
-    such a log says of transactions can't be read, and nothing is compared.
+    Damage in a segment that was there before the run is no reason: the run may have been the one to
+    remove it. What such a log says of transactions can't be read, and nothing is compared.
     """
     paths, log_start = sorted(plan.log.items()), plan.run.log_start_offset
     appended = _Appended(plan.bound.log_end_offset)
@@ -106,7 +108,9 @@ def _events(piece: Piece, log_start_offset: int) -> Array:
 
 
 class _Appended:
-    """Follows the batches that were appended since the run began: from `log_end_offset` on none may be missing."""
+    """Follows the batches that were appended since the run began: from `log_end_offset` on none may
+    be missing.
+    """
 
     def __init__(self, log_end_offset: int) -> None:
         self._first = self._expected = log_end_offset
