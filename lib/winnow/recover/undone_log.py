@@ -1,8 +1,7 @@
-"""Read the log as an undo would leave it, headers only, before the undo changes anything
-(docs/decisions/0036).
+"""Walk the batches of the log as an undo would leave it, before the undo changes anything.
 
 `winnow.logdir.bound_log` has compared the segments that were there before the run. Two things are
-left to check:
+left to check (docs/decisions/0036):
 
 * What was appended since is complete. A batch or a record that is missing was cleaned away; what it
   had deleted would come back, even where no checkpoint shows that.
