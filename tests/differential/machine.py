@@ -32,8 +32,9 @@ from tests.differential.undo import Undo
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge import Kafka, Line
 from tests.oracle.runs import read_checkpoint, write_checkpoint
+from tests.spark.runs import changes, files_of
 from winnow.api import clean
-from winnow.engine.result import COMPACTED, RETAINED, PartitionResult
+from winnow.engine.result import COMPACTED, NONE, RETAINED, PartitionResult
 from winnow.logdir.names import (
     CLEAN_SHUTDOWN,
     CLEANER_CHECKPOINT,
@@ -192,20 +193,16 @@ class _Run:
     def _clean(self, number: int, now: int, *, keep: bool) -> None:
         when = f"pass {number}"
         configs = self._configs(number)
-        self._undo.about_to_clean(self._ours, self._lives)
-        result = clean(
-            self._spark,
-            [str(self._ours)],
-            settings=Settings(
-                topic_configs=parse_topic_configs(configs.read_text()),
-                server_properties=parse_server_properties(BROKER),
-            ),
-            now=now,
-            keep_replaced=keep,
+        settings = Settings(
+            topic_configs=parse_topic_configs(configs.read_text()),
+            server_properties=parse_server_properties(BROKER),
         )
+        self._undo.about_to_clean(self._ours, self._lives)
+        result = clean(self._spark, [str(self._ours)], settings=settings, now=now, keep_replaced=keep)
         results = {f"{p.topic}-{p.partition}": p for p in result.partitions}
         changed = [name for name in self._lives if {COMPACTED, RETAINED} & {*results[name].actions}]
         problems = self._undo.after_another_pass(self._ours, changed)
+        self._clean_again(settings, now, when)
         untold = {
             name: _offsets(directory, LOG) - _offsets(directory, SNAPSHOT)
             for name in self._lives
@@ -239,6 +236,19 @@ class _Run:
                     recompressed[name] = different
         self._go_on_with_ours(recompressed, when, now)
         self._go_on_with_our_snapshots(number)
+
+    def _clean_again(self, settings: Settings, now: int, when: str) -> None:
+        """At the same time nothing is left to do."""
+        before = files_of(self._ours)
+        result = clean(self._spark, [str(self._ours)], settings=settings, now=now)
+        changed = changes(before, files_of(self._ours))
+        for one in result.partitions:
+            name = f"{one.topic}-{one.partition}"
+            if name in self._lives:
+                with self._judging(name, when):
+                    mine = [change for change in changed if f"{name}/" in change]
+                    assert (one.actions, mine) == ((NONE,), []), f"a second run at the same time: {one.reason}"
+        assert not [change for change in changed if "/" not in change], "a second run changed a checkpoint"
 
     def _compare(self, name: str, result: PartitionResult, answer: Line) -> list[str]:
         """The files that differ, but in nothing but how well records were compressed."""

@@ -11,6 +11,12 @@ from tests.differential import life
 from tests.differential.life import Append, Config, DeleteRecords, End, Life, Rec, Roll, Span
 
 _SMALL = Config(index_interval_bytes=0)
+_KEEPS_HOURS = Config(
+    cleanup_policy="compact,delete",
+    segment_bytes=600,
+    retention_ms=7 * life.HOUR_MS // 2,
+    min_cleanable_dirty_ratio=0.5,
+)
 
 # Kafka's cleaner asks for no aborted transactions that end below the log start offset: of their markers it knows
 # nothing and drops them, and of their data it thinks that it was committed.
@@ -53,6 +59,14 @@ REGRESSIONS: Mapping[str, Life] = _as_drawn() | {
                 Config(delete_retention_ms=86_400_000),
             ),
             Span((Append((Rec(key=1),)), Roll()), Config(delete_retention_ms=86_400_000)),
+        )
+    ),
+    # Retention takes clean segments, so that what is left is dirty enough: a broker's cleaner finds it next.
+    "retention-makes-a-log-dirty-enough": Life(
+        (
+            Span((*(Append((Rec(key, size=400),)) for key in range(5)), Roll()), _KEEPS_HOURS),
+            Span((Append((Rec(0),)), Append((Rec(0),)), Roll(), Append()), _KEEPS_HOURS),
+            Span((Append((Rec(1),)), Roll(), Append()), _KEEPS_HOURS),
         )
     ),
     # Records of v0 have no timestamp, though their wrapper of v1 has one: a lookup does not find them, ...

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from winnow.engine import report
 from winnow.engine.compact import NOT_BEGUN, Run, compact
 from winnow.engine.compaction import failure
+from winnow.engine.following import compacted_next
 from winnow.engine.keep import kept_bytes
 from winnow.engine.prepare import LeftAlone, Prepared, Request, Undertaking
 from winnow.engine.result import PartitionResult
@@ -36,22 +37,19 @@ class CarriedOut:
 
 def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str) -> CarriedOut:
     """Does what the plans say."""
-    results: dict[int, PartitionResult] = {}
-    compacted: dict[int, tuple[Undertaking, CompactionPlan]] = {}
     rounds: dict[int, Round] = {}
     split = split_first(sc, prepared, request, run_id=run_id)
-    for number, looked_at in enumerate(prepared):
-        item = split.get(number, looked_at)
-        if isinstance(item, PartitionResult):
-            results[number] = item
-        elif isinstance(item, LeftAlone):
-            results[number] = report.left_alone(item)
-        elif request.stop.reason is not None:
-            results[number] = report.stopped(item, request.stop.reason)
-        elif item.plan.compaction is None:
-            results[number] = retain_only(item, request, run_id=run_id)
-        else:
-            compacted[number] = item, item.plan.compaction
+    current = [split.get(number, item) for number, item in enumerate(prepared)]
+    results, compacted = _without_rounds(current, request, run_id)
+    following = compacted_next(sc, current, results, request, run_id=run_id)
+    retained = {number: results[number] for number in following}
+    for number, again in following.items():
+        if isinstance(again, PartitionResult):
+            results[number] = again
+        elif isinstance(again, LeftAlone):
+            results[number] = report.left_alone(again)
+        elif again.plan.compaction is not None:
+            compacted[number] = again, again.plan.compaction
     run = Run(sc, request, run_id)
     # Only now: how much room there is for them depends on what retention has freed.
     for number, (item, plan) in compacted.items():
@@ -74,6 +72,7 @@ def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request, 
             results |= {number: report.failed(rounds[number].item, NOT_BEGUN) for number in numbers}
             continue
         results |= dict(zip(numbers, compact(run, [rounds[number] for number in numbers]), strict=True))
+    results |= {number: report.followed(first, results[number]) for number, first in retained.items()}
     # What was there before is told as it was before a split.
     told = [
         replace(results[number], segments_before=len(item.state.segments))
@@ -86,6 +85,29 @@ def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request, 
         for result, item in zip(told, prepared, strict=True)
     ]
     return CarriedOut(kept, max(run.peak_bytes, split_bytes(prepared)))
+
+
+_Compacted = dict[int, tuple[Undertaking, CompactionPlan]]
+
+
+def _without_rounds(
+    current: Sequence[Prepared | PartitionResult], request: Request, run_id: str
+) -> tuple[dict[int, PartitionResult], _Compacted]:
+    """By number, the results of what is not compacted, and what is to be compacted."""
+    results: dict[int, PartitionResult] = {}
+    compacted: _Compacted = {}
+    for number, item in enumerate(current):
+        if isinstance(item, PartitionResult):
+            results[number] = item
+        elif isinstance(item, LeftAlone):
+            results[number] = report.left_alone(item)
+        elif request.stop.reason is not None:
+            results[number] = report.stopped(item, request.stop.reason)
+        elif item.plan.compaction is None:
+            results[number] = retain_only(item, request, run_id=run_id)
+        else:
+            compacted[number] = item, item.plan.compaction
+    return results, compacted
 
 
 def _stops(request: Request, results: Iterable[PartitionResult]) -> bool:

@@ -30,6 +30,7 @@ from winnow.engine.suspects import each_survived
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.journal import leave_journal, with_staged
 from winnow.logdir.staging import remove_staging
+from winnow.policy.decide import retention_reason
 from winnow.policy.retention import retention_plan
 from winnow.words import counted
 
@@ -186,6 +187,7 @@ def _commit(run: Run, made: Round, done: Sequence[RewrittenGroup], wave: Sequenc
             remove_staging(request.storage, job.staging)
             cleaned = replace(state_now(item), cleaner_checkpoint=job.end_offset)
             plan = None if request.only == "compaction" else retention_plan(cleaned, item.config, request.now)
+            words = retention_reason(cleaned, item.config, request.now, plan).words
             after = retain_from(item, cleaned, plan, request)
     except FAILS_ONE_PARTITION as error:  # the journal stays: the next run goes on from there
         return report.interrupted(item, failure(error))
@@ -198,6 +200,7 @@ def _commit(run: Run, made: Round, done: Sequence[RewrittenGroup], wave: Sequenc
         first_dirty_offset=max(job.end_offset, after.log_start_offset),
         now=request.now,
         duration_ms=_took_ms(made, groups) + ms_since(began),
+        afterwards=words,
     )
 
 

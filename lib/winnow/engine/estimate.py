@@ -20,6 +20,7 @@ from winnow.engine.suspects import each_survived
 from winnow.engine.waves import waves
 from winnow.engine.weigh import WeighedGroup
 from winnow.errors import CorruptLogError
+from winnow.policy.decide import retention_reason
 from winnow.policy.plan import after_round
 from winnow.policy.retention import retention_plan
 
@@ -49,9 +50,10 @@ def estimated(made: Round, weighed: Weighed, request: Request) -> PartitionResul
     item, end = made.item, made.job.end_offset
     if isinstance(weighed, Failure):
         mended = request.on_corrupt == "quarantine" and weighed.exit_code == CorruptLogError.exit_code
-        return report.foreseen(item) if mended else report.failed(item, weighed)
+        return report.foreseen(item, now=request.now, only=request.only) if mended else report.failed(item, weighed)
     after = after_round(item.state, [group.segment for group in weighed], end)
     retention = None if request.only == "compaction" else retention_plan(after, item.config, request.now)
+    words = retention_reason(after, item.config, request.now, retention).words
     if retention is not None:
         after = retention.applied_to(after)
     reached = max(end, after.log_start_offset)
@@ -63,6 +65,7 @@ def estimated(made: Round, weighed: Weighed, request: Request) -> PartitionResul
         first_dirty_offset=reached,
         now=request.now,
         duration_ms=None,
+        afterwards=words,
     )
     return replace(result, settings=report.settings_of(item.config))
 

@@ -47,7 +47,7 @@ def foresee(
         config = item.config
         if id(config) not in settings:
             settings[id(config)] = report.settings_of(config)
-        results.append(report.foreseen(item, settings[id(config)]))
+        results.append(report.foreseen(item, settings[id(config)], now=request.now, only=request.only))
         if item.plan.compaction is not None:
             try:
                 made = make_round(item, item.plan.compaction, now=request.now, run_id="plan")

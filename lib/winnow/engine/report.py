@@ -14,6 +14,7 @@ from winnow.engine.segment_fates import segment_fates
 from winnow.logdir.state import PartitionState
 from winnow.policy.cleanable import cleanable_range, oldest_dirty
 from winnow.policy.config import TopicConfig, is_default
+from winnow.policy.decide import after_retention
 from winnow.policy.keys import KEYS, LONG_MAX
 from winnow.policy.plan import RetentionPlan
 
@@ -63,9 +64,11 @@ def left_alone(item: LeftAlone) -> PartitionResult:
     )
 
 
-def foreseen(item: Undertaking, settings: tuple[Setting, ...] | None = None) -> PartitionResult:
+def foreseen(
+    item: Undertaking, settings: tuple[Setting, ...] | None = None, *, now: int, only: str | None
+) -> PartitionResult:
     """What `clean` would do, as far as it can be told without reading the records. `settings`: `settings_of` it, where
-    that is known already.
+    that is known already. Where retention comes after a compaction, what it does is not known.
     """
     plan, state = item.plan, item.state
     compaction = plan.compaction
@@ -88,15 +91,43 @@ def foreseen(item: Undertaking, settings: tuple[Setting, ...] | None = None) -> 
         # It changes the sizes that retention looks at afterwards, so both together can't be foreseen.
         segments = len(state.segments) - len(compaction.segments) + len(compaction.groups)
         # Nor can the number of parts that a segment is split into.
-        known = not retention and not item.overflowed
+        known = not plan.afterwards and not item.overflowed
         told |= {"bytes_after": None, "segments_after": segments if known else None}
-    if retention:
+        if plan.afterwards:
+            told |= {"log_start_offset_after": None, "first_dirty_offset_after": None}
+    elif retention:
         told["log_start_offset_after"] = retention.log_start_offset
     if retention and not compaction:
         segments = len(state.segments) - len(retention.deleted) + int(retention.roll)
         gone = sum(segment.log_bytes for segment in retention.deleted)
         told |= {"bytes_after": state.log_bytes - gone, "segments_after": segments}
-    return _as_it_is(item, item.plan.rule, _reason(item), **told)
+    following = after_retention(plan, now=now, only=only)
+    reason = _reason(item)
+    if following is not None:
+        reason = f"{reason}; then {following.reason}"
+        told |= {"actions": _actions(compacted=True, retained=True), "segments_after": None, "bytes_after": None}
+        told |= {"first_dirty_offset_after": None, "log_start_offset_after": None, "records_removed": None}
+    return _as_it_is(item, item.plan.rule, reason, **told)
+
+
+def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
+    """Of a partition that was compacted because of what retention took of it in the same run."""
+    durations = [ms for ms in (first.duration_ms, then.duration_ms) if ms is not None]
+    return replace(
+        then,
+        actions=_actions(compacted=COMPACTED in then.actions, retained=True),
+        reason=f"{first.reason}; then {then.reason}",
+        dirty_ratio=first.dirty_ratio,
+        first_dirty_offset_before=first.first_dirty_offset_before,
+        log_start_offset_before=first.log_start_offset_before,
+        segments_before=first.segments_before,
+        bytes_before=first.bytes_before,
+        # Of what retention took first nobody has counted the records.
+        records_before=None,
+        records_removed=None,
+        segments=(*(s for s in first.segments if s.fate == "deleted"), *then.segments),
+        duration_ms=sum(durations) if durations else None,
+    )
 
 
 def failed(item: Undertaking, why: Failure) -> PartitionResult:
@@ -160,8 +191,9 @@ def done(
     first_dirty_offset: int | None,
     now: int,
     duration_ms: int | None,
+    afterwards: str = "",
 ) -> PartitionResult:
-    """What was done, with the state read again afterwards."""
+    """What was done, with the state read again afterwards. `afterwards`: what retention after a compaction did."""
     sources = {group.base_offset: group.source_bases for group in groups}
     gone = [segment.base_offset for segment in retention.deleted] if retention else []
     acted = bool(groups) or item.finished is not None or retention is not None
@@ -170,7 +202,7 @@ def done(
     return _as_it_is(
         item,
         item.plan.rule,
-        _reason(item),
+        _reason(item, afterwards),
         actions=_actions(compacted=bool(groups) or item.finished is not None, retained=retention is not None),
         dirty_ratio_after=_dirty_ratio(item, replace(after, cleaner_checkpoint=first_dirty), now),
         first_dirty_offset_after=first_dirty,
@@ -304,8 +336,8 @@ def _actions(*, compacted: bool, retained: bool) -> tuple[str, ...]:
     return ((COMPACTED,) if compacted else ()) + ((RETAINED,) if retained else ()) or (NONE,)
 
 
-def _reason(item: Undertaking) -> str:
-    reason = item.plan.reason
+def _reason(item: Undertaking, afterwards: str = "") -> str:
+    reason = item.plan.reason_after(afterwards) if afterwards else item.plan.reason
     if item.overflowed:
         which = ", ".join(map(str, item.overflowed))
         reason = f"{reason}; split first, for it spans more than 2^31 - 1 offsets: segment {which}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from winnow.errors import UsageError
 from winnow.logdir.state import PartitionState
 from winnow.policy.cleanable import CleanableRange, cleanable_range
@@ -40,19 +42,24 @@ def decide(
             words = f"cleanup.policy is {config.cleanup_policy or 'empty'}: nothing to compact"
             return _plan(state, config, Reason("S3.1", words))
         retention = retention_plan(state, config, now)
-        return _plan(state, config, _retention_reason(state, config, now, retention), retention=retention)
+        return _plan(state, config, retention_reason(state, config, now, retention), retention=retention)
 
     if only == "retention":
         retention = retention_plan(state, config, now)
-        return _plan(state, config, _retention_reason(state, config, now, retention), retention=retention)
+        return _plan(state, config, retention_reason(state, config, now, retention), retention=retention)
     lso = state.high_watermark if last_stable_offset is None else last_stable_offset
     cleanable = cleanable_range(state, config, now, last_stable_offset=lso, undecided=undecided)
     compaction, decided = _compaction(state, config, cleanable)
     rule, reason = decided.rule, decided.words
     retention = None if only == "compaction" else retention_plan(state, config, now)
+    afterwards = ""
     if retention is not None or (config.cleanup_delete and only is None):
-        kept_or_taken = _retention_reason(state, config, now, retention)
-        reason += f"; {kept_or_taken.words}"
+        kept_or_taken = retention_reason(state, config, now, retention)
+        words = kept_or_taken.words
+        limited = config.retention_bytes >= 0 or config.retention_ms >= 0
+        if compaction is not None and (retention is not None or limited):
+            words = afterwards = f"retention is decided after that, on what is left; of the log as it is now: {words}"
+        reason += f"; {words}"
         if compaction is None and retention is not None:
             rule = kept_or_taken.rule
     if cleanable.checkpoint_reset is not None:
@@ -60,7 +67,22 @@ def decide(
             f"; the cleaner checkpoint {state.cleaner_checkpoint} lies outside the log "
             f"[{state.log_start_offset}, {state.log_end_offset}] and is reset to {cleanable.checkpoint_reset}"
         )
-    return _plan(state, config, Reason(rule, reason), retention=retention, compaction=compaction, cleanable=cleanable)
+    plan = _plan(state, config, Reason(rule, reason), retention=retention, compaction=compaction, cleanable=cleanable)
+    return replace(plan, afterwards=afterwards)
+
+
+def after_retention(plan: PartitionPlan, *, now: int, only: str | None = None) -> PartitionPlan | None:
+    """What is to be done next, at the same time, where retention alone makes a log dirty enough to be compacted.
+
+    It takes clean segments, so that the dirty ratio rises. A broker's cleaner finds that log when it looks next. None
+    if there is no such round. Only a walk tells the last stable offset: there may be less to do then.
+    """
+    if only is not None or plan.compaction is not None or plan.retention is None or not plan.config.cleanup_compact:
+        return None
+    if not plan.config.log_cleaner_enable:
+        return None
+    following = decide(plan.retention.applied_to(plan.state), plan.config, now=now)
+    return None if following.compaction is None else following
 
 
 def _plan(
@@ -85,7 +107,8 @@ def _plan(
     )
 
 
-def _retention_reason(state: PartitionState, config: TopicConfig, now: int, plan: RetentionPlan | None) -> Reason:
+def retention_reason(state: PartitionState, config: TopicConfig, now: int, plan: RetentionPlan | None) -> Reason:
+    """Why retention takes what `plan` has, or nothing."""
     if plan is None:
         return why_kept(state, config, now)
     rolled = f"; an empty segment follows at {state.log_end_offset}" if plan.roll else ""

@@ -70,6 +70,12 @@ class PartitionPlan:
     """The one that says what becomes of the partition, as `S3.4`."""
     reason: str
     """The rules that decided, in words; never empty."""
+    afterwards: str = ""
+    """The part of `reason` that tells of a retention after the compaction, which looks at what that leaves (S3.5)."""
+
+    def reason_after(self, retention: str) -> str:
+        """`reason`, once it is known what that retention did."""
+        return self.reason.replace(self.afterwards, retention) if self.afterwards else self.reason
 
 
 def after_round(state: PartitionState, outputs: Sequence[Segment], end_offset: int) -> PartitionState:

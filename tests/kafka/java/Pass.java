@@ -11,8 +11,8 @@ import java.util.concurrent.ConcurrentMap;
  * Oracle pass: all that a broker does to the logs of one log directory when its clock stands at --now.
  *
  * LogCleanerManager chooses what its cleaner cleans, as LogCleaner.CleanerThread does, until nothing is left to choose; then
- * deleteOldSegments for every log, as the cleaner does for compacted ones and LogManager for the others. Both checkpoints are
- * written. A log that the cleaner gave up has "uncleanable" in its answer: what Kafka threw. One that it would go on cleaning for
+ * deleteOldSegments for every log, as the cleaner does for compacted ones and LogManager for the others; and both again, until
+ * nothing is left to do. Both checkpoints are written. A log that the cleaner gave up has "uncleanable" in its answer: what Kafka threw. One that it would go on cleaning for
  * ever is taken from it after 50 "rounds".
  */
 class Pass {
@@ -30,8 +30,16 @@ class Pass {
                 parents.add(dir.getParentFile());
                 answers.put(log.topicPartition(), new LinkedHashMap<>(Map.of("cmd", "pass", "dir", dir.getPath(), "before", oracle.state(log), "rounds", 0)));
             }
-            cleanAll(oracle, new ArrayList<>(parents), logs, answers);
-            for (UnifiedLog log : logs.values()) answers.get(log.topicPartition()).put("segments_deleted", log.deleteOldSegments());
+            // Retention takes clean segments: what is left may be dirty enough for the cleaner when it looks next.
+            for (int deleted = -1; deleted != 0;) {
+                cleanAll(oracle, new ArrayList<>(parents), logs, answers);
+                deleted = 0;
+                for (UnifiedLog log : logs.values()) {
+                    int segments = log.deleteOldSegments();
+                    deleted += segments;
+                    answers.get(log.topicPartition()).merge("segments_deleted", segments, (a, b) -> (Integer) a + (Integer) b);
+                }
+            }
             for (UnifiedLog log : logs.values()) {
                 answers.get(log.topicPartition()).put("after", oracle.state(log));
                 Oracle.checkpointLogStart(log);

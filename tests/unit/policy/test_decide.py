@@ -8,7 +8,7 @@ from tests.unit.policy.states import NOW, config, partition, segment
 from winnow.errors import UsageError
 from winnow.logdir.state import PartitionState
 from winnow.policy.config import TopicConfig
-from winnow.policy.decide import decide
+from winnow.policy.decide import after_retention, decide
 from winnow.policy.plan import PartitionPlan
 
 OLD = NOW - 10_000
@@ -117,6 +117,23 @@ def test_compact_and_delete_say_both() -> None:
     assert plan.retention.roll
     assert plan.reason.startswith("dirty ratio 1 is above")
     assert plan.reason.endswith("retention.ms: 4 segments older than 5 s; an empty segment follows at 40")
+    assert "retention is decided after that, on what is left; of the log as it is now:" in plan.reason
+    assert plan.reason_after("nothing").startswith("dirty ratio 1 is above")
+    assert plan.reason_after("nothing").endswith("; nothing")
+
+
+def test_retention_that_makes_a_log_dirty_enough_is_followed_by_a_compaction() -> None:
+    """A third is dirty; without the two oldest segments all of it is."""
+    both = config("compact,delete", retention_bytes=200, min_cleanable_dirty_ratio=0.5)
+    plan = decided(four(checkpoint=20), both)
+    assert plan.compaction is None
+    assert plan.retention is not None
+    following = after_retention(plan, now=NOW)
+    assert following is not None
+    assert following.compaction is not None
+    assert following.state.segments == plan.state.segments[len(plan.retention.deleted) :]
+    assert after_retention(plan, now=NOW, only="retention") is None
+    assert after_retention(decided(four(checkpoint=20), config("delete", retention_bytes=200)), now=NOW) is None
 
 
 def test_compact_alone_still_follows_the_log_start_offset() -> None:

@@ -60,7 +60,7 @@ def explain_partition(sc: SparkContext, log_dir: LogDir, request: Request, quest
     ground, (records, older) = surveyed[0], answer
     found = rules.cleanable(item, now=request.now, only=request.only)
     return replace(
-        _explanation(report.foreseen(item), request),
+        _explanation(report.foreseen(item, now=request.now, only=request.only), request),
         facts=(
             *rules.state_facts(item.state),
             *(rules.compaction_facts(item, found) if found else ()),
