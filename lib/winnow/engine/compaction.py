@@ -179,7 +179,7 @@ def _scan(shared: _Shared, items: Iterable[list[_At]]) -> Iterator[tuple[int, tu
             for bucket, blob in scan_split(job.partitions[partition], split, job.secret, spool):
                 yield assignment.bucket_task[partition, bucket], (partition, bucket, blob)
             ticks.scanned((partition, split))
-        except TROUBLE as error:
+        except FAILS_ONE_PARTITION as error:
             yield assignment.bucket_task[partition, 0], (partition, 0, failure(error))
 
 
@@ -258,7 +258,7 @@ def _finish(
                     split_done=partial(_finished, ticks, partition),
                     cores=shared_out,
                 )
-        except TROUBLE as error:
+        except FAILS_ONE_PARTITION as error:
             outcome = failure(error)
         yield at, outcome
 
@@ -267,12 +267,8 @@ def _finished(ticks: _Ticks, partition: int, split: int) -> None:
     ticks.finished((partition, split))
 
 
-TROUBLE = (WinnowError, OSError, MemoryError)
-"""What may be raised because of one partition."""
-
-
 def failure(error: Exception) -> Failure:
-    """Of one of TROUBLE."""
+    """Of any error that one partition causes."""
     if isinstance(error, MemoryError):
         return Failure(
             f"not enough memory: {str(error) or 'an allocation failed'}. Give the machine or the executor more, use "

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from winnow.engine.ahead import Ahead
-from winnow.engine.compaction import TROUBLE, Failure, failure
+from winnow.engine.compaction import Failure, failure
 from winnow.engine.packing import ITEM_BYTES, packed, task_count
 from winnow.engine.progress import Progress, watched
 from winnow.engine.throttle import in_task
 from winnow.engine.ticks import TickSheet, tick
 from winnow.engine.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
-from winnow.errors import CorruptLogError
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.after_crash import lost_bytes, whole_end
 from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
@@ -81,7 +81,7 @@ def _list_some(hands: Iterable[Sequence[Place]]) -> Iterator[list[Listed | Failu
 def _list_one(place: Place) -> Listed | Failure:
     try:
         return list_partition(place)
-    except TROUBLE as error:
+    except FAILS_ONE_PARTITION as error:
         return failure(error)
 
 
@@ -179,7 +179,7 @@ def _walk_all(
             for piece, key, work in (one for task in assigned for one in task):
                 try:
                     yield key, _walk_one(work)
-                except TROUBLE as error:
+                except FAILS_ONE_PARTITION as error:
                     yield key, failure(error)
                 tick(ticks, piece)
 
