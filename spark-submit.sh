@@ -160,7 +160,7 @@ compose_command() {
         return
     fi
     command=("${SPARK_HOME:-}/bin/spark-submit" --properties-file "$properties"
-        --conf spark.python.daemon.module=winnow.engine.daemon)
+        --conf spark.python.daemon.module=winnow.worker.daemon)
     if [[ $library != elsewhere ]]; then command+=(--conf spark.executorEnv.PYTHONSAFEPATH=1); fi
     case $library in
         here) command+=(--conf "spark.executorEnv.PYTHONPATH=$root/lib" --conf "spark.executorEnv.NUMBA_CACHE_DIR=$kernels") ;;

@@ -21,8 +21,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.data import NOW, DataSet
-from tests.kafka.jars import PROJECT, installation, java
-from tests.kafka.judge import ORACLE, Kafka
+from tests.kafka.judge.jars import PROJECT, installation, java
+from tests.kafka.judge.judge import ORACLE, Kafka
 
 SESSION_SECONDS = 1200
 _PIECE_BYTES = 16 * 2**20
@@ -133,7 +133,7 @@ class WarmWinnow:
     def clean_profiled(
         self, data: DataSet, log_dir: Path, *, ledger: Path | None = None, profile: bool = True
     ) -> tuple[Measure, dict[str, Any]]:
-        """The second is the `winnow.engine.profile.Profile`, as a dictionary; empty if it is not wanted."""
+        """The second is the `winnow.runtime.profile.Profile`, as a dictionary; empty if it is not wanted."""
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             message = "Winnow's pipes are not open"
@@ -225,7 +225,7 @@ def _there_and_back(path: Path, size: int) -> None:
 def session_environment(cores: int, *, conf: Sequence[str] = ()) -> dict[str, str]:
     """As `./spark-submit.sh` has it. Not by spark-submit itself, which keeps stdin from the job."""
     submit = ["--properties-file", str(PROJECT / "conf" / "spark-defaults.conf"), "--master", f"local[{cores}]"]
-    submit += ["--conf", "spark.python.daemon.module=winnow.engine.daemon", *conf, "pyspark-shell"]
+    submit += ["--conf", "spark.python.daemon.module=winnow.worker.daemon", *conf, "pyspark-shell"]
     return os.environ | {
         "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", str(PROJECT / ".cache" / "numba")),
         "PYSPARK_PYTHON": sys.executable,

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from benchmarks.cases import Case
 from benchmarks.shapes import fill
-from tests.kafka.jars import CACHE
-from winnow.logdir.dir_writer import LogDirWriter
-from winnow.logdir.segment_writer import SegmentConfig
-from winnow.logdir.state import TopicPartition
+from tests.kafka.judge.jars import CACHE
+from tests.log_writer.dir_writer import LogDirWriter
+from tests.log_writer.segment_writer import SegmentConfig
+from winnow.state import TopicPartition
 
 HERE = Path(__file__).resolve().parent
 SEGMENT_BYTES = 256 << 20

@@ -77,8 +77,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def make(root: Path, partitions: int, segments: int, share: float) -> int:
     """Fills `root`; how many of the partitions are compacted."""
-    from winnow.logdir.dir_writer import LogDirWriter  # noqa: PLC0415 - it compiles kernels
-    from winnow.logdir.segment_writer import SegmentConfig  # noqa: PLC0415
+    from tests.log_writer.dir_writer import LogDirWriter  # noqa: PLC0415 - it compiles kernels
+    from tests.log_writer.segment_writer import SegmentConfig  # noqa: PLC0415
 
     compacted = round(partitions * share)
     names = [

@@ -11,7 +11,7 @@ from benchmarks.contestants import Measure
 from benchmarks.data import SEGMENT_BYTES
 from benchmarks.results import Result
 from benchmarks.shapes import BATCH_BYTES, COMMITTED, GROUPS, KEY_BYTES
-from tests.kafka.jars import KAFKA_VERSION
+from tests.kafka.judge.jars import KAFKA_VERSION
 
 TITLES = {
     "kafka": "Kafka's cleaner, default buffer (128 MiB)",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.batches import Cells, encode_batches
 from benchmarks.cases import Case, Shape
-from winnow.logdir.writer import LogWriter
+from tests.log_writer.writer import LogWriter
 from winnow.wire.buffers import Bytes, as_bytes
 
 KEY_BYTES = 16

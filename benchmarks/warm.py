@@ -18,8 +18,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from winnow.api import clean
-from winnow.engine.profile import profiling
 from winnow.policy.sources import Settings, parse_topic_configs
+from winnow.runtime.profile import profiling
 
 
 def main() -> None:

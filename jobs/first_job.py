@@ -4,7 +4,7 @@ import tempfile
 
 from pyspark.sql import SparkSession
 
-from winnow.engine.result import RunResult
+from winnow.clean.result import RunResult
 from winnow.ledger.append import append
 from winnow.ledger.history import read_history
 from winnow.ledger.rows import entry_of

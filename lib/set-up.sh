@@ -200,7 +200,7 @@ warm_kernels() {
     say "compiling the kernels"
     rm -rf "$kernels" # numba looks at a kernel's own file only, not at those that it calls
     mkdir -p "$kernels" && touch "$kernels/warming"
-    "$python_in_venv" -m winnow.warm_up >&2 || fail "the kernels could not be compiled (Python's own words are above)."
+    "$python_in_venv" -m winnow.worker.warm_up >&2 || fail "the kernels could not be compiled (Python's own words are above)."
     mv "$kernels/warming" "$kernels/warm" # as old as the start of the compilation
 }
 

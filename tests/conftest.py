@@ -13,7 +13,7 @@ import pytest
 
 from tests.crash.tried import tried
 from tests.fixtures.data import TOPIC_CONFIGS, copy_log_dir
-from tests.kafka.judge import Kafka
+from tests.kafka.judge.judge import Kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +96,7 @@ def local_session() -> SparkSession:
             builder = builder.config(*line.split(maxsplit=1))
     # Delta reads a table's own log in 50 tasks unless it is told otherwise.
     builder = builder.config("spark.databricks.delta.snapshotPartitions", "2")
-    builder = builder.master("local[2,4]").config("spark.python.daemon.module", "winnow.engine.daemon")
+    builder = builder.master("local[2,4]").config("spark.python.daemon.module", "winnow.worker.daemon")
     return builder.config("spark.log.level", "ERROR").getOrCreate()
 
 

@@ -11,12 +11,12 @@ import zstandard
 from fuzz.targets.base import Target, require
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import as_bytes
-from winnow.wire.codec_kernels import decompress_many
 from winnow.wire.codecs import compress, decompress
+from winnow.wire.kernels.codec import decompress_many
+from winnow.wire.kernels.xxhash32 import xxhash32
 from winnow.wire.sink import Sink
 from winnow.wire.varint import read_varint as plain_varint
 from winnow.wire.varint import read_varlong as plain_varlong
-from winnow.wire.xxhash32 import xxhash32
 
 _LIMIT = 4096
 

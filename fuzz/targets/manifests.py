@@ -11,13 +11,22 @@ from functools import cache
 from fuzz.scratch import directory, storage, written
 from fuzz.targets.base import Target, require
 from winnow.errors import CorruptLogError
-from winnow.logdir.journal import JOURNAL, Journal, JournalGroup, Output, Rest, StagedFile, read_journal, write_journal
-from winnow.logdir.kept import RUN_JSON, STEP_JSON, read_kept
+from winnow.logdir.commit.journal import (
+    JOURNAL,
+    Journal,
+    JournalGroup,
+    Output,
+    Rest,
+    StagedFile,
+    read_journal,
+    write_journal,
+)
+from winnow.logdir.commit.kept import RUN_JSON, STEP_JSON, read_kept
+from winnow.logdir.commit.recovery import recover
+from winnow.logdir.commit.set_aside import MANIFEST, settle_quarantine
 from winnow.logdir.names import INDEX, LOG, SWAP, TIMEINDEX, segment_file
-from winnow.logdir.recovery import recover
-from winnow.logdir.set_aside import MANIFEST, settle_quarantine
-from winnow.logdir.state import Segment
-from winnow.storage.s3_record import Content, Copied, Record, decode, encode
+from winnow.state import Segment
+from winnow.storage.s3.record import Content, Copied, Record, decode, encode
 from winnow.wire.plain import Record as KafkaRecord
 from winnow.wire.plain import encode_batch
 

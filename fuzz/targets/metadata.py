@@ -11,7 +11,7 @@ from fuzz.targets.batches import sealed
 from tests.fixtures.data import unpacked
 from tests.unit.logdir.metadata_logs import FOOTER, HEADER, KRAFT_VERSION, LEADER_CHANGE, batch, control
 from tests.unit.wire import metadata_values as values
-from winnow.engine.settings import with_metadata
+from winnow.clean.plan.settings import with_metadata
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, read_cluster_metadata
 from winnow.logdir.metadata_log import SnapshotId, read_log

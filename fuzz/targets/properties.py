@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from fuzz.targets.base import LIMIT, require, same_outcome
 from fuzz.targets.columns import check_columns
+from tests.twins.filtering import filter_batches_plain
+from tests.twins.legacy import legacy_records
 from tests.unit.wire.logs import NOW
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import BATCH, CONTROL, MAX_MAGIC
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.control_records import decode_control, decode_control_plain
 from winnow.wire.filtering import Filtered, filter_batches
-from winnow.wire.filtering_plain import filter_batches_plain
 from winnow.wire.inflate import RecordBlocks, inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
-from winnow.wire.legacy_plain import legacy_records
 from winnow.wire.names import count_names, count_names_plain
 from winnow.wire.plain import read_records
 from winnow.wire.record_checks import check_records, first_fault_plain

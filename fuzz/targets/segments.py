@@ -12,18 +12,18 @@ from fuzz.scratch import directory, storage, written
 from fuzz.targets.base import LIMIT, Target, require
 from fuzz.targets.batches import sealed
 from tests.fixtures.data import unpacked
-from winnow.engine.sweep.directories import PartitionPlace, check_directory
-from winnow.engine.sweep.findings import Scope
-from winnow.engine.sweep.segments import check_segment
-from winnow.engine.walk import TransactionsWanted, walk_segment
+from winnow.clean.survey.walk import TransactionsWanted, walk_segment
 from winnow.errors import CorruptLogError
-from winnow.inspect.files import describe_file, list_directory
-from winnow.inspect.values import Problem
+from winnow.logdir.commit.recovery import recover
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.listing import list_segments
 from winnow.logdir.lookup import Segments
 from winnow.logdir.names import SWAP
-from winnow.logdir.recovery import recover
+from winnow.verbs.inspect.files import describe_file, list_directory
+from winnow.verbs.inspect.values import Problem
+from winnow.verbs.verify.directories import PartitionPlace, check_directory
+from winnow.verbs.verify.findings import Scope
+from winnow.verbs.verify.segments import check_segment
 from winnow.wire.batch import BATCH
 from winnow.wire.walk import walk_batches
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fuzz.scratch import log_dir, storage
 from fuzz.targets.base import Target, require
 from tests.fixtures.data import TOPIC_CONFIGS
-from winnow.engine.settings import with_metadata
+from winnow.clean.plan.settings import with_metadata
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.names import DirectoryKind, base_offset_of, parse_partition_dir, segment_file
 from winnow.policy.sources import Settings, parse_server_properties, parse_set, parse_topic_configs, parse_topic_set

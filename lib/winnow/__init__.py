@@ -22,6 +22,6 @@ def __getattr__(name: str) -> object:
 
 def register(spark: SparkSession) -> None:
     """Makes `spark.read.format("kafka-log")` known to a session (docs/kafka-log.md)."""
-    from winnow.engine.kafka_log.source import register  # noqa: PLC0415 - importing winnow loads nothing
+    from winnow.kafka_log.source import register  # noqa: PLC0415 - importing winnow loads nothing
 
     register(spark)

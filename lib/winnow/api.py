@@ -15,28 +15,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from winnow.clean.in_place import check_in_place
+from winnow.clean.plan.prepare import OnCorrupt, Request
+from winnow.clean.plan.settings import with_metadata
+from winnow.clean.result import RunResult
+from winnow.clean.run import Only, Seen, UncleanShutdown, new_run_id
 from winnow.clock import now_ms
-from winnow.engine.cancel import cancelling_jobs
-from winnow.engine.compare.compare import compare
-from winnow.engine.compare.values import CompareResult
-from winnow.engine.context import WithContext
-from winnow.engine.doctor.diagnose import diagnose
-from winnow.engine.doctor.values import Diagnosis
-from winnow.engine.elsewhere.in_place import check_in_place
-from winnow.engine.elsewhere.run import elsewhere_of, run_anywhere
-from winnow.engine.erase.values import EraseResult
-from winnow.engine.explain.explain import Question, explain_partition
-from winnow.engine.explain.home import home_of
-from winnow.engine.explain.values import Explanation
-from winnow.engine.locked import locked
-from winnow.engine.prepare import OnCorrupt, Request
-from winnow.engine.progress import Progress, Silence
-from winnow.engine.result import RunResult
-from winnow.engine.run import Only, Seen, UncleanShutdown, new_run_id
-from winnow.engine.settings import with_metadata
-from winnow.engine.stop import Stop
-from winnow.engine.sweep.log_dirs import find_log_dirs
-from winnow.engine.sweep.sweep import SweepResult, sweep
 from winnow.errors import UsageError
 from winnow.ledger.append import append_rows
 from winnow.ledger.erasures import erasure, hash_keys
@@ -46,11 +30,27 @@ from winnow.ledger.record import note_unless, recorded
 from winnow.ledger.rows import entry_of
 from winnow.logdir.listing import survey_log_dirs
 from winnow.logdir.lock import lock_to_read
+from winnow.logdir.locked import locked
 from winnow.logdir.survey import check_one_node
 from winnow.policy.sources import Settings
-from winnow.recover.run import recover_log_dirs
-from winnow.recover.values import RecoverResult
+from winnow.runtime.cancel import cancelling_jobs
+from winnow.runtime.progress import Progress, Silence
+from winnow.runtime.session import WithContext
+from winnow.runtime.stop import Stop
 from winnow.storage.places import Places
+from winnow.verbs.compare.compare import compare
+from winnow.verbs.compare.values import CompareResult
+from winnow.verbs.doctor.diagnose import diagnose
+from winnow.verbs.doctor.values import Diagnosis
+from winnow.verbs.erase.values import EraseResult
+from winnow.verbs.explain.explain import Question, explain_partition
+from winnow.verbs.explain.home import home_of
+from winnow.verbs.explain.values import Explanation
+from winnow.verbs.output.run import elsewhere_of, run_anywhere
+from winnow.verbs.recover.run import recover_log_dirs
+from winnow.verbs.recover.values import RecoverResult
+from winnow.verbs.verify.log_dirs import find_log_dirs
+from winnow.verbs.verify.verify import SweepResult, sweep
 from winnow.wire.inflate import MAX_DECOMPRESSED_BYTES
 from winnow.words import redacted
 
@@ -147,7 +147,7 @@ def clean(
     nothing else: a note says so, and `RunResult.ledger` is None. UsageError if it lies in a log directory.
     `output`: a directory or URL for each log directory, where the cleaned one is written; then the log directories,
     which may be URLs as well, are only read. `begin_again`: remove what a run that did not finish left there.
-    `work_dir`, `work_space`: see `winnow.engine.elsewhere.clean.Elsewhere`.
+    `work_dir`, `work_space`: see `winnow.verbs.output.clean.Elsewhere`.
     """
     if ledger is not None:
         check_ledger(ledger, (*log_dirs, *output))
@@ -220,8 +220,8 @@ def erase(
     The active segment, and what lies at or above the high watermark, is looked into and not changed. Raises UsageError
     for no keys, and otherwise as `plan` does.
     """
-    from winnow.engine.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415 - it loads Arrow, as no other verb does
-    from winnow.engine.erase.keys import different_keys  # noqa: PLC0415
+    from winnow.verbs.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415 - it loads Arrow, as no other verb does
+    from winnow.verbs.erase.keys import different_keys  # noqa: PLC0415
 
     progress = progress or Silence()
     different, started = different_keys(keys), now_ms()
@@ -400,6 +400,6 @@ def recover(
 ) -> RecoverResult:
     """Puts right what a crash left; undoes a run that kept what it replaced, or purges it. Needs no Spark.
 
-    See `winnow.recover.run.recover_log_dirs`.
+    See `winnow.verbs.recover.run.recover_log_dirs`.
     """
     return recover_log_dirs(log_dirs, topics=topics, undo_run=undo_run, purge_run=purge_run, dry_run=dry_run)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from winnow.logdir.dir_writer import LogDirWriter
+from tests.log_writer.dir_writer import LogDirWriter
 from winnow.wire.plain import Record
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,7 +22,7 @@ from urllib.request import urlopen
 
 import pyspark
 
-from tests.kafka.broker import free_ports
+from tests.kafka.judge.broker import free_ports
 from tests.kill.processes import EXECUTOR
 
 SPARK_HOME = Path(pyspark.__file__).parent

@@ -13,8 +13,8 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from tests.cluster.standalone import SPARK_HOME, environment_of, pids_below
-from tests.kafka.broker import free_ports
-from tests.kafka.jars import java
+from tests.kafka.judge.broker import free_ports
+from tests.kafka.judge.jars import java
 from tests.storage.hdfs import JARS, fetched
 
 HOST = "127.0.0.1"

@@ -12,7 +12,7 @@ from tests.crash.runs import Case, CrashRun, record_run
 from tests.crash.small_log import GROUP_BYTES, HOUR_MS, INTERVAL_BYTES, NAME, NOW, make_small_log, time_of
 from tests.crash.transactional_log import TWO_SEGMENTS, make_transactional_log
 from tests.fixtures.data import copy_log_dir
-from tests.kafka.judge import Kafka
+from tests.kafka.judge.judge import Kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,13 +12,13 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from winnow.engine.elsewhere.clean import Elsewhere, clean_elsewhere
-from winnow.engine.elsewhere.source import look_at
-from winnow.engine.progress import Silence
-from winnow.engine.result import RunResult
-from winnow.engine.stop import Stop
+from winnow.clean.result import RunResult
 from winnow.errors import UsageError
+from winnow.runtime.progress import Silence
+from winnow.runtime.stop import Stop
 from winnow.storage.store_local import LocalStore
+from winnow.verbs.output.clean import Elsewhere, clean_elsewhere
+from winnow.verbs.output.source import look_at
 
 KILLED = 9
 BESIDE = {".lock", ".winnow-unfinished"}

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from tests.crash.replay import CrashPoint, Effect, RecordingStorage, crash_states, replay
 from tests.fixtures.data import copy_file, copy_tree
-from tests.oracle.runs import CHECKPOINTS, write_checkpoint
-from winnow.engine.clean import carry_out
-from winnow.engine.prepare import Request, prepare
-from winnow.engine.result import PartitionResult
+from tests.kafka.cleaner.runs import CHECKPOINTS, write_checkpoint
+from winnow.clean.carry_out import carry_out
+from winnow.clean.plan.prepare import Request, prepare
+from winnow.clean.result import PartitionResult
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.names import CLEANER_CHECKPOINT, SNAPSHOT, STAGING_PREFIX, TXNINDEX
-from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import survey_log_dirs
 from winnow.logdir.txnindex import read_txn_index
 from winnow.policy.sources import Settings, parse_topic_set
+from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 from winnow.storage.local import LocalStorage
 from winnow.storage.places import Places

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from tests.kafka.judge import Kafka
+from tests.kafka.judge.judge import Kafka
 from winnow.logdir.names import LOG, segment_file
 from winnow.wire.plain import Record, encode_batch
 

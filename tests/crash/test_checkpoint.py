@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.crash.replay import RecordingStorage, crash_points
 from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_checkpoint
-from winnow.logdir.state import TopicPartition
+from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 
 _A, _B = TopicPartition("a", 0), TopicPartition("b", 1)

@@ -13,15 +13,15 @@ from tests.crash.replay import RecordingStorage, crash_points
 from tests.crash.runs import content_of, read_log
 from tests.crash.small_log import END, INTERVAL_BYTES, NAME, NOW, SEGMENTS, make_small_log, segment_at
 from tests.fixtures.data import copy_tree
-from tests.kafka.judge import Kafka
-from winnow.engine.erase.rewrite import SegmentWork, rewrite_segment
-from winnow.engine.erase.scan import scan_segment
+from tests.kafka.judge.judge import Kafka
+from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.commit.swap import StagedGroup, swap_group
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import LOG, segment_file
-from winnow.logdir.recovery import leftovers, recover
-from winnow.logdir.staging import remove_staging
-from winnow.logdir.swap import StagedGroup, swap_group
 from winnow.storage.local import LocalStorage
+from winnow.verbs.erase.rewrite import SegmentWork, rewrite_segment
+from winnow.verbs.erase.scan import scan_segment
 from winnow.wire.key_search import key_set_of
 
 STORAGE = LocalStorage()

@@ -14,16 +14,16 @@ from tests.crash.by_hand import INTERVAL_BYTES, NOW, make_log, one
 from tests.crash.replay import RecordingStorage, crash_points
 from tests.crash.runs import files_of
 from tests.fixtures.data import copy_tree
-from tests.kafka.judge import Kafka
+from tests.kafka.judge.judge import Kafka
+from winnow.logdir.commit.keeping import begin_keeping, end_keeping
+from winnow.logdir.commit.kept import read_kept
+from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine, stage_segment
+from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.set_aside import staging_path
 from winnow.logdir.damage import find_damage
-from winnow.logdir.keeping import begin_keeping, end_keeping
-from winnow.logdir.kept import read_kept
 from winnow.logdir.listing import Checkpoints, list_segments, resolve
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
-from winnow.logdir.quarantine import StagedQuarantine, commit_quarantine, stage_segment
-from winnow.logdir.recovery import leftovers, recover
-from winnow.logdir.set_aside import staging_path
-from winnow.logdir.state import PartitionState, TopicPartition
+from winnow.state import PartitionState, TopicPartition
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()

@@ -10,8 +10,8 @@ import pytest
 from tests.crash import logs
 from tests.crash.replay import RecordingStorage, crash_points
 from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
-from winnow.logdir.recovery import leftovers, recover
-from winnow.logdir.retain import retain
+from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.retain import retain
 from winnow.storage.local import LocalStorage
 
 _CHECKPOINTS = {"cleaner-offset-checkpoint": 2, "log-start-offset-checkpoint": 1, "replication-offset-checkpoint": 11}

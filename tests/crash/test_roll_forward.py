@@ -15,11 +15,11 @@ from tests.crash.replay import CrashPoint, RecordingStorage, crash_points
 from tests.crash.runs import CrashRun, checkpoint_entry, must_hold
 from tests.fixtures.data import copy_tree
 from winnow.errors import CorruptLogError
-from winnow.logdir.journal import JOURNAL
+from winnow.logdir.commit.journal import JOURNAL
+from winnow.logdir.commit.recovery import leftovers
+from winnow.logdir.commit.roll_forward import PutRight, put_right
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOCK, SNAPSHOT, STAGING_PREFIX
-from winnow.logdir.recovery import leftovers
-from winnow.logdir.roll_forward import PutRight, put_right
-from winnow.logdir.state import TopicPartition
+from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 
 pytestmark = pytest.mark.spark

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from tests.compare import assert_same_dump
 from tests.crash.runs import CrashRun, checkpoint_entry, content_of, gather, must_hold, run_winnow
 from tests.fixtures.data import copy_tree
-from tests.kafka.judge import Kafka
-from tests.oracle.runs import as_loaded, write_checkpoint
+from tests.kafka.cleaner.runs import as_loaded, write_checkpoint
+from tests.kafka.judge.judge import Kafka
 from winnow.logdir.names import CLEANER_CHECKPOINT
 
 pytestmark = pytest.mark.spark

@@ -12,11 +12,11 @@ from tests.crash.by_hand import FAR, INTERVAL_BYTES, NOW, make_log
 from tests.crash.replay import RecordingStorage, crash_points
 from tests.crash.runs import files_of, read_log
 from tests.fixtures.data import copy_tree
-from tests.kafka.judge import Kafka
+from tests.kafka.judge.judge import Kafka
+from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.split import StagedSplit, stage_split, swap_split
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
-from winnow.logdir.recovery import leftovers, recover
-from winnow.logdir.split import StagedSplit, stage_split, swap_split
 from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index, read_txn_index
 from winnow.storage.local import LocalStorage
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.crash import logs
 from tests.crash.replay import CrashPoint, RecordingStorage, crash_points, fingerprint, record
+from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.swap import StagedGroup, swap_group
 from winnow.logdir.names import SWAP
-from winnow.logdir.recovery import leftovers, recover
-from winnow.logdir.swap import StagedGroup, swap_group
 from winnow.storage.local import LocalStorage
 
 # Keys of offsets 0.. in segments of three; the last segment is the active one.

@@ -12,10 +12,12 @@ from tests.crash.replay import RecordingStorage, crash_points, crash_states
 from tests.crash.runs import CrashRun, MustHold, checkpoint_entry, files_of, must_hold, read_log
 from tests.crash.small_log import HOUR_MS
 from tests.fixtures.data import copy_tree
-from tests.kafka.judge import Kafka
+from tests.kafka.judge.judge import Kafka
+from tests.log_writer.dir_writer import LogDirWriter
 from winnow.errors import CorruptLogError
-from winnow.logdir.dir_writer import LogDirWriter
-from winnow.logdir.kept import kept_run_ids, read_kept
+from winnow.logdir.commit.kept import kept_run_ids, read_kept
+from winnow.logdir.commit.recovery import leftovers, recover
+from winnow.logdir.commit.undo import plan_undo, undo
 from winnow.logdir.names import (
     CLEANER_CHECKPOINT,
     INDEX_SUFFIXES,
@@ -25,11 +27,9 @@ from winnow.logdir.names import (
     SNAPSHOT,
     segment_file,
 )
-from winnow.logdir.recovery import leftovers, recover
-from winnow.logdir.state import TopicPartition
-from winnow.logdir.undo import plan_undo, undo
-from winnow.recover.run import recover_log_dirs
+from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
+from winnow.verbs.recover.run import recover_log_dirs
 from winnow.wire.plain import Record
 
 pytestmark = pytest.mark.spark

@@ -15,17 +15,17 @@ import pytest
 from tests.crash.replay import crash_points
 from tests.crash.runs import files_of, read_log
 from tests.fixtures.data import copy_tree
-from tests.kafka.judge import Kafka
-from tests.oracle.txn_scripts import HOUR_MS, NOW, Script
+from tests.kafka.cleaner.txn_scripts import HOUR_MS, NOW, Script
+from tests.kafka.judge.judge import Kafka
+from tests.log_writer.dir_writer import LogDirWriter
 from winnow.api import clean, erase, recover
-from winnow.cli.erase_text import lines
-from winnow.engine.result import RunResult
-from winnow.logdir.dir_writer import LogDirWriter
-from winnow.logdir.kept import RUN_JSON, close_kept, read_kept
+from winnow.clean.result import RunResult
+from winnow.cli.text.erase import lines
+from winnow.logdir.commit.kept import RUN_JSON, close_kept, read_kept
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG, TXNINDEX
 from winnow.policy.sources import Settings, parse_topic_set
-from winnow.recover.values import Action
 from winnow.storage.local import LocalStorage
+from winnow.verbs.recover.values import Action
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from tests.crash.replay import CrashPoint, RecordingStorage, fingerprint
 from tests.crash.runs import CrashRun, checkpoint_entry, content_of, gather, must_hold, read_log, run_winnow
 from tests.fixtures.data import copy_tree
+from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.names import CLEANER_CHECKPOINT
-from winnow.logdir.roll_forward import put_right
-from winnow.logdir.state import TopicPartition
+from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 
 pytestmark = pytest.mark.spark

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.crash.small_log import HOUR_MS, NOW
-from tests.oracle.txn_scripts import Script
-from winnow.logdir.dir_writer import LogDirWriter
+from tests.kafka.cleaner.txn_scripts import Script
+from tests.log_writer.dir_writer import LogDirWriter
 
 TWO_SEGMENTS = 900
 """Bytes: a run merges pairs of segments."""

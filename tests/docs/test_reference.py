@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.reference import sections
-from winnow.engine.kafka_log.options import OPTIONS, parse_options
+from winnow.kafka_log.options import OPTIONS, parse_options
 from winnow.policy.keys import KEYS
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from tests.fixtures.data import copy_tree
-from tests.kafka.judge import Kafka
+from tests.kafka.judge.judge import Kafka
 from tests.kill import log
 from tests.kill.processes import Run
 from tests.spark.runs import NOW

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
-DAEMON = "winnow.engine.daemon"
+DAEMON = "winnow.worker.daemon"
 JOB = "winnow_job.py"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 GONE_SECONDS = 30

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tests.conftest import local_session
 from tests.fixtures.data import copy_tree
-from tests.kafka.judge import Kafka
+from tests.kafka.judge.judge import Kafka
 from tests.kill import log
 from tests.kill.kills import Field, Kill, Lengths, Outcome, carry_out, choose, measure
 from tests.spark.runs import clean, run

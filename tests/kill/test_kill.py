@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kafka.judge import Kafka
+from tests.kafka.judge.judge import Kafka
 from tests.kill.kills import Field, Kill, carry_out
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ import typer.main
 
 from tests.reference.markdown import code, table
 from winnow.cli.app import app
-from winnow.cli.lessons import LESSONS
+from winnow.cli.text.lessons import LESSONS
 
 
 def verbs() -> dict[str, Any]:

@@ -8,14 +8,14 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 
 from tests.reference.markdown import code, table
 from winnow.cli.exit_codes import EXIT_CODES, IN_SHORT
-from winnow.engine.kafka_log.options import OPTIONS
-from winnow.engine.kafka_log.schema import SCHEMA
-from winnow.engine.sweep.kinds import Kind
+from winnow.kafka_log.options import OPTIONS
+from winnow.kafka_log.schema import SCHEMA
 from winnow.ledger.erasures import LEDGER_OF_ERASURES
 from winnow.ledger.place import ERASURES, TABLE
 from winnow.ledger.schema import LEDGER
+from winnow.policy.ignored_settings import CLEANER_TUNING
 from winnow.policy.keys import INT_MAX, KEYS, LONG_MAX, Allowed, Key, Value
-from winnow.policy.meaningless import CLEANER_TUNING
+from winnow.verbs.verify.kinds import Kind
 
 _UNITS = {1: "", 60_000: " (minutes)", 3_600_000: " (hours)"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import zstandard
 
-from winnow.logdir.dir_writer import LogDirWriter
+from tests.log_writer.dir_writer import LogDirWriter
 from winnow.wire.batch import ATTRIBUTES_AT, CRC_AT, FRAME_SIZE, HEADER_V2_SIZE, Codec
 from winnow.wire.crc import crc32c_plain
 from winnow.wire.plain import Record, encode_batch

@@ -13,9 +13,9 @@ from benchmarks.cases import Case
 from benchmarks.data import NOW
 from benchmarks.many import high_watermark, one_batch
 from benchmarks.shapes import append, pieces, updates
-from winnow.logdir.dir_writer import LogDirWriter
-from winnow.logdir.segment_writer import SegmentConfig
-from winnow.logdir.writer import LogWriter
+from tests.log_writer.dir_writer import LogDirWriter
+from tests.log_writer.segment_writer import SegmentConfig
+from tests.log_writer.writer import LogWriter
 from winnow.policy.sources import Settings, parse_topic_configs
 
 _VALUES = Case("skewed")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from winnow.engine.meter import StageCounts, TaskCounts, metering
-from winnow.engine.packing import ITEM_BYTES
-from winnow.engine.status_store import jobs_with_tag
+from winnow.runtime.meter import StageCounts, TaskCounts, metering
+from winnow.runtime.packing import ITEM_BYTES
+from winnow.runtime.status_store import jobs_with_tag
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ class StageWork:
 
 
 class _EachTask:
-    """Collects what `winnow.engine.meter` adds up."""
+    """Collects what `winnow.runtime.meter` adds up."""
 
     def zero(self, value: list[StageCounts]) -> list[StageCounts]:
         del value

@@ -9,8 +9,8 @@ import pytest
 
 from tests.crash.by_hand import NOW, make_log_dir, write_partition
 from tests.fixtures.data import copy_tree
-from tests.kafka.judge import Kafka
-from tests.oracle.runs import read_checkpoint, run_winnow, write_checkpoint
+from tests.kafka.cleaner.runs import read_checkpoint, run_winnow, write_checkpoint
+from tests.kafka.judge.judge import Kafka
 from tests.spark.runs import changes, files_of
 
 if TYPE_CHECKING:

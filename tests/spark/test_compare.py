@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.log_writer.dir_writer import LogDirWriter
+from tests.log_writer.leader_batches import Producer
+from tests.log_writer.segment_writer import SegmentConfig
+from tests.log_writer.writer import LogWriter
 from tests.spark.runs import changes, files_of
 from winnow.api import clean, compare_replicas, erase
 from winnow.cli.main import run as run_command
-from winnow.engine.compare.values import Comparison, Kind
 from winnow.errors import UsageError
-from winnow.logdir.dir_writer import LogDirWriter
-from winnow.logdir.leader_batches import Producer
-from winnow.logdir.segment_writer import SegmentConfig
-from winnow.logdir.state import TopicPartition
-from winnow.logdir.writer import LogWriter
 from winnow.policy.sources import Settings, parse_topic_set
+from winnow.state import TopicPartition
+from winnow.verbs.compare.values import Comparison, Kind
 from winnow.wire.batch import Codec
 from winnow.wire.plain import Record, encode_batch
 

@@ -18,7 +18,7 @@ from tests.spark.runs import add_partition, new_log_dir
 from tests.unit.cli.results import partition, run_of
 from winnow.cli.main import run as run_command
 from winnow.metrics import gauges_of
-from winnow.package import SITE
+from winnow.worker.package import SITE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,20 +18,20 @@ from tests.crash.runs import files_of as content
 from tests.crash.runs import read_log
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.runs import add_partition, changes, checkpoint, files_of, new_log_dir
-from tests.unit.engine.kafka_log.reading import rows
+from tests.unit.kafka_log.reading import rows
 from winnow.api import erase, erasures, verify
+from winnow.clean.plan.prepare import Request
 from winnow.cli.main import run as run_command
-from winnow.engine.erase.erase import NO_CLOCK
-from winnow.engine.erase.keys import different_keys
-from winnow.engine.erase.proof import prove
-from winnow.engine.erase.targets import Target, find_targets
-from winnow.engine.erase.values import EraseResult, Matches, PartitionErasure
-from winnow.engine.prepare import Request
 from winnow.errors import UsageError
 from winnow.ledger.erasures import hash_keys
 from winnow.logdir.listing import survey_log_dirs
 from winnow.policy.sources import Settings
 from winnow.storage.local import LocalStorage
+from winnow.verbs.erase.erase import NO_CLOCK
+from winnow.verbs.erase.keys import different_keys
+from winnow.verbs.erase.proof import prove
+from winnow.verbs.erase.targets import Target, find_targets
+from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
 from winnow.wire.plain import Record
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fixtures.data import copy_tree, unpacked
 from tests.spark.runs import add_partition, by_name, changes, clean, files_of, new_log_dir, plan, run
-from winnow.engine.result import PartitionResult
+from winnow.clean.result import PartitionResult
 from winnow.logdir.names import LOG, segment_file
 
 if TYPE_CHECKING:

@@ -13,21 +13,21 @@ import pytest
 
 from tests.fixtures.data import copy_log_dir, partition_dirs
 from tests.spark.runs import NOW, changes, checkpoint, clean, files_of, new_log_dir, run, set_checkpoint, settings
-from tests.unit.engine.partitions import batch, make_partition, record
+from tests.unit.clean.partitions import batch, make_partition, record
 from winnow.api import explain
+from winnow.clean.plan.prepare import LeftAlone, Request, prepare
+from winnow.clean.rewrite.compaction import Failure
 from winnow.cli import main
-from winnow.engine.compaction import Failure
-from winnow.engine.explain.explain import places, survey_ground
-from winnow.engine.explain.find import FoundRecord, Search, find_in_segment
-from winnow.engine.explain.records import fate_of
-from winnow.engine.explain.values import Explanation, RecordFate
-from winnow.engine.prepare import LeftAlone, Request, prepare
 from winnow.errors import LogDirInUseError, UsageError
 from winnow.logdir.batches import read_batches
 from winnow.logdir.listing import survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
 from winnow.policy.fate import Verdict
 from winnow.storage.local import LocalStorage
+from winnow.verbs.explain.explain import places, survey_ground
+from winnow.verbs.explain.find import FoundRecord, Search, find_in_segment
+from winnow.verbs.explain.records import fate_of
+from winnow.verbs.explain.values import Explanation, RecordFate
 from winnow.wire.inflate import inflate
 from winnow.wire.plain import read_records
 

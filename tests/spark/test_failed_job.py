@@ -11,7 +11,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from winnow.engine.failed_job import cause_of, failed_job
+from winnow.runtime.failed_job import cause_of, failed_job
 
 if TYPE_CHECKING:
     from pyspark import RDD

@@ -28,12 +28,12 @@ from tests.spark.runs import (
     run,
     stray_files,
 )
-from winnow.engine import compact as compact_module
-from winnow.engine.compaction import Outcome, run_compaction
-from winnow.engine.job import CompactionJob
-from winnow.engine.progress import Progress
-from winnow.engine.space import free_bytes
+from winnow.clean import compact as compact_module
+from winnow.clean.rewrite.compaction import Outcome, run_compaction
+from winnow.clean.scan.job import CompactionJob
+from winnow.clean.space import free_bytes
 from winnow.errors import NoSpaceError
+from winnow.runtime.progress import Progress
 from winnow.storage.local import LocalStorage
 
 if TYPE_CHECKING:

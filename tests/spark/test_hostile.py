@@ -22,7 +22,7 @@ from tests.spark.runs import (
     run,
     stray_files,
 )
-from winnow.engine.result import PartitionResult
+from winnow.clean.result import PartitionResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

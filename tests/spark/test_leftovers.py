@@ -10,7 +10,7 @@ import pytest
 
 from tests.fixtures.data import copy_file
 from tests.spark.runs import File, add_partition, by_name, changes, clean, files_of, new_log_dir, plan, run, stray_files
-from winnow.engine.result import PartitionResult, RunResult
+from winnow.clean.result import PartitionResult, RunResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.log_writer.dir_writer import LogDirWriter
 from tests.spark.runs import add_partition, by_name, changes, checkpoint, clean, files_of, new_log_dir, run
 from tests.unit.logdir.metadata_logs import log
 from tests.unit.wire.metadata_values import ID_A, ID_B, config, partition, topic
 from winnow.errors import UsageError
-from winnow.logdir.dir_writer import LogDirWriter
 from winnow.wire.metadata_records import uuid_text
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import pytest
 
 from tests.compare import assert_same_dump
 from tests.fixtures.data import copy_tree
-from tests.kafka.judge import Kafka
-from tests.oracle.runs import as_loaded
+from tests.kafka.cleaner.runs import as_loaded
+from tests.kafka.judge.judge import Kafka
 from tests.spark.runs import (
     NOW,
     AtStage,
@@ -31,7 +31,7 @@ from tests.spark.runs import (
     set_checkpoint,
     stray_files,
 )
-from winnow.engine import space
+from winnow.clean import space
 from winnow.errors import NoSpaceError, UsageError
 from winnow.storage.local import LocalStorage
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.fixtures.data import copy_tree
-from tests.kafka.judge import Kafka
+from tests.kafka.judge.judge import Kafka
 from tests.spark.damage import (
     LENGTH_AT,
     Damage,
@@ -26,14 +26,14 @@ from tests.spark.damage import (
 )
 from tests.spark.runs import NOW, AtStage, add_partition, by_name, changes, clean, files_of, new_log_dir, run, settings
 from winnow.api import recover
-from winnow.engine.prepare import Request
-from winnow.engine.quarantine import commit, stage_quarantine
-from winnow.engine.result import PartitionResult, RunResult
-from winnow.engine.stop import Stop
+from winnow.clean.commit.quarantine import commit, stage_quarantine
+from winnow.clean.plan.prepare import Request
+from winnow.clean.result import PartitionResult, RunResult
 from winnow.errors import CorruptLogError
 from winnow.logdir.lock import lock_log_dir
-from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import survey_log_dirs
+from winnow.runtime.stop import Stop
+from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 from winnow.wire.batch import CONTROL
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.crash.replay import RecordingStorage
 from tests.spark.runs import NOW, add_partition, new_log_dir, set_checkpoint, settings
-from winnow.engine.clean import carry_out
-from winnow.engine.prepare import Request, prepare
+from winnow.clean.carry_out import carry_out
+from winnow.clean.plan.prepare import Request, prepare
 from winnow.logdir.listing import survey_log_dirs
 from winnow.storage.local import LocalStorage
 

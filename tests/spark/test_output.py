@@ -13,10 +13,10 @@ import pytest
 
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.runs import AtStage, File, by_name, changes, clean, files_of, plan, run
-from winnow.engine.result import RunResult
-from winnow.engine.stop import Stop
+from winnow.clean.result import RunResult
 from winnow.errors import CorruptLogError, LogDirInUseError, NoSpaceError, StoppedError, UsageError, WinnowError
 from winnow.logdir.lock import lock_log_dir
+from winnow.runtime.stop import Stop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import pytest
 
 from tests.spark.damage import Log
 from tests.spark.runs import File, add_partition, by_name, changes, clean, files_of, new_log_dir, run
-from winnow.engine.result import PartitionResult
+from winnow.clean.result import PartitionResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.runs import add_partition, clean, new_log_dir, plan, run
-from winnow.engine.profile import Mark, profiling
+from winnow.runtime.profile import Mark, profiling
 
 pytestmark = pytest.mark.spark
 

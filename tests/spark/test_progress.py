@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from tests.spark.runs import NOW, add_partition, clean, new_log_dir, run, settings
 from winnow.api import doctor, erase, explain, verify
-from winnow.engine.progress import watched
-from winnow.engine.ticks import TickSheet, tick
+from winnow.runtime.progress import watched
+from winnow.runtime.ticks import TickSheet, tick
 
 pytestmark = pytest.mark.spark
 

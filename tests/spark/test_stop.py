@@ -21,8 +21,8 @@ from tests.spark.runs import (
     run,
     stray_files,
 )
-from winnow.engine.stop import Stop
 from winnow.errors import StoppedError
+from winnow.runtime.stop import Stop
 from winnow.storage.local import LocalStorage
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.runs import by_name, clean, run
 from winnow.errors import CorruptLogError
-from winnow.logdir.recovery import preview, recover
+from winnow.logdir.commit.recovery import preview, recover
 from winnow.storage.local import LocalStorage
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.compare import assert_same_dump
 from tests.fixtures.data import TOPIC_CONFIGS, copy_tree
-from tests.kafka.judge import Kafka
+from tests.kafka.judge.judge import Kafka
 from tests.spark.runs import (
     NOW,
     AtStage,
@@ -27,9 +27,9 @@ from tests.spark.runs import (
     set_checkpoint,
     stray_files,
 )
-from winnow.engine.stop import Stop
 from winnow.errors import NoSpaceError
 from winnow.logdir.names import CLEANER_CHECKPOINT, TXNINDEX
+from winnow.runtime.stop import Stop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fixtures.data import copy_log_dir, partition_dirs
 from tests.spark.runs import NOW, File, by_name, changes, checkpoint, clean, files_of, plan, run, stray_files
-from winnow.engine.result import RunResult
+from winnow.clean.result import RunResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

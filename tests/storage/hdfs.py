@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import fetch_jars
-from tests.kafka.jars import CACHE, java
+from tests.kafka.judge.jars import CACHE, java
 
 VERSION = "3.5.0"
 JARS = {

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from winnow.storage.s3_bucket import S3Bucket
+from winnow.storage.s3.bucket import S3Bucket
 
 
 class Died(BaseException):

@@ -22,7 +22,7 @@ from tests.storage.test_in_place import contents
 from tests.storage.test_output import download, upload
 from winnow.api import recover
 from winnow.logdir.names import LOCK
-from winnow.storage.hdfs_client import connect, split_url
+from winnow.storage.hdfs.client import connect, split_url
 from winnow.storage.places import Places, storage_of
 
 if TYPE_CHECKING:

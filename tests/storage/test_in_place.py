@@ -11,11 +11,11 @@ from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.runs import NOW, File, clean, files_of, plan, settings, stray_files
 from tests.storage.test_output import download, upload
 from winnow.api import doctor, erase, explain, recover, verify
-from winnow.engine.kafka_log.source import register
-from winnow.engine.result import RunResult
+from winnow.clean.result import RunResult
 from winnow.errors import UsageError
-from winnow.inspect.directories import describe_target, find_target
+from winnow.kafka_log.source import register
 from winnow.storage.places import Places, storage_of
+from winnow.verbs.inspect.directories import describe_target, find_target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

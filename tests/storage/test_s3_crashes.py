@@ -14,15 +14,15 @@ from tests.storage.requests import Counting, Died
 from tests.storage.s3 import BUCKET
 from tests.storage.test_output import upload
 from winnow.api import clean
-from winnow.engine.clean import carry_out
-from winnow.engine.prepare import Request, prepare
-from winnow.engine.result import PartitionResult
+from winnow.clean.carry_out import carry_out
+from winnow.clean.plan.prepare import Request, prepare
+from winnow.clean.result import PartitionResult
 from winnow.logdir.survey import survey_log_dirs
 from winnow.storage import places
 from winnow.storage.open_store import open_store
 from winnow.storage.places import Places
-from winnow.storage.s3 import S3Storage
-from winnow.storage.s3_bucket import S3Bucket
+from winnow.storage.s3.bucket import S3Bucket
+from winnow.storage.s3.storage import S3Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

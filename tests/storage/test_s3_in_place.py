@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from tests.storage.requests import Counting, Died
-from winnow.engine.elsewhere.in_place import check_in_place
-from winnow.engine.elsewhere.source import look_at
+from winnow.clean.in_place import check_in_place
 from winnow.errors import CorruptLogError, UsageError
 from winnow.storage.contract import COMMIT_RECORD
 from winnow.storage.open_store import open_store
 from winnow.storage.places import storage_of
-from winnow.storage.s3 import S3Storage
-from winnow.storage.s3_bucket import S3Bucket
-from winnow.storage.s3_change import Change
-from winnow.storage.s3_client import bucket_and_key
-from winnow.storage.s3_record import Content, Copied, Record, decode, encode
+from winnow.storage.s3.bucket import S3Bucket
+from winnow.storage.s3.change import Change
+from winnow.storage.s3.client import bucket_and_key
+from winnow.storage.s3.record import Content, Copied, Record, decode, encode
+from winnow.storage.s3.storage import S3Storage
 from winnow.storage.segment_io import SegmentWriter, map_range
+from winnow.verbs.output.source import look_at
 
 MTIME_NS = 1_700_000_000_123_000_000
 

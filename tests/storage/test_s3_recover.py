@@ -14,19 +14,19 @@ from tests.fixtures.data import copy_tree
 from tests.storage.requests import Counting, Died
 from tests.storage.s3 import BUCKET
 from tests.storage.test_output import upload
-from winnow.engine.commit import begin_round, commit_cleaner_checkpoint, commit_groups, commit_log_start
-from winnow.logdir.journal import Journal, JournalGroup, with_staged
+from winnow.clean.commit.commit import begin_round, commit_cleaner_checkpoint, commit_groups, commit_log_start
+from winnow.logdir.commit.journal import Journal, JournalGroup, with_staged
+from winnow.logdir.commit.retain import delete_segments
+from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.listing import list_segments
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, STAGING_PREFIX
-from winnow.logdir.retain import delete_segments
-from winnow.logdir.staging import remove_staging
-from winnow.logdir.swap import StagedGroup
-from winnow.recover.run import recover_log_dirs
 from winnow.storage.contract import COMMIT_RECORD, Storage
 from winnow.storage.local import LocalStorage
 from winnow.storage.open_store import open_store
-from winnow.storage.s3 import S3Storage
-from winnow.storage.s3_bucket import S3Bucket
+from winnow.storage.s3.bucket import S3Bucket
+from winnow.storage.s3.storage import S3Storage
+from winnow.verbs.recover.run import recover_log_dirs
 
 BASES = (0, 5, 10, 15, 20)
 KEPT = {1, 4, 7, 13, 14, 16}

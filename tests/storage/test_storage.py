@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from winnow.errors import UsageError
-from winnow.storage.hdfs_client import connect, split_url
+from winnow.storage.hdfs.client import connect, split_url
 from winnow.storage.places import Places, storage_of
 from winnow.storage.segment_io import SegmentWriter, map_range
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.crash import logs
-from winnow.engine.compaction import failure
+from winnow.clean.rewrite.compaction import failure
 from winnow.errors import CorruptLogError, failure_of
-from winnow.recover.run import recover_log_dirs
-from winnow.recover.values import PartitionRecovery
 from winnow.storage.contract import Entry
 from winnow.storage.local import LocalStorage
+from winnow.verbs.recover.run import recover_log_dirs
+from winnow.verbs.recover.values import PartitionRecovery
 
 LIB = Path(__file__).resolve().parents[2] / "lib" / "winnow"
 ROOMS = ("engine", "recover")

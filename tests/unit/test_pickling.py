@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from winnow.engine.walk import SegmentWalk, TransactionsWanted, not_walked
-from winnow.logdir.state import Segment, TopicPartition
+from winnow.clean.survey.walk import SegmentWalk, TransactionsWanted, not_walked
 from winnow.policy.transaction_runs import NO_RUNS
+from winnow.state import Segment, TopicPartition
 
 SEGMENT = Segment(7, 1, 2, 3, None, 5, -1, -2, log_stamp=(8, 9))
 

@@ -14,7 +14,6 @@ from winnow.cli.erase import Keys, run_erase
 from winnow.cli.explain import Asked, run_explain
 from winnow.cli.history import run_history
 from winnow.cli.inspect import run_inspect
-from winnow.cli.lessons import LESSONS, epilog, epilog_of_all
 from winnow.cli.options import Request
 from winnow.cli.package import run_package
 from winnow.cli.parameters import (
@@ -53,6 +52,7 @@ from winnow.cli.parameters import (
 )
 from winnow.cli.recover import run_recover
 from winnow.cli.run import run_verb
+from winnow.cli.text.lessons import LESSONS, epilog, epilog_of_all
 from winnow.cli.verify import run_verify
 
 app = typer.Typer(

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from winnow.cli.out import Paper, tell, tell_json
 from winnow.cli.reading import read_and_tell
-from winnow.engine.context import WithContext
-from winnow.engine.progress import Progress
+from winnow.runtime.progress import Progress
+from winnow.runtime.session import WithContext
 
 if TYPE_CHECKING:
-    from winnow.engine.compare.values import CompareResult, Comparison
+    from winnow.verbs.compare.values import CompareResult, Comparison
 
 
 def run_compare(
@@ -33,7 +33,7 @@ def run_compare(
 
 
 def tell_comparison(result: CompareResult, *, json: bool, more: Mapping[str, Any]) -> None:
-    from winnow.cli.compare_text import show  # noqa: PLC0415 - it loads numba
+    from winnow.cli.text.compare import show  # noqa: PLC0415 - it loads numba
 
     if json:
         tell_json(to_json(result, more))

@@ -6,12 +6,12 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from winnow.clean.result import RunResult
 from winnow.cli.options import Request
 from winnow.cli.out import Paper, tell
 from winnow.cli.report import Place
 from winnow.cli.run import guarded, prepare, tell_report, tell_result
 from winnow.cli.session import spark_context
-from winnow.engine.result import RunResult
 from winnow.errors import WinnowError
 from winnow.words import size
 

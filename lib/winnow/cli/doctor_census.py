@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from winnow.cli.doctor_text import listed, plain
-from winnow.engine.doctor.values import Amount
-from winnow.engine.result import TOMBSTONE_AGES
+from winnow.clean.result import TOMBSTONE_AGES
+from winnow.cli.text.doctor import listed, plain
+from winnow.verbs.doctor.values import Amount
 from winnow.words import counted, size
 
 if TYPE_CHECKING:
-    from winnow.engine.doctor.values import Census, Diagnosis
+    from winnow.verbs.doctor.values import Census, Diagnosis
 
 
 def census_lines(found: Diagnosis) -> Iterator[Text]:

@@ -13,13 +13,13 @@ from winnow.cli.profile import Clock
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
 from winnow.cli.signals import Signals
-from winnow.engine.stop import Stop
 from winnow.errors import UsageError
+from winnow.runtime.stop import Stop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from winnow.engine.erase.values import EraseResult
+    from winnow.verbs.erase.values import EraseResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ def _given(keys: Keys) -> Callable[[SparkSession], Any]:
 
 
 def tell_erasure(result: EraseResult, *, json: bool, more: Mapping[str, Any]) -> None:
-    from winnow.cli.erase_text import lines  # noqa: PLC0415 - it loads numba
+    from winnow.cli.text.erase import lines  # noqa: PLC0415 - it loads numba
 
     if json:
         tell_json(to_json(result, more))

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
 from winnow.cli.out import Paper, complain, tell, tell_json
-from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
+from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.words import counted, instant, moment, size
 
 if TYPE_CHECKING:
-    from winnow.engine.explain.values import Explanation, RecordFate
     from winnow.policy.fate import Fact
+    from winnow.verbs.explain.values import Explanation, RecordFate
 
 
 DECIDING = {

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from winnow.cli.options import parse_now
 from winnow.cli.out import Paper, tell, tell_json
-from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
+from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
 from winnow.ledger.place import check_ledger, default_ledger
 
@@ -40,7 +40,7 @@ def run_history(ledger: str | None, *, since: str | None, topics: Sequence[str],
 
 
 def tell_history(history: History, *, now: int, json: bool) -> None:
-    from winnow.cli.history_text import show  # noqa: PLC0415 - it loads pyspark
+    from winnow.cli.text.history import show  # noqa: PLC0415 - it loads pyspark
 
     if json:
         tell_json(to_json(history))

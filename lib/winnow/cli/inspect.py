@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from winnow.cli.options import parse_now
 from winnow.cli.out import Contents, is_terminal, tell
-from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import guarded
+from winnow.cli.text.progress import progress_on_stderr
 
 if TYPE_CHECKING:
-    from winnow.engine.progress import Progress
-    from winnow.inspect.values import FileDescription, Line
+    from winnow.runtime.progress import Progress
+    from winnow.verbs.inspect.values import FileDescription, Line
 
 SOUND, DAMAGED = 0, 3
 """Exit codes: all that was read is as it should be, or something is not."""
@@ -25,9 +25,10 @@ def run_inspect(
     """The exit code. Mistakes in the paths are found before anything is told."""
 
     def work() -> int:
-        from winnow.cli import inspect_json, inspect_text  # noqa: PLC0415 - other verbs need not load numba here
-        from winnow.inspect.directories import describe_target, find_position, find_target  # noqa: PLC0415
+        from winnow.cli.text import inspect as inspect_text  # noqa: PLC0415 - other verbs need not load numba here
+        from winnow.cli.text import inspect_json  # noqa: PLC0415 - other verbs need not load numba here
         from winnow.storage.places import Places  # noqa: PLC0415
+        from winnow.verbs.inspect.directories import describe_target, find_position, find_target  # noqa: PLC0415
 
         storage = Places()
         at = None if timestamp is None else parse_now(timestamp, option="--timestamp")
@@ -48,7 +49,7 @@ def run_inspect(
 
 def _watched(files: Iterable[FileDescription], progress: Progress) -> Iterator[FileDescription]:
     """The same files, each a stage of its own; of a log the batches tell how far it is."""
-    from winnow.inspect.values import FileKind  # noqa: PLC0415 - other verbs need not load it
+    from winnow.verbs.inspect.values import FileKind  # noqa: PLC0415 - other verbs need not load it
 
     for file in files:
         is_log = file.kind is FileKind.LOG
@@ -57,7 +58,7 @@ def _watched(files: Iterable[FileDescription], progress: Progress) -> Iterator[F
 
 
 def _counted(lines: Iterable[Line], progress: Progress) -> Iterator[Line]:
-    from winnow.inspect.values import BatchLine  # noqa: PLC0415
+    from winnow.verbs.inspect.values import BatchLine  # noqa: PLC0415
 
     for line in lines:
         if isinstance(line, BatchLine):

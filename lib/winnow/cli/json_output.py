@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from winnow.engine.result import PartitionResult, RunResult
+from winnow.clean.result import PartitionResult, RunResult
 
 PARTITION_KEYS = (
     "topic",

@@ -15,8 +15,8 @@ from winnow.cli.app import app
 from winnow.cli.out import Errors, complain, guard_streams
 from winnow.cli.run import INTERRUPTED, tell_failure
 from winnow.cli.streams import own_streams
-from winnow.engine.archives import load_from_files
-from winnow.garbage import seldom_collecting
+from winnow.runtime.garbage import seldom_collecting
+from winnow.worker.archives import load_from_files
 
 
 def main() -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from winnow.cli.options import Request
 from winnow.clock import now_ms
-from winnow.engine.context import WithContext
 from winnow.errors import WinnowError
+from winnow.runtime.session import WithContext
 
 if TYPE_CHECKING:
-    from winnow.engine.result import RunResult
+    from winnow.clean.result import RunResult
     from winnow.metrics import Lineage
 
 Complain = Callable[[str], None]

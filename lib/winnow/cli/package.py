@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from winnow.cli.out import Paper, tell, tell_json
-from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import guarded
+from winnow.cli.text.progress import progress_on_stderr
 from winnow.words import size
 
 
@@ -15,7 +15,7 @@ def run_package(path: str, *, quiet: bool, json: bool) -> int:
     """The exit code."""
 
     def work() -> int:
-        from winnow.package import Package, make_package  # noqa: PLC0415 - it loads what it packs
+        from winnow.worker.package import Package, make_package  # noqa: PLC0415 - it loads what it packs
 
         def lines(package: Package) -> Iterator[str]:
             packed = ", ".join(f"{name} {version}" for name, version in package.versions.items())

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from typing import Any
 
 from winnow.cli.out import Errors, complain
-from winnow.cli.progress import progress_on_stderr
+from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
-from winnow.engine.context import WithContext
-from winnow.engine.profile import Mark, Phase, Profile, Profiler, profiling
-from winnow.engine.progress import Progress
+from winnow.runtime.profile import Mark, Phase, Profile, Profiler, profiling
+from winnow.runtime.progress import Progress
+from winnow.runtime.session import WithContext
 from winnow.words import size
 
 HEAD = (

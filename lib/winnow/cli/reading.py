@@ -10,12 +10,12 @@ from winnow.cli.out import complain
 from winnow.cli.profile import Clock
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
-from winnow.engine.context import WithContext
-from winnow.engine.progress import Progress
+from winnow.runtime.progress import Progress
+from winnow.runtime.session import WithContext
 
 if TYPE_CHECKING:
-    from winnow.engine.compare.values import CompareResult
-    from winnow.engine.sweep.sweep import SweepResult
+    from winnow.verbs.compare.values import CompareResult
+    from winnow.verbs.verify.verify import SweepResult
 
 _Result = TypeVar("_Result", "SweepResult", "CompareResult")
 

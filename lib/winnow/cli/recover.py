@@ -8,9 +8,9 @@ from typing import Any
 
 from winnow.cli.options import check_log_dirs
 from winnow.cli.out import Paper, tell, tell_json
-from winnow.cli.progress import progress_on_stderr
 from winnow.cli.run import guarded
-from winnow.recover.values import Action, PartitionRecovery, RecoverResult
+from winnow.cli.text.progress import progress_on_stderr
+from winnow.verbs.recover.values import Action, PartitionRecovery, RecoverResult
 from winnow.words import counted, moment, size
 
 
@@ -27,7 +27,7 @@ def run_recover(
     """The exit code."""
 
     def work() -> int:
-        from winnow.recover.run import recover_log_dirs  # noqa: PLC0415 - it loads numpy
+        from winnow.verbs.recover.run import recover_log_dirs  # noqa: PLC0415 - it loads numpy
 
         check_log_dirs(log_dirs)
         with progress_on_stderr(quiet=quiet) as progress:

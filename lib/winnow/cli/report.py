@@ -10,7 +10,7 @@ from winnow.cli.options import Request
 from winnow.errors import UsageError
 
 if TYPE_CHECKING:
-    from winnow.engine.result import RunResult
+    from winnow.clean.result import RunResult
 
 NO_REPORT = "none"
 

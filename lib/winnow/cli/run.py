@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from winnow.clean.result import RunResult
 from winnow.cli.json_output import failure_to_json, to_json
 from winnow.cli.options import (
     Request,
@@ -22,12 +23,11 @@ from winnow.cli.profile import Clock
 from winnow.cli.report import Place, place_of_report
 from winnow.cli.session import spark_context
 from winnow.cli.signals import Signals
-from winnow.cli.table import show
+from winnow.cli.text.table import show
 from winnow.clock import now_ms
-from winnow.engine.context import WithContext
-from winnow.engine.result import RunResult
-from winnow.engine.stop import Stop
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError
+from winnow.runtime.session import WithContext
+from winnow.runtime.stop import Stop
 from winnow.storage.open_store import is_remote, open_store
 from winnow.storage.output_file import write_output
 from winnow.words import one_line, redacted

@@ -10,8 +10,8 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from winnow.engine.run_directory import begin_run_directory
 from winnow.errors import UsageError
+from winnow.runtime.run_directory import begin_run_directory
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -78,7 +78,7 @@ def _settings() -> SparkConf:
         # The Python workers that Java starts must not import from the directory that somebody stands in.
         os.environ["PYTHONSAFEPATH"] = "1"
         begin_run_directory()
-    settings = SparkConf().setAppName("winnow").set("spark.python.daemon.module", "winnow.engine.daemon")
+    settings = SparkConf().setAppName("winnow").set("spark.python.daemon.module", "winnow.worker.daemon")
     # Progress is told by us; Spark's own bar would be written over it.
     return settings.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
 

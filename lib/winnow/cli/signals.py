@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from winnow.engine.context import WithContext
-from winnow.engine.stop import Stop
+from winnow.runtime.session import WithContext
+from winnow.runtime.stop import Stop
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject, JVMView

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from winnow.cli.out import Paper, tell, tell_json
 from winnow.cli.reading import read_and_tell
-from winnow.engine.context import WithContext
-from winnow.engine.progress import Progress
+from winnow.runtime.progress import Progress
+from winnow.runtime.session import WithContext
 
 if TYPE_CHECKING:
-    from winnow.engine.sweep.sweep import SweepResult
+    from winnow.verbs.verify.verify import SweepResult
 
 
 def run_verify(
@@ -33,7 +33,7 @@ def run_verify(
 
 
 def tell_sweep(result: SweepResult, *, json: bool, more: Mapping[str, Any]) -> None:
-    from winnow.cli.verify_text import show  # noqa: PLC0415 - it loads numba
+    from winnow.cli.text.verify import show  # noqa: PLC0415 - it loads numba
 
     if json:
         tell_json(to_json(result, more))

@@ -18,11 +18,11 @@ from typing import Any
 
 from pyspark.sql.types import ArrayType, BooleanType, StructType
 
-from winnow.engine.erase.values import EraseResult, Matches, PartitionErasure
 from winnow.ledger.append import Addition
 from winnow.ledger.place import ERASURES
 from winnow.ledger.rows import instant
 from winnow.ledger.schema import INT, LONG, TEXT, TIME, columns
+from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
 from winnow.version import VERSION
 
 MOST_LISTED = 100_000

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from winnow.engine.result import RunResult
+from winnow.clean.result import RunResult
 from winnow.errors import WinnowError
 from winnow.ledger.append import append
 from winnow.ledger.rows import Entry

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from winnow.engine.result import PartitionResult, RunResult
+from winnow.clean.result import PartitionResult, RunResult
 from winnow.ledger.schema import PARTITION_COLUMNS, RUN_COLUMNS
 from winnow.version import VERSION
 

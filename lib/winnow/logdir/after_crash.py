@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from winnow.logdir.damage import whole_rows
 from winnow.logdir.names import LOG, segment_file
-from winnow.logdir.state import Segment
+from winnow.state import Segment
 from winnow.storage.segment_io import map_range, release
 from winnow.wire.walk import first_bad_crc
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import LEADER_EPOCHS, META_PROPERTIES
-from winnow.logdir.state import TopicPartition
+from winnow.state import TopicPartition
 from winnow.storage.absent import read_if_there
 from winnow.storage.contract import Storage
 

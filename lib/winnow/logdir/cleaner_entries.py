@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.names import CLEANER_CHECKPOINT
-from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import LogDir
+from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 
 

@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_leader_epochs
+from winnow.logdir.commit.recovery import leftover_names
 from winnow.logdir.index import read_offset_index, read_time_index
 from winnow.logdir.names import (
     INDEX,
@@ -19,10 +20,9 @@ from winnow.logdir.names import (
     base_offset_of,
     segment_file,
 )
-from winnow.logdir.recovery import leftover_names
-from winnow.logdir.state import PartitionState, Segment, TopicPartition
 from winnow.logdir.survey import Checkpoints, LogDir, SkippedDirectory, survey_log_dirs
 from winnow.pickling import pickled_by_fields
+from winnow.state import PartitionState, Segment, TopicPartition
 from winnow.storage.contract import Entry, Storage
 from winnow.wire.batch import HEADER_V2_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN, MAX_TIMESTAMP_AT, NO_TIMESTAMP
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from winnow.errors import CorruptLogError, UsageError
-from winnow.logdir.state import TopicPartition
+from winnow.state import TopicPartition
 
 LOG = ".log"
 INDEX = ".index"
@@ -38,9 +38,9 @@ STAGING_PREFIX = ".winnow-"
 """Begins the name of every sub-directory that Winnow makes in a partition directory, where Kafka's loader looks at
 regular files only. Never in the log directory itself: there it would keep the broker from starting (S1.1)."""
 KEPT_PREFIX = ".winnow-kept-"
-"""Then a run id: what that run replaced or deleted (`winnow.logdir.kept`). No staging: it stays."""
+"""Then a run id: what that run replaced or deleted (`winnow.logdir.commit.kept`). No staging: it stays."""
 QUARANTINE_PREFIX = ".winnow-quarantine-"
-"""Then a run id: the bytes that run moved out of damaged segments (`winnow.logdir.quarantine`). It stays, too."""
+"""Then a run id: the bytes that run moved out of damaged segments (`winnow.logdir.commit.quarantine`). It stays, too."""
 UNFINISHED = ".winnow-unfinished"
 """In a log directory that a run writes elsewhere, from the first to the last moment (docs/decisions/0024)."""
 KEEPING_SUFFIX = "-keep"

@@ -19,7 +19,7 @@ from winnow.logdir.names import (
     DirectoryKind,
     parse_partition_dir,
 )
-from winnow.logdir.state import TopicPartition
+from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
 
 _WHY_SKIPPED = {

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from winnow.engine.result import COMPACTED, NONE, PartitionResult, RunResult
+from winnow.clean.result import COMPACTED, NONE, PartitionResult, RunResult
 
 LAST_SUCCESS = "winnow_last_success_unixtime"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from winnow.logdir.state import PartitionState, Segment
 from winnow.policy.config import TopicConfig
 from winnow.policy.words import duration
+from winnow.state import PartitionState, Segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from winnow.errors import UsageError
-from winnow.logdir.state import PartitionState
 from winnow.policy.cleanable import CleanableRange, cleanable_range
 from winnow.policy.config import TopicConfig
 from winnow.policy.grouping import group_segments
 from winnow.policy.plan import CompactionPlan, PartitionPlan, Reason, RetentionPlan
 from winnow.policy.retention import retention_plan, why_kept
 from winnow.policy.words import duration, number, size
+from winnow.state import PartitionState
 
 ONLY = ("retention", "compaction")
 

@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import replace
 
-from winnow.logdir.state import PartitionState, Segment
 from winnow.policy.plan import RetentionPlan
 from winnow.policy.words import number
+from winnow.state import PartitionState, Segment
 
 
 def file_bytes(segment: Segment) -> int:

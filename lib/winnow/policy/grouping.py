@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from winnow.logdir.state import Segment
+from winnow.state import Segment
 from winnow.wire.batch import MAX_OFFSET_SPAN
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from winnow.errors import UsageError
-from winnow.policy.meaningless import TOPIC_KEYS, is_meaningless_broker_key
+from winnow.policy.ignored_settings import TOPIC_KEYS, is_meaningless_broker_key
 
 Value = int | float | bool | str
 

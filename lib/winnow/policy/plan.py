@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from winnow.logdir.state import PartitionState, Segment
 from winnow.policy.config import TopicConfig
+from winnow.state import PartitionState, Segment
 from winnow.wire.batch import NO_TIMESTAMP
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from winnow.logdir.state import Entries, PartitionState, Segment
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import Reason, RetentionPlan
 from winnow.policy.words import duration, number, size
+from winnow.state import Entries, PartitionState, Segment
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _NEVER_TIERED = INTERNAL_TOPICS | {"__remote_log_metadata", "__cluster_metadata"}

@@ -30,6 +30,7 @@ from fnmatch import fnmatchcase
 from winnow.errors import UsageError
 from winnow.policy.config import KAFKA_DEFAULT, UNCONFIRMED_DEFAULT, TopicConfig, topic_config
 from winnow.policy.describe import DescribedConfigs, Entry, parse_topic_configs
+from winnow.policy.ignored_settings import CLEANER_TUNING, TOPIC_KEYS
 from winnow.policy.keys import (
     BY_BROKER_NAME,
     BY_TOPIC_NAME,
@@ -43,7 +44,6 @@ from winnow.policy.keys import (
     parse_topic_value,
     unknown_key,
 )
-from winnow.policy.meaningless import CLEANER_TUNING, TOPIC_KEYS
 from winnow.policy.metadata import MetadataSettings
 
 __all__ = [

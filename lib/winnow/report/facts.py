@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from winnow.engine.result import NONE, TOMBSTONE_AGES, PartitionResult, RunResult
+from winnow.clean.result import NONE, TOMBSTONE_AGES, PartitionResult, RunResult
 from winnow.report.segments import FATES, Strip, Timeline, strip_of, timeline_of
 from winnow.report.topics import TopicRow, freed_key, topic_rows
 

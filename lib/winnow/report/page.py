@@ -6,7 +6,7 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from winnow.engine.result import RunResult
+from winnow.clean.result import RunResult
 from winnow.report.facts import facts_of
 from winnow.words import counted, instant, moment, printable, size
 

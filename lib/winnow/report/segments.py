@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from winnow.engine.result import Fate, PartitionResult
+from winnow.clean.result import Fate, PartitionResult
 
 FATES: tuple[Fate, ...] = ("kept", "compacted", "deleted")
 STEPS = 36

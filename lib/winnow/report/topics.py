@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from winnow.engine.result import PartitionResult
+from winnow.clean.result import PartitionResult
 
 MOST_TOPICS = 20
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from winnow.engine.result import RunResult
+from winnow.clean.result import RunResult
 from winnow.errors import UsageError
 from winnow.report.page import render
 from winnow.storage.output_file import write_output

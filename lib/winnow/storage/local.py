@@ -10,7 +10,7 @@ from winnow.storage.attributes import give_attributes
 from winnow.storage.contract import Entry, NewFile, Volume
 from winnow.storage.creating import create_directory, create_file, ensure_directories
 from winnow.storage.guarded import is_there, not_a_file, open_dir, open_file, open_guarded, parent_of, status_of
-from winnow.storage.moved import MOVED
+from winnow.storage.io_counters import MOVED
 from winnow.storage.size_limits import size_limit, too_large
 
 

@@ -25,11 +25,11 @@ def open_store(path: str) -> Store:
     scheme = path.partition(":")[0].lower()
     try:
         if scheme in {"s3", "s3a"}:
-            from winnow.storage.store_s3 import S3Store  # noqa: PLC0415 - only who needs it has to have obstore
+            from winnow.storage.s3.store import S3Store  # noqa: PLC0415 - only who needs it has to have obstore
 
             return S3Store(path)
         if scheme == "hdfs":
-            from winnow.storage.store_hdfs import HdfsStore  # noqa: PLC0415 - likewise hdfs-native
+            from winnow.storage.hdfs.store import HdfsStore  # noqa: PLC0415 - likewise hdfs-native
 
             return HdfsStore(path)
     except ImportError as missing:

@@ -31,11 +31,11 @@ def storage_of(path: str) -> Storage:
 def _remote(scheme: str, authority: str) -> Storage:
     try:
         if scheme == "hdfs":
-            from winnow.storage.hdfs import HdfsStorage  # noqa: PLC0415 - only who needs it has to have hdfs-native
+            from winnow.storage.hdfs.storage import HdfsStorage  # noqa: PLC0415 - only who needs it has to have hdfs-native
 
             return HdfsStorage(authority)
         if scheme == "s3":
-            from winnow.storage.s3 import open_s3  # noqa: PLC0415 - likewise obstore
+            from winnow.storage.s3.storage import open_s3  # noqa: PLC0415 - likewise obstore
 
             return open_s3(authority)
     except ImportError as missing:
@@ -50,11 +50,11 @@ def lease_file_of(log_dir: str) -> LeaseFile:
     scheme = log_dir.partition("://")[0].lower()
     storage_of(log_dir)
     if scheme == "hdfs":
-        from winnow.storage.hdfs_lease import HdfsLeaseFile  # noqa: PLC0415 - as above
+        from winnow.storage.hdfs.lease import HdfsLeaseFile  # noqa: PLC0415 - as above
 
         return HdfsLeaseFile(log_dir)
     if scheme in {"s3", "s3a"}:
-        from winnow.storage.s3_lease import S3LeaseFile  # noqa: PLC0415 - as above
+        from winnow.storage.s3.lease import S3LeaseFile  # noqa: PLC0415 - as above
 
         return S3LeaseFile(log_dir)
     raise _no_such_place(scheme)

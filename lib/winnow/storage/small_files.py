@@ -14,7 +14,7 @@ from numba import njit
 from numba.core import types
 from numpy.typing import NDArray
 
-from winnow.storage.moved import MOVED
+from winnow.storage.io_counters import MOVED
 from winnow.storage.segment_io import Bytes
 
 Offsets: TypeAlias = NDArray[np.int64]

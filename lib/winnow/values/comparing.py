@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from winnow.engine.result import NONE
+from winnow.clean.result import NONE
 from winnow.errors import UsageError
 from winnow.values.html import freed_bytes
 from winnow.values.plans import Plan

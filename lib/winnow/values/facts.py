@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from winnow.engine.compaction import Failure
-from winnow.engine.estimate import Weighed, weigh
-from winnow.engine.job import PartitionJob
-from winnow.engine.locked import locked
-from winnow.engine.prepare import Prepared, Request, Undertaking, prepare
-from winnow.engine.rethink import check_same
-from winnow.engine.settings import io_rate
-from winnow.engine.survey import walk_partitions
-from winnow.engine.throttle import limiting_io
-from winnow.engine.walk import SegmentWalk
-from winnow.logdir.state import PartitionState
+from winnow.clean.plan.estimate import Weighed, weigh
+from winnow.clean.plan.prepare import Prepared, Request, Undertaking, prepare
+from winnow.clean.plan.replan import check_same
+from winnow.clean.plan.settings import io_rate
+from winnow.clean.rewrite.compaction import Failure
+from winnow.clean.scan.job import PartitionJob
+from winnow.clean.survey.survey import walk_partitions
+from winnow.clean.survey.walk import SegmentWalk
+from winnow.logdir.locked import locked
+from winnow.runtime.throttle import limiting_io
+from winnow.state import PartitionState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from winnow.engine.result import PartitionResult
+from winnow.clean.result import PartitionResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

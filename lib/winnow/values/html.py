@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from winnow.engine.result import NONE, PartitionResult, RunResult
+from winnow.clean.result import NONE, PartitionResult, RunResult
 from winnow.words import counted, moment, printable, redacted, size
 
 MOST_ROWS = 50

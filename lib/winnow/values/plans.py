@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from winnow import api
-from winnow.engine.clean import CarriedOut
-from winnow.engine.corrupt import damaged_first
-from winnow.engine.foresee import foresee
-from winnow.engine.prepare import Prepared, Request
-from winnow.engine.progress import Progress
-from winnow.engine.rethink import check_same, rethink
+from winnow.clean.carry_out import CarriedOut
+from winnow.clean.on_corrupt import damaged_first
+from winnow.clean.plan.prepare import Prepared, Request
+from winnow.clean.plan.replan import check_same, rethink
+from winnow.clean.preview import foresee
 from winnow.policy.sources import TopicSet
+from winnow.runtime.progress import Progress
 from winnow.values.facts import Facts
 from winnow.values.result import Result
 from winnow.values.settings import Value, listed, parse_topic_values

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from winnow.engine.result import PartitionResult, RunResult
+from winnow.clean.result import PartitionResult, RunResult
 from winnow.values.frame import partitions_frame
 from winnow.values.html import freed_bytes, table
 

@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from winnow import api
+from winnow.clean.plan.prepare import OnCorrupt
+from winnow.clean.run import Only, UncleanShutdown
 from winnow.clock import now_ms
-from winnow.engine.explain.values import Explanation
-from winnow.engine.prepare import OnCorrupt
-from winnow.engine.progress import Progress
-from winnow.engine.run import Only, UncleanShutdown
-from winnow.engine.sweep.sweep import SweepResult
 from winnow.ledger.place import default_ledger
 from winnow.policy.sources import Settings
+from winnow.runtime.progress import Progress
 from winnow.values.facts import Facts
 from winnow.values.plans import Plan
 from winnow.values.result import Result
 from winnow.values.settings import Sources, Values, listed
+from winnow.verbs.explain.values import Explanation
+from winnow.verbs.verify.verify import SweepResult
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

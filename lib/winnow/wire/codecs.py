@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import Buffer, as_view
+from winnow.wire.kernels.xxhash32 import xxhash32
 from winnow.wire.sink import Sink
 from winnow.wire.trailing import after_skippable_frames, another_gzip_member
-from winnow.wire.xxhash32 import xxhash32
 
 GZIP_LEVEL = 6
 ZSTD_LEVEL = 3

@@ -14,7 +14,7 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.wire.buffers import Bytes, Rows, as_rows
-from winnow.wire.column_kernels import gather, locate, locate_headers
+from winnow.wire.kernels.column import gather, locate, locate_headers
 from winnow.wire.plain import Record, read_records
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total

@@ -13,9 +13,9 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import LOG_APPEND_TIME
 from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.control import ControlType, control_type, coordinator_epoch
-from winnow.wire.memory import load_be16, load_be32
+from winnow.wire.kernels.memory import load_be16, load_be32
+from winnow.wire.kernels.varint import read_varint, read_varlong
 from winnow.wire.plain import read_records
-from winnow.wire.varint_kernels import read_varint, read_varlong
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,6 +1,6 @@
 """Checksums of batches: CRC-32C for v2, CRC-32 for v0 and v1 (S2.1, S2.2).
 
-CRC-32C runs on the instructions that the host's CPU has: carry-less multiplication (`winnow.wire.crc_folding`), else
+CRC-32C runs on the instructions that the host's CPU has: carry-less multiplication (`winnow.wire.kernels.crc_folding`), else
 the one for CRC-32C (8 bytes at once); without any, on eight tables. There is no choice to make and none that goes
 unnoticed: `CRC32C_BY` names what is used.
 """
@@ -20,8 +20,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from winnow.wire.buffers import Buffer, Bytes, as_bytes
-from winnow.wire.crc_folding import FEATURES, folded_by, step_bytes, widest_folding
-from winnow.wire.memory import load_byte, load_word
+from winnow.wire.kernels.crc_folding import FEATURES, folded_by, step_bytes, widest_folding
+from winnow.wire.kernels.memory import load_byte, load_word
 
 _POLYNOMIAL = 0x82F63B78
 _POLYNOMIAL_IEEE = 0xEDB88320

@@ -1,7 +1,7 @@
 """What stands for records whose bytes stay where they are: 128 bits for a key, 128 bits for all that a consumer sees.
 
 Two records with the same digests are the same key, value, timestamp and headers, wherever and however they are stored:
-codec, batch and position are not in it. Keyed with a secret as all hashes of keys are (`winnow.wire.siphash`).
+codec, batch and position are not in it. Keyed with a secret as all hashes of keys are (`winnow.wire.kernels.siphash`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from winnow.wire.buffers import Bytes
-from winnow.wire.record_kernels import kernel
-from winnow.wire.siphash import siphash, siphash_plain
-from winnow.wire.varint_kernels import read_varint
+from winnow.wire.kernels.record import kernel
+from winnow.wire.kernels.siphash import siphash, siphash_plain
+from winnow.wire.kernels.varint import read_varint
 
 if TYPE_CHECKING:
     from winnow.wire.columns import RecordPlaces

@@ -14,14 +14,14 @@ import numpy as np
 
 from winnow.wire.batch import BATCH, CODEC_MASK, HEADER_V2_SIZE, MAX_MAGIC, Codec
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
-from winnow.wire.codec_kernels import compress_many
 from winnow.wire.codecs import compress
-from winnow.wire.filter_kernels import COPY, DROP, EMPTY, REWRITE, assemble, rewrite_compressed
+from winnow.wire.kernels.codec import compress_many
+from winnow.wire.kernels.filter import COPY, DROP, EMPTY, REWRITE, assemble, rewrite_compressed
+from winnow.wire.kernels.writing import GROWTH
 from winnow.wire.legacy import retained_only
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.records import record_total
 from winnow.wire.sink import Sink
-from winnow.wire.writing_kernels import GROWTH
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

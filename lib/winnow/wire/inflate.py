@@ -12,8 +12,8 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import CODEC_MASK, FRAME_SIZE, HEADER_V2_SIZE, MAX_MAGIC, RECORD_OVERHEAD_V0, Codec
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
-from winnow.wire.codec_kernels import decompress_many
 from winnow.wire.codecs import decompress_into
+from winnow.wire.kernels.codec import decompress_many
 from winnow.wire.legacy import batch_error, convert_legacy
 from winnow.wire.sink import Sink
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
-from winnow.wire.memory import load_byte, load_word
+from winnow.wire.kernels.memory import load_byte, load_word
+from winnow.wire.kernels.record import AHEAD, check_area, kernel, parse_record, prefetch
+from winnow.wire.kernels.siphash import siphash
 from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
-from winnow.wire.record_kernels import AHEAD, check_area, kernel, parse_record, prefetch
 from winnow.wire.records import record_total
-from winnow.wire.siphash import siphash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,7 +15,7 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import CODEC_MASK, MAGIC_AT, MAX_MAGIC, Codec, is_wrapper
 from winnow.wire.buffers import Bytes, Rows, as_bytes, as_rows
 from winnow.wire.codecs import decompress_into
-from winnow.wire.legacy_kernels import KEY_V0_AT, KEY_V1_AT, LegacyFault, convert, thin_out
+from winnow.wire.kernels.legacy import KEY_V0_AT, KEY_V1_AT, LegacyFault, convert, thin_out
 from winnow.wire.record_faults import Fault, record_error
 from winnow.wire.sink import Sink
 

@@ -14,12 +14,12 @@ from winnow.wire import varint
 from winnow.wire.batch import CONTROL
 from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.internal_topics import key_types, name_in_key
-from winnow.wire.memory import load_be16, load_byte, load_word
+from winnow.wire.kernels.memory import load_be16, load_byte, load_word
+from winnow.wire.kernels.record import check_area, inlined, kernel, parse_record
+from winnow.wire.kernels.siphash import siphash
 from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
-from winnow.wire.record_kernels import check_area, inlined, kernel, parse_record
 from winnow.wire.records import record_total
-from winnow.wire.siphash import siphash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

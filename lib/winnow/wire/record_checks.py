@@ -10,9 +10,9 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import LOG_APPEND_TIME, MAX_MAGIC, NO_TIMESTAMP
 from winnow.wire.buffers import Bytes, Rows, as_rows
+from winnow.wire.kernels.record import check_area, kernel, parse_record
 from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault
-from winnow.wire.record_kernels import check_area, kernel, parse_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

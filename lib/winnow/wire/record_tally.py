@@ -9,9 +9,9 @@ import numpy as np
 
 from winnow.wire.batch import CONTROL
 from winnow.wire.buffers import Bytes, Rows, as_rows
+from winnow.wire.kernels.record import check_area, kernel, parse_record
 from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
-from winnow.wire.record_kernels import check_area, kernel, parse_record
 from winnow.wire.records import record_total
 from winnow.wire.varint import read_varint
 

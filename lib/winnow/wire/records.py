@@ -12,11 +12,11 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE, MAX_MAGIC
 from winnow.wire.buffers import Bytes, Rows, as_rows
 from winnow.wire.crc import crc32c, crc32c_plain
+from winnow.wire.kernels.record import SMALLEST_RECORD, check_area, kernel, parse_record, prefetch
+from winnow.wire.kernels.siphash import siphash_plain
+from winnow.wire.kernels.siphash_lanes import hash_rest, hash_rows
 from winnow.wire.plain import read_records
 from winnow.wire.record_faults import Fault, record_error
-from winnow.wire.record_kernels import SMALLEST_RECORD, check_area, kernel, parse_record, prefetch
-from winnow.wire.siphash import siphash_plain
-from winnow.wire.siphash_lanes import hash_rest, hash_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,8 +18,8 @@ from winnow.wire.batch import (
 )
 from winnow.wire.buffers import Buffer, Bytes, as_bytes
 from winnow.wire.crc import crc32_part, crc32c
-from winnow.wire.memory import load_be32, load_be64, load_byte
-from winnow.wire.record_kernels import kernel
+from winnow.wire.kernels.memory import load_be32, load_be64, load_byte
+from winnow.wire.kernels.record import kernel
 from winnow.wire.walk import first_bad_crc, walk_batches_plain
 
 _MOST_SUMMED = 32

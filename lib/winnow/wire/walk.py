@@ -40,7 +40,7 @@ from winnow.wire.batch import (
 )
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
 from winnow.wire.crc import crc32_part, crc32c
-from winnow.wire.memory import load_be32, load_be64, load_byte, load_int16, load_int32
+from winnow.wire.kernels.memory import load_be32, load_be64, load_byte, load_int16, load_int32
 
 
 class WalkStatus(IntEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from winnow.engine.result import COMPACTED, NONE, PartitionResult, RunResult
+from winnow.clean.result import COMPACTED, NONE, PartitionResult, RunResult
 
 NOW = 1_795_300_000_000
 

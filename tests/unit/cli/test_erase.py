@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from winnow.cli.erase import to_json
-from winnow.cli.erase_text import lines
 from winnow.cli.keys import read_hex_keys, read_keys
-from winnow.engine.erase.values import EraseResult, Matches, PartitionErasure, Proof
+from winnow.cli.text.erase import lines
 from winnow.errors import NoSpaceError, UsageError, VerificationError
+from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure, Proof
 
 FINE = PartitionErasure(
     topic="t",

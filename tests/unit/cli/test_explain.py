@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from winnow.clean.result import Setting
 from winnow.cli.explain import Asked, key_bytes, lines, to_json
 from winnow.cli.main import run
-from winnow.engine.explain.values import Explanation, RecordFate, SegmentFate
-from winnow.engine.result import Setting
 from winnow.errors import UsageError
 from winnow.policy.fate import Fact, Fate, Verdict
+from winnow.verbs.explain.values import Explanation, RecordFate, SegmentFate
 
 AT = 1_790_000_000_001
 RECORD = RecordFate(

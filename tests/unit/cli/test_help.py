@@ -12,8 +12,8 @@ import typer.main
 
 from winnow.cli.app import app
 from winnow.cli.exit_codes import EXIT_CODES, IN_SHORT
-from winnow.cli.lessons import LESSONS
 from winnow.cli.main import run
+from winnow.cli.text.lessons import LESSONS
 
 VERBS = tuple(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 SPARK_SUBMIT = (Path(__file__).resolve().parents[3] / "spark-submit.sh").read_text(encoding="utf-8")

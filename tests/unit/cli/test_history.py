@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit.cli.results import NOW
 from winnow.cli.history import run_history, to_json
-from winnow.cli.history_text import MOST_PARTITIONS, MOST_RUNS, show
 from winnow.cli.options import Request, ledger_of
 from winnow.cli.out import Paper
+from winnow.cli.text.history import MOST_PARTITIONS, MOST_RUNS, show
 from winnow.errors import UsageError
 from winnow.ledger.history import History, PastErasure, PastPartition, PastRun
 

@@ -15,6 +15,7 @@ import pytest
 import winnow.cli
 from tests.unit.cli.hostile import FORGED, hostile
 from tests.unit.cli.results import partition, run_of
+from winnow.clean.result import Holder, PartitionResult, RunResult, Setting
 from winnow.cli import (
     compare,
     compare_text,
@@ -34,15 +35,14 @@ from winnow.cli.json_output import to_json
 from winnow.cli.main import run
 from winnow.cli.options import Request
 from winnow.cli.out import Errors, Guarded, Paper, complain
-from winnow.cli.progress import Progress
-from winnow.engine.compare.values import CompareResult
-from winnow.engine.doctor.values import Diagnosis
-from winnow.engine.erase.values import EraseResult
-from winnow.engine.explain.values import Explanation
-from winnow.engine.result import Holder, PartitionResult, RunResult, Setting
-from winnow.engine.sweep.sweep import SweepResult
+from winnow.cli.text.progress import Progress
 from winnow.ledger.history import History
-from winnow.recover.values import Action, PartitionRecovery, RecoverResult
+from winnow.verbs.compare.values import CompareResult
+from winnow.verbs.doctor.values import Diagnosis
+from winnow.verbs.erase.values import EraseResult
+from winnow.verbs.explain.values import Explanation
+from winnow.verbs.recover.values import Action, PartitionRecovery, RecoverResult
+from winnow.verbs.verify.verify import SweepResult
 from winnow.words import one_line, printable
 
 OSC = "\x1b]0;title\x07"

@@ -1,8 +1,8 @@
 import json
 
 from tests.unit.cli.results import NOW, left_alone, partition, run_of
+from winnow.clean.result import Holder
 from winnow.cli.json_output import failure_to_json, to_json
-from winnow.engine.result import Holder
 
 # Written out again, not imported: others script against these names.
 PARTITION_KEYS = {

@@ -4,7 +4,7 @@ from contextlib import nullcontext
 import pytest
 
 from winnow.cli.profile import Clock, table
-from winnow.engine.profile import Phase, Profile
+from winnow.runtime.profile import Phase, Profile
 
 PROFILE = Profile(
     4.0,

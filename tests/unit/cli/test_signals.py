@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from winnow.cli.signals import Signals
-from winnow.engine.stop import Stop
+from winnow.runtime.stop import Stop
 
 NO_SPARK: Any = None
 """Under spark-submit only is there a JVM to be told."""

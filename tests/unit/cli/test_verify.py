@@ -6,11 +6,11 @@ import json
 import pytest
 
 from winnow.cli.out import Paper
+from winnow.cli.text.verify import MOST, show
 from winnow.cli.verify import tell_sweep
-from winnow.cli.verify_text import MOST, show
-from winnow.engine.sweep.findings import Checked, Finding, Scope
-from winnow.engine.sweep.kinds import Kind
-from winnow.engine.sweep.sweep import SweepResult
+from winnow.verbs.verify.findings import Checked, Finding, Scope
+from winnow.verbs.verify.kinds import Kind
+from winnow.verbs.verify.verify import SweepResult
 
 CHECKED = Checked(partitions=2, segments=1, bytes=3 << 20, batches=7, records=70)
 ORDERS = Scope("/d", "orders-3", "orders", 3)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from tests.unit.cli.results import NOW, left_alone, partition, run_of
-from winnow.engine.result import Output, RecordsRemoved, SegmentFate
+from winnow.clean.result import Output, RecordsRemoved, SegmentFate
 from winnow.ledger.erasures import LEDGER_OF_ERASURES
 from winnow.ledger.rows import entry_of, json_rows
 from winnow.ledger.schema import LEDGER, PARTITION_COLUMNS, RUN_COLUMNS

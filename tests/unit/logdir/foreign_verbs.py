@@ -6,11 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.unit.logdir.foreign import RUN
-from winnow.engine.survey import Place, list_partition
-from winnow.engine.sweep.directories import PartitionPlace, check_directory
-from winnow.engine.sweep.findings import Scope
-from winnow.engine.sweep.log_dirs import check_log_dir
-from winnow.inspect.directories import describe_target, find_position, find_target
+from winnow.clean.survey.survey import Place, list_partition
 from winnow.logdir.checkpoints import (
     fold_leader_epochs,
     read_leader_epochs,
@@ -19,10 +15,14 @@ from winnow.logdir.checkpoints import (
 )
 from winnow.logdir.lock import lock_log_dir, share_log_dir
 from winnow.logdir.names import CLEANER_CHECKPOINT
-from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import survey_log_dirs
-from winnow.recover.run import recover_log_dirs
+from winnow.state import TopicPartition
 from winnow.storage.places import Places
+from winnow.verbs.inspect.directories import describe_target, find_position, find_target
+from winnow.verbs.recover.run import recover_log_dirs
+from winnow.verbs.verify.directories import PartitionPlace, check_directory
+from winnow.verbs.verify.findings import Scope
+from winnow.verbs.verify.log_dirs import check_log_dir
 
 STORAGE = Places()
 KEY = TopicPartition("t", 0)

@@ -14,7 +14,7 @@ from winnow.logdir.checkpoints import (
     update_offset_checkpoint,
     write_leader_epochs,
 )
-from winnow.logdir.state import TopicPartition
+from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.oracle.runs import read_checkpoint, write_checkpoint
+from tests.kafka.cleaner.runs import read_checkpoint, write_checkpoint
 from winnow.logdir.cleaner_entries import Misplaced, gather_entry, misplaced_entries
 from winnow.logdir.listing import LogDir, survey_log_dirs
-from winnow.logdir.state import TopicPartition
+from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()

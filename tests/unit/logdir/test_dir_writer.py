@@ -1,4 +1,4 @@
-"""Whole log directories as the writer leaves them; that a broker starts on one is shown in tests/oracle (S1.1-S1.5)."""
+"""Whole log directories as the writer leaves them; that a broker starts on one is shown in tests/kafka/cleaner (S1.1-S1.5)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.log_writer.dir_writer import LogDirWriter
+from tests.log_writer.segment_writer import SegmentConfig
 from winnow.errors import LogDirInUseError, UsageError
-from winnow.logdir.dir_writer import LogDirWriter
 from winnow.logdir.listing import list_segments
 from winnow.logdir.lock import lock_log_dir
 from winnow.logdir.meta import read_meta
-from winnow.logdir.segment_writer import SegmentConfig
-from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import survey_log_dirs
+from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 from winnow.wire.plain import Record
 

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from tests.crash import logs
-from tests.unit.logdir.test_journal import BASES, segment, waiting_for
+from tests.unit.logdir.commit.test_journal import BASES, segment, waiting_for
 from winnow.errors import CorruptLogError
+from winnow.logdir.commit.journal import read_journal, write_journal
+from winnow.logdir.commit.keeping import begin_keeping, keep, settle_kept
+from winnow.logdir.commit.kept import read_kept
+from winnow.logdir.commit.set_aside import quarantine_path, set_aside, settle_quarantine, staging_path
 from winnow.logdir.damage import Damage
-from winnow.logdir.journal import read_journal, write_journal
-from winnow.logdir.keeping import begin_keeping, keep, settle_kept
-from winnow.logdir.kept import read_kept
 from winnow.logdir.names import LOG, segment_file
-from winnow.logdir.set_aside import quarantine_path, set_aside, settle_quarantine, staging_path
 from winnow.storage.local import LocalStorage
-from winnow.storage.s3_record import Content, Copied, Record, decode, encode
+from winnow.storage.s3.record import Content, Copied, Record, decode, encode
 
 STORAGE = LocalStorage()
 BAD = {

@@ -25,7 +25,7 @@ from tests.unit.wire.metadata_values import (
     remove_topic,
     topic,
 )
-from winnow.engine.chunks import batches_of
+from winnow.clean.scan.chunks import batches_of
 from winnow.errors import CorruptLogError
 from winnow.logdir.metadata import ClusterMetadata, read_cluster_metadata
 from winnow.logdir.partition_metadata import read_topic_id

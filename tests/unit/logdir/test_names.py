@@ -6,7 +6,7 @@ import pytest
 
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.names import DirectoryKind, base_offset_of, parse_partition_dir, segment_file
-from winnow.logdir.state import TopicPartition
+from winnow.state import TopicPartition
 
 HEX = "0123456789abcdef0123456789abcdef"
 

@@ -8,8 +8,8 @@ import pytest
 
 from winnow.errors import UsageError
 from winnow.logdir.listing import survey_log_dirs
-from winnow.logdir.state import TopicPartition
 from winnow.logdir.survey import check_one_node
+from winnow.state import TopicPartition
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()

@@ -1,4 +1,4 @@
-"""Logs as the writer leaves them; that Kafka's own log would leave the same is shown in tests/oracle (S1, S8.4)."""
+"""Logs as the writer leaves them; that Kafka's own log would leave the same is shown in tests/kafka/cleaner (S1, S8.4)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.log_writer.leader_batches import Producer
+from tests.log_writer.producer_table import ProducerTable
+from tests.log_writer.segment_writer import SegmentConfig
+from tests.log_writer.whole_batches import whole_batches
+from tests.log_writer.writer import LogWriter
 from winnow.errors import CorruptLogError
 from winnow.logdir.index import IndexBuilder
-from winnow.logdir.leader_batches import Producer
-from winnow.logdir.producer_table import ProducerTable
-from winnow.logdir.segment_writer import SegmentConfig
 from winnow.logdir.snapshots import ProducerEntry, read_snapshot
-from winnow.logdir.whole_batches import whole_batches
-from winnow.logdir.writer import LogWriter
 from winnow.storage.local import LocalStorage
 from winnow.wire.plain import Record, decode_batch, encode_batch
 

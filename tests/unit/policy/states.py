@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from winnow.logdir.state import PartitionState, Segment, TopicPartition
 from winnow.policy.config import KAFKA_DEFAULTS, TopicConfig
+from winnow.state import PartitionState, Segment, TopicPartition
 
 NOW = 1_000_000_000_000
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.policy.states import NOW, config, partition, segment
-from winnow.logdir.state import PartitionState, Segment
 from winnow.policy.cleanable import CleanableRange, cleanable_range, segments_between
 from winnow.policy.config import TopicConfig
+from winnow.state import PartitionState, Segment
 
 
 def ranged(state: PartitionState, settings: TopicConfig | None = None, *, lso: int | None = None) -> CleanableRange:

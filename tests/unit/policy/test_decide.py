@@ -6,10 +6,10 @@ import pytest
 
 from tests.unit.policy.states import NOW, config, partition, segment
 from winnow.errors import UsageError
-from winnow.logdir.state import PartitionState
 from winnow.policy.config import TopicConfig
 from winnow.policy.decide import after_retention, decide
 from winnow.policy.plan import PartitionPlan
+from winnow.state import PartitionState
 
 OLD = NOW - 10_000
 

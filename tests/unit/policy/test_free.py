@@ -5,9 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from winnow.logdir.state import PartitionState, Segment, TopicPartition
 from winnow.policy.free import file_bytes, oldest_first
 from winnow.policy.plan import RetentionPlan
+from winnow.state import PartitionState, Segment, TopicPartition
 
 Plan = tuple[PartitionState, RetentionPlan | None]
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.policy.states import segment
-from winnow.logdir.state import Segment
 from winnow.policy.grouping import group_segments
+from winnow.state import Segment
 
 SPAN = 2**31 - 1
 HUGE = 2**40

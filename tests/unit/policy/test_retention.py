@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.policy.states import NOW, config, partition, segment
-from winnow.logdir.state import Entries, PartitionState
 from winnow.policy.config import TopicConfig
 from winnow.policy.plan import Reason
 from winnow.policy.retention import checkpoint_entries, retention_plan, why_kept
+from winnow.state import Entries, PartitionState
 
 OLD = NOW - 10_000
 

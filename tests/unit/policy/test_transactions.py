@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.transactions import Aborted, CleanedTransactions
 from tests.unit.policy.txn_logs import ABORT, COMMIT, EMPTY, FAR, OTHER, Log, runs_of, sound_logs
 from winnow.policy.transaction_runs import fold
 from winnow.policy.transactions import Carried, aborted_batches, judge
-from winnow.policy.transactions_plain import Aborted, CleanedTransactions
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 
 

@@ -13,7 +13,7 @@ import pytest
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.lock import lock_log_dir
-from winnow.logdir.state import TopicPartition
+from winnow.state import TopicPartition
 from winnow.storage import guarded
 from winnow.storage.guarded import is_there, open_file, open_guarded
 from winnow.storage.local import LocalStorage

@@ -11,7 +11,7 @@ import pytest
 
 from winnow.errors import CorruptLogError, LogDirInUseError
 from winnow.storage.fences import lift_fence, put_fence
-from winnow.storage.moved import MOVED
+from winnow.storage.io_counters import MOVED
 from winnow.storage.segment_io import SegmentWriter, map_range, release
 
 SIZE = 40 * mmap.PAGESIZE

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from winnow.storage.moved import MOVED
+from winnow.storage.io_counters import MOVED
 from winnow.storage.small_files import read_small_files, read_small_files_plain
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numba import config, njit
 
 from winnow.wire.buffers import Bytes
-from winnow.wire.memory import copy_bytes, load_be32, load_byte, store_be16
+from winnow.wire.kernels.memory import copy_bytes, load_be32, load_byte, store_be16
 
 INSIDE = 4
 """The last position at which four bytes of eight can be read."""

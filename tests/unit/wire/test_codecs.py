@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import Codec
 from winnow.wire.codecs import compress, decompress
-from winnow.wire.xxhash32 import xxhash32
+from winnow.wire.kernels.xxhash32 import xxhash32
 
 LIMIT = 1 << 22
 CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -172,7 +172,7 @@ def test_gzip_is_read_and_refused_as_zlib_does(draw: st.DataObject) -> None:
     try:
         expected = gzip.decompress(payload)
     except (EOFError, OSError, zlib.error):
-        # What follows a whole member and is none itself is padding to Java (oracle/test_payloads.py).
+        # What follows a whole member and is none itself is padding to Java (kafka/cleaner/test_payloads.py).
         whole = _whole_members(bytes(payload))
         with contextlib.suppress(CorruptLogError) if whole else pytest.raises(CorruptLogError):
             assert back(Codec.GZIP, bytes(payload)) in whole

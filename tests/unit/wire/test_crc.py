@@ -20,7 +20,7 @@ from winnow.wire.crc import (
     crc32c_extended,
     crc32c_plain,
 )
-from winnow.wire.crc_folding import FEATURES, folded_by, step_bytes, widest_folding
+from winnow.wire.kernels.crc_folding import FEATURES, folded_by, step_bytes, widest_folding
 
 judge = crcmod.predefined.mkCrcFun("crc-32c")
 

@@ -12,9 +12,9 @@ from winnow.errors import CorruptLogError
 from winnow.wire.batch import Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.inflate import inflate
+from winnow.wire.kernels.siphash import siphash_plain
 from winnow.wire.key_search import KeySet, find_keys, find_keys_plain, key_set, key_set_of
 from winnow.wire.plain import encode_batch, read_records
-from winnow.wire.siphash import siphash_plain
 
 SECRET = (2**64 - 1, 12345)
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.legacy import legacy_records
 from tests.unit.wire.legacy_logs import CODECS, entry, legacy_batch, legacy_log, random_legacy_log, wrapper
 from tests.unit.wire.logs import NOW, record
 from winnow.errors import CorruptLogError
@@ -20,7 +21,6 @@ from winnow.wire.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONA
 from winnow.wire.buffers import Rows, as_bytes
 from winnow.wire.codecs import compress
 from winnow.wire.inflate import RecordBlocks, inflate
-from winnow.wire.legacy_plain import legacy_records
 from winnow.wire.plain import Record, decode_batch, encode_batch, read_records
 from winnow.wire.walk import first_bad_crc, read_header
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from winnow.errors import CorruptLogError
-from winnow.wire import varint, varint_kernels
+from winnow.wire import varint
 from winnow.wire.buffers import as_bytes
+from winnow.wire.kernels import varint as varint_kernels
 
 LONGS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0, -1, 63, 64, -64, -65, 2**31 - 1, -(2**31)])
 

@@ -9,12 +9,15 @@ import pytest
 
 from tests.unit.wire.legacy_logs import entry
 from tests.unit.wire.logs import record
-from winnow.wire import codec_kernels, filter_kernels, legacy_kernels, names, record_checks, records, search, walk
+from winnow.wire import names, record_checks, records, search, walk
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.filtering import filter_batches
 from winnow.wire.inflate import inflate
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
+from winnow.wire.kernels import codec as codec_kernels
+from winnow.wire.kernels import filter as filter_kernels
+from winnow.wire.kernels import legacy as legacy_kernels
 from winnow.wire.plain import encode_batch
 from winnow.wire.warm_up import warm_up
 

@@ -1,0 +1,116 @@
+"""Carry out what was decided: retention of what is only deleted from, then compaction in waves, then the retention of
+what was compacted (S3.5). The driver does every commit, partition by partition; one that fails never stops the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from winnow.clean.commit.keep import kept_bytes
+from winnow.clean.commit.retention import retain_only
+from winnow.clean.commit.split import split_bytes, split_first
+from winnow.clean.compact import NOT_BEGUN, Run, compact
+from winnow.clean.next_round import compacted_next
+from winnow.clean.plan import outcomes as report
+from winnow.clean.plan.prepare import LeftAlone, Prepared, Request, Undertaking
+from winnow.clean.plan.rounds import Round, dirtiest_first, make_round, why_no_room
+from winnow.clean.plan.waves import waves
+from winnow.clean.result import PartitionResult
+from winnow.clean.rewrite.compaction import failure
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.policy.plan import CompactionPlan
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedOut:
+    """One result for each partition, in the order given."""
+
+    partitions: list[PartitionResult]
+    peak_extra_bytes: int
+    """The most that lay beside the logs at once, written and not yet in the place of anything."""
+
+
+def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str) -> CarriedOut:
+    """Does what the plans say."""
+    rounds: dict[int, Round] = {}
+    split = split_first(sc, prepared, request, run_id=run_id)
+    current = [split.get(number, item) for number, item in enumerate(prepared)]
+    results, compacted = _without_rounds(current, request, run_id)
+    following = compacted_next(sc, current, results, request, run_id=run_id)
+    retained = {number: results[number] for number in following}
+    for number, again in following.items():
+        if isinstance(again, PartitionResult):
+            results[number] = again
+        elif isinstance(again, LeftAlone):
+            results[number] = report.left_alone(again)
+        elif again.plan.compaction is not None:
+            compacted[number] = again, again.plan.compaction
+    run = Run(sc, request, run_id)
+    # Only now: how much room there is for them depends on what retention has freed.
+    for number, (item, plan) in compacted.items():
+        try:
+            made = make_round(item, plan, now=request.now, run_id=run_id)
+            why = why_no_room(made.job, run.room().at(made.job.directory), at_once=request.keep_replaced)
+        except FAILS_ONE_PARTITION as error:
+            results[number] = report.failed(item, failure(error))
+            continue
+        if why is None:
+            rounds[number] = made
+        else:
+            results[number] = report.failed(item, why)
+    order = dirtiest_first(rounds)
+    done = 0
+    for wave in waves([rounds[number].job for number in order], run.room):
+        numbers = order[done : done + len(wave)]
+        done += len(wave)
+        if _stops(request, results.values()):
+            results |= {number: report.failed(rounds[number].item, NOT_BEGUN) for number in numbers}
+            continue
+        results |= dict(zip(numbers, compact(run, [rounds[number] for number in numbers]), strict=True))
+    results |= {number: report.followed(first, results[number]) for number, first in retained.items()}
+    # What was there before is told as it was before a split.
+    told = [
+        replace(results[number], segments_before=len(item.state.segments))
+        if number in split and item.state
+        else results[number]
+        for number, item in enumerate(prepared)
+    ]
+    kept = [
+        replace(result, kept_bytes=kept_bytes(request, item.place.directory, run_id=run_id))
+        for result, item in zip(told, prepared, strict=True)
+    ]
+    return CarriedOut(kept, max(run.peak_bytes, split_bytes(prepared)))
+
+
+_Compacted = dict[int, tuple[Undertaking, CompactionPlan]]
+
+
+def _without_rounds(
+    current: Sequence[Prepared | PartitionResult], request: Request, run_id: str
+) -> tuple[dict[int, PartitionResult], _Compacted]:
+    """By number, the results of what is not compacted, and what is to be compacted."""
+    results: dict[int, PartitionResult] = {}
+    compacted: _Compacted = {}
+    for number, item in enumerate(current):
+        if isinstance(item, PartitionResult):
+            results[number] = item
+        elif isinstance(item, LeftAlone):
+            results[number] = report.left_alone(item)
+        elif request.stop.reason is not None:
+            results[number] = report.stopped(item, request.stop.reason)
+        elif item.plan.compaction is None:
+            results[number] = retain_only(item, request, run_id=run_id)
+        else:
+            compacted[number] = item, item.plan.compaction
+    return results, compacted
+
+
+def _stops(request: Request, results: Iterable[PartitionResult]) -> bool:
+    """With `fail`: damage was found that no header told of."""
+    codes = (result.error_code for result in results if result.error is not None)
+    return request.on_corrupt == "fail" and CorruptLogError.exit_code in codes

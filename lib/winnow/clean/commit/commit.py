@@ -1,0 +1,65 @@
+"""Commit: what the driver does to a log directory, holding its lock. Nothing else renames or removes a file.
+
+It does not know how survivors were found: it is given verified staged segments, in offset order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+from winnow.logdir.checkpoints import update_offset_checkpoint
+from winnow.logdir.commit.journal import Journal, write_journal
+from winnow.logdir.commit.retain import follow_log_start, retain
+from winnow.logdir.commit.swap import StagedGroup, swap_group
+from winnow.logdir.commit.unchanged import check_unchanged
+from winnow.logdir.names import CLEANER_CHECKPOINT
+from winnow.policy.plan import RetentionPlan
+from winnow.state import Entries, PartitionState, TopicPartition
+from winnow.storage.contract import Storage
+
+
+def begin_round(
+    storage: Storage, directory: str, staging: str, journal: Journal, groups: Sequence[StagedGroup]
+) -> None:
+    """`groups` are about to be put in their places: from here on the next run does it if this one can't.
+
+    See `winnow.logdir.commit.roll_forward`. Raises CorruptLogError for a partition that somebody else has touched: these
+    groups' sources and those of the groups to come are looked at first.
+    """
+    sources = [group.sources for group in groups] + [group.sources for group in journal.waiting]
+    check_unchanged(storage, directory, list(chain.from_iterable(sources)))
+    write_journal(storage, staging, journal)
+
+
+def commit_groups(storage: Storage, directory: str, groups: Sequence[StagedGroup]) -> None:
+    """Puts the staged segments of one partition in the place of their sources, one group at a time, ascending (S6.4).
+
+    A crash leaves each group old or new; where there are no renames, all of them.
+    """
+    with storage.changing(directory):
+        for group in groups:
+            swap_group(storage, directory, group)
+
+
+def commit_cleaner_checkpoint(storage: Storage, log_dir: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Only after every group of these partitions is in place: a checkpoint too high resurrects deleted keys (S8.7)."""
+    if offsets:
+        update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets)
+
+
+def commit_retention(storage: Storage, state: PartitionState, plan: RetentionPlan, entries: Entries) -> None:
+    """Removes whole segments, lowest first, and lets side files and checkpoints follow (S6.6, S7.6)."""
+    retain(
+        storage,
+        state,
+        deleted=plan.deleted,
+        roll=plan.roll,
+        log_start_offset=plan.log_start_offset,
+        entries=entries,
+    )
+
+
+def commit_log_start(storage: Storage, state: PartitionState, entries: Entries) -> None:
+    """Lets side files and checkpoints follow segments that are gone already (S7.6, 3-5)."""
+    follow_log_start(storage, state.log_dir, state.topic_partition, state.log_start_offset, entries)

@@ -1,0 +1,148 @@
+"""Split what can't be cleaned as it is, before the round (S6.5).
+
+Kafka's cleaner does it when it gets there, gives up the round, and cleans the partition another time. Here it is known
+beforehand which segments span too many offsets; they are split, and the partition is looked at again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from winnow.clean.commit.keep import kept_by
+from winnow.clean.plan import outcomes as report
+from winnow.clean.plan.prepare import LeftAlone, Prepared, Request, Undertaking, look_again
+from winnow.clean.result import PartitionResult
+from winnow.clean.rewrite.compaction import Failure, failure
+from winnow.clean.space import Room
+from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError
+from winnow.logdir.commit.split import StagedSplit, stage_split, swap_split
+from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.names import STAGING_PREFIX
+from winnow.runtime.failed_job import failed_job
+from winnow.runtime.throttle import in_task
+from winnow.state import Segment
+from winnow.storage.places import Places
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    directory: str
+    staging: str
+    segment: Segment
+    index_interval_bytes: int
+    segment_index_bytes: int
+
+
+def split_first(
+    sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str
+) -> Mapping[int, Prepared | PartitionResult]:
+    """By number in `prepared`, the partitions that had something to split, as they are afterwards.
+
+    Or what is to be told of one that could not be split.
+    """
+    chosen = {number: item for number, item in enumerate(prepared) if isinstance(item, Undertaking) and item.overflowed}
+    if not chosen or request.stop.reason is not None:
+        return {}
+    # One partition after the other, which leaves room for the next: this is rare.
+    results: dict[int, Prepared | PartitionResult] = {
+        number: _commit(item, _stage_all(sc, item, request, run_id), request, run_id=run_id)
+        for number, item in chosen.items()
+    }
+    done = [number for number, item in results.items() if isinstance(item, Undertaking)]
+    again = look_again(sc, [chosen[number] for number in done], request)
+    for number, item in zip(done, again, strict=True):
+        results[number] = item if isinstance(item, LeftAlone) else replace(item, overflowed=chosen[number].overflowed)
+    return results
+
+
+def split_bytes(prepared: Sequence[Prepared]) -> int:
+    """That are written, at most at once, before as many are removed."""
+    return max((_bytes(item) for item in prepared if isinstance(item, Undertaking)), default=0)
+
+
+def _bytes(item: Undertaking) -> int:
+    return sum(segment.log_bytes for segment in item.state.segments if segment.base_offset in item.overflowed)
+
+
+def _stage_all(sc: SparkContext, item: Undertaking, request: Request, run_id: str) -> list[StagedSplit | Failure]:
+    needed, room = _bytes(item), Room(request.max_extra_space).at(item.state.directory)
+    if needed > room:
+        message = (
+            f"not enough space: {needed} bytes are written before as many are removed, and {max(room, 0)} are free "
+            "for it"
+        )
+        return [Failure(message, NoSpaceError.exit_code)]
+    works = _works(item, run_id)
+    try:
+        request.storage.mkdir(_staging(item, run_id))
+        return sc.parallelize(works, len(works)).mapPartitions(in_task(partial(map, _stage))).collect()
+    except FAILS_ONE_PARTITION as error:
+        return [failure(error)]
+    except (Py4JError, PySparkException) as error:  # the job itself: nothing of it is part of a log
+        _log.exception("the Spark job failed")
+        return [failed_job(error)]
+
+
+def _works(item: Undertaking, run_id: str) -> list[_Work]:
+    return [
+        _Work(
+            directory=item.state.directory,
+            staging=_staging(item, run_id),
+            segment=segment,
+            index_interval_bytes=item.config.index_interval_bytes,
+            segment_index_bytes=item.config.segment_index_bytes,
+        )
+        for segment in item.state.segments
+        if segment.base_offset in item.overflowed
+    ]
+
+
+def _staging(item: Undertaking, run_id: str) -> str:
+    return f"{item.state.directory}/{STAGING_PREFIX}{run_id}-split"
+
+
+def _stage(work: _Work) -> StagedSplit | Failure:
+    try:
+        return stage_split(
+            Places(),
+            work.directory,
+            work.segment,
+            work.staging,
+            index_interval_bytes=work.index_interval_bytes,
+            segment_index_bytes=work.segment_index_bytes,
+        )
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
+
+
+def _commit(
+    item: Undertaking, staged: Sequence[StagedSplit | Failure], request: Request, *, run_id: str
+) -> Undertaking | PartitionResult:
+    """One split after the other, ascending: no two may be half done (S6.4)."""
+    storage, directory = request.storage, item.state.directory
+    why = next((outcome for outcome in staged if isinstance(outcome, Failure)), None)
+    stopped = request.stop.reason
+    try:
+        if why is None and stopped is None:
+            with kept_by(request, item.state, run_id=run_id):
+                for split in staged:
+                    if isinstance(split, StagedSplit):
+                        swap_split(storage, directory, split)
+        remove_staging(storage, _staging(item, run_id))
+    except FAILS_ONE_PARTITION as error:
+        return report.interrupted(item, failure(error))
+    if stopped is not None:
+        return report.stopped(item, stopped)
+    return item if why is None else report.failed(item, why)

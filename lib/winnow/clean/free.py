@@ -1,0 +1,128 @@
+"""Make room with what retention lets go, the oldest first, and nothing but that: on a disk that may be full to the last
+byte (docs/decisions/0012).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from winnow.clean.carry_out import CarriedOut
+from winnow.clean.commit.commit import commit_log_start
+from winnow.clean.commit.retention import retain_only, state_now
+from winnow.clean.plan import outcomes as report
+from winnow.clean.plan.prepare import Prepared, Request, Undertaking
+from winnow.clean.result import RETAINED, PartitionResult
+from winnow.clean.rewrite.compaction import failure
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.commit.retain import delete_segments
+from winnow.policy.free import file_bytes, oldest_first
+from winnow.policy.plan import PartitionPlan, RetentionPlan
+from winnow.policy.retention import checkpoint_entries
+from winnow.policy.words import number, size
+from winnow.runtime.stopwatch import ms_since
+
+_TOLD = 3
+
+
+def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Prepared]:
+    """The same, with plans that delete no more than what frees `wanted` bytes."""
+    chosen = [item for item in prepared if isinstance(item, Undertaking)]
+    plans = iter(oldest_first([(item.state, item.plan.retention) for item in chosen], wanted=wanted))
+    return [
+        replace(item, plan=_with(item.plan, next(plans))) if isinstance(item, Undertaking) else item
+        for item in prepared
+    ]
+
+
+def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]) -> int:
+    """By what the plans delete, where that is or will be done; all files of the segments counted."""
+    return sum(
+        file_bytes(segment)
+        for item, result in zip(prepared, results, strict=True)
+        if isinstance(item, Undertaking) and item.plan.retention is not None and RETAINED in result.actions
+        for segment in item.plan.retention.deleted
+    )
+
+
+def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str) -> CarriedOut:
+    """Deletes from every partition, and only then lets side files and checkpoints follow: these have to be written."""
+    failed: dict[int, PartitionResult] = {}
+    took: dict[int, int] = {}
+    for at, item in enumerate(prepared):
+        if not isinstance(item, Undertaking) or item.plan.retention is None:
+            continue
+        if request.stop.reason is not None:
+            failed[at] = report.stopped(item, request.stop.reason)
+            continue
+        began = time.monotonic()
+        try:
+            delete_segments(request.storage, item.state.directory, item.plan.retention.deleted)
+        except FAILS_ONE_PARTITION as error:
+            failed[at] = report.interrupted(item, failure(error))
+        took[at] = ms_since(began)
+    results = [
+        failed.get(at)
+        or (
+            _follow(item, request, run_id, took.get(at, 0))
+            if isinstance(item, Undertaking)
+            else report.left_alone(item)
+        )
+        for at, item in enumerate(prepared)
+    ]
+    return CarriedOut(results, 0)
+
+
+def _follow(item: Undertaking, request: Request, run_id: str, took_ms: int) -> PartitionResult:
+    """`took_ms`: what deleting took."""
+    began = time.monotonic()
+    plan = item.plan.retention
+    if plan is None:
+        return retain_only(item, request, run_id=run_id)
+    try:
+        after = state_now(item)
+        commit_log_start(request.storage, after, checkpoint_entries(after.topic_partition.topic, item.config))
+    except FAILS_ONE_PARTITION as error:
+        return report.interrupted(item, failure(error))
+    return report.done(
+        item,
+        after=after,
+        groups=(),
+        retention=plan,
+        first_dirty_offset=None,
+        now=request.now,
+        duration_ms=took_ms + ms_since(began),
+    )
+
+
+def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
+    """What is told of a run that may not free enough: who holds the most, and what could be done about it."""
+    held: Counter[str] = Counter()
+    policies: dict[str, str] = {}
+    for item in prepared:
+        state = item.state
+        if state is None:
+            continue
+        topic = state.topic_partition.topic
+        gone = item.plan.retention.deleted if isinstance(item, Undertaking) and item.plan.retention else ()
+        held[topic] += state.log_bytes - sum(segment.log_bytes for segment in gone)
+        policies[topic] = (item.config.policy if isinstance(item, Undertaking) else item.policy) or "unknown"
+    most = "; ".join(f"{topic} {size(count)} ({policies[topic]})" for topic, count in held.most_common(_TOLD))
+    return (
+        f"--free-at-least: {size(short)} ({short} bytes) short, for the rules let no more go. Most is held by "
+        f"{most or 'no topic'}. "
+        "Shorter retention lets more go, for example --topic-set 'TOPIC:retention.ms=3600000' for a topic whose "
+        "cleanup.policy has delete; one that is compacted only shrinks by a `clean`, which needs some room"
+    )
+
+
+def _with(plan: PartitionPlan, retention: RetentionPlan | None) -> PartitionPlan:
+    if retention == plan.retention:
+        return plan
+    if retention is None:
+        deleted = plan.retention.deleted if plan.retention else ()
+        words = f"{number(len(deleted), 'segment')} could go, but others are older and enough, or it is the active one"
+        return replace(plan, retention=None, reason=words)
+    return replace(plan, retention=retention, reason=retention.words)

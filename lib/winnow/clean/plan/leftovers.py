@@ -1,0 +1,50 @@
+"""What an interrupted run left: as it is told where nothing may be changed, and as what is left to be done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from winnow.logdir.commit.journal import Journal
+from winnow.logdir.commit.roll_forward import open_round
+from winnow.logdir.listing import SegmentListing
+from winnow.policy.plan import CompactionPlan, PartitionPlan
+from winnow.policy.words import number
+from winnow.storage.contract import Storage
+
+
+def what_was_left(storage: Storage, listing: SegmentListing) -> str:
+    """What `clean` would put right."""
+    left = f"an interrupted run left {number(len(listing.leftovers), 'file')} here"
+    interrupted = open_round(storage, listing.directory, storage.list_dir(listing.directory))
+    if interrupted is None:
+        return f"{left}; `clean` puts that right first"
+    journal = interrupted.journal
+    return (
+        f"{left}: {journal.run_id} was replacing {number(len(journal.groups), 'group')} of segments below offset "
+        f"{journal.end_offset}; `clean` finishes that first, or gives it up if something has changed since"
+    )
+
+
+def rest_of_round(plan: PartitionPlan, journal: Journal) -> PartitionPlan:
+    """The plan with what an earlier run at the same clock had left to do of its round (docs/decisions/0012).
+
+    What it has done already would make it another one: other groups, another dirty ratio.
+    """
+    if journal.rest is None:
+        return plan
+    segments = {segment.base_offset: segment for segment in plan.state.segments}
+    groups = tuple(tuple(segments[base] for base in group.source_bases) for group in journal.waiting)
+    first_dirty = journal.rest.first_dirty_offset
+    clean = sum(s.log_bytes for s in plan.state.segments if s.base_offset < first_dirty)
+    compaction = CompactionPlan(
+        first_dirty_offset=first_dirty,
+        end_offset=journal.end_offset,
+        clean_bytes=clean,
+        cleanable_bytes=sum(segment.log_bytes for group in groups for segment in group),
+        groups=groups,
+    )
+    reason = (
+        f"goes on with the cleaning up to {journal.end_offset} that {journal.run_id} began: "
+        f"{number(len(groups), 'group')} of {len(journal.groups)}"
+    )
+    return replace(plan, compaction=compaction, reason=reason, rule="S5.1", first_dirty_offset=first_dirty)

@@ -1,0 +1,385 @@
+"""What is told of each partition: plans and outcomes as `PartitionResult`s."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from winnow.clean.plan.prepare import LeftAlone, Undertaking
+from winnow.clean.plan.segment_fates import segment_fates
+from winnow.clean.result import COMPACTED, NONE, RETAINED, Output, PartitionResult, RecordsRemoved, Setting
+from winnow.clean.rewrite.compaction import Failure
+from winnow.clean.scan.topic_usage import Holdings, top_holders
+from winnow.policy.cleanable import cleanable_range, oldest_dirty
+from winnow.policy.config import TopicConfig, is_default
+from winnow.policy.decide import after_retention
+from winnow.policy.keys import KEYS, LONG_MAX
+from winnow.policy.plan import RetentionPlan
+from winnow.state import PartitionState
+
+
+class CleanedGroup(Protocol):
+    """A group that became one segment, or that would."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def source_bases(self) -> tuple[int, ...]: ...
+    @property
+    def records_before(self) -> int: ...
+    @property
+    def records_after(self) -> int: ...
+    @property
+    def bytes_after(self) -> int: ...
+    @property
+    def removed(self) -> RecordsRemoved: ...
+    @property
+    def tombstones(self) -> tuple[int, ...]: ...
+    @property
+    def checksum(self) -> int: ...
+    @property
+    def source_checksums(self) -> Mapping[int, int]: ...
+    @property
+    def holdings(self) -> Holdings | None: ...
+
+
+def left_alone(item: LeftAlone) -> PartitionResult:
+    state = item.state
+    return PartitionResult(
+        topic=item.place.topic_partition.topic,
+        partition=item.place.topic_partition.partition,
+        log_dir=item.place.log_dir,
+        policy=item.policy,
+        actions=(NONE,),
+        rule=item.reason.rule,
+        reason=item.reason.words,
+        segments_before=len(state.segments) if state else None,
+        segments_after=len(state.segments) if state else None,
+        bytes_before=state.log_bytes if state else None,
+        bytes_after=state.log_bytes if state else None,
+        segments=segment_fates(state) if state else (),
+        error=item.error,
+        left_alone=True,
+    )
+
+
+def foreseen(
+    item: Undertaking, settings: tuple[Setting, ...] | None = None, *, now: int, only: str | None
+) -> PartitionResult:
+    """What `clean` would do, as far as it can be told without reading the records. `settings`: `settings_of` it, where
+    that is known already. Where retention comes after a compaction, what it does is not known.
+    """
+    plan, state = item.plan, item.state
+    compaction = plan.compaction
+    retention = plan.retention
+    told: dict[str, Any] = {
+        "actions": _actions(compacted=compaction is not None, retained=retention is not None),
+        "first_dirty_offset_after": _first_dirty(item, compaction.end_offset if compaction else None),
+        "records_before": _records(item),
+        "records_removed": None if compaction else _removed(item, (), retention),
+        "settings": settings_of(item.config) if settings is None else settings,
+        "segments": segment_fates(
+            state,
+            compacted=[segment.base_offset for segment in compaction.segments] if compaction else (),
+            deleted=[segment.base_offset for segment in retention.deleted] if retention else (),
+        ),
+    }
+    if compaction or retention:
+        told["dirty_ratio_after"] = None
+    if compaction:
+        # It changes the sizes that retention looks at afterwards, so both together can't be foreseen.
+        segments = len(state.segments) - len(compaction.segments) + len(compaction.groups)
+        # Nor can the number of parts that a segment is split into.
+        known = not plan.afterwards and not item.overflowed
+        told |= {"bytes_after": None, "segments_after": segments if known else None}
+        if plan.afterwards:
+            told |= {"log_start_offset_after": None, "first_dirty_offset_after": None}
+    elif retention:
+        told["log_start_offset_after"] = retention.log_start_offset
+    if retention and not compaction:
+        segments = len(state.segments) - len(retention.deleted) + int(retention.roll)
+        gone = sum(segment.log_bytes for segment in retention.deleted)
+        told |= {"bytes_after": state.log_bytes - gone, "segments_after": segments}
+    following = after_retention(plan, now=now, only=only)
+    reason = _reason(item)
+    if following is not None:
+        reason = f"{reason}; then {following.reason}"
+        told |= {"actions": _actions(compacted=True, retained=True), "segments_after": None, "bytes_after": None}
+        told |= {"first_dirty_offset_after": None, "log_start_offset_after": None, "records_removed": None}
+    return _as_it_is(item, item.plan.rule, reason, **told)
+
+
+def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
+    """Of a partition that was compacted because of what retention took of it in the same run."""
+    durations = [ms for ms in (first.duration_ms, then.duration_ms) if ms is not None]
+    return replace(
+        then,
+        actions=_actions(compacted=COMPACTED in then.actions, retained=True),
+        reason=f"{first.reason}; then {then.reason}",
+        dirty_ratio=first.dirty_ratio,
+        first_dirty_offset_before=first.first_dirty_offset_before,
+        log_start_offset_before=first.log_start_offset_before,
+        segments_before=first.segments_before,
+        bytes_before=first.bytes_before,
+        # Of what retention took first nobody has counted the records.
+        records_before=None,
+        records_removed=None,
+        segments=(*(s for s in first.segments if s.fate == "deleted"), *then.segments),
+        duration_ms=sum(durations) if durations else None,
+    )
+
+
+def failed(item: Undertaking, why: Failure) -> PartitionResult:
+    """It could not be cleaned, and nothing of it was changed."""
+    words = "left as it was: it could not be cleaned"
+    return _as_it_is(item, "S8.8", words, error=why.message, error_code=why.exit_code, left_alone=True)
+
+
+def stopped(item: Undertaking, why: str) -> PartitionResult:
+    """The run ended before its turn."""
+    return _as_it_is(item, "S8.8", f"left as it was: the run was stopped, {why}", left_alone=True)
+
+
+def partly(
+    item: Undertaking,
+    why: str,
+    *,
+    after: PartitionState,
+    done: Sequence[CleanedGroup],
+    groups: int,
+    duration_ms: int,
+) -> PartitionResult:
+    """A round that ended between two of its waves. `done`: those of its `groups` that are in place."""
+    return _as_it_is(
+        item,
+        "S6.2",
+        f"{len(done)} of {groups} groups of segments are cleaned, the others as they were: {why}",
+        actions=(COMPACTED,),
+        segments_after=len(after.segments),
+        bytes_after=after.log_bytes,
+        dirty_ratio_after=None,
+        segments=segment_fates(item.state, compacted=[base for group in done for base in group.source_bases]),
+        tombstones=_tombstones(done),
+        duration_ms=duration_ms,
+        left_alone=True,
+    )
+
+
+def interrupted(item: Undertaking, why: Failure) -> PartitionResult:
+    """The commit failed: each group is old or new and nothing is lost (S6.2), but how far it went is not known."""
+    return replace(
+        failed(item, why),
+        rule="S6.2",
+        reason="stopped in the middle of the commit; the next run finishes or undoes what was begun",
+        first_dirty_offset_after=None,
+        log_start_offset_after=None,
+        segments_after=None,
+        bytes_after=None,
+        oldest_dirty_timestamp=None,
+        dirty_ratio_after=None,
+        segments=(),
+    )
+
+
+def done(
+    item: Undertaking,
+    *,
+    after: PartitionState,
+    groups: Sequence[CleanedGroup],
+    retention: RetentionPlan | None,
+    first_dirty_offset: int | None,
+    now: int,
+    duration_ms: int | None,
+    afterwards: str = "",
+) -> PartitionResult:
+    """What was done, with the state read again afterwards. `afterwards`: what retention after a compaction did."""
+    sources = {group.base_offset: group.source_bases for group in groups}
+    gone = [segment.base_offset for segment in retention.deleted] if retention else []
+    acted = bool(groups) or item.finished is not None or retention is not None
+    first_dirty = _first_dirty(item, first_dirty_offset)
+    holders, _ = top_holders(_holdings(item), _holdings_after(item, groups, retention))
+    return _as_it_is(
+        item,
+        item.plan.rule,
+        _reason(item, afterwards),
+        actions=_actions(compacted=bool(groups) or item.finished is not None, retained=retention is not None),
+        dirty_ratio_after=_dirty_ratio(item, replace(after, cleaner_checkpoint=first_dirty), now),
+        first_dirty_offset_after=first_dirty,
+        log_start_offset_after=after.log_start_offset,
+        segments_after=len(after.segments),
+        bytes_after=after.log_bytes,
+        records_before=_records(item, groups),
+        records_after=_records_after(item, groups, retention),
+        oldest_dirty_timestamp=_oldest_dirty(item, after, _first_dirty(item, first_dirty_offset)),
+        holders=holders,
+        segments=segment_fates(
+            item.state,
+            compacted=[source for bases in sources.values() for source in bases],
+            # What retention took of the new segments it took of all their sources.
+            deleted=[source for base in gone for source in sources.get(base, (base,))],
+            checksums={base: sum_ for group in groups for base, sum_ in group.source_checksums.items()},
+        ),
+        outputs=tuple(
+            Output(
+                base_offset=group.base_offset,
+                bytes=group.bytes_after,
+                checksum=group.checksum,
+                sources=group.source_bases,
+            )
+            for group in sorted(groups, key=lambda group: group.base_offset)
+        ),
+        records_removed=_removed(item, groups, retention),
+        tombstones=_tombstones([group for group in groups if group.base_offset not in gone]),
+        duration_ms=duration_ms if acted else None,
+    )
+
+
+def _removed(
+    item: Undertaking, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
+) -> RecordsRemoved | None:
+    if item.finished is not None:
+        return None  # an earlier run knew
+    counts = _records_left(item, groups)
+    gone = [counts.get(segment.base_offset) for segment in retention.deleted] if retention else []
+    known = [count for count in gone if count is not None]
+    if len(known) < len(gone):
+        return None
+    return sum((group.removed for group in groups), RecordsRemoved(retention=sum(known)))
+
+
+def _tombstones(groups: Sequence[CleanedGroup]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*(group.tombstones for group in groups), strict=True)))
+
+
+def _dirty_ratio(item: Undertaking, after: PartitionState, now: int) -> float | None:
+    """As the next run would find it, with the same clock and transactions (S3.3)."""
+    if item.plan.dirty_ratio is None:
+        return None
+    stable = item.transactions.last_stable_offset if item.transactions else after.high_watermark
+    return cleanable_range(after, item.config, now, last_stable_offset=stable).ratio
+
+
+def _as_it_is(item: Undertaking, rule: str, reason: str, **changed: Any) -> PartitionResult:  # noqa: ANN401 - any field
+    """`changed`: fields that are not as they would be if nothing happened."""
+    state, plan = item.state, item.plan
+    holders, holders_total = top_holders(_holdings(item), None)
+    replaced = item.finished.groups if item.finished else ()
+    log_bytes, segments = state.log_bytes, len(state.segments)
+    if "segments" not in changed:
+        changed["segments"] = segment_fates(state)
+    unchanged: dict[str, Any] = {
+        "topic": item.place.topic_partition.topic,
+        "partition": item.place.topic_partition.partition,
+        "log_dir": item.place.log_dir,
+        "policy": item.config.policy,
+        "actions": (NONE,),
+        "rule": rule,
+        "reason": reason,
+        "dirty_ratio": plan.dirty_ratio,
+        "dirty_ratio_after": plan.dirty_ratio,
+        "first_dirty_offset_before": plan.first_dirty_offset,
+        "first_dirty_offset_after": plan.first_dirty_offset,
+        "log_start_offset_before": state.log_start_offset,
+        "log_start_offset_after": state.log_start_offset,
+        "segments_before": segments + sum(len(group.sources) - 1 for group in replaced),
+        "segments_after": segments,
+        "bytes_before": log_bytes + sum(group.log_bytes - group.output.log_bytes for group in replaced if group.output),
+        "bytes_after": log_bytes,
+        "holders": holders,
+        "holders_total": holders_total,
+        "max_compaction_lag_ms": _lag(item.config),
+        "oldest_dirty_timestamp": _oldest_dirty(item, state, plan.first_dirty_offset),
+    }
+    return PartitionResult(**{**unchanged, **changed})
+
+
+def _lag(config: TopicConfig) -> int | None:
+    limited = config.cleanup_compact and config.max_compaction_lag_ms < LONG_MAX
+    return config.max_compaction_lag_ms if limited else None
+
+
+def _oldest_dirty(item: Undertaking, state: PartitionState, first_dirty: int | None) -> int | None:
+    return oldest_dirty(state, first_dirty) if item.config.cleanup_compact and first_dirty is not None else None
+
+
+def _holdings(item: Undertaking) -> list[Holdings | None]:
+    return [walk.holdings for walk in item.walks or ()]
+
+
+def _holdings_after(
+    item: Undertaking, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
+) -> list[Holdings | None]:
+    if item.walks is None:
+        return []
+    left = {walk.base_offset: walk.holdings for walk in item.walks}
+    for group in groups:
+        for source in group.source_bases:
+            del left[source]
+        left[group.base_offset] = group.holdings
+    for segment in retention.deleted if retention else ():
+        left.pop(segment.base_offset, None)  # without a walk it is not there
+    return list(left.values())
+
+
+def settings_of(config: TopicConfig) -> tuple[Setting, ...]:
+    """All that decided, defaults included."""
+    values = ((key.name, getattr(config, key.attribute), config.sources[key.name]) for key in KEYS)
+    return tuple(
+        Setting(name, str(value).lower() if isinstance(value, bool) else str(value), source, is_default(source))
+        for name, value, source in values
+        if value is not None
+    )
+
+
+def _actions(*, compacted: bool, retained: bool) -> tuple[str, ...]:
+    return ((COMPACTED,) if compacted else ()) + ((RETAINED,) if retained else ()) or (NONE,)
+
+
+def _reason(item: Undertaking, afterwards: str = "") -> str:
+    reason = item.plan.reason_after(afterwards) if afterwards else item.plan.reason
+    if item.overflowed:
+        which = ", ".join(map(str, item.overflowed))
+        reason = f"{reason}; split first, for it spans more than 2^31 - 1 offsets: segment {which}"
+    if item.finished:
+        reason = f"finished the cleaning up to {item.finished.end_offset} that {item.finished.run_id} began; {reason}"
+    return reason
+
+
+def _first_dirty(item: Undertaking, reached: int | None) -> int | None:
+    if reached is not None:
+        return reached
+    if item.plan.checkpoint_reset is not None:
+        return item.plan.checkpoint_reset
+    return item.plan.first_dirty_offset
+
+
+def _records(item: Undertaking, groups: Sequence[CleanedGroup] = ()) -> int | None:
+    """Counted only where every batch header was read. Those of v0 and v1 don't tell all, but `groups` have counted."""
+    if item.walks is None or item.state.trusted_end is not None:
+        return None
+    rewritten = {source for group in groups for source in group.source_bases}
+    left = [walk for walk in item.walks if walk.base_offset not in rewritten]
+    if any(walk.guessed for walk in left):
+        return None
+    return sum(walk.records for walk in left) + sum(group.records_before for group in groups)
+
+
+def _records_after(item: Undertaking, groups: Sequence[CleanedGroup], retention: RetentionPlan | None) -> int | None:
+    if item.walks is None or item.state.trusted_end is not None:
+        return None
+    records = _records_left(item, groups)
+    for segment in retention.deleted if retention else ():
+        del records[segment.base_offset]
+    left = [count for count in records.values() if count is not None]
+    return sum(left) if len(left) == len(records) else None
+
+
+def _records_left(item: Undertaking, groups: Sequence[CleanedGroup]) -> dict[int, int | None]:
+    """By segment once `groups` are in their places; None where headers don't tell. Empty where none was read."""
+    records = {walk.base_offset: None if walk.guessed else walk.records for walk in item.walks or ()}
+    for group in groups:
+        for source in group.source_bases:
+            records.pop(source, None)
+        records[group.base_offset] = group.records_after
+    return records

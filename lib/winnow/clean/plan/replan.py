@@ -1,0 +1,55 @@
+"""Decide anew, with other settings, about partitions that were looked at before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from winnow.clean.plan.prepare import Known, LeftAlone, Prepared, Request, Undertaking, Walk, undertake, with_walks
+from winnow.errors import WinnowError
+from winnow.policy.plan import Reason
+from winnow.policy.sources import Unknown
+from winnow.state import PartitionState
+
+
+def rethink(prepared: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:
+    """What `prepare` would have said with the settings of `request`, all else as it was.
+
+    What was left alone stays so: of its files, or of its policy, too little is known.
+    """
+    decided = [item if isinstance(item, LeftAlone) else _anew(item, request) for item in prepared]
+    return with_walks(decided, request, walk)
+
+
+def _anew(item: Undertaking, request: Request) -> Prepared:
+    place = item.place
+    config = request.settings.resolve(place.topic_partition.topic, node_id=item.log_dir.meta.node_id)
+    if isinstance(config, Unknown):
+        return LeftAlone(place, None, Reason("S9.2", config.reason), state=item.state)
+    return undertake(Known(place, item.log_dir, config), item.state, request)
+
+
+def check_same(before: Sequence[Prepared], now: Sequence[Prepared]) -> None:
+    """WinnowError unless every partition is as it was. What of it was not read then may be anything."""
+    found = {item.place.directory: item for item in now}
+    for item in before:
+        other = found.pop(item.place.directory, None)
+        if other is None or (item.state is not None and not _same(item.state, other.state)):
+            raise _changed(item.place.directory)
+    if found:
+        raise _changed(min(found))
+
+
+def _same(before: PartitionState, now: PartitionState | None) -> bool:
+    if now is None:
+        return False
+    if before.trusted_end is not None:
+        now = replace(now, high_watermark=before.high_watermark)  # lowered to the last stable offset, if that was read
+    stamps, others = ([segment.log_stamp for segment in state.segments] for state in (before, now))
+    return before == now and stamps == others
+
+
+def _changed(directory: str) -> WinnowError:
+    return WinnowError(
+        "a partition is not what it was when the plan was made", where=directory, hint="Make a new plan."
+    )

@@ -1,0 +1,98 @@
+"""The settings of a run, completed by what the log directories' own metadata log says (S9.2, S9.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from winnow.clean.plan.server_properties import check_server_properties
+from winnow.errors import CorruptLogError, UsageError
+from winnow.logdir.listing import LogDir
+from winnow.logdir.meta import read_meta
+from winnow.logdir.metadata import METADATA_DIR, ClusterMetadata, Configs, read_cluster_metadata
+from winnow.policy.metadata import MetadataSettings, TopicIdentity, metadata_settings
+from winnow.policy.sources import Settings
+from winnow.storage.contract import Storage
+
+
+def with_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -> tuple[Settings, tuple[str, ...]]:
+    """`settings` with, if there is a `__cluster_metadata-0`, what it says: in metadata.log.dir, if server.properties
+    names one, else in the first of the log directories that has one. Beside them what is to be said of it.
+
+    UsageError for a server.properties that is another broker's. A metadata log that can't be read gives no settings,
+    and why not: topics that nobody else tells of are then left alone.
+    """
+    of_servers = check_server_properties(settings, storage, log_dirs)
+    if settings.metadata is not None:
+        return settings, of_servers
+    directory, notes = _find(settings, storage, log_dirs)
+    notes = (*of_servers, *notes)
+    if directory is None:
+        return settings, notes
+    try:
+        found = _as_settings(read_cluster_metadata(storage, directory))
+    except (CorruptLogError, OSError) as error:
+        found = MetadataSettings(log=METADATA_DIR, problem=str(error))
+        notes = (*notes, f"{METADATA_DIR} can't be read and tells nothing of topics and settings: {error}")
+    return replace(settings, metadata=found), notes
+
+
+def io_rate(settings: Settings, log_dirs: Sequence[LogDir]) -> float | None:
+    """Bytes per second that the settings let a run read and write: the least that one of the brokers has; None: all."""
+    nodes = {log_dir.meta.node_id for log_dir in log_dirs}
+    return min((rate for node in nodes if (rate := settings.io_rate(node_id=node)) is not None), default=None)
+
+
+def _find(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -> tuple[str | None, tuple[str, ...]]:
+    """The directory of the metadata log, if there is one, and what is to be said about the choice."""
+    notes: list[str] = []
+    server = settings.server_of(log_dirs[0].meta.node_id) if log_dirs else None
+    if server is not None and server.metadata_log_dir is not None and log_dirs:
+        try:
+            directory = f"{storage.canonical(server.metadata_log_dir)}/{METADATA_DIR}"
+            problem = _why_not(storage, directory, log_dirs[0])
+        except ValueError as error:  # a zero byte, or what is no character
+            problem = f"it is no path: {error}"
+        else:
+            if problem is None:
+                return directory, ()
+        notes.append(f"metadata.log.dir={server.metadata_log_dir} of server.properties is passed over: {problem}")
+    having = [d for d in log_dirs if storage.exists(f"{d.path}/{METADATA_DIR}")]
+    if not having:
+        return None, tuple(notes)
+    chosen = having[0]
+    notes += [f"{other.path}/{METADATA_DIR} is not read: the one in {chosen.path} is" for other in having[1:]]
+    if not chosen.clean_shutdown and any(other.clean_shutdown for other in log_dirs):
+        notes.append(
+            f"{chosen.path} was not shut down cleanly: the last records of its {METADATA_DIR} may not have been "
+            "committed, and settings that they changed may be other ones when the broker is up again"
+        )
+    return f"{chosen.path}/{METADATA_DIR}", tuple(notes)
+
+
+def _why_not(storage: Storage, directory: str, log_dir: LogDir) -> str | None:
+    """Why the metadata log of metadata.log.dir is not that of the broker that owns `log_dir`."""
+    if not storage.exists(directory):
+        return f"it has no {METADATA_DIR}"
+    try:
+        meta = read_meta(storage, directory.rpartition("/")[0])
+    except (UsageError, OSError) as error:
+        return str(error)
+    if (meta.cluster_id, meta.node_id) != (log_dir.meta.cluster_id, log_dir.meta.node_id):
+        return f"it is of node {meta.node_id} in cluster {meta.cluster_id}, unlike {log_dir.path}"
+    return None
+
+
+def _as_settings(metadata: ClusterMetadata) -> MetadataSettings:
+    return metadata_settings(
+        log=f"{METADATA_DIR} up to offset {metadata.end_offset - 1}",
+        topics={name: TopicIdentity(topic.topic_id, topic.partitions) for name, topic in metadata.topics.items()},
+        topic_configs={name: _texts(configs) for name, configs in metadata.topic_configs.items()},
+        broker_configs={node: _texts(configs) for node, configs in metadata.broker_configs.items()},
+        all_brokers=_texts(metadata.all_brokers),
+        notes=metadata.notes,
+    )
+
+
+def _texts(configs: Configs) -> Mapping[str, tuple[str, str]]:
+    return {key: (config.value, config.where) for key, config in configs.items()}

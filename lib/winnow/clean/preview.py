@@ -1,0 +1,104 @@
+"""What a run would need of the disks, told before it begins."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+
+from winnow.clean.carry_out import CarriedOut
+from winnow.clean.commit.split import split_bytes
+from winnow.clean.plan import outcomes as report
+from winnow.clean.plan.estimate import Weighed, estimated
+from winnow.clean.plan.prepare import LeftAlone, Prepared, Request, Undertaking
+from winnow.clean.plan.rounds import Round, dirtiest_first, make_round, why_no_room
+from winnow.clean.plan.waves import waves
+from winnow.clean.result import PartitionResult, Setting
+from winnow.clean.rewrite.compaction import failure
+from winnow.clean.scan.job import PartitionJob
+from winnow.clean.space import Room, free_bytes
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.storage.places import Places
+
+
+def foresee(
+    prepared: Sequence[Prepared],
+    request: Request,
+    *,
+    weigh: Callable[[Sequence[PartitionJob]], Sequence[Weighed]] | None = None,
+) -> CarriedOut:
+    """What `clean` would do, as far as it can be told without reading the records; all of it if they are weighed.
+
+    Into how many parts a segment would be split first (S6.5) is never told, nor what follows from it.
+    """
+    freed = _freed_first(prepared)
+
+    def free(directory: str) -> int:
+        return free_bytes(directory) + freed[Places().volume(directory).key]
+
+    settings: dict[int, tuple[Setting, ...]] = {}
+    """By the identity of a topic's config, which its partitions share."""
+    results: list[PartitionResult] = []
+    rounds: dict[int, Round] = {}
+    for number, item in enumerate(prepared):
+        if isinstance(item, LeftAlone):
+            results.append(report.left_alone(item))
+            continue
+        config = item.config
+        if id(config) not in settings:
+            settings[id(config)] = report.settings_of(config)
+        results.append(report.foreseen(item, settings[id(config)], now=request.now, only=request.only))
+        if item.plan.compaction is not None:
+            try:
+                made = make_round(item, item.plan.compaction, now=request.now, run_id="plan")
+                why = why_no_room(
+                    made.job,
+                    Room(request.max_extra_space, free=free).at(made.job.directory),
+                    at_once=request.keep_replaced,
+                )
+            except FAILS_ONE_PARTITION as error:
+                results[number] = report.failed(item, failure(error))
+                continue
+            if why is None:
+                rounds[number] = made
+            else:
+                results[number] = report.failed(item, why)
+    if weigh is not None:
+        sure = {number: made for number, made in rounds.items() if not made.item.overflowed}
+        for (number, made), weighed in zip(sure.items(), weigh([made.job for made in sure.values()]), strict=True):
+            results[number] = estimated(made, weighed, request)
+    room = Room(request.max_extra_space, free=free)
+    together = waves([rounds[number].job for number in dirtiest_first(rounds)], lambda: Room(None, free=_boundless))
+    peak = 0
+    for wave in together:
+        needed: Counter[str] = Counter()
+        for job in wave:
+            needed[job.directory] += job.most_bytes
+        peak = max(peak, _within(needed, room))
+    return CarriedOut(results, max(peak, split_bytes(prepared)))
+
+
+def _boundless(_directory: str) -> int:
+    return sys.maxsize
+
+
+def _within(needed: Counter[str], room: Room) -> int:
+    """What does not fit into `room` comes later, when something else has gone."""
+    volumes: Counter[Hashable] = Counter()
+    free: dict[Hashable, int] = {}
+    for directory, count in needed.items():
+        volume = Places().volume(directory).key
+        volumes[volume] += count
+        free[volume] = room.at(directory)
+    total = sum(min(count, free[volume]) for volume, count in volumes.items())
+    return total if room.limit is None else min(total, room.limit)
+
+
+def _freed_first(prepared: Sequence[Prepared]) -> Counter[Hashable]:
+    """By file system, what retention takes before anything is compacted."""
+    freed: Counter[Hashable] = Counter()
+    for item in prepared:
+        if isinstance(item, Undertaking) and item.plan.compaction is None and item.plan.retention is not None:
+            gone = sum(segment.log_bytes for segment in item.plan.retention.deleted)
+            freed[Places().volume(item.state.directory).key] += gone
+    return freed

@@ -1,0 +1,254 @@
+"""What becomes of one group of segments: its surviving bytes in order, and what is counted on the way (S5.3-S5.7)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from winnow.clean.result import RecordsRemoved
+from winnow.clean.rewrite.fates import BatchFates
+from winnow.clean.rewrite.tombstones import by_age, none_of_any_age
+from winnow.clean.scan.chunks import PLAIN_CHUNK_BYTES, batches_of, changed, chunks_of
+from winnow.clean.scan.cut import Split
+from winnow.clean.scan.job import GroupJob, PartitionJob
+from winnow.clean.scan.resolve import Survivors
+from winnow.clean.tally import batches_checksum, removed_records
+from winnow.logdir.index import IndexBuilder
+from winnow.logdir.names import LOG, segment_file
+from winnow.logdir.txnindex import encode_txn_index
+from winnow.policy.survival import batch_retention
+from winnow.runtime.cores import Cores, in_order
+from winnow.runtime.spool import joined
+from winnow.storage.segment_io import Bytes, map_range
+from winnow.wire.batch import CODEC_MASK, CONTROL, MAX_MAGIC
+from winnow.wire.filtering import Filtered, filter_batches
+from winnow.wire.inflate import inflate_parts
+
+_Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Split:
+    """What is known of a split before its records are looked at; arrays have an item per batch."""
+
+    buf: Bytes
+    batches: np.ndarray[Any, Any]
+    kept: _Bits
+    """By the number of a record."""
+    discard: _Bits
+    horizon_cause: _Bits
+    legacy_deletes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What became of some batches."""
+
+    filtered: Filtered
+    removed: RecordsRemoved
+
+    def nbytes(self) -> int:
+        return self.filtered.data.nbytes
+
+
+class GroupOutput:
+    """Goes through the splits of a group, in order and once, and counts what it hands out."""
+
+    def __init__(
+        self,
+        job: PartitionJob,
+        group: GroupJob,
+        survivors: Iterable[Survivors],
+        *,
+        now: int,
+        cores: Cores | None = None,
+    ) -> None:
+        """`cores`: those that may work on the next chunks of a split while one is handed out."""
+        self._job = job
+        self._now = now
+        self._cores = cores
+        self._keep = _by_number(survivors)
+        self._producers_last = sorted(offset for offset, _ in job.last_records.values() if offset is not None)
+        self._log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
+        self._fates = BatchFates(job.aborted, group.carried, now=now)
+        self._index = IndexBuilder(
+            base_offset=group.base_offset,
+            index_interval_bytes=job.index_interval_bytes,
+            max_index_bytes=job.segment_index_bytes,
+        )
+        self._tombstones = none_of_any_age()
+        self.log_bytes = 0
+        self.records_before = 0
+        self.records_after = 0
+        self.removed = RecordsRemoved()
+        self.checksum = 0
+        """See `batches_checksum`; of the sources by base offset."""
+        self.source_checksums = dict.fromkeys((segment.base_offset for segment in group.segments), 0)
+
+    @property
+    def tombstones(self) -> tuple[int, ...]:
+        """See `PartitionResult.tombstones`."""
+        return tuple(self._tombstones.tolist())
+
+    def of_split(self, number: int) -> Iterator[Bytes]:
+        """The bytes that follow those handed out before. Forget each before the next is asked for: they are large.
+
+        Raises CorruptLogError for a source that is damaged or changed, and for an index that can't be written.
+        """
+        split = self._job.splits[number]
+        if number not in self._keep and self._nothing_stays(split):
+            self.removed += RecordsRemoved(superseded=split.records)
+            self.records_before += split.records
+            self.source_checksums[split.base_offset] = split.checksum
+            return
+        source = f"{self._job.directory}/{segment_file(split.base_offset, LOG)}"
+        with map_range(source, split.start, split.end) as buf:
+            batches = batches_of(buf, source, split.base_offset)
+            self._fates.judge(buf, batches, source)
+            before = self.source_checksums[split.base_offset]
+            self.source_checksums[split.base_offset] = batches_checksum(batches, before)
+            if self.source_checksums[split.base_offset] != split.checksum:
+                raise changed(expected="the batches that were there before", found="others", where=source)
+            whole = _Split(
+                buf=buf,
+                batches=batches,
+                kept=self._keep.pop(number, np.empty(0, np.bool_)),
+                discard=self._fates.discard,
+                horizon_cause=self._fates.horizon_cause,
+                legacy_deletes=self._log_mtime_ms[split.base_offset] > self._job.legacy_delete_horizon_ms,
+            )
+            chunks = chunks_of(batches, split.records, plain=PLAIN_CHUNK_BYTES)
+            # What is not compressed waits for memory and the disk.
+            cores = self._cores if (batches["attributes"] & CODEC_MASK).any() else None
+            for part in in_order(self._jobs(whole, chunks), cores, _Part.nbytes):
+                self._count(part)
+                data = part.filtered.data
+                del part
+                yield data
+                del data
+            del whole, batches, buf
+
+    def _nothing_stays(self, split: Split) -> bool:
+        """Of a split with no record that stays for its key's sake: whether it need not be read again.
+
+        Its batches could stay as headers alone (S5.4): the last of the round, or those of which a broker learns a
+        producer's last sequence.
+        """
+        first = bisect_left(self._producers_last, split.least_offset)
+        needed = first < len(self._producers_last) and self._producers_last[first] < split.next_offset
+        return split.plain and not needed and split.next_offset < self._job.end_offset
+
+    def _jobs(self, split: _Split, chunks: Iterable[slice]) -> Iterator[Iterator[_Part]]:
+        """What is to be done with each chunk of a split."""
+        if (split.batches["magic"] < MAX_MAGIC).any():
+            # Only the records themselves tell how many there are before those of the next chunk.
+            yield self._parts(split, chunks)
+            return
+        counts = np.concatenate([[0], np.cumsum(split.batches["record_count"], dtype=np.int64)])
+        for some in chunks:
+            yield self._parts(split, [some], int(counts[some.start]))
+
+    def _parts(self, split: _Split, chunks: Iterable[slice], done: int = 0) -> Iterator[_Part]:
+        """What becomes of the batches of some chunks, the first record of which has the number `done` in its split."""
+        for some in chunks:
+            first = some.start
+            unread = _unread(split.kept, done, split.batches[some], split.discard[some])
+            limit = self._job.max_decompressed_bytes
+            for blocks in inflate_parts(split.buf, split.batches[some], limit=limit, unread=unread):
+                part = slice(first, first + len(blocks.rows))
+                first = part.stop
+                discard = split.discard[part]
+                stays = _of_chunk(split.kept, done, blocks.rows, discard)
+                done += len(stays)
+                filtered = filter_batches(
+                    blocks,
+                    blocks.rows,
+                    stays,
+                    batch_retention(
+                        split.batches[part],
+                        last_records=self._job.last_records,
+                        end_offset=self._job.end_offset,
+                        discard=discard,
+                    ),
+                    now=self._now,
+                    delete_retention_ms=self._job.delete_retention_ms,
+                    horizon_cause=split.horizon_cause[part],
+                    retain_legacy_deletes=split.legacy_deletes,
+                )
+                removed = removed_records(
+                    blocks.rows,
+                    stays,
+                    discard,
+                    records_in=filtered.records_in,
+                    records_out=filtered.records_out,
+                )
+                del blocks
+                made = _Part(filtered, removed)
+                del filtered
+                yield made
+                del made
+
+    def indexes(self) -> tuple[bytes, bytes, bytes | None]:
+        """Content of `.index`, `.timeindex` and, if it has entries, `.txnindex`: once all splits are through."""
+        indexed = self._fates.indexed
+        return *self._index.finish(), encode_txn_index(indexed) if indexed else None
+
+    def _count(self, part: _Part) -> None:
+        filtered = part.filtered
+        self.removed += part.removed
+        rows = filtered.batches.copy()
+        rows["position"] += self.log_bytes
+        self._index.append(rows)
+        self.log_bytes += filtered.data.nbytes
+        self.records_before += filtered.records_in
+        self.records_after += filtered.records_out
+        self.checksum = batches_checksum(rows, self.checksum)
+        self._tombstones += by_age(filtered.batches, filtered.tombstones, self._now)
+
+
+def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
+    """For each split, by the number of a record, whether it survives; records after the last that does are left out."""
+    parts: dict[int, list[np.ndarray[Any, np.dtype[np.uint32]]]] = {}
+    for some in survivors:
+        parts.setdefault(some.split, []).append(joined([some.numbers], np.uint32))
+    keep = {}
+    for split, numbers in parts.items():
+        keep[split] = np.zeros(1 + max(int(part.max(initial=0)) for part in numbers), np.bool_)
+        for part in numbers:
+            keep[split][part] = True
+    return keep
+
+
+def _unread(keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits) -> _Bits | None:
+    """Batches with records of which none stays: those that are compressed need not be opened for that.
+
+    None if there are none, or if a header of v0 or v1 does not tell how many records there are.
+    """
+    if (rows["magic"] < MAX_MAGIC).any() or not (rows["attributes"] & CODEC_MASK).any():
+        return None
+    counts = rows["record_count"].astype(np.int64)
+    filled = counts > 0
+    starts = (np.cumsum(counts) - counts)[filled]
+    unread = np.zeros(len(rows), np.bool_)
+    if len(starts):
+        unread[filled] = ~np.logical_or.reduceat(_of_chunk(keep, done, rows, discard), starts)
+    return unread
+
+
+def _of_chunk(keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits) -> _Bits:
+    """A bool per record of these batches, the first of which has the number `done` in its split.
+
+    Control records have no key to compare and stay unless all of their batch is to go (`discard`; S5.5).
+    """
+    counts = rows["record_count"].astype(np.int64)
+    stays = np.zeros(int(counts.sum()), np.bool_)
+    known = keep[done : done + len(stays)]
+    stays[: len(known)] = known
+    control = (rows["attributes"] & CONTROL) != 0
+    if control.any():
+        stays |= np.repeat(control & ~discard, counts)
+    return stays

@@ -1,0 +1,181 @@
+"""Verify: read a staged segment back from the disk before it may replace anything.
+
+An independent path: headers are walked and CRCs computed anew, and the indexes are compared with ones that are built
+from what was read, not from what was meant to be written; the transaction index with the markers that were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from winnow.clean.scan.chunks import next_offset
+from winnow.clean.survey.gather import Array, aborted_rows, control_columns
+from winnow.errors import CorruptLogError, VerificationError
+from winnow.logdir.index import IndexBuilder
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
+from winnow.logdir.txnindex import read_txn_index
+from winnow.policy.transactions import ABORTED
+from winnow.storage.places import Places
+from winnow.storage.segment_io import Bytes, drop_cached, map_range, release
+from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, MAX_OFFSET_SPAN
+from winnow.wire.control import ControlType
+from winnow.wire.crc import crc32c_extended
+from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
+
+_ROWS = 4_096
+_AT_ONCE = 64 * 2**20
+"""Of a segment in memory."""
+
+
+def verify_staged(
+    paths: Mapping[str, str],
+    *,
+    base_offset: int,
+    end_offset: int,
+    log_bytes: int,
+    records: int,
+    index_interval_bytes: int,
+    segment_index_bytes: int,
+    same_txn_index: bytes | None = None,
+    without_horizons: bytes | None = None,
+) -> Mapping[str, int]:
+    """The CRC-32C of each file by suffix, as it was read back from the disk.
+
+    Raises VerificationError unless the files hold `records` records in `log_bytes` bytes of sound batches.
+
+    Offsets must ascend within [base_offset, end_offset), each CRC must match, both indexes must be those of the log as
+    it is on the disk, and every entry of the transaction index must have its ABORT marker. A marker without an entry
+    is one of which nothing is left: it must have a delete horizon (S5.8). `same_txn_index`: instead, the transaction
+    index is to be these bytes, or not to be there if there are none: nothing about a transaction has changed.
+    `without_horizons`: no batch can be given a delete horizon (`winnow.java_long`), so that a marker without an entry
+    has none; the transaction index must then be these bytes.
+    """
+    path = paths[LOG]
+    for part in paths.values():
+        drop_cached(part)
+    size = Places().entry(path).size
+    if size != log_bytes:
+        raise _mismatch("bytes in the staged log", log_bytes, size, path)
+    index = IndexBuilder(
+        base_offset=base_offset, index_interval_bytes=index_interval_bytes, max_index_bytes=segment_index_bytes
+    )
+    rows = np.empty(_ROWS, BATCH)
+    position, least_offset, found, checksum = 0, base_offset, 0, 0
+    aborting = [np.empty(0, BATCH)]
+    with map_range(path, 0, size, gradually=True) as buf:
+        status = WalkStatus.FULL
+        while status == WalkStatus.FULL:
+            count, position, status = walk_batches(buf, position, least_offset, rows)
+            if status not in (WalkStatus.FULL, WalkStatus.END):
+                after = next_offset(rows[:count], least_offset)
+                what = str(describe(status, buf, position, least_offset=after, file_name=path))
+                raise VerificationError(what, hint="Run again.")
+            if not count:
+                break
+            seen = rows[:count]
+            wrong, checksum = _first_bad_crc(buf, seen, checksum)
+            if wrong >= 0:
+                raise VerificationError(
+                    "a batch of the staged log does not match its CRC",
+                    where=f"{path} at byte {int(seen['position'][wrong])}",
+                    hint="The disk or the memory of this machine may be failing.",
+                )
+            aborting.append(_abort_markers(buf, seen, path) if same_txn_index is None else seen[:0])
+            found += int(seen["record_count"].astype(np.int64).sum())
+            least_offset = int(seen["last_offset"][-1]) + 1
+            try:
+                index.append(seen)
+            except CorruptLogError as error:
+                raise VerificationError(str(error), where=path, hint="Run again.") from error
+            release(buf, position)
+    if found != records:
+        raise _mismatch("records in the staged log", records, found, path)
+    if least_offset > end_offset or least_offset - 1 - base_offset > MAX_OFFSET_SPAN:
+        raise _mismatch("the staged log's last offset below", end_offset, least_offset - 1, path)
+    checksums = {LOG: checksum, **_check_indexes(paths, index)}
+    _check_meant(paths, without_horizons if same_txn_index is None else same_txn_index)
+    if same_txn_index is None:
+        markers, bounds = np.concatenate(aborting), (base_offset, end_offset)
+        _check_txn_index(paths, markers, bounds, horizons=without_horizons is None)
+    if TXNINDEX in paths:
+        checksums[TXNINDEX] = crc32c_extended(0, Places().read_bytes(paths[TXNINDEX]))
+    return checksums
+
+
+def _first_bad_crc(buf: Bytes, rows: Array, checksum: int) -> tuple[int, int]:
+    """As `first_bad_crc`, with no more of the log in memory than it takes; and `checksum` extended by these batches."""
+    start = 0
+    while start < len(rows):
+        limit = int(rows["position"][start]) + _AT_ONCE
+        end = max(start + 1, int(np.searchsorted(rows["position"], limit)))
+        wrong = first_bad_crc(buf, rows[start:end])
+        if wrong >= 0:
+            return start + wrong, checksum
+        last = rows[end - 1]
+        checksum = crc32c_extended(checksum, buf[int(rows["position"][start]) : int(last["position"] + last["size"])])
+        release(buf, int(last["position"]))
+        start = end
+    return -1, checksum
+
+
+def _abort_markers(buf: Bytes, rows: Array, path: str) -> Array:
+    control: Array = rows[(rows["attributes"] & CONTROL) != 0]
+    if not len(control):
+        return control
+    try:
+        types = control_columns(buf, control, path).type
+    except CorruptLogError as error:
+        raise VerificationError(str(error), where=path, hint="Run again.") from error
+    aborting: Array = control[types == ControlType.ABORT]
+    return aborting
+
+
+def _check_indexes(paths: Mapping[str, str], index: IndexBuilder) -> dict[str, int]:
+    contents = dict(zip((INDEX, TIMEINDEX), index.finish(), strict=True))
+    for suffix, wanted in contents.items():
+        if Places().read_bytes(paths[suffix]) != wanted:
+            raise VerificationError(
+                "the staged index is not that of the staged log", where=paths[suffix], hint="Run again."
+            )
+    return {suffix: crc32c_extended(0, content) for suffix, content in contents.items()}
+
+
+def _check_meant(paths: Mapping[str, str], wanted: bytes | None) -> None:
+    """Raises VerificationError if the transaction index has other bytes; None: any will do."""
+    if wanted is None:
+        return
+    path = paths.get(TXNINDEX)
+    staged = b"" if path is None else Places().read_bytes(path)
+    if staged != wanted:
+        raise _mismatch("bytes of the transaction index", len(wanted), len(staged), path or paths[LOG])
+
+
+def _check_txn_index(paths: Mapping[str, str], markers: Array, bounds: tuple[int, int], *, horizons: bool) -> None:
+    """`horizons`: a marker that has none must have an entry."""
+    path = paths.get(TXNINDEX)
+    base_offset, end_offset = bounds
+    entries: Array = np.empty(0, ABORTED)
+    if path is not None:
+        try:
+            entries = aborted_rows(read_txn_index(Places(), path, base_offset=base_offset, end_offset=end_offset))
+        except CorruptLogError as error:
+            raise VerificationError(str(error), where=path, hint="Run again.") from error
+    ends = set(zip(entries["last_offset"].tolist(), entries["producer_id"].tolist(), strict=True))
+    found = set(zip(markers["base_offset"].tolist(), markers["producer_id"].tolist(), strict=True))
+    bare = markers[(markers["attributes"] & DELETE_HORIZON) == 0] if horizons else markers[:0]
+    needed = set(zip(bare["base_offset"].tolist(), bare["producer_id"].tolist(), strict=True))
+    if not needed <= ends <= found or (path is not None and not ends):
+        wrong = min(needed - ends, default=None) or min(ends - found, default=None)
+        raise VerificationError(
+            "the staged transaction index is not that of the staged log",
+            expected=f"one entry for each of {len(needed)} ABORT markers",
+            found=f"{len(ends)} entries" + (f"; offset and producer {wrong} differ" if wrong else ""),
+            where=path or paths[LOG],
+            hint="Run again.",
+        )
+
+
+def _mismatch(what: str, wanted: int, found: int, path: str) -> VerificationError:
+    return VerificationError(what, expected=str(wanted), found=str(found), where=path, hint="Run again.")

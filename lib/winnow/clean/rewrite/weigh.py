@@ -1,0 +1,90 @@
+"""Weigh: what a rewrite would leave of one group, counted and not written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from winnow.clean.result import RecordsRemoved
+from winnow.clean.rewrite.output import GroupOutput
+from winnow.clean.scan.job import GroupJob, PartitionJob
+from winnow.clean.scan.resolve import Survivors
+from winnow.clean.scan.topic_usage import Holdings, added, holdings_of
+from winnow.logdir.index import decode_time_index
+from winnow.logdir.names import TIMEINDEX, segment_file
+from winnow.runtime.cores import Cores
+from winnow.state import Segment
+from winnow.wire.batch import NO_TIMESTAMP
+from winnow.wire.internal_topics import INTERNAL_TOPICS
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedGroup:
+    """The segment that a rewrite would put in the place of a group."""
+
+    segment: Segment
+    """As a listing would find it, but for the timestamp of its first batch."""
+    source_bases: tuple[int, ...]
+    records_before: int
+    records_after: int
+    removed: RecordsRemoved
+    tombstones: tuple[int, ...]
+    """See `PartitionResult.tombstones`."""
+    checksum: int
+    """See `batches_checksum`; of the sources by base offset."""
+    source_checksums: Mapping[int, int]
+    holdings: Holdings | None = None
+    """See `holdings_of`."""
+
+    @property
+    def base_offset(self) -> int:
+        return self.segment.base_offset
+
+    @property
+    def bytes_after(self) -> int:
+        return self.segment.log_bytes
+
+
+def weigh_group(
+    job: PartitionJob,
+    group: GroupJob,
+    survivors: Iterable[Survivors],
+    *,
+    now: int,
+    split_done: Callable[[int], None] = lambda _: None,
+    cores: Cores | None = None,
+) -> WeighedGroup:
+    """Does all that `rewrite_group` does with the bytes of a group, except for writing them."""
+    output = GroupOutput(job, group, survivors, now=now, cores=cores)
+    held: list[Holdings | None] = []
+    for number in group.splits:
+        for data in output.of_split(number):
+            if job.topic in INTERNAL_TOPICS:
+                held.append(holdings_of(data, group.base_offset, job.topic))
+            del data
+        split_done(number)
+    index, timeindex, txnindex = output.indexes()
+    path = f"{job.directory}/{segment_file(group.base_offset, TIMEINDEX)}"
+    times = decode_time_index(timeindex, path, base_offset=group.base_offset)
+    return WeighedGroup(
+        # The output takes over the age of its last source (S5.9).
+        segment=replace(
+            group.segments[-1],
+            base_offset=group.base_offset,
+            log_bytes=output.log_bytes,
+            index_bytes=len(index),
+            timeindex_bytes=len(timeindex),
+            txnindex_bytes=None if txnindex is None else len(txnindex),
+            last_timeindex_timestamp=int(times["timestamp"][-1]) if len(times) else NO_TIMESTAMP,
+            first_batch_max_timestamp=NO_TIMESTAMP,
+            log_stamp=(),
+        ),
+        source_bases=tuple(segment.base_offset for segment in group.segments),
+        records_before=output.records_before,
+        records_after=output.records_after,
+        removed=output.removed,
+        tombstones=output.tombstones,
+        checksum=output.checksum,
+        source_checksums=output.source_checksums,
+        holdings=added(held) if job.topic in INTERNAL_TOPICS else None,
+    )

@@ -1,0 +1,211 @@
+"""Cut a segment into splits while its batch headers are read, and sum up what the headers say of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from winnow.clean.scan.chunks import USUAL_BYTES_IN_WRAPPER, counted
+from winnow.clean.tally import batches_checksum
+from winnow.errors import CorruptLogError
+from winnow.pickling import pickled_by_fields
+from winnow.runtime.spool import StoredKeys
+from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, is_wrapper
+from winnow.wire.buffers import Rows, as_rows
+from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
+
+SPLIT_BYTES = 64 * 2**20
+"""Log bytes that one scan task reads: enough to drown what a task costs, few enough to spread one partition."""
+
+SPLIT_RECORDS = 2**24
+"""Records that one scan task counts: what is compressed a thousandfold would be more than there is memory for."""
+
+DENSEST = np.array([1, 1032, 32, 255, 2**17 // 3, 1, 1, 1])
+"""Bytes that one byte can become, by codec (S2.4): an end of block of gzip, copies of snappy and lz4, a run of zstd."""
+
+_LEGACY, _GUESSED = 1, 2
+
+
+@pickled_by_fields
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A run of whole batches of one segment. Records are numbered from 0 inside it."""
+
+    base_offset: int
+    """Of the segment."""
+    start: int
+    end: int
+    records: int
+    """As `chunks.counted` has it, which is only a guess for some of v0 and v1."""
+    least_offset: int
+    """No offset in it is lower."""
+    next_offset: int
+    """After its last batch."""
+    plain: bool
+    """v2 only, no data of transactions and no markers."""
+    checksum: int
+    """See `batches_checksum`: of the segment up to `end`."""
+    keys: StoredKeys | None = None
+    """What a scan would find, if the walk has found it already."""
+
+
+class Cutter:
+    """Is given the rows of a walk (dtype BATCH), piece by piece, in order."""
+
+    def __init__(self, base_offset: int, path: str) -> None:
+        self._base_offset = base_offset
+        self._path = path
+        self.ended: list[Split] = []
+        """Splits that no more rows belong to."""
+        self._start = self._in_split = 0
+        self._plain = True
+        self._end, self._next_offset = 0, base_offset
+        self._checksum = 0
+        self._flags = 0
+        self.batches = 0
+        self.records = 0
+        """See `guessed`."""
+        self.attributes = 0
+        """All bits that any batch has."""
+
+    @property
+    def legacy(self) -> bool:
+        """There are v0 or v1 batches."""
+        return bool(self._flags & _LEGACY)
+
+    @property
+    def guessed(self) -> bool:
+        """`records` is no more than a guess (see `chunks.counted`)."""
+        return bool(self._flags & _GUESSED)
+
+    def add(self, rows: Rows) -> None:
+        """At least one row. Raises CorruptLogError for a batch that can't hold as many records as it says."""
+        cuts = np.empty((len(rows), 4), np.int64)
+        wild, count, self._start, self._in_split, self._plain, records, attributes, flags = sum_up(
+            as_rows(rows), DENSEST, SPLIT_BYTES, SPLIT_RECORDS, self._start, self._in_split, self._plain, cuts
+        )
+        if wild >= 0:
+            raise _wild_count(rows[wild], self._path)
+        self.batches += len(rows)
+        self.records += records
+        self.attributes |= attributes
+        self._flags |= flags
+        done = 0
+        for row, end, in_split, plain in cuts[:count].tolist():
+            self._checksum = batches_checksum(rows[done : row + 1], self._checksum)
+            done = row + 1
+            self.ended.append(self._split(end, in_split, int(rows["last_offset"][row]) + 1, plain=bool(plain)))
+        self._checksum = batches_checksum(rows[done:], self._checksum)
+        self._end = int(rows["position"][-1] + rows["size"][-1])
+        self._next_offset = int(rows["last_offset"][-1]) + 1
+
+    def splits(self) -> tuple[Split, ...]:
+        """Of all that was added."""
+        if self._end > self._start:
+            return (*self.ended, self._split(self._end, self._in_split, self._next_offset, plain=self._plain))
+        return tuple(self.ended)
+
+    def _split(self, end: int, records: int, next_offset: int, *, plain: bool) -> Split:
+        start, least_offset = 0, self._base_offset
+        if self.ended:
+            start, least_offset = self.ended[-1].end, self.ended[-1].next_offset
+        return Split(self._base_offset, start, end, records, least_offset, next_offset, plain, self._checksum)
+
+
+@kernel
+def sum_up(
+    rows: Rows,
+    densest: NDArray[np.int64],
+    split_bytes: int,
+    split_records: int,
+    start: int,
+    in_split: int,
+    plain: bool,  # noqa: FBT001 - a kernel takes what it goes on from one by one
+    cuts: NDArray[np.int64],
+) -> tuple[int, int, int, int, bool, int, int, int]:
+    """What some batches hold, and where splits end among them: with the first batch that fills one.
+
+    `start`, `in_split`, `plain`: of the split that was begun, its first byte, its records so far, and `Split.plain`.
+    `cuts`: int64[n, 4], gets the last row of each split that ends, its end, its records, and whether it is plain.
+
+    Returns (first row with more records than there can be or -1, cuts, start, in_split, plain, records, all bits of
+    the attributes, flags). Batches of v0 and v1 count as in `chunks.counted`.
+    """
+    count = records = attributes = flags = 0
+    for i in range(rows.size):
+        row = rows[i]
+        codec = row.attributes & CODEC_MASK
+        if row.magic == MAX_MAGIC:
+            held = int(row.record_count)
+            room = min(
+                row.last_offset - row.base_offset + 1, (row.size - HEADER_V2_SIZE) * densest[codec] // SMALLEST_RECORD
+            )
+            if held > room:
+                return i, count, start, in_split, plain, records, attributes, flags
+        else:
+            flags |= _LEGACY
+            held = 1
+            if codec != 0:
+                flags |= _GUESSED
+                held = row.size // USUAL_BYTES_IN_WRAPPER + 1
+        plain &= row.magic == MAX_MAGIC and (row.attributes & (TRANSACTIONAL | CONTROL)) == 0
+        attributes |= int(row.attributes)
+        records += held
+        in_split += held
+        end = row.position + row.size
+        if end - start >= split_bytes or in_split >= split_records:
+            cuts[count, 0] = i
+            cuts[count, 1] = end
+            cuts[count, 2] = in_split
+            cuts[count, 3] = plain
+            count += 1
+            start, in_split, plain = end, 0, True
+    return -1, count, start, in_split, plain, records, attributes, flags
+
+
+def _most_records(row: np.void) -> int:
+    """That a v2 batch can hold."""
+    densest = int(DENSEST[row["attributes"] & CODEC_MASK])
+    return min(
+        int(row["last_offset"] - row["base_offset"]) + 1, int(row["size"] - HEADER_V2_SIZE) * densest // SMALLEST_RECORD
+    )
+
+
+def _wild_count(row: np.void, path: str) -> CorruptLogError:
+    """Counts decide how much memory and how many tasks a run takes, long before the records themselves are read."""
+    return CorruptLogError(
+        "a batch can't hold as many records as it says",
+        expected=f"at most {_most_records(row)}",
+        found=str(int(row["record_count"])),
+        where=f"{path} at byte {int(row['position'])}",
+        hint="Copy the partition from another replica.",
+    )
+
+
+def sum_up_plain(
+    rows: Rows, *, split_bytes: int, split_records: int, start: int, in_split: int, plain: bool
+) -> tuple[int, list[tuple[int, int, int, bool]], tuple[int, int, bool], int, int, tuple[bool, bool]]:
+    """The twin of `sum_up`: wild row or -1, cuts, (start, in_split, plain), records, attributes, (legacy, guessed)."""
+    counts, wrappers = counted(rows).tolist(), is_wrapper(rows).tolist()
+    cuts: list[tuple[int, int, int, bool]] = []
+    records, attributes, legacy, guessed = 0, 0, False, False
+    for i, row in enumerate(rows):
+        if row["magic"] == MAX_MAGIC:
+            if counts[i] > _most_records(row):
+                return i, cuts, (start, in_split, plain), records, attributes, (legacy, guessed)
+        else:
+            legacy, guessed = True, guessed or wrappers[i]
+        plain = plain and row["magic"] == MAX_MAGIC and not row["attributes"] & (TRANSACTIONAL | CONTROL)
+        records, in_split, attributes = records + counts[i], in_split + counts[i], attributes | int(row["attributes"])
+        end = int(row["position"] + row["size"])
+        if end - start >= split_bytes or in_split >= split_records:
+            cuts.append((i, end, in_split, bool(plain)))
+            start, in_split, plain = end, 0, True
+    return -1, cuts, (start, in_split, bool(plain)), records, attributes, (legacy, guessed)
+
+
+def warm_up() -> None:
+    """Compiles the kernel for the types that a walk uses, into numba's cache."""
+    Cutter(0, "").add(np.zeros(1, BATCH))

@@ -1,0 +1,174 @@
+"""Last offset per key, in bytes and integers: what the shuffle carries and how it is merged (S4, S5.5).
+
+A key is its 128-bit keyed hash. A record is its number inside its split (`uint32`), so gaps between offsets cost
+nothing; splits ascend by offset. Each kernel has a plain twin in `tests.twins.last_offsets` that the tests hold it against.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from winnow.wire.kernels.record import prefetch
+
+PARTS = 128
+"""A power of 2: as many parts has a bucket of keys, each with a table of its own."""
+
+_AHEAD = 16
+"""Rows before a row at which the processor is told which slot of the table it will look at."""
+
+
+@njit(cache=True, nogil=True)
+def _table_size(entries: int) -> int:
+    size = 16
+    while size < 2 * entries:
+        size *= 2
+    return size
+
+
+@njit(cache=True, nogil=True)
+def last_per_key(hashes: Any, candidate: Any) -> Any:
+    """bool[n]: True for the last candidate row of each key.
+
+    `hashes` uint64[n, 2], `candidate` bool[n]; rows are in offset order.
+    """
+    n = hashes.shape[0]
+    size = _table_size(n)
+    mask = np.uint64(size - 1)
+    slots = np.full(size, -1, np.int32)
+    last = np.zeros(n, np.bool_)
+    for row in range(n):
+        prefetch(slots, np.int64(hashes[min(row + _AHEAD, n - 1), 0] & mask))
+        if not candidate[row]:
+            continue
+        low = hashes[row, 0]
+        high = hashes[row, 1]
+        at = low & mask
+        while True:
+            other = slots[at]
+            if other < 0:
+                break
+            if hashes[other, 0] == low and hashes[other, 1] == high:
+                last[other] = False
+                break
+            at = (at + np.uint64(1)) & mask
+        slots[at] = row
+        last[row] = True
+    return last
+
+
+@njit(cache=True, nogil=True)
+def _bucket(high: Any, buckets: int) -> Any:
+    """The upper bits of a hash's upper half choose the bucket, the lower ones the part inside of it, and the lower half
+    the slot in a table: so that no bucket crowds one part, and no part one region of a table.
+    """
+    return np.int64(((high >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)
+def _part(high: Any) -> Any:
+    return np.int64(high & np.uint64(PARTS - 1))
+
+
+@njit(cache=True, nogil=True)
+def packed_by_bucket(hashes: Any, chosen: Any, buckets: int) -> Any:
+    """Hashes and numbers of the chosen rows, by bucket, inside of it by part, then ascending; where each bucket starts.
+
+    Returns (uint64[m, 2], uint32[m], int64[buckets + 1]). `buckets` is below 2^32.
+    """
+    at = np.zeros(buckets * PARTS + 1, np.int64)
+    for row in range(hashes.shape[0]):
+        if chosen[row]:
+            high = hashes[row, 1]
+            at[_bucket(high, buckets) * PARTS + _part(high) + 1] += 1
+    for part in range(buckets * PARTS):
+        at[part + 1] += at[part]
+    starts = at[::PARTS].copy()
+    total = at[buckets * PARTS]
+    packed = np.empty((total, 2), np.uint64)
+    numbers = np.empty(total, np.uint32)
+    for row in range(hashes.shape[0]):
+        if chosen[row]:
+            high = hashes[row, 1]
+            part = _bucket(high, buckets) * PARTS + _part(high)
+            to = at[part]
+            at[part] = to + 1
+            packed[to, 0] = hashes[row, 0]
+            packed[to, 1] = high
+            numbers[to] = row
+    return packed, numbers, starts
+
+
+@njit(cache=True, nogil=True)
+def latest_first(hashes: Any, numbers: Any, bounds: Any, dirty: int) -> Any:  # noqa: C901, PLR0912 - one pass
+    """Which records of some blobs of one bucket stay (S4, S5.5), found in one pass, part by part.
+
+    `hashes` uint64[n, 2] and `numbers` uint32[n] of all blobs, blob b from `bounds[b]` to `bounds[b + 1]`, as
+    `packed_by_bucket` orders them. First come the `dirty` blobs of the dirty range, the latest split first, each with
+    one record per key: so a record stays if its key has not been seen. Those of the clean range follow; they stay under
+    the same condition, but are not entered (S4).
+
+    Returns (uint32[n], int64[blobs]): the first so many numbers from `bounds[b]` on stay. The counts are empty if the
+    rows of a blob are not in the order of their parts.
+
+    A part's table is meant to stay in the processor's cache, as that of a whole bucket would not.
+    """
+    blobs = bounds.shape[0] - 1
+    stay = np.empty(numbers.shape[0], np.uint32)
+    kept = np.zeros(blobs, np.int64)
+    begin = bounds[:-1].copy()
+    end = bounds[:-1].copy()
+    table = np.empty((16, 2), np.uint64)
+    for part in range(PARTS):
+        entries = 0
+        for blob in range(blobs):
+            i = begin[blob]
+            while i < bounds[blob + 1] and _part(hashes[i, 1]) == part:
+                i += 1
+            end[blob] = i
+            if blob < dirty:
+                entries += i - begin[blob]
+        size = _table_size(entries)
+        if size > table.shape[0]:
+            table = np.empty((size, 2), np.uint64)
+        for slot in range(size):
+            table[slot, 0] = 0
+            table[slot, 1] = 0
+        # A slot of zeros is free. The key whose hash is just that has this one.
+        zero_seen = False
+        mask = np.uint64(size - 1)
+        for blob in range(blobs):
+            for i in range(begin[blob], end[blob]):
+                low = hashes[i, 0]
+                high = hashes[i, 1]
+                at = low & mask
+                while (table[at, 0] != low or table[at, 1] != high) and (table[at, 0] | table[at, 1]) != 0:
+                    at = (at + np.uint64(1)) & mask
+                zero = (low | high) == 0
+                seen = zero_seen if zero else (table[at, 0] | table[at, 1]) != 0
+                if not seen:
+                    stay[bounds[blob] + kept[blob]] = numbers[i]
+                    kept[blob] += 1
+                    if blob < dirty:
+                        zero_seen |= zero
+                        table[at, 0] = low
+                        table[at, 1] = high
+            begin[blob] = end[blob]
+    for blob in range(blobs):
+        if end[blob] != bounds[blob + 1]:
+            return stay, kept[:0]
+    return stay, kept
+
+
+def warm_up() -> None:
+    """Compiles every kernel of this file for the types the jobs use, into numba's cache."""
+    hashes = np.array([[1, 2], [3, 4], [1, 2]], np.uint64)
+    last = last_per_key(hashes, np.ones(3, np.bool_))
+    packed, numbers, starts = packed_by_bucket(hashes, last, 1)
+    latest_first(_read_only(packed), _read_only(numbers), starts, 1)
+
+
+def _read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)

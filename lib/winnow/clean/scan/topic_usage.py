@@ -1,0 +1,177 @@
+"""Who holds Kafka's own topics: the groups and transactional ids whose records fill a segment.
+
+Counted where the bytes of a segment are in memory anyway, by the walk and after a rewrite, and added up by the driver.
+The keys of any other topic are nobody's business and are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from winnow.clean.result import Holder
+from winnow.errors import CorruptLogError
+from winnow.storage.segment_io import Bytes, release
+from winnow.wire.batch import BATCH, CODEC_MASK
+from winnow.wire.buffers import Rows
+from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.internal_topics import INTERNAL_TOPICS
+from winnow.wire.names import NameCounts, count_names
+from winnow.wire.records import RecordColumns, crc_error
+from winnow.wire.walk import WalkStatus, first_bad_crc, walk_batches
+
+SHOWN = 5
+MOST_NAMES = 16_384
+"""Of one segment: beyond them those with the fewest bytes are forgotten, so that a walk stays small."""
+_CHUNK_BYTES = 8 * 2**20
+_MOST_BYTES = 32 * 2**20
+"""Of a batch, and of those before it in a part, when decompressed. No broker writes such batches to these topics."""
+_ROWS = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """Records and bytes on disk by name, of one segment."""
+
+    by_name: Mapping[bytes, tuple[int, int]]
+    complete: bool = True
+    """No name was forgotten."""
+
+
+class HoldingsCounter:
+    """Counts the names in a log, batch after batch, where a walk has its bytes in memory.
+
+    Damage is the business of those who clean: they read the records again, and refuse the partition.
+    """
+
+    def __init__(self, buf: Bytes, topic: str) -> None:
+        """`topic`: one of INTERNAL_TOPICS."""
+        self._buf = buf
+        self._topic = topic
+        self._sums: dict[bytes, tuple[int, int]] = {}
+        self._complete = True
+        self._damaged = False
+
+    def add(self, rows: Rows) -> None:
+        """BATCH rows that come after those added before."""
+        if self._damaged:
+            return
+        try:
+            for some in _chunks(self._buf, rows):
+                self._count(some)
+        except CorruptLogError:
+            self._damaged = True
+
+    def _count(self, rows: Rows) -> None:
+        for blocks in inflate_parts(self._buf, rows, limit=_MOST_BYTES, enough=_MOST_BYTES):
+            self._add_counted(*count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES))
+
+    def _add_counted(self, counts: NameCounts, all_of_them: bool) -> None:  # noqa: FBT001 - what `count_names` gives
+        self._complete &= all_of_them
+        figures = zip(counts.names, counts.records.tolist(), counts.bytes.tolist(), strict=True)
+        _add(self._sums, ((name, (records, size)) for name, records, size in figures))
+
+    def add_scanned(self, blocks: RecordBlocks, columns: RecordColumns) -> None:
+        """As `add`, of what was scanned: the rows of `blocks`, whose records are `columns`."""
+        self._add_counted(*count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES, hashes=columns.hash))
+
+    def add_all_of(self, other: HoldingsCounter) -> None:
+        """What was added to another counter, of the same topic."""
+        self._complete &= other._complete
+        self._damaged |= other._damaged
+        _add(self._sums, other._sums.items())
+
+    def another(self) -> HoldingsCounter:
+        """One with nothing added to it."""
+        return HoldingsCounter(self._buf, self._topic)
+
+    def holdings(self) -> Holdings | None:
+        """Of all that was added; None if any of it is damaged."""
+        if self._damaged:
+            return None
+        sums, complete = self._sums, self._complete
+        if len(sums) > MOST_NAMES:
+            complete = False
+            sums = dict(sorted(sums.items(), key=lambda item: -item[1][1])[:MOST_NAMES])
+        return Holdings(sums, complete)
+
+
+def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
+    """Of a whole log that was walked before; None for a topic that is not Kafka's own and for damaged records."""
+    if topic not in INTERNAL_TOPICS:
+        return None
+    counter = HoldingsCounter(buf, topic)
+    position, least_offset, status = 0, base_offset, WalkStatus.FULL
+    rows = np.empty(_ROWS, BATCH)
+    while status is WalkStatus.FULL:
+        count, position, status = walk_batches(buf, position, least_offset, rows)
+        if count:
+            least_offset = int(rows["last_offset"][count - 1]) + 1
+            counter.add(rows[:count])
+            release(buf, position)
+    return counter.holdings()
+
+
+def added(parts: Sequence[Holdings | None]) -> Holdings | None:
+    """Of a log, from those of the parts that it consists of."""
+    sums = _summed(parts)
+    return None if sums is None else Holdings(sums, all(part is not None and part.complete for part in parts))
+
+
+def top_holders(
+    before: Sequence[Holdings | None], after: Sequence[Holdings | None] | None
+) -> tuple[tuple[Holder, ...], int | None]:
+    """Those with the most bytes before, and how many there are; None if that, or all of it, is not known.
+
+    Of the segments `before` a run and `after` it, which is None where nothing is known of it yet.
+    """
+    sums = _summed(before)
+    if not sums:
+        return (), None
+    left = None if after is None else _summed(after)
+    most = sorted(sums.items(), key=lambda item: (-item[1][1], item[0]))[:SHOWN]
+    holders = []
+    for name, (records, size) in most:
+        records_after, bytes_after = (None, None) if left is None else left.get(name, (0, 0))
+        holders.append(
+            Holder(
+                name=name.decode("utf-8", "backslashreplace"),
+                records_before=records,
+                bytes_before=size,
+                records_after=records_after,
+                bytes_after=bytes_after,
+            )
+        )
+    complete = all(one is not None and one.complete for one in before)
+    return tuple(holders), len(sums) if complete else None
+
+
+def _chunks(buf: Bytes, rows: Rows) -> Iterable[Rows]:
+    """So many that little is decompressed at once; what is compressed is sound."""
+    compressed = rows[(rows["attributes"] & CODEC_MASK) != 0]
+    wrong = first_bad_crc(buf, compressed)
+    if wrong >= 0:
+        raise crc_error(compressed[wrong])
+    ends = rows["position"] + rows["size"]
+    first = 0
+    while first < len(rows):
+        last = max(first + 1, int(np.searchsorted(ends, rows["position"][first] + _CHUNK_BYTES, side="right")))
+        yield rows[first:last]
+        first = last
+
+
+def _summed(holdings: Iterable[Holdings | None]) -> dict[bytes, tuple[int, int]] | None:
+    sums: dict[bytes, tuple[int, int]] = {}
+    for one in holdings:
+        if one is None:
+            return None
+        _add(sums, one.by_name.items())
+    return sums
+
+
+def _add(sums: dict[bytes, tuple[int, int]], figures: Iterable[tuple[bytes, tuple[int, int]]]) -> None:
+    for name, (records, size) in figures:
+        so_far = sums.get(name, (0, 0))
+        sums[name] = (so_far[0] + records, so_far[1] + size)

@@ -1,0 +1,85 @@
+"""How much room a cleaning takes beside the log, and how much there is (docs/decisions/0012)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from winnow.clean.scan.job import GroupJob, PartitionJob
+from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
+from winnow.policy.config import TopicConfig
+from winnow.state import Segment
+from winnow.storage.places import Places
+
+SPARE_BYTES = 64 * 2**20
+"""Left free on every disk, for checkpoints and for whoever else writes there."""
+
+_GROWTH = 3
+"""A segment of v0 or v1 becomes so much larger at most: the least record, of 26 bytes, is a batch of 77 with a horizon.
+"""
+
+
+def free_bytes(directory: str) -> int:
+    """What this process may still write to the file system of a directory, less a little to spare; below 0 if that
+    is not there.
+    """
+    return Places().volume(directory).free_bytes - SPARE_BYTES
+
+
+def most_log_bytes(segments: Iterable[Segment], legacy: Collection[int]) -> int:
+    """That the log of the output of a group has. `legacy`: base offsets of segments with batches of v0 or v1."""
+    return sum(segment.log_bytes * (_GROWTH if segment.base_offset in legacy else 1) for segment in segments)
+
+
+def most_index_bytes(segments: Iterable[Segment], log_bytes: int, config: TopicConfig) -> int:
+    """That the index files of an output of `log_bytes` have: more than `index.interval.bytes` lie between entries."""
+    entries = log_bytes // (config.index_interval_bytes + 1)
+    sizes = (entries * OFFSET_ENTRY_SIZE, (entries + 1) * TIME_ENTRY_SIZE)
+    transactions = sum(segment.txnindex_bytes or 0 for segment in segments)
+    return sum(min(size, config.segment_index_bytes) for size in sizes) + transactions
+
+
+@dataclass(slots=True)
+class Room:
+    """What is left to be written, by file system. Each is asked when it is first met."""
+
+    limit: int | None
+    """That may be written to all of them together."""
+    free: Callable[[str], int] = field(default=free_bytes, kw_only=True)
+    """Of the file system of a directory."""
+    _left: dict[Hashable, int] = field(default_factory=dict, init=False)
+
+    def at(self, directory: str) -> int:
+        left = self._left[self._met(directory)]
+        return left if self.limit is None else min(left, self.limit)
+
+    def take(self, directory: str, count: int) -> None:
+        self._left[self._met(directory)] -= count
+        if self.limit is not None:
+            self.limit -= count
+
+    def _met(self, directory: str) -> Hashable:
+        volume = Places().volume(directory).key
+        if volume not in self._left:
+            self._left[volume] = self.free(directory)
+        return volume
+
+
+def fitting(groups: Sequence[GroupJob], room: int) -> int:
+    """How many of the groups, from the first on, fit together."""
+    for count, group in enumerate(groups):
+        room -= group.most_bytes
+        if room < 0:
+            return count
+    return len(groups)
+
+
+def within(jobs: Sequence[PartitionJob], room: Room) -> tuple[PartitionJob, ...]:
+    """The same jobs, told how large each output may become; together they leave nothing of `room`."""
+    for job in jobs:
+        room.take(job.directory, job.most_bytes)
+    groups = sum(len(job.groups) for job in jobs)
+    spare = max(0, min((room.at(job.directory) for job in jobs), default=0)) // max(1, groups)
+    return tuple(
+        replace(job, groups=tuple(replace(g, log_limit=g.most_log_bytes + spare) for g in job.groups)) for job in jobs
+    )

@@ -1,0 +1,255 @@
+"""Survey: what is there, in parallel. First every partition by its files' sizes and ends, then, of those that are to be
+compacted, every batch header, and their keys where that saves a second reading (`winnow.clean.scan.prefetch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from winnow.clean.rewrite.compaction import Failure, failure
+from winnow.clean.scan.prefetch import Ahead
+from winnow.clean.survey.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.logdir.after_crash import lost_bytes, whole_end
+from winnow.logdir.fast_listing import list_sound
+from winnow.logdir.listing import SegmentListing, list_segments
+from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
+from winnow.pickling import pickled_by_fields
+from winnow.runtime.packing import ITEM_BYTES, packed, task_count
+from winnow.runtime.progress import Progress, watched
+from winnow.runtime.throttle import in_task
+from winnow.runtime.ticks import TickSheet, tick
+from winnow.state import PartitionState, TopicPartition
+from winnow.storage.places import Places
+from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_LIST_PER_TASK = 256
+_WALK_BYTES = 2**30
+
+
+@pickled_by_fields
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition directory of one log directory."""
+
+    log_dir: str
+    topic_partition: TopicPartition
+    trusted_end: int | None = None
+    """See `PartitionState.trusted_end`."""
+    goes_on: str | None = None
+    """The run whose round goes on: its directories in the partition directory are in nobody's way."""
+
+    @property
+    def directory(self) -> str:
+        return f"{self.log_dir}/{self.topic_partition}"
+
+
+@pickled_by_fields
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One partition's segments, and the walk of the active one, whose last batch ends the log (S8.3).
+
+    `active` is None where files of an interrupted run are in the way: they are to be put right first.
+    """
+
+    listing: SegmentListing
+    active: SegmentWalk | None
+    lost_bytes: int = 0
+    """See `PartitionState.lost_bytes`."""
+
+
+def list_partitions(sc: SparkContext, places: Sequence[Place]) -> list[Listed | Failure]:
+    """The files of each partition, in the order given."""
+    if not places:
+        return []
+    tasks = task_count(len(places), per_task=_LIST_PER_TASK, items=len(places), parallelism=sc.defaultParallelism)
+    # Dealt out one by one: partitions of a topic, which follow each other, have active segments of a size.
+    hands = [places[first::tasks] for first in range(tasks)]
+    listed = sc.parallelize(hands, tasks).mapPartitions(in_task(_list_some)).collect()
+    return [listed[number % tasks][number // tasks] for number in range(len(places))]
+
+
+def _list_some(hands: Iterable[Sequence[Place]]) -> Iterator[list[Listed | Failure]]:
+    yield from ([_list_one(place) for place in hand] for hand in hands)
+
+
+def _list_one(place: Place) -> Listed | Failure:
+    try:
+        return list_partition(place)
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
+
+
+def list_partition(place: Place) -> Listed:
+    """As `list_partitions`, for one, here. Raises CorruptLogError or OSError."""
+    listing = list_sound(place.directory) if place.trusted_end is None else None
+    if listing is None:
+        listing = list_segments(Places(), place.directory, trusted_end=place.trusted_end)
+    ours = {f"{STAGING_PREFIX}{place.goes_on}", f"{STAGING_PREFIX}{place.goes_on}{KEEPING_SUFFIX}"}
+    if not ours.issuperset(listing.leftovers):
+        return Listed(listing, None)
+    if listing.problems:
+        raise listing.problems[0]
+    if not listing.segments:
+        raise CorruptLogError(
+            "a partition without a segment", expected="at least one .log file", found="none", where=place.directory
+        )
+    active = listing.segments[-1]
+    if place.trusted_end is not None:
+        return _listed_after_crash(place, listing, place.trusted_end)
+    walk = walk_segment(
+        place.directory,
+        active.base_offset,
+        active.log_bytes,
+        check_index=bool(active.index_bytes),
+    )
+    return Listed(listing, walk)
+
+
+def walk_partitions(
+    sc: SparkContext,
+    states: Sequence[PartitionState],
+    *,
+    producers_from: Sequence[int],
+    progress: Progress,
+    ahead: Mapping[str, Ahead] | None = None,
+) -> list[tuple[SegmentWalk, ...] | Failure]:
+    """Every batch header of these partitions, and how transactions run through them: for each, the walks of its
+    segments in order.
+
+    `producers_from`: for each partition, the offset from which on producers' last batches are wanted.
+    `ahead`: by directory, what is wanted of the segments that would be scanned.
+    """
+    keys = [(number, at) for number, state in enumerate(states) for at in range(len(state.segments))]
+    ahead = ahead or {}
+    works = {
+        (number, at): _work(states[number], at, producers_from[number], ahead.get(states[number].directory))
+        for number, at in keys
+    }
+    walked: dict[tuple[int, int], SegmentWalk | Failure] = {
+        (number, at): not_walked(states[number].segments[at].base_offset)
+        for (number, at), work in works.items()
+        if work is None
+    }
+    items = [(key, work) for key, work in works.items() if work is not None]
+    if items:
+        what = "batch headers and keys" if ahead else "batch headers"
+        walked |= _walk_all(sc, items, f"reading {what} of {counted(len(states), 'partition')}", progress)
+    return [
+        _together([walked[number, at] for at in range(len(state.segments))], state)
+        for number, state in enumerate(states)
+    ]
+
+
+@pickled_by_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """All that the walk of one segment has to be told."""
+
+    directory: str
+    topic: str
+    base_offset: int
+    log_bytes: int
+    check_index: bool
+    producers_from: int | None
+    transactions: TransactionsWanted
+    ahead: Ahead | None
+
+
+_Piece = tuple[int, tuple[int, int], _Work]
+"""A segment to be walked: its number among them, and those of its partition and of the segment in the partition."""
+
+
+def _walk_all(
+    sc: SparkContext, items: Sequence[tuple[tuple[int, int], _Work]], name: str, progress: Progress
+) -> dict[tuple[int, int], SegmentWalk | Failure]:
+    sizes = [work.log_bytes for _, work in items]
+    tasks = task_count(sum(sizes), per_task=_WALK_BYTES, items=len(items), parallelism=sc.defaultParallelism)
+    # Not broadcast: of a node with many partitions each worker would hold all that only one task needs.
+    lists = packed([(piece, *item) for piece, item in enumerate(items)], sizes, tasks=tasks, each=ITEM_BYTES)
+    with TickSheet(sizes) as sheet:
+        ticks = sheet.path
+
+        def walk(assigned: Iterable[list[_Piece]]) -> Iterator[tuple[tuple[int, int], SegmentWalk | Failure]]:
+            for piece, key, work in (one for task in assigned for one in task):
+                try:
+                    yield key, _walk_one(work)
+                except FAILS_ONE_PARTITION as error:
+                    yield key, failure(error)
+                tick(ticks, piece)
+
+        with watched(sc, progress, name, tasks=tasks, ticks=sheet):
+            return dict(sc.parallelize(lists, tasks).mapPartitions(in_task(walk)).collect())
+
+
+def _work(state: PartitionState, at: int, producers_from: int, ahead: Ahead | None) -> _Work | None:
+    """None for a segment that may not be looked into."""
+    segment = state.segments[at]
+    following = state.segments[at + 1].base_offset if at + 1 < len(state.segments) else None
+    end = state.log_end_offset if following is None else following
+    if state.trusted_end is not None and (following is None or end > state.trusted_end):
+        return None
+    return _Work(
+        directory=state.directory,
+        topic=state.topic_partition.topic,
+        base_offset=segment.base_offset,
+        log_bytes=segment.log_bytes,
+        check_index=bool(segment.index_bytes),
+        producers_from=producers_from if end > producers_from else None,
+        transactions=TransactionsWanted(
+            high_watermark=state.high_watermark,
+            log_start_offset=state.log_start_offset,
+            end_offset=following,
+            txn_index=segment.txnindex_bytes is not None,
+        ),
+        ahead=ahead if ahead is not None and segment.base_offset < ahead.end_offset else None,
+    )
+
+
+def _walk_one(work: _Work) -> SegmentWalk:
+    return walk_segment(
+        work.directory,
+        work.base_offset,
+        work.log_bytes,
+        producers_from=work.producers_from,
+        check_index=work.check_index,
+        transactions=work.transactions,
+        topic=work.topic,
+        ahead=work.ahead,
+    )
+
+
+def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int) -> Listed:
+    """The active segment may end anywhere: as a walk that knows nothing but how far it can be read."""
+    active = listing.segments[-1]
+    end = whole_end(place.directory, active)
+    ends = [segment.base_offset for segment in listing.segments[1:]]
+    trusted = sum(end_offset <= trusted_end for end_offset in ends)
+    # Where nothing is trusted, nothing can go, and a large log need not be read to say so.
+    unread = listing.segments[trusted:] if trusted else (active,)
+    lost = lost_bytes(place.directory, unread, end)
+    return Listed(listing, replace(not_walked(active.base_offset), next_offset=end.next_offset), lost)
+
+
+def _together(walks: list[SegmentWalk | Failure], state: PartitionState) -> tuple[SegmentWalk, ...] | Failure:
+    sound: list[SegmentWalk] = []
+    for walk, following in zip(walks, [*state.segments[1:], None], strict=True):
+        if isinstance(walk, Failure):
+            return walk
+        if following is not None and walk.next_offset > following.base_offset:
+            return failure(
+                CorruptLogError(
+                    "two segments overlap",
+                    expected=f"offsets below {following.base_offset}",
+                    found=f"{walk.next_offset - 1}",
+                    where=f"{state.directory}/{segment_file(walk.base_offset, LOG)}",
+                    hint="A broker would read records twice. Copy the partition from another replica.",
+                )
+            )
+        sound.append(walk)
+    return tuple(sound)

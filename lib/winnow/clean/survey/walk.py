@@ -1,0 +1,245 @@
+"""Walk the batch headers of whole segments: what only the log itself can tell before a plan is sure.
+
+One task per segment. A segment's summary says where it may be split for the scan, what its batches leave of each
+producer, and how transactions run through it; summaries of neighbours fold. No record is parsed, unless it is to be
+told whose records they are (`winnow.clean.scan.topic_usage`), or the scan is to be done on the way (`winnow.clean.scan.prefetch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from winnow.clean.scan.chunks import next_offset
+from winnow.clean.scan.cut import Cutter, Split
+from winnow.clean.scan.prefetch import Ahead, KeyKeeper
+from winnow.clean.scan.topic_usage import Holdings, HoldingsCounter
+from winnow.clean.survey.gather import NO_BATCHES, NONE_ABORTED, Gatherer, aborted_rows
+from winnow.errors import CorruptLogError
+from winnow.logdir.index import check_index_against, read_offset_index
+from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
+from winnow.logdir.txnindex import read_txn_index
+from winnow.pickling import pickled_by_fields
+from winnow.policy.producers import Marker
+from winnow.policy.transaction_runs import NO_RUNS, SegmentRuns, summarise
+from winnow.policy.transactions import ABORTED
+from winnow.storage.places import Places
+from winnow.storage.segment_io import Bytes, map_range, release
+from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL, is_wrapper
+from winnow.wire.internal_topics import INTERNAL_TOPICS
+from winnow.wire.walk import WalkStatus, describe, walk_batches
+
+_INDEXED = np.dtype([("position", np.int64), ("last_offset", np.int64), ("wrapper", np.bool_)], align=True)
+"""What the offset index is held against."""
+_ROWS = 4_096
+"""At once: of batches of 16 KiB, 64 MiB, which is what is in memory of a segment."""
+
+
+@pickled_by_fields
+@dataclass(frozen=True, slots=True)
+class SegmentWalk:
+    """What the headers of one segment say. `next_offset` is the base offset if the segment is empty."""
+
+    base_offset: int
+    next_offset: int
+    batches: int
+    records: int
+    """See `guessed`."""
+    control: bool
+    transactional: bool
+    legacy: bool
+    """Has v0 or v1 batches."""
+    guessed: bool
+    """`records` is no more than a guess (see `chunks.counted`)."""
+    splits: tuple[Split, ...]
+    last_batches: np.ndarray[Any, Any] = field(repr=False)
+    """BATCH rows whose replay leaves the state of each producer, ascending by offset (see `policy.producers.traces`):
+    the last batch of each, and more of those with transactions. Empty unless asked for."""
+    markers: Mapping[int, Marker] = field(default_factory=dict, repr=False)
+    """The decoded control batches among `last_batches`, by base offset."""
+    runs: SegmentRuns = field(default=NO_RUNS, repr=False)
+    """How transactions run through the segment; nothing unless asked for."""
+    aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
+    """Its transaction index, dtype ABORTED; empty unless asked for."""
+    first_live: int | None = None
+    """Base offset of the first batch that ends at or above the log start offset; None: there is none, or `runs` were
+    not asked for."""
+    holdings: Holdings | None = None
+    """None unless asked for, and see `HoldingsCounter`."""
+
+
+@pickled_by_fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionsWanted:
+    """Asks a walk for `SegmentWalk.runs` and `aborted`."""
+
+    high_watermark: int
+    log_start_offset: int
+    end_offset: int | None
+    """Base offset of the next segment, if there is one."""
+    txn_index: bool
+    """There is a `.txnindex` file."""
+
+
+def not_walked(base_offset: int) -> SegmentWalk:
+    """What stands for the walk of a segment that nothing is to be known of, as if it were empty."""
+    return SegmentWalk(
+        base_offset=base_offset,
+        next_offset=base_offset,
+        batches=0,
+        records=0,
+        control=False,
+        transactional=False,
+        legacy=False,
+        guessed=False,
+        splits=(),
+        last_batches=NO_BATCHES,
+    )
+
+
+def walk_segment(
+    directory: str,
+    base_offset: int,
+    log_bytes: int,
+    *,
+    producers_from: int | None = None,
+    check_index: bool = False,
+    transactions: TransactionsWanted | None = None,
+    topic: str | None = None,
+    ahead: Ahead | None = None,
+) -> SegmentWalk:
+    """Reads every batch header of a segment, and control batches whole if producers or transactions are wanted.
+
+    `producers_from`: asks for `SegmentWalk.last_batches`, of the batches that end at or above this offset.
+    `topic`: its name, if `SegmentWalk.holdings` is wanted. `ahead`: asks for `Split.keys`, where that can be had. Only
+    for these two records are looked into.
+
+    Raises CorruptLogError where a header makes no sense, the log ends inside a batch, offsets do not ascend,
+    (`check_index`) an entry of the offset index does not point at a batch that ends at its offset (S1.6), or
+    (`transactions`) the transaction index is not that of the log (S4.1).
+    """
+    path = f"{directory}/{segment_file(base_offset, LOG)}"
+    with map_range(path, 0, log_bytes, gradually=True) as buf:
+        gatherer = None
+        if producers_from is not None or transactions is not None:
+            log_start = None if transactions is None else transactions.log_start_offset
+            gatherer = Gatherer(buf, path, producers_from=producers_from, log_start_offset=log_start)
+        holders = HoldingsCounter(buf, topic) if topic in INTERNAL_TOPICS else None
+        return _walk(
+            buf,
+            path,
+            directory,
+            base_offset,
+            gatherer=gatherer,
+            holders=holders,
+            keeper=None if ahead is None else KeyKeeper(buf, ahead, holders),
+            check_index=check_index,
+            transactions=transactions,
+        )
+
+
+def _walk(
+    buf: Bytes,
+    path: str,
+    directory: str,
+    base_offset: int,
+    *,
+    gatherer: Gatherer | None,
+    holders: HoldingsCounter | None,
+    keeper: KeyKeeper | None,
+    check_index: bool,
+    transactions: TransactionsWanted | None,
+) -> SegmentWalk:
+    rows = np.empty(_ROWS, BATCH)
+    cutter = Cutter(base_offset, path)
+    position, least_offset = 0, base_offset
+    log_start = None if transactions is None else transactions.log_start_offset
+    first_live: int | None = None
+    indexed: list[np.ndarray[Any, Any]] = []
+    status = WalkStatus.FULL
+    while status == WalkStatus.FULL:
+        if keeper is not None:
+            rows = keeper.room(_ROWS)
+        count, position, status = walk_batches(buf, position, least_offset, rows)
+        if status not in (WalkStatus.FULL, WalkStatus.END):
+            raise describe(status, buf, position, least_offset=next_offset(rows[:count], least_offset), file_name=path)
+        if count == 0:
+            break
+        seen = rows[:count]
+        cutter.add(seen)
+        least_offset = int(seen["last_offset"][-1]) + 1
+        if log_start is not None and first_live is None and least_offset > log_start:
+            first_live = int(seen["base_offset"][np.searchsorted(seen["last_offset"], log_start)])
+        if gatherer is not None:
+            gatherer.add(seen)
+        if check_index:
+            indexed.append(np.empty(count, _INDEXED))
+            indexed[-1]["position"], indexed[-1]["last_offset"] = seen["position"], seen["last_offset"]
+            indexed[-1]["wrapper"] = is_wrapper(seen) if cutter.guessed else False
+        if keeper is not None:
+            keeper.add(count, cutter.ended)
+        elif holders is not None:
+            holders.add(seen)
+        release(buf, position if keeper is None else keeper.done)
+    if check_index:
+        _check_index(directory, base_offset, position, indexed)
+    splits = cutter.splits() if keeper is None else keeper.finish(cutter.splits())
+    last_batches, markers = (NO_BATCHES, {}) if gatherer is None else gatherer.last_batches()
+    runs, aborted = NO_RUNS, NONE_ABORTED
+    if gatherer is not None and transactions is not None:
+        runs, aborted = _runs(directory, base_offset, gatherer, transactions)
+    return SegmentWalk(
+        base_offset=base_offset,
+        next_offset=least_offset,
+        batches=cutter.batches,
+        records=cutter.records,
+        control=bool(cutter.attributes & CONTROL),
+        transactional=bool(cutter.attributes & TRANSACTIONAL),
+        legacy=cutter.legacy,
+        guessed=cutter.guessed,
+        splits=splits,
+        last_batches=last_batches,
+        markers=markers,
+        runs=runs,
+        aborted=aborted,
+        first_live=first_live,
+        holdings=None if holders is None else holders.holdings(),
+    )
+
+
+def _runs(
+    directory: str, base_offset: int, gatherer: Gatherer, wanted: TransactionsWanted
+) -> tuple[SegmentRuns, np.ndarray[Any, Any]]:
+    """`SegmentWalk.runs` and `aborted`."""
+    events = gatherer.events()
+    if not wanted.txn_index and not len(events):
+        return NO_RUNS, NONE_ABORTED
+    index, log = (f"{directory}/{segment_file(base_offset, suffix)}" for suffix in (TXNINDEX, LOG))
+    aborted = NONE_ABORTED
+    if wanted.txn_index:
+        aborted = aborted_rows(read_txn_index(Places(), index, base_offset=base_offset, end_offset=wanted.end_offset))
+    runs = summarise(
+        events,
+        aborted,
+        high_watermark=wanted.high_watermark,
+        log_start_offset=wanted.log_start_offset,
+        where=(index, log),
+    )
+    return runs, aborted
+
+
+def _check_index(directory: str, base_offset: int, log_bytes: int, batches: Sequence[np.ndarray[Any, Any]]) -> None:
+    """`batches`: dtype _INDEXED, of all batches, piece by piece."""
+    path = f"{directory}/{segment_file(base_offset, INDEX)}"
+    storage = Places()
+    if not storage.exists(path):
+        if log_bytes:
+            raise CorruptLogError("the segment has no offset index", expected=path, found="no such file")
+        return
+    index = read_offset_index(storage, path, base_offset=base_offset, log_bytes=log_bytes)
+    if len(index):
+        whole = np.concatenate([np.empty(0, _INDEXED), *batches])
+        check_index_against(index, whole, file=path, wrappers=whole["wrapper"])

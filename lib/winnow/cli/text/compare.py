@@ -1,0 +1,89 @@
+"""What a comparison told, for a person: a line for each partition that differs, and where to look on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from winnow.cli.out import Paper, wrapped
+from winnow.words import counted, printable
+
+if TYPE_CHECKING:
+    from winnow.verbs.compare.values import CompareResult, Comparison, Place
+
+HEAD = ("partition", "kind", "offset", "differences", "compared")
+_RIGHT = (2, 3)
+_INDENT = " " * 6
+
+Row = tuple[str, ...]
+
+
+def show(result: CompareResult, paper: Paper) -> None:
+    different = [one for one in result.comparisons if one.first is not None]
+    paper.print(_title(result, len(different)))
+    for line in _table(different, paper.width):
+        paper.print(line)
+    for kind in dict.fromkeys(one.first.kind for one in different if one.first is not None):
+        paper.print(f"\n  {kind}")
+        paper.print(wrapped(kind.meaning, paper.width))
+    for one in result.comparisons:
+        if one.why_not is not None:
+            paper.print(wrapped(f"{one.topic}-{one.partition} not compared: {one.why_not}", paper.width))
+        if one.undecided:
+            words = (
+                f"{one.topic}-{one.partition}: of {counted(one.undecided, 'key')} nobody can tell, for one replica was "
+                f"cleaned beyond offset {one.end}, where another ends"
+            )
+            paper.print(wrapped(words, paper.width))
+    records = sum(one.records for one in result.comparisons)
+    paper.print(
+        f"Compared: {counted(sum(one.end is not None for one in result.comparisons), 'partition')}, {records} records "
+        "of all replicas",
+    )
+
+
+def _title(result: CompareResult, different: int) -> str:
+    if not result.comparisons:
+        return "No partition is in two of the log directories."
+    total = counted(len(result.comparisons), "partition")
+    return f"{different} of {total} differ" if different else f"The replicas of {total} tell the same."
+
+
+def _table(different: Sequence[Comparison], width: int) -> Iterator[Text]:
+    if not different:
+        return
+    rows = [_row(one) for one in different]
+    widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
+    yield Text(_line(HEAD, widths), style="bold")
+    for one, row in zip(different, rows, strict=True):
+        yield Text(_line(row, widths), style="red")
+        if one.first is not None:
+            yield wrapped(printable(one.first.message), width)
+            for place in one.first.places:
+                yield Text(f"{_INDENT}{_where(place)}")
+
+
+def _row(one: Comparison) -> Row:
+    first = one.first
+    return (
+        f"{one.topic}-{one.partition}",
+        "" if first is None else first.kind,
+        "" if first is None or first.offset is None else str(first.offset),
+        str(one.differences),
+        "" if one.end is None else f"offsets {one.start} to {one.end - 1}",
+    )
+
+
+def _where(place: Place) -> str:
+    at = "" if place.position is None else f" at byte {place.position}"
+    return printable(f"{place.log_dir}/{place.file}{at}")
+
+
+def _line(cells: Row, widths: Sequence[int]) -> str:
+    padded = [
+        cell.rjust(width) if column in _RIGHT else cell.ljust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return "  ".join(padded).rstrip()

@@ -1,0 +1,95 @@
+"""An erasure for a person: what is gone, what is left and where, and whether it is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
+from winnow.words import counted, printable, size
+
+HEAD = ("partition", "erased", "segments", "before", "after", "left")
+
+
+def lines(result: EraseResult) -> Iterator[str]:
+    """Partitions in which nothing was found are counted only."""
+    told = [p for p in result.partitions if p.troubled or p.copies or p.remote or _matches(p).records or _failed(p)]
+    if told:
+        yield from _table(told, result)
+        yield ""
+    for partition in told:
+        yield from _remarks(partition)
+    yield from _summary(result)
+
+
+def _table(told: Sequence[PartitionErasure], result: EraseResult) -> Iterator[str]:
+    head = ("partition", "to erase", *HEAD[2:]) if result.dry_run else HEAD
+    rows = [head, *(_row(partition) for partition in told)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *figures in rows:
+        cells = [name.ljust(widths[0])]
+        cells += [figure.rjust(width) for figure, width in zip(figures, widths[1:], strict=True)]
+        yield "  ".join(cells).rstrip()
+
+
+def _row(p: PartitionErasure) -> tuple[str, ...]:
+    gone = p.closed if p.erased is None else p.erased
+    return (
+        printable(f"{p.topic}-{p.partition}"),
+        "" if gone is None else str(gone.records),
+        "" if p.segments_with_matches is None else f"{p.segments_with_matches} of {p.segments}",
+        "" if p.bytes_before is None else size(p.bytes_before),
+        "" if p.bytes_after is None else size(p.bytes_after),
+        "" if p.active is None else str(p.left.records),
+    )
+
+
+def _remarks(p: PartitionErasure) -> Iterator[str]:
+    name = printable(f"{p.topic}-{p.partition}")
+    if p.error is not None or p.why_left_alone is not None:
+        yield f"{name}: {printable(p.error or p.why_left_alone or '')}"
+    if p.active is not None and p.active.records:
+        yield (
+            f"{name}: {counted(p.active.records, 'record')} in the active segment: let the broker roll it "
+            "(segment.ms), stop it and erase again"
+        )
+    if p.above_high_watermark is not None and p.above_high_watermark.records:
+        where = "in segments that are not wholly below the high watermark"
+        yield f"{name}: {counted(p.above_high_watermark.records, 'record')} {where}"
+    if p.copies:
+        yield f"{name}: older copies of records, not looked into: {', '.join(map(printable, p.copies))}"
+    for run_id in map(printable, p.closed_undos):
+        yield f"{name}: run {run_id} can't be undone any more; `recover --purge {run_id}` removes what it kept"
+    if p.remote:
+        yield f"{name}: remote.storage.enable: segments may lie in remote storage as well, which was not looked into"
+    if _failed(p) and p.proof is not None:
+        what = [counted(p.proof.reached, "record")] if p.proof.reached else []
+        what += [f"{counted(p.proof.problems, 'place')} that can't be read"] if p.proof.problems else []
+        yield f"{name}: NOT PROVEN: the second reading found {' and '.join(what)}"
+
+
+def _summary(result: EraseResult) -> Iterator[str]:
+    partitions = counted(len(result.partitions), "partition")
+    yield f"{counted(result.keys, 'key')}, {result.keys_found} of them found in {partitions}"
+    if result.dry_run:
+        found = sum((p.closed or Matches() for p in result.partitions), Matches())
+        yield f"{counted(found.records, 'record')} to erase, {size(found.bytes)} of their own. Nothing was changed."
+        return
+    erased = sum((p.erased or Matches() for p in result.partitions), Matches())
+    left = sum((p.left for p in result.partitions), Matches())
+    yield f"{counted(erased.records, 'record')} erased, {size(erased.bytes)} of their own"
+    if result.proven:
+        where = " on this disk" if any(p.remote for p in result.partitions) else ""
+        yield f"Proven: a second reading, by other code, found none of the keys in what an erasure reaches{where}"
+    if result.hash_key is not None:
+        yield f"Recorded in {printable(result.ledger or '')}, with hashes of the keys under this hash key; keep it:"
+        yield f"  {result.hash_key}"
+    if left.records:
+        yield f"{counted(left.records, 'record')} left where no erasure reaches: see above"
+
+
+def _matches(p: PartitionErasure) -> Matches:
+    return (p.closed or Matches()) + p.left
+
+
+def _failed(p: PartitionErasure) -> bool:
+    return p.proof is not None and not p.proof.holds

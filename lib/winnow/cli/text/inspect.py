@@ -1,0 +1,256 @@
+"""What `inspect` prints for a person: a line per batch or entry of a file, or a line per file of a directory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from winnow.cli.out import Contents
+from winnow.logdir.snapshots import ProducerEntry
+from winnow.logdir.txnindex import AbortedTransaction
+from winnow.verbs.inspect.values import (
+    BatchLine,
+    CheckpointLine,
+    EpochLine,
+    FileDescription,
+    FileKind,
+    Line,
+    NamesLine,
+    Note,
+    OffsetLine,
+    PositionLine,
+    Problem,
+    PropertyLine,
+    RecordLine,
+    TimeLine,
+)
+from winnow.wire.internal_topics import Fields
+from winnow.words import counted, escaped, instant, size
+
+LONGEST_BYTES = 60
+"""Characters of a key or a value; --json has all of it."""
+MOST_NAMES = 20
+
+
+class Output:
+    """`in_full`: a line for everything in a file; otherwise one line per file. `problems` counts them."""
+
+    def __init__(self, out: Contents, *, in_full: bool) -> None:
+        self._out = out
+        self._in_full = in_full
+        self.problems = 0
+
+    def write(self, files: Iterable[FileDescription], positions: Sequence[PositionLine]) -> None:
+        directory = None
+        for file in files:
+            parent, _, name = file.path.rpartition("/")
+            if parent != directory:
+                self._line(f"{'' if directory is None else chr(10)}{parent}")
+                directory = parent
+            if self._in_full:
+                self._whole(file, name)
+            else:
+                self._brief(file, name)
+        for position in positions:
+            self._position(position)
+        if self.problems:
+            self._line(f"\n{counted(self.problems, 'problem')}")
+
+    def _whole(self, file: FileDescription, name: str) -> None:
+        base = "" if file.base_offset is None else f", base offset {file.base_offset}"
+        self._line(f"  {name}: {file.kind}, {size(file.size)}{base}")
+        for line in file.lines:
+            self._count(line)
+            for text in texts(line):
+                self._line(f"    {text}")
+
+    def _brief(self, file: FileDescription, name: str) -> None:
+        summary = Summary()
+        remarks: list[Line] = []
+        for line in file.lines:
+            self._count(line)
+            if isinstance(line, (Problem, Note, NamesLine)):
+                remarks.append(line)
+            else:
+                summary.add(line)
+        self._line(f"  {name:<32} {size(file.size):>10}  {summary.text(file.kind)}".rstrip())
+        for line in remarks:
+            for text in texts(line):
+                self._line(f"      {text}")
+
+    def _position(self, position: PositionLine) -> None:
+        what = instant(position.value) if position.asked == "timestamp" else str(position.value)
+        end = "?" if position.log_end_offset is None else position.log_end_offset
+        self._line(f"{position.directory}: {position.asked} {what}, log from {position.log_start_offset} to {end}")
+        for text in _way(position):
+            self._line(f"  {text}")
+        for line in position.lines:
+            self._count(line)
+            self._line(f"  {texts(line)[0]}")
+
+    def _count(self, line: Line) -> None:
+        self.problems += isinstance(line, Problem)
+
+    def _line(self, text: str) -> None:
+        self._out.lines(text)
+
+
+def _way(position: PositionLine) -> Iterator[str]:
+    if position.batch is None or position.segment is None:
+        yield f"leads nowhere: there is no record at or after this {position.asked}"
+        return
+    begin = "the start of the file"
+    if position.index_offset is not None:
+        begin = f"index entry {position.index_offset} @{position.index_position}"
+    yield f"segment  {position.segment.rpartition('/')[2]}"
+    yield f"scan     from {begin}, {position.batches_scanned} batch{'es' * (position.batches_scanned != 1)}"
+    yield f"batch    {_batch(position.batch)}"
+    if position.record is not None:
+        yield f"record   {_record(position.record)}"
+    if position.next_record is None:
+        yield "consumer gets nothing more: no record follows"
+    elif position.record is None or position.next_record.offset != position.record.offset:
+        yield f"consumer gets offset {position.next_record.offset} first"
+
+
+class Summary:
+    """Of the lines of one file."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._codecs: Counter[str] = Counter()
+        self._first: int | None = None
+        self._last = -1
+        self._largest = -1
+
+    def add(self, line: Line) -> None:
+        self._counts["entries"] += 1
+        if isinstance(line, BatchLine):
+            self._counts["records"] += line.count if line.count is not None else 0
+            self._counts["uncounted"] += line.count is None
+            self._counts["control"] += line.control
+            self._codecs[f"v{line.magic} {line.codec}"] += 1
+            self._first = line.base_offset if self._first is None else self._first
+            self._last = line.last_offset
+            self._largest = max(self._largest, line.max_timestamp)
+        elif isinstance(line, TimeLine):
+            self._largest = max(self._largest, line.timestamp)
+
+    def text(self, kind: FileKind) -> str:
+        count = self._counts["entries"]
+        if kind in (FileKind.LOG, FileKind.METADATA_SNAPSHOT):
+            return self._log(count)
+        if kind is FileKind.TIMEINDEX and count:
+            return f"{_entries(count)} to {instant(self._largest)}"
+        nouns = {FileKind.SNAPSHOT: "producer", FileKind.TXNINDEX: "aborted transaction"}
+        if kind is FileKind.OTHER:
+            return "not looked into"
+        return counted(count, nouns[kind]) if kind in nouns else _entries(count)
+
+    def _log(self, batches: int) -> str:
+        if not batches:
+            return "no batch"
+        parts = [f"offsets {self._first}-{self._last}", "1 batch" if batches == 1 else f"{batches} batches"]
+        if not self._counts["uncounted"]:
+            parts.append(f"{self._counts['records']} records")
+        if self._counts["control"]:
+            parts.append(f"{self._counts['control']} control")
+        return ", ".join([*parts, *self._codecs, f"to {instant(self._largest)}"])
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count} entries"
+
+
+def texts(line: Line) -> list[str]:
+    """The lines of text for one value: a batch with its records has several."""
+    return _TEXTS[type(line)](line)
+
+
+def _batch(b: BatchLine) -> str:
+    parts = [f"@{b.position}", f"offsets {b.base_offset}-{b.last_offset}"]
+    parts += [] if b.count is None else [counted(b.count, "record")]
+    parts += [size(b.size), f"v{b.magic}", b.codec, f"{b.timestamp_type} {instant(b.max_timestamp)}"]
+    if b.producer_id >= 0:
+        sequence = "" if b.base_sequence < 0 else f" sequence {b.base_sequence}-{b.last_sequence}"
+        parts.append(f"producer {b.producer_id} epoch {b.producer_epoch}{sequence}")
+    parts += ["transactional"] * b.transactional + ["control"] * b.control
+    parts += [] if b.delete_horizon is None else [f"delete horizon {instant(b.delete_horizon)}"]
+    parts += [] if b.leader_epoch < 0 else [f"leader epoch {b.leader_epoch}"]
+    parts.append(f"crc {b.crc:08x} {'ok' if b.crc_valid else 'WRONG'}")
+    return "  ".join(parts)
+
+
+def _record(r: RecordLine) -> str:
+    parts = [f"{r.offset}", instant(r.timestamp)]
+    if r.control is not None:
+        coordinator = "" if r.coordinator_epoch is None else f" coordinator epoch {r.coordinator_epoch}"
+        return "  ".join([*parts, f"{r.control}{coordinator}"])
+    if r.internal is not None:
+        value = (
+            "null" if r.value is None else _bytes(r.value) if r.internal.value is None else _fields(r.internal.value)
+        )
+        return "  ".join([*parts, f"{r.internal.type} {_fields(r.internal.key)}", value])
+    parts += [f"key {_bytes(r.key)}", f"value {_bytes(r.value)}"]
+    parts += [f"header {_bytes(name)}={_bytes(value)}" for name, value in r.headers]
+    return "  ".join(parts)
+
+
+def _fields(fields: Fields) -> str:
+    return " ".join(f"{name}={_shown(str(value)) if isinstance(value, str) else value}" for name, value in fields)
+
+
+def _bytes(data: bytes | None) -> str:
+    """As text where it is printable text, else in hex: nothing that a terminal would obey."""
+    if data is None:
+        return "null"
+    try:
+        return _shown(data.decode())
+    except UnicodeDecodeError:
+        return _cut(f"0x{data.hex()}", f"{len(data)} bytes")
+
+
+def _shown(text: str) -> str:
+    plain = text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
+    return _cut(f'"{plain}"', f"{len(text)} characters")
+
+
+def _cut(text: str, whole: str) -> str:
+    return text if len(text) <= LONGEST_BYTES else f"{text[:LONGEST_BYTES]}... ({whole})"
+
+
+def _producer(p: ProducerEntry) -> str:
+    parts = [f"producer {p.producer_id} epoch {p.epoch}", f"last {instant(p.timestamp)}"]
+    if p.last_offset >= 0:
+        parts.append(f"offsets {p.last_offset - p.offset_delta}-{p.last_offset} to sequence {p.last_sequence}")
+    if p.current_txn_first_offset >= 0:
+        parts.append(f"open transaction from {p.current_txn_first_offset}")
+    return "  ".join([*parts, f"coordinator epoch {p.coordinator_epoch}"])
+
+
+def _aborted(a: AbortedTransaction) -> str:
+    return (
+        f"producer {a.producer_id}  aborted {a.first_offset}-{a.last_offset}  last stable offset {a.last_stable_offset}"
+    )
+
+
+def _names(n: NamesLine) -> str:
+    shown = ", ".join(_shown(name) for name in n.names[:MOST_NAMES])
+    more = len(n.names) - MOST_NAMES
+    return f"holds the state of {shown}{f' and {more} more' if more > 0 else ''}"
+
+
+_TEXTS: dict[type, Callable[[Any], list[str]]] = {
+    BatchLine: lambda b: [_batch(b), *(f"  {_record(r)}" for r in b.records or ())],
+    OffsetLine: lambda e: [f"offset {e.offset} @{e.position}"],
+    TimeLine: lambda e: [f"{instant(e.timestamp)} ({e.timestamp})  offset {e.offset}"],
+    AbortedTransaction: lambda a: [_aborted(a)],
+    ProducerEntry: lambda p: [_producer(p)],
+    CheckpointLine: lambda c: [f"{c.topic}-{c.partition} {c.offset}"],
+    EpochLine: lambda e: [f"epoch {e.epoch} from offset {e.start_offset}"],
+    PropertyLine: lambda p: [f"{p.name}={p.value}"],
+    NamesLine: lambda n: [_names(n)],
+    Problem: lambda p: [f"PROBLEM: {p.message}"],
+    Note: lambda n: [f"note: {n.message}"],
+}

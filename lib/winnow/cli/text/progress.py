@@ -1,0 +1,114 @@
+"""What a run is at, on stderr: one live line on a terminal, elsewhere a line every ten seconds."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.status import Status
+
+from winnow.cli.out import Errors
+from winnow.runtime.progress import Progress as Told
+from winnow.runtime.progress import Silence
+from winnow.words import one_line, size
+
+LOG_EVERY_S = 10.0
+ESTIMATE_AFTER_S = 2.0
+"""Of a stage: what is left is told from then on."""
+
+
+def progress_on_stderr(*, quiet: bool) -> AbstractContextManager[Told]:
+    return nullcontext(Silence()) if quiet else Progress()
+
+
+@dataclass(slots=True)
+class _Stage:
+    name: str
+    total: int | None
+    in_bytes: bool
+    began: float
+    done: int = 0
+    ended: float | None = None
+    """When all was done."""
+
+
+class Progress:
+    """A context, and what the engine tells how far it is (`winnow.runtime.progress.Progress`)."""
+
+    def __init__(self, stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._errors = Errors(stream)
+        self._clock = clock
+        self._status: Status | None = None
+        self._started = clock()
+        self._stage: _Stage | None = None
+        self._closed = threading.Event()
+        self._lines: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._status = self._errors.live(self.line)
+        if self._status is not None:
+            self._status.start()
+        else:
+            self._lines = threading.Thread(target=self._log_lines, name="winnow-progress", daemon=True)
+            self._lines.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        if self._status is not None:
+            self._status.stop()
+        if self._lines is not None:
+            self._lines.join()
+
+    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
+        """A new stage begins; what it counts is bytes or tasks or, without a total, nothing."""
+        total = total_tasks if total_bytes is None else total_bytes
+        self._stage = _Stage(name, total, in_bytes=total_bytes is not None, began=self._clock())
+
+    def advance(self, amount: int) -> None:
+        """So many more bytes or tasks of the stage are done."""
+        if self._stage is not None:
+            self._stage.done += amount
+            if self._stage.total is not None and self._stage.done >= self._stage.total:
+                self._stage.ended = self._clock()
+
+    def line(self) -> str:
+        """What is done now, how fast, what is left of it, and how long the run has taken.
+
+        `compacting 3 partitions: 34 % of 1.2 GiB, 210.0 MiB/s, 4 s left (12 s)`. What is left is what the stage's mean
+        rate so far makes of it: no more is known.
+        """
+        stage, now = self._stage, self._clock()
+        seconds = f"({now - self._started:.0f} s)"
+        if stage is None:
+            return f"starting {seconds}"
+        if not stage.total:
+            return f"{stage.name} {seconds}"
+        of = size(stage.total) if stage.in_bytes else f"{stage.total} tasks"
+        parts = [f"{stage.name}: {100 * stage.done // stage.total} % of {of}"]
+        took = (now if stage.ended is None else stage.ended) - stage.began
+        if stage.done and took > 0 and stage.in_bytes:
+            parts.append(f"{size(round(stage.done / took))}/s")
+        if 0 < stage.done < stage.total and took >= ESTIMATE_AFTER_S:
+            parts.append(f"{_duration(took * (stage.total - stage.done) / stage.done)} left")
+        return f"{', '.join(parts)} {seconds}"
+
+    def _log_lines(self) -> None:
+        while not self._closed.wait(LOG_EVERY_S):
+            self._errors.line(one_line(self.line()))
+
+
+def _duration(seconds: float) -> str:
+    """`4 s`, `3 min`, `2 h 5 min`; rather more than less."""
+    if seconds <= 60:
+        return f"{math.ceil(seconds)} s"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,225 @@
+"""The table that a person reads in five seconds: most to gain first, sums last, then what was left alone and why."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from rich.text import Text
+
+from winnow.clean.result import NONE, PartitionResult, RunResult
+from winnow.cli.out import Paper, wrapped
+from winnow.wire.internal_topics import TRANSACTION_STATE
+from winnow.words import counted, moment, one_line, size
+
+FEW = 8
+"""So many partitions that need nothing get a line each; more of them share one."""
+HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty", "why")
+LEFT = (0, 1)
+"""Columns of words; those of figures are flush right."""
+LEAST_WHY = 24
+"""Columns that a reason needs to be worth its place."""
+
+Row = tuple[str, ...]
+
+
+def show(result: RunResult, paper: Paper) -> None:
+    troubled = [p for p in result.partitions if p.left_alone or p.error is not None]
+    active = sorted((p for p in result.partitions if _acts(p)), key=_gain_key)
+    idle = sorted((p for p in result.partitions if not _acts(p) and p not in troubled), key=_name_key)
+    paper.print(_title(result, acting=len(active)))
+    for line in _lines(result, active, idle if len(idle) <= FEW else (), paper.width):
+        paper.print(line)
+    for line in _holders(active):
+        paper.print(line)
+    for line in _settings([*active, *(idle if len(idle) <= FEW else ())]):
+        paper.print(line)
+    if active and result.verb == "plan" and result.peak_extra_bytes is not None:
+        paper.print(f"\nIt takes up to {size(result.peak_extra_bytes)} beside the logs.")
+    kept = sum(p.kept_bytes or 0 for p in result.partitions)
+    if kept:
+        paper.print(
+            f"{size(kept)} of it are kept: `recover --undo {result.run_id}` puts them back, `recover --purge "
+            f"{result.run_id}` frees them.",
+        )
+    quarantined = [p for p in result.partitions if p.quarantined_bytes]
+    replicas = _has_replicas(result)
+    for p in sorted(quarantined, key=_name_key):
+        paper.print(f"\nQuarantined: {_name(p, replicas=replicas)}")
+        paper.print(wrapped(p.reason, paper.width, break_on_hyphens=True))
+    if len(idle) > FEW:
+        paper.print(f"{len(idle)} partitions need nothing.")
+    if troubled:
+        paper.print(f"\nLeft alone: {counted(len(troubled), 'partition')}")
+    for text, names in _grouped(troubled, replicas=replicas).items():
+        for part in textwrap.wrap(", ".join(names), paper.width - 2, break_on_hyphens=False):
+            paper.print(Text(f"  {part}", style="yellow"))
+        paper.print(wrapped(text, paper.width, break_on_hyphens=True))
+
+
+def _title(result: RunResult, *, acting: int) -> str:
+    planned = result.verb == "plan"
+    if not result.partitions:
+        return "No partition was found that the command names."
+    what = "has work to do" if planned and acting == 1 else "have work to do" if planned else "cleaned"
+    return f"{acting} of {counted(len(result.partitions), 'partition')} {what}, at {moment(result.now)}"
+
+
+def _lines(
+    result: RunResult, active: Sequence[PartitionResult], idle: Sequence[PartitionResult], width: int
+) -> Iterator[Text]:
+    """Head, partitions, sums. A plan is read for its reasons: they have their own lines; elsewhere what fits."""
+    if not active and not idle:
+        return
+    shown = [*active, *idle]
+    replicas = _has_replicas(result)
+    rows = [_row(p, replicas=replicas) for p in shown]
+    sums = _sums(result)
+    widths = [max(map(len, column)) for column in zip(HEAD[:-1], *rows, sums, strict=True)]
+    left = width - sum(widths) - 2 * len(widths)
+    inline = result.verb != "plan" and left >= LEAST_WHY
+    yield Text(_line(HEAD if inline else HEAD[:-1], widths), style="bold")
+    for p, row in zip(shown, rows, strict=True):
+        style = "" if _acts(p) else "dim"
+        if inline:
+            yield Text(_line((*row, textwrap.shorten(p.reason, left, placeholder="...")), widths), style=style)
+            continue
+        yield Text(_line(row, widths), style=style)
+        if result.verb == "plan":
+            yield wrapped(p.reason, width, style="dim", break_on_hyphens=True)
+    yield Text(_line(sums, widths), style="bold")
+
+
+def _holders(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
+    """Of Kafka's own topics: whose records fill them."""
+    held = [p for p in partitions if p.holders]
+    if held:
+        yield Text("\nWho fills Kafka's own topics", style="bold")
+    for p in held:
+        what = "transactional ids" if p.topic == TRANSACTION_STATE else "groups"
+        total = "many" if p.holders_total is None else f"{p.holders_total:,}"
+        most = f"the largest {len(p.holders)} of {total} {what}" if p.holders_total != len(p.holders) else f"all {what}"
+        yield Text(f"  {one_line(p.topic)}-{p.partition}, {most}")
+        for holder in p.holders:
+            records = _change(f"{holder.records_before:,}", holder.records_after, "{:,}".format)
+            sizes = _change(size(holder.bytes_before), holder.bytes_after, size)
+            yield Text(f"      {one_line(holder.name)}  {records} records, {sizes}", style="dim")
+
+
+def _change(before: str, after: int | None, shown: Callable[[int], str]) -> str:
+    return before if after is None else f"{before} -> {shown(after)}"
+
+
+def _settings(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
+    """Of a plan: by topic, the settings that somebody gave, and who; then what the others are."""
+    topics = {p.topic: p.settings for p in partitions if p.settings}
+    if not topics:
+        return
+    yield Text("\nSettings, and where they come from", style="bold")
+    for topic, settings in sorted(topics.items()):
+        yield Text(f"  {topic}")
+        for s in settings:
+            if not s.is_default and s.key != "internal.segment.bytes":  # it is told as segment.bytes
+                yield Text(f"      {s.key}={s.value}  {s.source}", style="dim")
+    defaults = sorted({s.source for settings in topics.values() for s in settings if s.is_default})
+    yield Text("  all else", style="dim")
+    yield Text(f"      {'; '.join(defaults)}", style="dim")
+
+
+def _line(cells: Row, widths: Sequence[int]) -> str:
+    padded = [
+        cell.ljust(width) if column in LEFT else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=False))
+    ]
+    return "  ".join([*padded, *cells[len(widths) :]]).rstrip()
+
+
+def _has_replicas(result: RunResult) -> bool:
+    """Several brokers' directories were given, which have partitions in common."""
+    return len({_name_key(p)[:2] for p in result.partitions}) < len(result.partitions)
+
+
+def _name(p: PartitionResult, *, replicas: bool) -> str:
+    name = f"{p.topic}-{p.partition}"
+    return one_line(f"{p.log_dir}/{name}" if replicas else name)
+
+
+def _row(p: PartitionResult, *, replicas: bool) -> Row:
+    return (
+        _name(p, replicas=replicas),
+        "+".join(p.actions) if _acts(p) else "-",
+        _size(p.bytes_before),
+        _size(p.bytes_after),
+        _freed(p.bytes_before, p.bytes_after),
+        _segments(p.segments_before, p.segments_after),
+        "" if p.dirty_ratio is None else f"{p.dirty_ratio:.2f}",
+    )
+
+
+def _sums(result: RunResult) -> Row:
+    """Over all partitions; a sum with an unknown part is unknown."""
+    known = [p for p in result.partitions if p.bytes_before is not None]
+    before = sum(p.bytes_before or 0 for p in known)
+    after = _sum(p.bytes_after if _acts(p) else p.bytes_before for p in known)
+    segments = sum(p.segments_before or 0 for p in known)
+    segments_after = _sum(p.segments_after if _acts(p) else p.segments_before for p in known)
+    return (
+        f"all {len(result.partitions)}",
+        "",
+        size(before),
+        _size(after),
+        _freed(before, after),
+        _segments(segments, segments_after),
+        "",
+    )
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    total = 0
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total
+
+
+def _acts(p: PartitionResult) -> bool:
+    return any(action != NONE for action in p.actions)
+
+
+def _gain_key(p: PartitionResult) -> tuple[float, str, int, str]:
+    """Bytes that go; where only a run can tell, the dirty bytes are the best guess."""
+    before = p.bytes_before or 0
+    gain = before * (p.dirty_ratio or 0.0) if p.bytes_after is None else before - p.bytes_after
+    return (-gain, *_name_key(p))
+
+
+def _name_key(p: PartitionResult) -> tuple[str, int, str]:
+    return (p.topic, p.partition, p.log_dir)
+
+
+def _grouped(troubled: Sequence[PartitionResult], *, replicas: bool) -> dict[str, list[str]]:
+    """Partitions by what was said of them: one cause that hits a whole directory is told once."""
+    texts = {p: p.reason if p.error is None or p.error in p.reason else f"{p.reason}: {p.error}" for p in troubled}
+    counts = Counter(texts.values())
+    groups: dict[str, list[str]] = {}
+    for p in sorted(troubled, key=lambda p: (-counts[texts[p]], texts[p], *_name_key(p))):
+        groups.setdefault(texts[p], []).append(_name(p, replicas=replicas))
+    return groups
+
+
+def _size(count: int | None) -> str:
+    return "?" if count is None else size(count)
+
+
+def _freed(before: int | None, after: int | None) -> str:
+    if before is None or after is None:
+        return "?"
+    return f"{100 * (before - after) / before:.0f} %" if before else "0 %"
+
+
+def _segments(before: int | None, after: int | None) -> str:
+    if before is None:
+        return "?"
+    return f"{before} -> {'?' if after is None else after}"

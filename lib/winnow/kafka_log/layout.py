@@ -1,0 +1,116 @@
+"""Which partitions lie under the paths that were given: log directories, or partition directories."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from winnow.errors import UsageError
+from winnow.logdir.names import LOG, META_PROPERTIES, METADATA_TOPIC, DirectoryKind, parse_partition_dir
+from winnow.state import TopicPartition
+from winnow.storage.contract import Entry, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A partition directory, and the log directory that it lies in."""
+
+    topic_partition: TopicPartition
+    directory: str
+    log_dir: str
+
+
+def find_partitions(storage: Storage, paths: Sequence[str]) -> list[Home]:
+    """Ascending by topic and partition.
+
+    Of a log directory all partitions that its broker would load, but for the metadata log, which no consumer sees.
+    Raises UsageError for a path that is neither kind of directory, and for a partition that is found twice.
+    """
+    found: dict[TopicPartition, Home] = {}
+    for path in paths:
+        for home in _look(storage, path):
+            other = found.setdefault(home.topic_partition, home)
+            if other is not home:
+                raise UsageError(
+                    f"partition {home.topic_partition} is there twice",
+                    expected="one",
+                    found=f"{other.directory} and {home.directory}",
+                )
+    return [found[topic_partition] for topic_partition in sorted(found)]
+
+
+def chosen(homes: Sequence[Home], topics: Sequence[str], partitions: frozenset[int]) -> list[Home]:
+    """Those of topics that match one of the globs and none that begins with `!`, and of these partition numbers.
+
+    Without such globs or without numbers: all.
+    """
+    without = [glob[1:] for glob in topics if glob.startswith("!")]
+    within = [glob for glob in topics if not glob.startswith("!")] or ["*"]
+    return [
+        home
+        for home in homes
+        if _matches(home.topic_partition.topic, within)
+        and not _matches(home.topic_partition.topic, without)
+        and (not partitions or home.topic_partition.partition in partitions)
+    ]
+
+
+def _matches(topic: str, globs: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(topic, glob) for glob in globs)
+
+
+def _look(storage: Storage, path: str) -> Iterator[Home]:
+    directory = storage.canonical(path)
+    try:
+        entries = storage.list_dir(directory)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(
+            "no such directory",
+            expected="a log directory or a partition directory, on the driver as on the executors",
+            found=str(error.strerror),
+            where=path,
+            hint=None if path.startswith("/") else "Give an absolute path: Spark's workers start elsewhere.",
+        ) from error
+    if any(entry.is_file and entry.name.endswith(LOG) for entry in entries):
+        yield Home(_partition_of(directory), directory, directory.rpartition("/")[0])
+        return
+    homes = [home for entry in entries if (home := _home(directory, entry)) is not None]
+    if not homes and all(entry.name != META_PROPERTIES for entry in entries):
+        raise UsageError(
+            "not a Kafka log directory, nor a partition's",
+            expected=f"directories such as orders-0, or .log files, or a file {META_PROPERTIES}",
+            found=f"{len(entries)} other files and directories",
+            where=path,
+        )
+    yield from homes
+
+
+def _partition_of(directory: str) -> TopicPartition:
+    name = directory.rpartition("/")[2]
+    try:
+        found = parse_partition_dir(name).topic_partition
+    except UsageError:
+        found = None
+    if found is None:
+        raise UsageError(
+            "a directory with segments whose name does not tell the partition",
+            expected="TOPIC-PARTITION",
+            found=name,
+            where=directory,
+            hint="Rename or link it.",
+        )
+    return found
+
+
+def _home(log_dir: str, entry: Entry) -> Home | None:
+    if not entry.is_dir:
+        return None
+    try:
+        parsed = parse_partition_dir(entry.name)
+    except UsageError:
+        return None
+    found = parsed.topic_partition
+    if parsed.kind is not DirectoryKind.CURRENT or found is None or not parsed.is_canonical:
+        return None
+    return None if found.topic == METADATA_TOPIC else Home(found, f"{log_dir}/{entry.name}", log_dir)

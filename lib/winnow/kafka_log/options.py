@@ -1,0 +1,244 @@
+"""The options of `spark.read.format("kafka-log")`, as Spark's Kafka source and Kafka's consumer call them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from winnow.errors import UsageError
+from winnow.state import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    default: str
+    """As it would be given; empty: nothing is."""
+    doc: str
+
+
+OPTIONS: Mapping[str, Option] = {
+    "path": Option("", "a log directory or a partition directory: what `load` is given"),
+    "paths": Option("", "a JSON list of them, as Spark makes it when `load` is given several"),
+    "topics": Option(
+        "", "all, or globs, with commas between them: `orders*,returns`. One that begins with `!` leaves topics out"
+    ),
+    "partitions": Option("", "all, or numbers: `0,2,4-7`"),
+    "startingOffsets": Option(
+        "earliest",
+        'also an offset for all partitions, or Spark\'s JSON, `{"orders":{"0":23,"1":-2}}`, -2 for earliest; '
+        "partitions that it does not name are read from their beginning",
+    ),
+    "endingOffsets": Option("latest", "likewise, exclusive; -1 for latest"),
+    "startingTimestamp": Option(
+        "",
+        "ms since 1970 or ISO-8601: from the first record on that is as new, as `offsetsForTimes` finds it. Nothing, "
+        "where no record is",
+    ),
+    "endingTimestamp": Option("", "likewise: up to that record, exclusive"),
+    "timestampFrom": Option(
+        "",
+        "ms since 1970 or ISO-8601: only records whose own timestamp is at or after it, wherever they are in the log",
+    ),
+    "timestampBefore": Option("", "likewise: only records whose own timestamp is before it"),
+    "isolationLevel": Option("read_uncommitted", "or `read_committed`"),
+    "includeControl": Option("false", "`true` shows transaction markers, too"),
+    "belowLogStart": Option(
+        "false",
+        "`true` begins at the first segment: records that no consumer gets any more, and that are still on the disk",
+    ),
+    "mode": Option("PERMISSIVE", "or `DROPMALFORMED`, `FAILFAST`: see below"),
+    "maxBytesPerPartition": Option(
+        "64m",
+        "bytes of logs that one task reads. A segment is cut at entries of its offset index; without one it is one "
+        "task",
+    ),
+}
+EARLIEST, LATEST = -2, -1
+"""As Spark's JSON has them."""
+MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
+DEFAULT_BYTES = 64 << 20
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Mode(StrEnum):
+    """What to do about what can't be read: Spark's words."""
+
+    PERMISSIVE = "PERMISSIVE"
+    DROPMALFORMED = "DROPMALFORMED"
+    FAILFAST = "FAILFAST"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of what is read of each partition. `offset`: of all that are not in `offsets`."""
+
+    offset: int
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    timestamp: int | None = None
+    """ms; takes the place of offsets."""
+
+    def of(self, topic_partition: TopicPartition) -> int:
+        return self.offsets.get(topic_partition, self.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Timestamps of the records that are wanted, ms, both inclusive."""
+
+    first: int = MIN_LONG
+    last: int = MAX_LONG
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything that narrows a read. What a query asks for is no part of it: Spark uses one source for many plans."""
+
+    paths: tuple[str, ...]
+    topics: tuple[str, ...]
+    """Globs; empty: all. Those that begin with `!` leave topics out."""
+    partitions: frozenset[int]
+    """Empty: all."""
+    start: Bound
+    end: Bound
+    times: Times | None
+    """None: whatever the timestamp is."""
+    read_committed: bool
+    mode: Mode
+    include_control: bool
+    below_log_start: bool
+    max_bytes: int
+    """Of the logs, per task."""
+
+
+def parse_options(given: Mapping[str, str]) -> Options:
+    """Of what Spark hands over, whose names may be in any case. Raises UsageError."""
+    options = {name.lower(): value for name, value in given.items()}
+    names = {name.lower(): name for name in OPTIONS}
+    for name in options:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"Did you mean {names[near[0]]}?" if near else f"There are {', '.join(OPTIONS)}."
+            raise UsageError("kafka-log has no such option", found=name, hint=hint)
+    return Options(
+        paths=_paths(options),
+        topics=tuple(_items(options.get("topics", ""))),
+        partitions=frozenset(_partitions(options.get("partitions", ""))),
+        start=_bound(options, "starting", EARLIEST),
+        end=_bound(options, "ending", LATEST),
+        times=_times(options),
+        read_committed=_one_of(options, "isolationLevel", ("read_uncommitted", "read_committed")) == "read_committed",
+        mode=Mode(_one_of(options, "mode", tuple(Mode)).upper()),
+        include_control=_one_of(options, "includeControl", ("false", "true")) == "true",
+        below_log_start=_one_of(options, "belowLogStart", ("false", "true")) == "true",
+        max_bytes=_bytes(options.get("maxbytesperpartition", str(DEFAULT_BYTES))),
+    )
+
+
+def _paths(options: Mapping[str, str]) -> tuple[str, ...]:
+    found = [options["path"]] if "path" in options else []
+    if "paths" in options:
+        found += json.loads(options["paths"])
+    if not found:
+        raise UsageError("kafka-log needs a path", expected='load("/kafka/data")', found="none")
+    return tuple(found)
+
+
+def _items(text: str) -> list[str]:
+    return [item for item in (part.strip() for part in text.split(",")) if item]
+
+
+def _partitions(text: str) -> list[int]:
+    found: list[int] = []
+    for item in _items(text):
+        first, dash, last = item.partition("-")
+        if not _is_number(first) or (dash and not _is_number(last)):
+            raise _refused("partitions", "numbers such as 0,2,4-7", item)
+        found += range(int(first), int(last if dash else first) + 1)
+    return found
+
+
+def _bound(options: Mapping[str, str], which: str, default: int) -> Bound:
+    offsets, timestamp = options.get(f"{which}offsets"), options.get(f"{which}timestamp")
+    if offsets is not None and timestamp is not None:
+        raise UsageError(f"{which}Offsets and {which}Timestamp", expected="one of them", found="both")
+    if timestamp is not None:
+        return Bound(default, timestamp=_timestamp(timestamp, f"{which}Timestamp"))
+    word = "earliest" if default == EARLIEST else "latest"
+    if offsets is None or offsets.strip().lower() == word:
+        return Bound(default)
+    if _is_number(offsets.strip()):
+        return Bound(int(offsets))
+    return Bound(default, _json_offsets(offsets, f"{which}Offsets", word))
+
+
+def _times(options: Mapping[str, str]) -> Times | None:
+    first, before = options.get("timestampfrom"), options.get("timestampbefore")
+    if first is None and before is None:
+        return None
+    return Times(
+        MIN_LONG if first is None else _timestamp(first, "timestampFrom"),
+        MAX_LONG if before is None else _timestamp(before, "timestampBefore") - 1,
+    )
+
+
+def _json_offsets(text: str, option: str, word: str) -> dict[TopicPartition, int]:
+    """Spark's `{"topic": {"0": 23, "1": -1}}`."""
+    expected = f'{word}, an offset, or JSON such as {{"topic":{{"0":23}}}}'
+    default = EARLIEST if word == "earliest" else LATEST
+    try:
+        found = {
+            TopicPartition(topic, int(partition)): offset
+            for topic, partitions in json.loads(text).items()
+            for partition, offset in partitions.items()
+        }
+    except (ValueError, AttributeError) as error:
+        raise _refused(option, expected, text) from error
+    for offset in found.values():
+        if not isinstance(offset, int) or (offset < 0 and offset != default):
+            raise _refused(option, f"offsets of at least 0, or {default} for {word}", str(offset))
+    return found
+
+
+def _timestamp(text: str, option: str) -> int:
+    """Milliseconds since 1970, or ISO-8601; without a zone it is UTC. A part of a millisecond counts as a whole one.
+
+    No record has a timestamp in between, so "at or after it" and "before it" stay exact.
+    """
+    if _is_number(text):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise _refused(option, "ms since 1970, or ISO-8601 such as 2026-11-21T09:30:00Z", text) from None
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    return -(-since // timedelta(milliseconds=1))
+
+
+def _one_of(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
+    """The first one is the default."""
+    found = options.get(name.lower(), words[0])
+    if found.lower() not in [word.lower() for word in words]:
+        raise _refused(name, " or ".join(words), found)
+    return found.lower()
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"([0-9]+)\s*([bkmg]?)(?:i?b)?", text.strip().lower())
+    if match is None or not 0 < int(match[1]) * _UNITS[match[2]] < 1 << 62:
+        raise _refused("maxBytesPerPartition", "bytes, such as 67108864 or 64m", text)
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) < 1 << 63
+
+
+def _refused(option: str, expected: str, found: str) -> UsageError:
+    return UsageError(f"option {option} can't be understood", expected=expected, found=repr(found))

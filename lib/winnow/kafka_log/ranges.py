@@ -1,0 +1,233 @@
+"""Which bytes of which files a scan reads, cut into tasks at batch boundaries that the offset indexes name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.kafka_log.layout import Home, chosen, find_partitions
+from winnow.kafka_log.options import MAX_LONG, Bound, Options, Times
+from winnow.kafka_log.stable import read_stable
+from winnow.logdir.checkpoints import read_offset_checkpoint
+from winnow.logdir.lookup import Segments
+from winnow.logdir.names import LOG, LOG_START_CHECKPOINT, SWAP
+from winnow.policy.transactions import ABORTED
+from winnow.state import TopicPartition
+from winnow.storage.contract import Storage
+from winnow.wire.batch import FRAME, FRAME_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN, RECORD_OVERHEAD_V0
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+OPEN_BYTES = 4 << 20
+"""What a range costs besides its bytes, as in Spark's `spark.sql.files.openCostInBytes`."""
+_HEAD = FRAME_SIZE + RECORD_OVERHEAD_V0
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Whole batches of one segment, and which of their offsets are wanted: `first` up to, but without, `end`."""
+
+    topic_partition: TopicPartition
+    path: str
+    start_byte: int
+    end_byte: int
+    least_offset: int
+    """Offsets in these bytes are not below it."""
+    first: int
+    end: int
+    may_be_torn: bool
+    """The log ends here, perhaps in a batch that was never written to its end."""
+    size: int
+    """Of the file when the read was planned."""
+    mtime_ns: int | None
+    """Of the file then. None for the active segment, which may grow."""
+    aborted: Array = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
+    """Transactions whose data is not wanted, dtype ABORTED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """What of a partition can't be read, and why."""
+
+    topic_partition: TopicPartition
+    error: CorruptLogError
+
+
+Task = tuple[Range | Unreadable, ...]
+
+
+def plan_tasks(storage: Storage, options: Options) -> list[Task]:
+    """In order of topic, partition and offset. Raises UsageError for paths that make no sense."""
+    homes = chosen(find_partitions(storage, options.paths), options.topics, options.partitions)
+    items: list[Range | Unreadable] = []
+    log_starts: dict[str, dict[TopicPartition, int] | CorruptLogError] = {}
+    for home in homes:
+        if home.log_dir not in log_starts:
+            log_starts[home.log_dir] = _log_starts(storage, home.log_dir)
+        log_start = log_starts[home.log_dir]
+        if isinstance(log_start, CorruptLogError):
+            # As a broker that has lost the file: from the first segment on.
+            items.append(Unreadable(home.topic_partition, log_start))
+            log_start = {}
+        try:
+            start = 0 if options.below_log_start else log_start.get(home.topic_partition, 0)
+            items += _of_partition(storage, home, options, start)
+        except CorruptLogError as error:
+            items.append(Unreadable(home.topic_partition, error))
+    return _packed(items, options.max_bytes)
+
+
+def _log_starts(storage: Storage, log_dir: str) -> dict[TopicPartition, int] | CorruptLogError:
+    try:
+        return read_offset_checkpoint(storage, f"{log_dir}/{LOG_START_CHECKPOINT}")
+    except CorruptLogError as error:
+        return error
+
+
+def _of_partition(storage: Storage, home: Home, options: Options, log_start: int) -> Iterator[Range | Unreadable]:
+    for entry in storage.list_dir(home.directory):
+        if entry.name.endswith(LOG + SWAP):
+            yield Unreadable(home.topic_partition, _half_swapped(f"{home.directory}/{entry.name}"))
+    segments = Segments(storage, home.directory)
+    first, end = _wanted(segments, home.topic_partition, options, log_start)
+    aborted = np.empty(0, ABORTED)
+    if options.read_committed:
+        stable = read_stable(storage, segments)
+        aborted = stable.aborted
+        end = end if stable.end is None else min(end, stable.end)
+    yield from ranges_of(
+        storage,
+        segments,
+        home.topic_partition,
+        first,
+        end,
+        aborted=aborted,
+        times=options.times,
+        max_bytes=options.max_bytes,
+    )
+
+
+def ranges_of(
+    storage: Storage,
+    segments: Segments,
+    topic_partition: TopicPartition,
+    first: int,
+    end: int,
+    *,
+    aborted: Array,
+    times: Times | None,
+    max_bytes: int,
+) -> Iterator[Range]:
+    """All ranges of a partition with offsets from `first` up to, but without, `end`. `aborted`: dtype ABORTED.
+
+    Batches are left out where the time index says that they have no timestamp of `times`; others may have none either.
+    """
+    if first >= end:
+        return
+    for number, base in enumerate(segments.bases):
+        following = segments.bases[number + 1] if number + 1 < len(segments.bases) else None
+        if base < end and (following is None or following > first):
+            mine = aborted[(aborted["last_offset"] >= base) & (aborted["first_offset"] < (following or MAX_LONG))]
+            for start_byte, end_byte, least in _cuts(storage, segments, number, first, end, times, max_bytes):
+                yield Range(
+                    topic_partition=topic_partition,
+                    path=segments.path(number),
+                    start_byte=start_byte,
+                    end_byte=end_byte,
+                    least_offset=least,
+                    first=first,
+                    end=end,
+                    may_be_torn=following is None and end_byte == segments.log_bytes(number),
+                    size=segments.log_bytes(number),
+                    mtime_ns=None if following is None else segments.log_mtime_ns(number),
+                    aborted=mine,
+                )
+
+
+def _half_swapped(path: str) -> CorruptLogError:
+    return CorruptLogError(
+        "a cleaned segment that was not put in its place",
+        expected="none that ends in .swap",
+        found="one, whose records are not shown",
+        where=path,
+        hint="A cleaning was interrupted: a broker finishes it when it starts, and so does winnow's clean.",
+    )
+
+
+def _wanted(segments: Segments, topic_partition: TopicPartition, options: Options, log_start: int) -> tuple[int, int]:
+    """Offsets, the second one exclusive, that the options ask for. LATEST is the end of the files."""
+
+    def found(bound: Bound) -> int:
+        if bound.timestamp is None:
+            offset = bound.of(topic_partition)
+            return offset if offset >= 0 else MAX_LONG
+        place = segments.find_timestamp(bound.timestamp, log_start_offset=log_start)
+        return MAX_LONG if place is None or place.record is None else place.record.offset
+
+    earliest = options.start.timestamp is None and options.start.of(topic_partition) < 0
+    return (log_start if earliest else max(log_start, found(options.start))), found(options.end)
+
+
+def _cuts(
+    storage: Storage, segments: Segments, number: int, first: int, end: int, times: Times | None, max_bytes: int
+) -> Iterator[tuple[int, int, int]]:
+    """(start byte, end byte, least offset) of what a segment has to give."""
+    size = segments.log_bytes(number)
+    index, _ = segments.offset_index(number)
+    floor = first
+    if times is not None:
+        entries, notes = segments.time_index(number)
+        is_last = number + 1 == len(segments.bases)
+        if not is_last and not notes and len(entries) and entries["timestamp"][-1] < times.first:
+            return
+        # No batch up to the offset of an entry has a larger timestamp than the entry.
+        older = int(np.searchsorted(entries["timestamp"], times.first)) - 1
+        floor = max(floor, int(entries["offset"][older])) if older >= 0 else floor
+    begin = _boundary(storage, segments, number, index, int(np.searchsorted(index["offset"], floor, side="right")) - 1)
+    after_end = _boundary(storage, segments, number, index, int(np.searchsorted(index["offset"], end)) + 1)
+    stop = size if after_end is None else after_end[0]
+    at, least = begin or (0, segments.bases[number])
+    while at < stop:
+        candidate = int(np.searchsorted(index["position"], at + max_bytes))
+        cut = _boundary(storage, segments, number, index, candidate)
+        if cut is None or cut[0] >= stop:
+            cut = stop, 0
+        yield at, cut[0], least
+        at, least = cut
+
+
+def _boundary(storage: Storage, segments: Segments, number: int, index: Array, entry: int) -> tuple[int, int] | None:
+    """Position of an entry's batch, and the least offset there. None where the log does not bear the entry out.
+
+    Old brokers named the last offset of an append of several batches, or the first one inside a compressed batch.
+    """
+    if not 0 <= entry < len(index):
+        return None
+    position, offset = int(index["position"][entry]), int(index["offset"][entry])
+    least = int(index["offset"][entry - 1]) + 1 if entry > 0 else segments.bases[number]
+    head = storage.read_range(segments.path(number), position, _HEAD)
+    if len(head) < _HEAD or head[MAGIC_AT] > MAX_MAGIC:
+        return None
+    base, length = FRAME.unpack_from(head)
+    room = segments.log_bytes(number) - position - FRAME_SIZE
+    most = offset if head[MAGIC_AT] == MAX_MAGIC else segments.bases[number] + MAX_OFFSET_SPAN
+    return (position, least) if least <= base <= most and _HEAD - FRAME_SIZE <= length <= room else None
+
+
+def _packed(items: Sequence[Range | Unreadable], max_bytes: int) -> list[Task]:
+    """Neighbours together, up to `max_bytes` and the cost of opening each."""
+    tasks: list[Task] = []
+    task: list[Range | Unreadable] = []
+    room = max_bytes
+    for item in items:
+        cost = OPEN_BYTES + (item.end_byte - item.start_byte if isinstance(item, Range) else 0)
+        if task and cost > room:
+            tasks.append(tuple(task))
+            task, room = [], max_bytes
+        task.append(item)
+        room -= cost
+    return [*tasks, tuple(task)] if task else tasks

@@ -1,0 +1,200 @@
+"""Reads the ranges of a task: batches that can't be read are dealt with as the mode says, and the rest goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from winnow.errors import CorruptLogError, WinnowError
+from winnow.kafka_log.options import Mode, Times
+from winnow.kafka_log.ranges import Range, Task, Unreadable
+from winnow.kafka_log.rows import Records, parts_of, problem_row, record_batch
+from winnow.logdir.batches import Piece, TornLogError, read_batches
+from winnow.policy.transactions import aborted_batches
+from winnow.storage.contract import Storage
+from winnow.wire.batch import CODEC_MASK, CONTROL, MAX_MAGIC
+from winnow.wire.buffers import Rows
+from winnow.wire.columns import RecordPlaces, record_places
+from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.records import crc_error
+from winnow.wire.walk import first_bad_crc
+
+_COMPRESSED_BYTES = 512 << 10
+"""Bytes on disk of the batches that are decompressed together, unless they expand beyond all measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What all tasks of a scan have in common."""
+
+    schema: Any
+    """Arrow's."""
+    mode: Mode
+    include_control: bool
+    times: Times | None
+
+
+def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[Any]:
+    """Arrow record batches. Raises, in mode FAILFAST only, CorruptLogError for the first thing that can't be read.
+
+    Raises WinnowError for a file that is no longer there, in every mode.
+    """
+    for item in task:
+        if isinstance(item, Unreadable):
+            yield from _problem(scan, item.topic_partition, item.error)
+        else:
+            yield from _RangeReader(scan, item).read(storage)
+
+
+def _problem(scan: Scan, topic_partition: Any, error: CorruptLogError, **known: Any) -> Iterator[Any]:  # noqa: ANN401
+    if scan.mode is Mode.FAILFAST:
+        raise error
+    if scan.mode is Mode.PERMISSIVE:
+        yield problem_row(topic_partition, str(error), scan.schema, **known)
+
+
+class _RangeReader:
+    def __init__(self, scan: Scan, wanted: Range) -> None:
+        self._scan = scan
+        self._range = wanted
+        self._segment = wanted.path.rpartition("/")[2]
+        self._parts = parts_of(scan.schema)
+
+    def read(self, storage: Storage) -> Iterator[Any]:
+        self._check_unchanged(storage)
+        yield from self._batches(storage)
+        self._check_unchanged(storage)
+
+    def _check_unchanged(self, storage: Storage) -> None:
+        """Spark plans a DataFrame once: its positions mean nothing in a file that was replaced since."""
+        wanted = self._range
+        try:
+            now = storage.entry(wanted.path)
+        except FileNotFoundError:
+            raise self._gone() from None
+        same = now.size >= wanted.size if wanted.mtime_ns is None else now.size == wanted.size
+        if not same or wanted.mtime_ns not in (None, now.mtime_ns):
+            raise WinnowError(
+                "a segment has changed since the DataFrame was planned",
+                expected=f"{wanted.size} bytes",
+                found=f"{now.size} bytes" if now.size != wanted.size else "another modification time",
+                where=wanted.path,
+                hint="A cleaner or a broker has replaced it. Load it again: spark.read plans a new read.",
+            )
+
+    def _gone(self) -> WinnowError:
+        return WinnowError(
+            "a segment was removed after the read was planned",
+            expected="the file",
+            found="none",
+            where=self._range.path,
+            hint="A broker or a cleaner has removed it. Load it again: spark.read plans a new read.",
+        )
+
+    def _batches(self, storage: Storage) -> Iterator[Any]:
+        wanted, at = self._range, self._range.start_byte
+        pieces = read_batches(storage, wanted.path, size=wanted.end_byte, start=at, least_offset=wanted.least_offset)
+        while True:
+            try:
+                piece = next(pieces, None)
+            except FileNotFoundError:
+                raise self._gone() from None
+            except CorruptLogError as error:
+                if not (isinstance(error, TornLogError) and wanted.may_be_torn) or self._scan.mode is Mode.FAILFAST:
+                    yield from self._problem(error, position=at)
+                return
+            if piece is None:
+                return
+            yield from self._piece(piece)
+            at = piece.position(-1) + int(piece.rows[-1]["size"])
+
+    def _piece(self, piece: Piece) -> Iterator[Any]:
+        rows = piece.rows[self._touched(piece.rows)]
+        begin = 0
+        while begin < len(rows):
+            bad = first_bad_crc(piece.data, rows[begin:])
+            end = len(rows) if bad < 0 else begin + bad
+            yield from self._sound(piece, rows[begin:end])
+            if bad >= 0:
+                error = self._in_file(crc_error(rows[end]), piece, rows[end])
+                yield from self._batch_problem(error, piece, rows[end], crc_ok=False)
+            begin = end + 1
+
+    def _touched(self, rows: Rows) -> Any:  # noqa: ANN401 - numpy
+        """Batches that may have a record within the bounds. A v0 or v1 header does not tell where its batch begins."""
+        touched = rows["last_offset"] >= self._range.first
+        touched &= (rows["base_offset"] < self._range.end) | (rows["magic"] < MAX_MAGIC)
+        if self._scan.times is not None:
+            touched &= rows["max_timestamp"] >= self._scan.times.first
+        return touched
+
+    def _sound(self, piece: Piece, rows: Rows) -> Iterator[Any]:
+        """Of batches that match their CRCs."""
+        if not self._scan.include_control:
+            rows = rows[(rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)]
+        rows = rows[~aborted_batches(rows, self._range.aborted)]
+        begin = 0
+        while begin < len(rows):
+            end = begin + _together(rows[begin:])
+            yield from self._decoded(piece, rows[begin:end])
+            begin = end
+
+    def _decoded(self, piece: Piece, rows: Rows) -> Iterator[Any]:
+        try:
+            for blocks in inflate_parts(piece.data, rows):
+                found = self._records(piece, blocks)
+                rows = rows[len(blocks.rows) :]
+                if found is not None:
+                    yield found
+                del found, blocks  # before the next part is there
+        except CorruptLogError as error:
+            if len(rows) == 1:
+                yield from self._batch_problem(self._in_file(error, piece, rows[0]), piece, rows[0], crc_ok=True)
+                return
+            half = len(rows) // 2
+            yield from self._decoded(piece, rows[:half])
+            yield from self._decoded(piece, rows[half:])
+
+    def _records(self, piece: Piece, blocks: RecordBlocks) -> Any | None:  # noqa: ANN401
+        places = record_places(blocks, blocks.rows, self._parts)
+        if not self._all_kept(blocks.rows):
+            places = places[np.flatnonzero(self._kept(places))]
+        if not len(places):
+            return None
+        wanted = self._range
+        records = Records(wanted.topic_partition, self._segment, piece.start, blocks, blocks.rows, places)
+        return record_batch(records, self._scan.schema)
+
+    def _all_kept(self, rows: Rows) -> bool:
+        """Whether the headers alone say that no record is out of bounds: its offset lies within those of its batch."""
+        first, end = self._range.first, self._range.end
+        within = (rows["base_offset"] >= first) & (rows["last_offset"] < end)
+        return self._scan.times is None and bool(within.all())
+
+    def _kept(self, places: RecordPlaces) -> Any:  # noqa: ANN401 - numpy
+        kept = (places.offset >= self._range.first) & (places.offset < self._range.end)
+        times = self._scan.times
+        if times is not None:
+            kept &= (places.timestamp >= times.first) & (places.timestamp <= times.last)
+        return kept
+
+    def _batch_problem(self, error: CorruptLogError, piece: Piece, row: np.void, *, crc_ok: bool) -> Iterator[Any]:
+        position = piece.start + int(row["position"])
+        yield from self._problem(error, position=position, crc_ok=crc_ok, row=row)
+
+    def _problem(self, error: CorruptLogError, **known: Any) -> Iterator[Any]:  # noqa: ANN401
+        return _problem(self._scan, self._range.topic_partition, error, segment=self._segment, **known)
+
+    def _in_file(self, error: CorruptLogError, piece: Piece, row: np.void) -> CorruptLogError:
+        where = f"{self._range.path}, batch at byte {piece.start + int(row['position'])}"
+        return error.at(where)
+
+
+def _together(rows: Rows) -> int:
+    """How many of these batches to decode at once."""
+    if not ((rows["attributes"] & CODEC_MASK) != 0).any():
+        return len(rows)
+    return max(1, int(np.searchsorted(np.cumsum(rows["size"]), _COMPRESSED_BYTES, side="right")))

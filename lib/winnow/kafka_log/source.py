@@ -1,0 +1,71 @@
+"""`spark.read.format("kafka-log")`: the segment files of Kafka logs as a DataFrame, without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from winnow.kafka_log.options import parse_options
+from winnow.kafka_log.schema import SCHEMA, check_schema
+from winnow.storage.contract import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+def register(spark: SparkSession) -> None:
+    """Makes `kafka-log` known to a session. Changes no setting of it."""
+    spark.dataSource.register(KafkaLogSource)
+
+
+class KafkaLogSource(DataSource):
+    """Options, columns and what they mean: docs/kafka-log.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kafka-log"
+
+    def schema(self) -> StructType:
+        parse_options(self.options)
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> KafkaLogReader:
+        return KafkaLogReader(self.options, check_schema(schema))
+
+
+class KafkaLogReader(DataSourceReader):
+    """Spark calls its methods in this order, `read` on executors.
+
+    Options and columns are all that it knows. Spark 4.2 uses what it returned for one plan in later plans of the same
+    DataFrame or view: a `pushFilters` that leaves rows out would leave them out of other queries. So there is none.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._options = parse_options(options)
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        from winnow.kafka_log.ranges import plan_tasks  # noqa: PLC0415 - loads numba, which options don't need
+
+        # Spark would read a list of none as one partition of nothing.
+        tasks = plan_tasks(_storage(), self._options) or [()]
+        return [InputPartition(task) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - with Arrow, for executors only
+
+        from winnow.kafka_log.read import Scan, read_task  # noqa: PLC0415
+
+        schema = to_arrow_schema(self._schema, timezone="UTC")
+        scan = Scan(schema, self._options.mode, self._options.include_control, self._options.times)
+        return read_task(_storage(), scan, partition.value)
+
+
+def _storage() -> Storage:
+    """All access to files goes through it."""
+    from winnow.storage.places import Places  # noqa: PLC0415
+
+    return Places()

@@ -1,0 +1,139 @@
+"""The log that a kept run belongs to. An undo is for this log and no other (docs/decisions/0036).
+
+It is written down before the run changes anything. What an undo gives back must be this log again,
+and whatever was appended since. A segment is known by its size, its time, both ends of its log and
+its transaction index: nothing that cleans a segment leaves all of these as they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from dataclasses import fields as dataclass_fields
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.names import LOG, TXNINDEX, segment_file
+from winnow.state import PartitionState
+from winnow.storage.contract import Storage
+from winnow.storage.own_json import MAX_LONG, Value
+
+_END_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSegment:
+    base_offset: int
+    log_bytes: int
+    mtime_ns: int
+    ends_sha256: str
+    """Of the first and the last 4 KiB of these bytes of the log."""
+    txnindex_sha256: str
+    """Of the transaction index. A missing one counts as an empty one: a broker may create it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundLog:
+    log_end_offset: int
+    closed: tuple[KnownSegment, ...]
+    """Ascending by base offset."""
+    active: KnownSegment
+    """Appends may follow the bytes that are known of it. After an unclean shutdown: the first
+    segment that was not trusted, of which no byte is known.
+    """
+
+
+def bind(storage: Storage, state: PartitionState) -> BoundLog:
+    """The log as it is now."""
+    trusted = [
+        following.base_offset <= state.trusted_end if state.trusted_end is not None else True
+        for following in state.segments[1:]
+    ]
+    count = trusted.index(False) if False in trusted else len(trusted)
+    known = [
+        _known(storage, f"{state.directory}/{segment_file(segment.base_offset, LOG)}", segment.base_offset)
+        for segment in state.segments[:count]
+    ]
+    first = state.segments[count].base_offset
+    path = f"{state.directory}/{segment_file(first, LOG)}"
+    active = _known(storage, path, first, None if state.trusted_end is None else 0)
+    return BoundLog(log_end_offset=state.log_end_offset, closed=tuple(known), active=active)
+
+
+def encode_bound(bound: BoundLog) -> Mapping[str, object]:
+    return asdict(bound)
+
+
+def decode_bound(value: Value) -> BoundLog:
+    """Raises CorruptLogError for what `encode_bound` did not write."""
+    fields = value.fields({"log_end_offset", "closed", "active"}, None)
+    return BoundLog(
+        log_end_offset=fields["log_end_offset"].integer(),
+        closed=tuple(map(_decoded, fields["closed"].items())),
+        active=_decoded(fields["active"]),
+    )
+
+
+def check_bound(storage: Storage, bound: BoundLog, log: Mapping[int, str], directory: str) -> None:
+    """Raises CorruptLogError unless the segments of `log` (path of the `.log` by base offset) are
+    this log, grown.
+
+    Segments above the active one may be new: what is in them is for others to check.
+    """
+    wanted = [segment.base_offset for segment in bound.closed]
+    found = [base for base in sorted(log) if base < bound.active.base_offset]
+    if found != wanted:
+        strange = sorted({*found} ^ {*wanted})
+        raise moved_on(
+            f"the segments {', '.join(map(str, wanted)) or 'none'} below {bound.active.base_offset}",
+            f"others or fewer: see {', '.join(map(str, strange))}",
+            directory,
+        )
+    for segment in bound.closed:
+        if _known(storage, log[segment.base_offset], segment.base_offset) != segment:
+            raise moved_on("a closed segment as it was before the run", "another one", log[segment.base_offset])
+    base, known = bound.active.base_offset, bound.active
+    if base not in log:
+        raise moved_on(f"the segment at {base}, which was active when the run began", "none", directory)
+    size = storage.entry(log[base]).size
+    if size < known.log_bytes or _ends(storage, log[base], known.log_bytes) != known.ends_sha256:
+        raise moved_on(f"a segment that begins with the {known.log_bytes} bytes it had", "other bytes", log[base])
+
+
+def moved_on(expected: str, found: str, where: str) -> CorruptLogError:
+    return CorruptLogError(
+        "the log has moved on since the run",
+        expected=expected,
+        found=found,
+        where=where,
+        hint="A later run or a broker has cleaned or deleted here, and records that were deleted could come back. "
+        "If it was a run that kept what it replaced, undo that one first.",
+    )
+
+
+def _known(storage: Storage, path: str, base_offset: int, log_bytes: int | None = None) -> KnownSegment:
+    entry = storage.entry(path)
+    size = entry.size if log_bytes is None else log_bytes
+    index = path.removesuffix(LOG) + TXNINDEX
+    aborted = storage.read_bytes(index) if storage.exists(index) else b""
+    return KnownSegment(
+        base_offset, size, entry.mtime_ns, _ends(storage, path, size), hashlib.sha256(aborted).hexdigest()
+    )
+
+
+def _ends(storage: Storage, path: str, size: int) -> str:
+    digest = hashlib.sha256(storage.read_range(path, 0, min(size, _END_BYTES)))
+    last = max(0, size - _END_BYTES)
+    digest.update(storage.read_range(path, last, size - last))
+    return digest.hexdigest()
+
+
+def _decoded(value: Value) -> KnownSegment:
+    fields = value.fields({field.name for field in dataclass_fields(KnownSegment)}, None)
+    return KnownSegment(
+        fields["base_offset"].integer(),
+        fields["log_bytes"].integer(),
+        fields["mtime_ns"].integer(least=-MAX_LONG),
+        fields["ends_sha256"].text(),
+        fields["txnindex_sha256"].text(),
+    )

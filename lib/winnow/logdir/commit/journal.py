@@ -1,0 +1,263 @@
+"""The journal of a cleaning round: what the driver is about to do to one partition, on disk before the first rename.
+
+It lies in the staging directory, where Kafka's loader does not look. With it the next run can finish what a crash
+interrupted (`winnow.logdir.commit.roll_forward`); without it, or with one that can't be understood, the round was never begun
+or is given up, and what the crash left is for `winnow.logdir.commit.recovery` alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.checksums import file_crc32c
+from winnow.logdir.commit.swap import StagedGroup
+from winnow.logdir.names import INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, segment_file
+from winnow.state import Segment
+from winnow.storage.contract import Entry, Storage
+from winnow.storage.own_json import MAX_LONG, Value, read_json
+
+JOURNAL = "round.json"
+VERSION = 1
+
+_STAMP = "log_stamp"
+_NEEDED = {LOG, INDEX, TIMEINDEX}
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """`name` is that in the staging directory; the size is in bytes."""
+
+    name: str
+    size: int
+    crc32c: int | None = None
+    """Of the whole file; None in a journal of an earlier version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A staged segment; it keeps sizes, times and content when it is renamed."""
+
+    files: Mapping[str, StagedFile]
+    """By suffix."""
+    log_mtime_ms: int
+
+    @property
+    def log_bytes(self) -> int:
+        return self.files[LOG].size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalGroup:
+    """What becomes one segment: its base offset is that of the first source."""
+
+    sources: tuple[Segment, ...]
+    """As they were when they were looked at."""
+    open_producers: tuple[int, ...] = ()
+    """Those with transactional data before the group after their last marker (S4.1)."""
+    lingering: tuple[int, ...] = ()
+    """Those whose aborted data, below the log start offset, counts as committed up to their next COMMIT (S4.1)."""
+    output: Output | None = None
+    """None: its turn has not come yet."""
+
+    @property
+    def base_offset(self) -> int:
+        return self.sources[0].base_offset
+
+    @property
+    def source_bases(self) -> tuple[int, ...]:
+        return tuple(source.base_offset for source in self.sources)
+
+    @property
+    def log_bytes(self) -> int:
+        return sum(source.log_bytes for source in self.sources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """What the groups that have no output yet are to be rewritten with: the log no longer tells it when some have."""
+
+    first_dirty_offset: int
+    legacy_delete_horizon_ms: int
+    """Tombstones of v0 and v1 stay in segments whose `.log` is younger (S5.1)."""
+    last_records: tuple[tuple[int, int | None, int], ...]
+    """Producer id, offset of its last data batch, epoch (S5.4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    run_id: str
+    now: int
+    """The clock of the round, ms."""
+    end_offset: int
+    """The cleaner checkpoint when all groups are in place."""
+    checkpoint_before: int | None
+    groups: tuple[JournalGroup, ...]
+    """Ascending; those without an output come last."""
+    rest: Rest | None = None
+    """None: all groups have their output."""
+
+    @property
+    def waiting(self) -> tuple[JournalGroup, ...]:
+        """The groups without an output."""
+        return tuple(group for group in self.groups if group.output is None)
+
+    @property
+    def has_checksums(self) -> bool:
+        """Of all staged files. Without them nobody can tell whether a file is still what was staged."""
+        files = (file for group in self.groups if group.output for file in group.output.files.values())
+        return all(file.crc32c is not None for file in files)
+
+
+def with_staged(storage: Storage, journal: Journal, staged: Iterable[StagedGroup]) -> Journal:
+    """The journal of a round of which these groups have been staged as well.
+
+    Looks at the sizes of their files, and reads those whose checksum is not told.
+    """
+    outputs = {group.base_offset: _output(storage, group) for group in staged}
+    groups = tuple(
+        replace(group, output=outputs[group.base_offset]) if group.base_offset in outputs else group
+        for group in journal.groups
+    )
+    complete = all(group.output is not None for group in groups)
+    return replace(journal, groups=groups, rest=None if complete else journal.rest)
+
+
+def _output(storage: Storage, group: StagedGroup) -> Output:
+    entries: dict[str, Entry] = {suffix: storage.entry(path) for suffix, path in group.paths.items()}
+    files = {
+        suffix: StagedFile(entry.name, entry.size, _checksum(storage, group, suffix))
+        for suffix, entry in entries.items()
+    }
+    return Output(files=files, log_mtime_ms=entries[LOG].mtime_ms)
+
+
+def _checksum(storage: Storage, group: StagedGroup, suffix: str) -> int:
+    told = group.checksums.get(suffix)
+    return file_crc32c(storage, group.paths[suffix]) if told is None else told
+
+
+def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
+    """Puts it into the staging directory, in the place of an earlier one. It lasts when this returns, as do the names
+    of all that is staged.
+    """
+    path, temporary = f"{staging}/{JOURNAL}", f"{staging}/{JOURNAL}.tmp"
+    told = {"version": VERSION, **asdict(journal, dict_factory=_without_stamps)}
+    with storage.changing(staging):
+        if storage.exists(temporary):
+            storage.unlink(temporary)
+        storage.create(temporary, json.dumps(told).encode())
+        storage.fsync_dir(staging)
+        storage.rename(temporary, path)
+        storage.fsync_dir(staging)
+    storage.fsync_dir(staging.rpartition("/")[0])
+
+
+def _without_stamps(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A copy of a log directory, or a link that is kept of a file, has other stamps and the same bytes."""
+    return {name: value for name, value in items if name != _STAMP}
+
+
+def leave_journal(storage: Storage, staging: str) -> None:
+    """Removes everything else: files of tasks that ran twice, groups that are staged anew."""
+    for entry in storage.list_dir(staging):
+        if entry.name != JOURNAL:
+            storage.unlink(f"{staging}/{entry.name}")
+
+
+def read_journal(storage: Storage, staging: str) -> Journal | None:
+    """None if there is none, or one that no such run wrote: a round can always be given up."""
+    path = f"{staging}/{JOURNAL}"
+    if not storage.exists(path):
+        return None
+    try:
+        return _journal(read_json(storage, path))
+    except CorruptLogError:
+        return None
+
+
+def _journal(value: Value) -> Journal:
+    """Raises CorruptLogError for whatever `write_journal` would not have written."""
+    found = value.fields({"version", *_names(Journal)})
+    found["version"].version(VERSION)
+    groups = tuple(_group(group) for group in found["groups"].items())
+    bases = [base for group in groups for base in group.source_bases]
+    if not groups or bases != sorted(set(bases)):
+        raise found["groups"].refused("base offsets that ascend")
+    journal = Journal(
+        run_id=found["run_id"].text(),
+        now=found["now"].integer(),
+        end_offset=found["end_offset"].integer(least=bases[-1] + 1),
+        checkpoint_before=found["checkpoint_before"].integer_or_none(least=-MAX_LONG),
+        groups=groups,
+        rest=None if found["rest"].raw is None else _rest(found["rest"]),
+    )
+    waiting = journal.waiting
+    if waiting != groups[len(groups) - len(waiting) :] or (journal.rest is None) is bool(waiting):
+        raise found["groups"].refused("groups without an output at the end, and only with `rest`")
+    return journal
+
+
+def _rest(value: Value) -> Rest:
+    found = value.fields(_names(Rest))
+    return Rest(
+        first_dirty_offset=found["first_dirty_offset"].integer(),
+        legacy_delete_horizon_ms=found["legacy_delete_horizon_ms"].integer(least=-MAX_LONG),
+        last_records=tuple(_last_record(record) for record in found["last_records"].items()),
+    )
+
+
+def _last_record(value: Value) -> tuple[int, int | None, int]:
+    producer, offset, epoch = value.items(length=3)
+    return producer.integer(), offset.integer_or_none(), epoch.integer(least=-1)
+
+
+def _group(value: Value) -> JournalGroup:
+    found = value.fields(_names(JournalGroup))
+    sources = tuple(_segment(source) for source in found["sources"].items())
+    if not sources:
+        raise found["sources"].refused("at least one segment")
+    return JournalGroup(
+        sources=sources,
+        open_producers=tuple(producer.integer() for producer in found["open_producers"].items()),
+        lingering=tuple(producer.integer() for producer in found["lingering"].items()),
+        output=None if found["output"].raw is None else _read_output(found["output"], sources[0].base_offset),
+    )
+
+
+def _read_output(value: Value, base_offset: int) -> Output:
+    found = value.fields(_names(Output))
+    files = found["files"].fields(_NEEDED, SEGMENT_SUFFIXES)
+    return Output(
+        files={suffix: _file(file, segment_file(base_offset, suffix)) for suffix, file in files.items()},
+        log_mtime_ms=found["log_mtime_ms"].integer(),
+    )
+
+
+def _segment(value: Value) -> Segment:
+    numbers = {
+        name: number.integer_or_none() if name.endswith("index_bytes") else number.integer(least=-MAX_LONG)
+        for name, number in value.fields(_names(Segment) - {_STAMP}).items()
+    }
+    segment = Segment(**numbers)  # type: ignore[arg-type]  # only the sizes of indexes may be None
+    if segment.base_offset < 0:
+        raise value.refused("a base offset of 0 or more", str(segment.base_offset))
+    return segment
+
+
+def _file(value: Value, name: str) -> StagedFile:
+    """A name in a journal becomes a path: it must be that of an attempt at this very file."""
+    found = value.fields({"name", "size"}, {"crc32c"})
+    told = found["name"].text()
+    attempt = told.removeprefix(f"{name}.")
+    if not (attempt.isascii() and attempt.isalnum()) or f"{name}.{attempt}" != told:
+        raise found["name"].refused(f"{name}. and letters or digits")
+    checksum = found["crc32c"].integer(most=2**32 - 1) if "crc32c" in found else None
+    return StagedFile(told, found["size"].integer(), checksum)
+
+
+def _names(kind: type[Any]) -> set[str]:
+    return {field.name for field in fields(kind)}

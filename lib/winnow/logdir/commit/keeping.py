@@ -1,0 +1,187 @@
+"""Keep what is about to be replaced or deleted, under a second name (`winnow.logdir.commit.kept` has the layout).
+
+Every step is linked and described in a staging directory, made durable, and gets its place by one rename, before the
+first rename of the swap. So the protocol of the swap stays what it is (S6.1), and whoever finishes it after a crash,
+Kafka's loader included, can't reach what is kept: that is whole, or not there.
+
+While `.winnow-RUN-keep` lies in a partition directory, whatever is replaced there is kept. The mode is a fact on the
+disk: a recovery that finishes the round of a run that died keeps as that run would have.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.commit.bound_log import bind, encode_bound
+from winnow.logdir.commit.kept import (
+    RUN_JSON,
+    STEP_JSON,
+    KeptFile,
+    KeptRun,
+    Step,
+    StepKind,
+    encode_manifest,
+    identify,
+    kept_path,
+    read_kept,
+    read_manifest,
+)
+from winnow.logdir.commit.staging import move_aside, remove_staging
+from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, base_offset_of, segment_file
+from winnow.state import PartitionState
+from winnow.storage.contract import Entry, Storage
+
+
+def begin_keeping(
+    storage: Storage, state: PartitionState, *, run_id: str, now: int, cleaner_checkpoint_after: int | None = None
+) -> None:
+    """From here on what is replaced in this partition is kept. `state`: before the first change. Hold the lock.
+
+    `cleaner_checkpoint_after`: where the run is about to move the cleaner checkpoint. That is all that is written down
+    if this run keeps here already.
+    """
+    directory, kept = state.directory, kept_path(state.directory, run_id)
+    staging = keeping_path(directory, run_id)
+    storage.ensure_dir(staging)
+    if storage.exists(kept):
+        if cleaner_checkpoint_after is not None:
+            _add_to_manifest(storage, directory, run_id, cleaner_checkpoint_after=cleaner_checkpoint_after)
+        return
+    building = _build(storage, staging)
+    before = {
+        "run_id": run_id,
+        "topic": state.topic_partition.topic,
+        "partition": state.topic_partition.partition,
+        "kept_at_ms": now,
+        "log_start_offset": state.log_start_offset,
+        "log_start_checkpoint": state.log_start_checkpoint,
+        "cleaner_checkpoint": state.cleaner_checkpoint,
+        "leader_epochs": state.leader_epochs,
+        "cleaner_checkpoint_after": cleaner_checkpoint_after,
+        "log": encode_bound(bind(storage, state)),
+    }
+    storage.create(f"{building}/{RUN_JSON}", encode_manifest(before))
+    storage.fsync_dir(building)
+    storage.rename(building, kept)
+    storage.fsync_dir(directory)
+
+
+def _add_to_manifest(storage: Storage, directory: str, run_id: str, **fields: object) -> None:
+    path, building = f"{kept_path(directory, run_id)}/{RUN_JSON}", _build(storage, keeping_path(directory, run_id))
+    before = {name: value.raw for name, value in read_manifest(storage, path, fields).items() if name != "version"}
+    if before | fields == before:
+        return
+    storage.create(f"{building}/{RUN_JSON}", encode_manifest(before | fields))
+    storage.fsync_dir(building)
+    storage.rename(f"{building}/{RUN_JSON}", path)
+    storage.fsync_dir(kept_path(directory, run_id))
+
+
+def keep(
+    storage: Storage,
+    directory: str,
+    names: Sequence[str],
+    *,
+    outputs: Mapping[int, str] | None = None,
+    next_base: int | None = None,
+) -> None:
+    """Keeps the files `names`, which are to go now, if what goes from this partition is to be kept.
+
+    `outputs`: by base offset, the staged logs that are to take their place. `next_base`: nothing is, and this is the
+    lowest segment that stays.
+    """
+    run_id = _run_that_keeps(storage.list_dir(directory))
+    if run_id is None:
+        return
+    kept, building = kept_path(directory, run_id), _build(storage, keeping_path(directory, run_id))
+    files = []
+    for name in names:
+        storage.link(f"{directory}/{name}", f"{building}/{name}")
+        entry = storage.entry(f"{building}/{name}")
+        files.append(KeptFile(name, entry.size, entry.mtime_ns))
+    step = {
+        "kind": StepKind.DELETED if outputs is None else StepKind.REPLACED,
+        "files": [asdict(file) for file in files],
+        "outputs": [asdict(identify(storage, base, path)) for base, path in sorted((outputs or {}).items())],
+        "next_base": next_base,
+    }
+    storage.create(f"{building}/{STEP_JSON}", encode_manifest(step))
+    storage.fsync_dir(building)
+    last = max((int(entry.name) for entry in storage.list_dir(kept) if entry.is_dir), default=0)
+    storage.rename(building, f"{kept}/{last + 1:06d}")
+    storage.fsync_dir(kept)
+
+
+def end_keeping(storage: Storage, directory: str, *, run_id: str) -> KeptRun | None:
+    """The run is through with this partition. What it keeps, None if nothing of it went."""
+    settle_kept(storage, directory, run_id=run_id)
+    remove_staging(storage, keeping_path(directory, run_id))
+    return read_kept(storage, directory, run_id) if storage.exists(kept_path(directory, run_id)) else None
+
+
+def settle_kept(storage: Storage, directory: str, *, run_id: str) -> None:
+    """Drops what was kept for a step that never came to pass: what was to go is still in its place.
+
+    For a partition directory in which no swap is under way, but the staging directory of `begin_keeping` is still
+    there: what is dropped ends in it.
+    """
+    if not storage.exists(kept_path(directory, run_id)):
+        return
+    try:
+        run = read_kept(storage, directory, run_id)
+    except CorruptLogError:
+        return  # it stays as it is, and whoever wants to undo it is told
+    dropped = [step.path for step in run.steps if not _came_to_pass(storage, directory, step)]
+    if len(dropped) == len(run.steps):
+        dropped = [run.path]
+    for path in dropped:
+        move_aside(storage, path, keeping_path(directory, run_id))
+
+
+def keeping_path(directory: str, run_id: str) -> str:
+    """The staging directory that is there as long as the run keeps."""
+    return f"{directory}/{STAGING_PREFIX}{run_id}{KEEPING_SUFFIX}"
+
+
+def _build(storage: Storage, staging: str) -> str:
+    """A new directory for what gets its place when it is whole."""
+    building = f"{staging}/{uuid.uuid4().hex}"
+    storage.mkdir(building)
+    storage.fsync_dir(staging)
+    return building
+
+
+def _run_that_keeps(entries: Sequence[Entry]) -> str | None:
+    names = (entry.name for entry in entries if entry.is_dir)
+    return next((run_id for run_id in map(run_id_of_keeping, names) if run_id is not None), None)
+
+
+def run_id_of_keeping(name: str) -> str | None:
+    """Of the name of a staging directory of `begin_keeping`; None for any other."""
+    if name.startswith(STAGING_PREFIX) and name.endswith(KEEPING_SUFFIX):
+        return name.removeprefix(STAGING_PREFIX).removesuffix(KEEPING_SUFFIX)
+    return None
+
+
+def _came_to_pass(storage: Storage, directory: str, step: Step) -> bool:
+    there = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
+    if step.kind is StepKind.DELETED:
+        lowest = min((base_offset_of(name) for name in there if name.endswith(LOG)), default=0)
+        return lowest > step.bases[0]
+    logs = [file for file in step.files if file.suffix == LOG]
+    if not all(in_place(there, file) for file in logs):
+        return True
+    # As large and as old as it was: a batch may have been rewritten in the same size.
+    return all(
+        segment_file(out.base_offset, LOG) in there
+        and identify(storage, out.base_offset, f"{directory}/{segment_file(out.base_offset, LOG)}") == out
+        for out in step.outputs
+    )
+
+
+def in_place(there: Mapping[str, Entry], file: KeptFile) -> bool:
+    entry = there.get(file.name)
+    return entry is not None and (entry.size, entry.mtime_ns) == (file.size, file.mtime_ns)

@@ -1,0 +1,251 @@
+"""Finish or roll back what a crash interrupted, exactly as Kafka's loader would (S6.3, passes 1-3 and orphans of 4).
+
+`.cleaned` files were never complete: they go, and with them every `.swap` at or above the lowest of them. The `.swap`
+files that remain are complete: what lies in their range goes, and they take its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.commit.keeping import run_id_of_keeping, settle_kept
+from winnow.logdir.commit.set_aside import run_id_of_quarantine, settle_quarantine
+from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.names import (
+    CLEANED,
+    DELETED,
+    INDEX_SUFFIXES,
+    KEPT_PREFIX,
+    LOG,
+    QUARANTINE_PREFIX,
+    SNAPSHOT,
+    STAGING_PREFIX,
+    SWAP,
+    base_offset_of,
+    segment_file,
+)
+from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """Names inside the partition directory. Empty twice: there was nothing to do."""
+
+    removed: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.removed or self.renamed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """What is to be done, in this order; directory syncs lie between."""
+
+    stale_swaps: tuple[str, ...]
+    cleaned: tuple[str, ...]
+    replaced: tuple[str, ...]
+    swap_logs: tuple[str, ...]
+    swap_rest: tuple[str, ...]
+    orphans: tuple[str, ...]
+    snapshots: tuple[str, ...]
+    deleted: tuple[str, ...]
+    staging: tuple[str, ...]
+
+
+def leftovers(storage: Storage, directory: str) -> tuple[str, ...]:
+    """Names that `recover` would act on; empty for a directory that needs none."""
+    return leftover_names(storage.list_dir(directory))
+
+
+def preview(storage: Storage, directory: str) -> tuple[str, ...]:
+    """`leftovers`; raises CorruptLogError where `recover` would refuse. Changes nothing."""
+    entries = storage.list_dir(directory)
+    left = leftover_names(entries)
+    if left:
+        _plan(storage, directory, entries)
+    return left
+
+
+def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """`leftovers` of a directory that was listed already.
+
+    Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it (S1.10).
+    """
+    _refuse_links(entries)
+    names = [entry.name for entry in entries if entry.is_file]
+    unfinished = [name for name in names if name.endswith((CLEANED, SWAP))]
+    for name in unfinished:
+        base_offset_of(name)
+    left = {
+        *unfinished,
+        *_orphans(names, entries),
+        *(name for name in names if name.endswith(DELETED)),
+        *staging_names(entries),
+        *(name for name in names if name == COMMIT_RECORD),
+    }
+    return tuple(sorted(left))
+
+
+def _refuse_links(entries: Sequence[Entry]) -> None:
+    found = [entry.name for entry in entries if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED))]
+    if found:
+        raise CorruptLogError(
+            "not a regular file",
+            expected="a file",
+            found="a symbolic link",
+            where=found[0],
+            hint="No broker makes links there. Find out who made it, and remove it.",
+        )
+
+
+def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> RecoveryReport:
+    """Brings a partition directory into the state in which a broker's loader would use it. Hold the lock.
+
+    `keep`: paths of staging directories that are not touched. May be interrupted at any point and run again.
+    Raises CorruptLogError, before anything is changed, unless every `.swap` log is whole and may take the place
+    of what lies in its range (`winnow.logdir.commit.swap_checks`).
+    """
+    left = leftover_names(_entries(storage, directory, keep))
+    if not left:
+        return RecoveryReport()
+    with storage.changing(directory):
+        report = _recover(storage, directory, _entries(storage, directory, keep))
+    settled = (COMMIT_RECORD,) if COMMIT_RECORD in left else ()
+    return replace(report, removed=(*settled, *report.removed))
+
+
+def _entries(storage: Storage, directory: str, keep: Sequence[str]) -> list[Entry]:
+    return [entry for entry in storage.list_dir(directory) if f"{directory}/{entry.name}" not in keep]
+
+
+def _recover(storage: Storage, directory: str, entries: Sequence[Entry]) -> RecoveryReport:
+    steps = _plan(storage, directory, entries)
+    # .swap first: without the .cleaned beside it a half-renamed output would pass for a complete one.
+    for names in (steps.stale_swaps, steps.cleaned, steps.replaced):
+        _remove(storage, directory, names)
+    # Logs first, as in 6.1: while any .log.swap is there the range is cleared of everything else again. Of several, as
+    # after a split, each is on stable storage before the next one: else it might be cleared for a lower one.
+    for name in steps.swap_logs:
+        storage.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
+        storage.fsync_dir(directory)
+    for name in steps.swap_rest:
+        storage.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
+    if steps.swap_rest:
+        storage.fsync_dir(directory)
+    for names in (steps.orphans, steps.snapshots, steps.deleted):
+        _remove(storage, directory, names)
+    links = {entry.name for entry in entries if entry.is_link}
+    for name in steps.staging:
+        if name in links:
+            storage.unlink(f"{directory}/{name}")
+            continue
+        run_id = run_id_of_keeping(name)
+        if run_id is not None:
+            settle_kept(storage, directory, run_id=run_id)
+        run_id = run_id_of_quarantine(name)
+        if run_id is not None:
+            settle_quarantine(storage, directory, run_id=run_id)
+        remove_staging(storage, f"{directory}/{name}")
+    return RecoveryReport(
+        removed=(
+            *steps.stale_swaps,
+            *steps.cleaned,
+            *steps.replaced,
+            *steps.orphans,
+            *steps.snapshots,
+            *steps.deleted,
+            *steps.staging,
+        ),
+        renamed=tuple((name, name.removesuffix(SWAP)) for name in (*steps.swap_logs, *steps.swap_rest)),
+    )
+
+
+def _remove(storage: Storage, directory: str, names: Sequence[str]) -> None:
+    for name in names:
+        storage.unlink(f"{directory}/{name}")
+    if names:
+        storage.fsync_dir(directory)
+
+
+def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
+    sizes = {entry.name: entry.size for entry in entries if entry.is_file}
+    names = sorted(sizes)
+    cleaned = [name for name in names if name.endswith(CLEANED)]
+    lowest_cleaned = min(map(base_offset_of, cleaned), default=None)
+    swaps = [name for name in names if name.endswith(SWAP)]
+    stale = [name for name in swaps if lowest_cleaned is not None and base_offset_of(name) >= lowest_cleaned]
+    swaps = [name for name in swaps if name not in stale]
+    logs = [name for name in swaps if name.endswith(LOG + SWAP)]
+    replaced: list[str] = []
+    if logs:
+        first = base_offset_of(logs[0])
+        gone = {*cleaned, *stale}
+        end = _end_of_range(storage, directory, {name: sizes[name] for name in names if name not in gone}, logs)
+        replaced = [name for name in names if not name.endswith(SWAP) and name not in gone and _in(name, first, end)]
+    gone = {*cleaned, *stale, *replaced, *swaps}
+    after = sorted({*(name for name in names if name not in gone), *(name.removesuffix(SWAP) for name in swaps)})
+    orphans = _orphans(after, entries)
+    return _Steps(
+        stale_swaps=tuple(stale),
+        cleaned=tuple(cleaned),
+        replaced=tuple(replaced),
+        swap_logs=tuple(logs),
+        swap_rest=tuple(name for name in swaps if name not in logs),
+        orphans=orphans,
+        snapshots=_stray_snapshots(after),
+        deleted=tuple(name for name in after if name.endswith(DELETED)),
+        staging=staging_names(entries),
+    )
+
+
+def _in(name: str, first: int, end: int) -> bool:
+    """Whether the loader takes this file for one of the range; a name without a number never is."""
+    digits, dot, _ = name.partition(".")
+    return bool(dot) and digits.isascii() and digits.isdigit() and first <= int(digits) < end
+
+
+def _orphans(names: Sequence[str], entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Index files without a log: what remains of a segment whose removal was interrupted (S6.6).
+
+    A log that is there but is no regular file does not make its indexes orphans: that is damage, and stays.
+    """
+    known = {*names, *(entry.name for entry in entries if not entry.is_file)}
+    return tuple(
+        name for name in names if name.endswith(INDEX_SUFFIXES) and segment_file(base_offset_of(name), LOG) not in known
+    )
+
+
+def _stray_snapshots(names: Sequence[str]) -> tuple[str, ...]:
+    """Snapshots at bases of segments whose removal was interrupted - but never the newest of all.
+
+    A broker that finds none starts without any producer state (S8.4). A loader removes all snapshots that are at no
+    segment's base (S6.3); what was there before the crash is not ours to tidy up, or a run would end otherwise for it.
+    """
+    known = {*names}
+    snapshots = {name: base_offset_of(name) for name in sorted(names) if name.endswith(SNAPSHOT)}
+    return tuple(
+        name
+        for name, base in [*snapshots.items()][:-1]
+        if segment_file(base, LOG) not in known and segment_file(base, LOG + DELETED) in known
+    )
+
+
+def staging_names(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """The staging directories in a partition directory, and links of such names: these go, not what they lead to."""
+    return tuple(
+        entry.name
+        for entry in entries
+        if (entry.is_dir or entry.is_link)
+        and entry.name.startswith(STAGING_PREFIX)
+        and not entry.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
+    )
+
+
+def _end_of_range(storage: Storage, directory: str, sizes: Mapping[str, int], logs: Sequence[str]) -> int:
+    """See `check_swaps`."""
+    from winnow.logdir.commit.swap_checks import check_swaps  # noqa: PLC0415 - it loads numba, and is hardly ever needed
+
+    return check_swaps(storage, directory, sizes, logs)

@@ -1,0 +1,216 @@
+"""Remove whole segments from the start of a log, as retention does (S6.6, S7.4, S7.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from winnow.errors import NO_SPACE, CorruptLogError
+from winnow.logdir.checkpoints import (
+    fold_leader_epochs,
+    read_leader_epochs,
+    read_offset_checkpoint,
+    update_offset_checkpoint,
+    write_leader_epochs,
+)
+from winnow.logdir.commit.keeping import keep
+from winnow.logdir.commit.unchanged import check_unchanged, log_bases, removable_snapshots
+from winnow.logdir.names import (
+    CLEANED,
+    CLEANER_CHECKPOINT,
+    DELETED,
+    INDEX,
+    LOG,
+    LOG_START_CHECKPOINT,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    TIMEINDEX,
+    segment_file,
+)
+from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
+from winnow.state import Entries, PartitionState, Segment, TopicPartition
+from winnow.storage.contract import Entry, Storage
+
+
+def retain(
+    storage: Storage,
+    state: PartitionState,
+    *,
+    deleted: Sequence[Segment],
+    roll: bool,
+    log_start_offset: int,
+    entries: Entries,
+    producers: Sequence[ProducerEntry] | None = None,
+) -> None:
+    """All of S7.6 for one partition, in its order. Hold the lock.
+
+    `deleted`: the lowest segments of `state`. `roll`: all of them go, so that a new empty one comes first.
+    `log_start_offset`: afterwards. `producers`: see `roll_active`. A crash in between leaves a log without a hole,
+    and running it again on the state found then has the same result.
+    """
+    if entries.remote:
+        # First: without it a broker would look for what is deleted in remote storage, and serve nothing.
+        check_unchanged(storage, state.directory, [*deleted, *([state.active] if roll else [])])
+        raise_log_start_entry(storage, state.log_dir, state.topic_partition, log_start_offset)
+    with storage.changing(state.directory):
+        if roll:
+            roll_active(storage, state, producers=producers)
+        delete_segments(storage, state.directory, deleted)
+    follow_log_start(storage, state.log_dir, state.topic_partition, log_start_offset, entries)
+
+
+def roll_active(
+    storage: Storage, state: PartitionState, *, producers: Sequence[ProducerEntry] | None = None
+) -> Segment:
+    """Makes a new empty active segment at the log end offset (S7.2), so that the log end offset survives.
+
+    Its files have the owner and mode of the active one's. `producers`: the state at the log end offset, written as its
+    snapshot if there is none yet; None if it isn't known, which a broker bears: it replays from an older snapshot.
+
+    Raises CorruptLogError if the active segment is empty or not as it was.
+    """
+    directory, end = state.directory, state.log_end_offset
+    files = check_unchanged(storage, directory, [state.active])
+    if log_bases(files)[-1] != state.active.base_offset or end <= state.active.base_offset:
+        raise CorruptLogError(
+            "the active segment can't be rolled",
+            expected=f"a last segment that begins before {end}",
+            found=f"one at {log_bases(files)[-1]}",
+            where=directory,
+        )
+    contents = {INDEX: b"", TIMEINDEX: b"", LOG: b""}
+    if producers is not None and segment_file(end, SNAPSHOT) not in files:
+        contents = {SNAPSHOT: encode_snapshot(producers), **contents}
+    model = f"{directory}/{segment_file(state.active.base_offset, LOG)}"
+    for suffix, data in contents.items():
+        # Under a name that every loader sweeps until owner and mode are right, too.
+        path = f"{directory}/{segment_file(end, suffix)}"
+        storage.create(path + CLEANED, data)
+        storage.copy_attributes(model, path + CLEANED)
+        storage.fsync_file(path + CLEANED)
+    # The log last: index files without one are swept as well.
+    for suffix in contents:
+        path = f"{directory}/{segment_file(end, suffix)}"
+        storage.rename(path + CLEANED, path)
+    storage.fsync_dir(directory)
+    return Segment(
+        base_offset=end,
+        log_bytes=0,
+        log_mtime_ms=next(e for e in storage.list_dir(directory) if e.name == segment_file(end, LOG)).mtime_ms,
+        index_bytes=0,
+        timeindex_bytes=0,
+        txnindex_bytes=None,
+        last_timeindex_timestamp=-1,
+        first_batch_max_timestamp=-1,
+    )
+
+
+def delete_segments(storage: Storage, directory: str, segments: Sequence[Segment]) -> None:
+    """Removes the lowest segments of a log, lowest first, with the producer snapshots at their bases (S6.6).
+
+    Raises CorruptLogError, before anything is renamed, unless they are the lowest, are as they were listed, and at
+    least one segment remains.
+    """
+    if segments:
+        with storage.changing(directory):
+            _delete_segments(storage, directory, segments)
+
+
+def _delete_segments(storage: Storage, directory: str, segments: Sequence[Segment]) -> None:
+    files = check_unchanged(storage, directory, segments)
+    bases = [segment.base_offset for segment in segments]
+    present = log_bases(files)
+    if bases != present[: len(bases)] or len(bases) == len(present):
+        raise CorruptLogError(
+            "these are not the lowest segments, or all there are",
+            expected=f"the first of {present}, not the last",
+            found=str(bases),
+            where=directory,
+        )
+    doomed = [_doomed(files, base) for base in bases]
+    gone = [name for names in doomed for name in names]
+    keep(storage, directory, gone, next_base=present[len(bases)])
+    for names in doomed:
+        for name in names:
+            _take_out(storage, f"{directory}/{name}")
+        # Before the next one: a log whose second segment is gone and whose first is back would have a hole.
+        storage.fsync_dir(directory)
+    for name in gone:
+        if storage.exists(f"{directory}/{name}{DELETED}"):
+            storage.unlink(f"{directory}/{name}{DELETED}")
+    storage.fsync_dir(directory)
+
+
+def _take_out(storage: Storage, path: str) -> None:
+    """Renames it, as Kafka does. Where the directory has no room for a longer name it is removed at once: to a loader a
+    `.log` that is gone is one that was renamed (S6.6).
+    """
+    try:
+        storage.rename(path, path + DELETED)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        storage.unlink(path)
+
+
+def _doomed(files: dict[str, Entry], base: int) -> list[str]:
+    """The files that go with a segment: its own, and the producer snapshot at its base."""
+    names = (*(segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES), *removable_snapshots(files, [base]))
+    return [name for name in names if name in files]
+
+
+def follow_log_start(
+    storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int, entries: Entries
+) -> None:
+    """Brings the side files of a partition in line with its segments and its log start offset (S7.6, 3-5)."""
+    directory = f"{log_dir}/{topic_partition}"
+    # In this order `lags_behind` notices an interruption: it does not look at the cleaner's entry.
+    if entries.compacted:
+        raise_cleaner_entry(storage, log_dir, topic_partition, log_start_offset)
+    epochs = read_leader_epochs(storage, directory)
+    folded = fold_leader_epochs(epochs, log_start_offset)
+    if folded != epochs:
+        write_leader_epochs(storage, directory, folded)
+    if entries.remote:
+        raise_log_start_entry(storage, log_dir, topic_partition, log_start_offset)
+    else:
+        drop_log_start_entry(storage, log_dir, topic_partition)
+
+
+def lags_behind(state: PartitionState) -> bool:
+    """Of a log without remote storage: whether `follow_log_start` was interrupted, or never came to its turn after
+    segments had gone.
+
+    What remains then is a sound log of which no rule takes anything more; a broker puts its side files right when it
+    loads it (S6.3). A first dirty offset below the log start is the cleaner's to put right (S3.2).
+    """
+    entry = state.log_start_checkpoint
+    folded = fold_leader_epochs(state.leader_epochs, state.log_start_offset)
+    return folded != state.leader_epochs or (entry is not None and entry <= state.segments[0].base_offset)
+
+
+def drop_log_start_entry(storage: Storage, log_dir: str, topic_partition: TopicPartition) -> None:
+    """Drops the log start offset of a partition if its first segment begins there or later: it says nothing more."""
+    path = f"{log_dir}/{LOG_START_CHECKPOINT}"
+    entry = read_offset_checkpoint(storage, path).get(topic_partition)
+    files = {item.name: item for item in storage.list_dir(f"{log_dir}/{topic_partition}") if item.is_file}
+    bases = log_bases(files)
+    if entry is not None and bases and entry <= bases[0]:
+        update_offset_checkpoint(storage, path, {topic_partition: None})
+
+
+def raise_log_start_entry(
+    storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int
+) -> None:
+    """Sets the log start offset of a partition, unless its entry is as high already."""
+    path = f"{log_dir}/{LOG_START_CHECKPOINT}"
+    entry = read_offset_checkpoint(storage, path).get(topic_partition)
+    if entry is None or entry < log_start_offset:
+        update_offset_checkpoint(storage, path, {topic_partition: log_start_offset})
+
+
+def raise_cleaner_entry(storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int) -> None:
+    """Raises the first dirty offset of a partition to its log start offset if it has one below (S7.6, 5)."""
+    path = f"{log_dir}/{CLEANER_CHECKPOINT}"
+    entry = read_offset_checkpoint(storage, path).get(topic_partition)
+    if entry is not None and entry < log_start_offset:
+        update_offset_checkpoint(storage, path, {topic_partition: log_start_offset})

@@ -1,0 +1,277 @@
+"""Finish the cleaning round of a partition that a crash interrupted, so that it ends as if there had been no crash.
+
+`winnow.logdir.commit.recovery` does what Kafka's loader would and leaves each group old or new. Where a journal tells what the
+round was about, and the partition is as that round left it, the groups that are still old follow here, and then the
+checkpoint. Where a broker or anybody else has changed something since, the rest of the round is given up: it was only
+to save space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_checkpoint
+from winnow.logdir.checksums import file_crc32c
+from winnow.logdir.commit.journal import Journal, JournalGroup, Output, StagedFile, leave_journal, read_journal
+from winnow.logdir.commit.keeping import keeping_path, settle_kept
+from winnow.logdir.commit.recovery import RecoveryReport, recover, staging_names
+from winnow.logdir.commit.swap import StagedGroup, complete, swap_group
+from winnow.logdir.commit.unchanged import difference, log_bases, removable_snapshots
+from winnow.logdir.names import CLEANED, CLEANER_CHECKPOINT, LOG, SEGMENT_SUFFIXES, STAGING_PREFIX, SWAP, segment_file
+from winnow.state import Segment, TopicPartition
+from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
+
+Files = Mapping[str, Entry]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A round that was carried to its end."""
+
+    run_id: str
+    """Of the run that had begun it."""
+    end_offset: int
+    """The cleaner checkpoint now."""
+    groups: tuple[JournalGroup, ...]
+    """That were old and are new now."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRound:
+    """A round of which some groups have not been rewritten yet."""
+
+    staging: str
+    """Its staging directory, a path."""
+    journal: Journal
+
+
+@dataclass(frozen=True, slots=True)
+class PutRight:
+    """What was done to one partition directory."""
+
+    recovery: RecoveryReport
+    finished: Finished | None = None
+    goes_on: OpenRound | None = None
+    """Its staging directory is still there, with nothing in it but the journal."""
+    given_up: str | None = None
+    """The run whose round was given up: each of its groups is old or new, and the checkpoint has not moved."""
+
+
+def open_round(storage: Storage, directory: str, entries: Sequence[Entry]) -> OpenRound | None:
+    """The round that was interrupted in a partition directory, if any."""
+    names = staging_names([entry for entry in entries if not entry.is_link])
+    found = [(f"{directory}/{name}", read_journal(storage, f"{directory}/{name}")) for name in names]
+    known = [OpenRound(staging, journal) for staging, journal in found if journal is not None]
+    # One run finishes or gives up the round of the one before: of several at most one is what it seems.
+    return known[0] if len(known) == 1 else None
+
+
+def put_right(
+    storage: Storage,
+    log_dir: str,
+    topic_partition: TopicPartition,
+    *,
+    finish: bool,
+    now: int | None = None,
+    trusted_end: int | None = None,
+) -> PutRight:
+    """Recovers a partition directory and, with `finish`, carries the interrupted round to its end. Hold the lock.
+
+    `now`: of a run that can go on with a round of the same clock whose last groups have not been rewritten; otherwise
+    such a round is given up. `trusted_end`: after an unclean shutdown, so is one that reaches beyond it (S8.2).
+    May be interrupted at any point and run again. Raises as `recover` and `swap_group` do.
+    """
+    directory = f"{log_dir}/{topic_partition}"
+    begun = any(entry.name == COMMIT_RECORD for entry in storage.list_dir(directory))
+    storage.settle(directory)
+    done = _put_right(storage, log_dir, topic_partition, finish=finish, now=now, trusted_end=trusted_end)
+    if not begun:
+        return done
+    return replace(done, recovery=replace(done.recovery, removed=(COMMIT_RECORD, *done.recovery.removed)))
+
+
+def _put_right(
+    storage: Storage,
+    log_dir: str,
+    topic_partition: TopicPartition,
+    *,
+    finish: bool,
+    now: int | None,
+    trusted_end: int | None,
+) -> PutRight:
+    directory = f"{log_dir}/{topic_partition}"
+    found = open_round(storage, directory, storage.list_dir(directory))
+    if found is None:
+        return PutRight(recover(storage, directory))
+    staging, journal = found.staging, found.journal
+    untrusted = trusted_end is not None and journal.end_offset > trusted_end
+    if not finish or untrusted or not journal.has_checksums:
+        return PutRight(recover(storage, directory), given_up=journal.run_id)
+    for group in journal.groups:
+        _resume(storage, directory, staging, group)
+    run_id = staging.rpartition("/")[2].removeprefix(STAGING_PREFIX)
+    keeping = keeping_path(directory, run_id)
+    recovery = recover(storage, directory, keep=(staging, keeping))
+    if storage.exists(keeping):
+        # What was kept of a group that is staged again will be kept again when it is swapped.
+        settle_kept(storage, directory, run_id=run_id)
+    agrees = _swap_pending(storage, log_dir, topic_partition, found)
+    if agrees is None:
+        recover(storage, directory)
+        return PutRight(recovery, given_up=journal.run_id)
+    if journal.rest is None:
+        update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", {topic_partition: journal.end_offset})
+        recover(storage, directory)
+        return PutRight(recovery, Finished(run_id=journal.run_id, end_offset=journal.end_offset, groups=agrees))
+    if journal.now != now:
+        recover(storage, directory)
+        return PutRight(recovery, given_up=journal.run_id)
+    with storage.changing(directory):
+        leave_journal(storage, staging)
+    return PutRight(recovery, goes_on=found)
+
+
+def _swap_pending(
+    storage: Storage, log_dir: str, topic_partition: TopicPartition, found: OpenRound
+) -> tuple[JournalGroup, ...] | None:
+    """Puts all staged groups in their places; those that were not yet. None if the partition is not as it was."""
+    directory, staging, journal = f"{log_dir}/{topic_partition}", found.staging, found.journal
+    checkpoint = read_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}").get(topic_partition)
+    if checkpoint not in {journal.checkpoint_before, journal.end_offset}:
+        return None
+    pending = _pending(storage, directory, staging, journal)
+    if pending is None:
+        return None
+    for group in pending:
+        _check_staged(storage, staging, group)
+    with storage.changing(directory):
+        for group in journal.groups:
+            if group in pending:
+                swap_group(storage, directory, _staged(group, staging))
+            elif group.output is not None:
+                _tidy(storage, directory, group, group.output)
+    return tuple(pending)
+
+
+def _staged(group: JournalGroup, staging: str) -> StagedGroup:
+    files = group.output.files if group.output else {}
+    paths = {suffix: f"{staging}/{file.name}" for suffix, file in files.items()}
+    return StagedGroup(base_offset=group.base_offset, sources=group.sources, paths=paths)
+
+
+def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup) -> None:
+    """Takes one group out of the middle of its swap: back to staged, or on to its end, as a loader would decide.
+
+    Unlike a loader it keeps the staged files, the producer snapshot at the output's base, and no source.
+    """
+    if group.output is None:
+        return
+    files, base, staged = _files(storage, directory), group.base_offset, group.output.files
+    cleaned = [suffix for suffix in staged if segment_file(base, suffix) + CLEANED in files]
+    swaps = [suffix for suffix in staged if segment_file(base, suffix) + SWAP in files]
+    if cleaned:
+        # .swap first: without the .cleaned beside it a half-renamed output would pass for a complete one.
+        for marker, suffixes in ((SWAP, swaps), (CLEANED, cleaned)):
+            for suffix in suffixes:
+                back = f"{staging}/{staged[suffix].name}"
+                if not storage.exists(back):
+                    storage.rename(f"{directory}/{segment_file(base, suffix)}{marker}", back)
+            storage.fsync_dir(staging)
+            storage.fsync_dir(directory)
+    elif swaps and _is_output(files, base, group.output, swaps) and _no_other(files, group.sources[LOG not in swaps :]):
+        _check_output(storage, directory, base, group.output, swaps)
+        complete(storage, directory, files, sources=group.source_bases, outputs={base: staged})
+
+
+def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output) -> None:
+    """What a swap does last: sources that lie beyond the end of their output go (S6.2), and their snapshots."""
+    files = _files(storage, directory)
+    others = group.source_bases[1:]
+    left = [segment_file(base, suffix) for base in others for suffix in SEGMENT_SUFFIXES]
+    if removable_snapshots(files, others) or not files.keys().isdisjoint(left):
+        _check_output(storage, directory, group.base_offset, output, ())
+        complete(storage, directory, files, sources=group.source_bases, outputs={group.base_offset: output.files})
+
+
+def _pending(storage: Storage, directory: str, staging: str, journal: Journal) -> list[JournalGroup] | None:
+    """The groups that are staged and not in place, or None if the partition is not as the round left it."""
+    files, staged = _files(storage, directory), _files(storage, staging)
+    bases = log_bases(files)
+    if not bases or bases[-1] < journal.end_offset:
+        return None
+    pending: list[JournalGroup] = []
+    for group, following in zip_longest(journal.groups, journal.groups[1:]):
+        end = journal.end_offset if following is None else following.base_offset
+        inside = [base for base in bases if group.base_offset <= base < end]
+        if inside == [*group.source_bases] and (group.output is None or _is_staged(staged, group.output)):
+            if any(difference(files, source) for source in group.sources):
+                return None
+            pending += [group] if group.output else []
+        elif pending or not {*inside} <= {*group.source_bases} or not _is_in_place(files, staged, group):
+            return None
+    return pending
+
+
+def _is_staged(staged: Files, output: Output) -> bool:
+    return all(file.name in staged and staged[file.name].size == file.size for file in output.files.values())
+
+
+def _is_in_place(files: Files, staged: Files, group: JournalGroup) -> bool:
+    """Whether the output is part of the log; sources beyond its end may be there, too (S6.2)."""
+    return (
+        group.output is not None
+        and all(file.name not in staged for file in group.output.files.values())
+        and _is_output(files, group.base_offset, group.output, ())
+        and _no_other(files, group.sources[1:])
+    )
+
+
+def _is_output(files: Files, base_offset: int, output: Output, swaps: Sequence[str]) -> bool:
+    """Whether all files of an output are there, `swaps` of them still with that suffix."""
+    names = {suffix: segment_file(base_offset, suffix) + (SWAP if suffix in swaps else "") for suffix in output.files}
+    log = files.get(names[LOG])
+    return (
+        log is not None
+        and log.mtime_ms == output.log_mtime_ms
+        and all(name in files and files[name].size == output.files[suffix].size for suffix, name in names.items())
+    )
+
+
+def _check_staged(storage: Storage, staging: str, group: JournalGroup) -> None:
+    """Raises CorruptLogError unless the staged files of a group are what was written."""
+    for file in group.output.files.values() if group.output else ():
+        _check_file(storage, f"{staging}/{file.name}", file)
+
+
+def _check_output(storage: Storage, directory: str, base_offset: int, output: Output, swaps: Sequence[str]) -> None:
+    """The same of an output in the partition directory, `swaps` of its files still with that suffix."""
+    for suffix, file in output.files.items():
+        name = segment_file(base_offset, suffix) + (SWAP if suffix in swaps else "")
+        _check_file(storage, f"{directory}/{name}", file)
+
+
+def _check_file(storage: Storage, path: str, file: StagedFile) -> None:
+    found = file_crc32c(storage, path)
+    if found != file.crc32c:
+        raise CorruptLogError(
+            "a segment that an interrupted run had prepared is damaged",
+            expected=f"CRC-32C {file.crc32c}, as in its journal",
+            found=str(found),
+            where=path,
+            hint="Nothing was removed. The disk or the memory of this machine may be failing: keep a copy of this "
+            "directory. To give up what that run had prepared, remove its .winnow- directory (and the .swap files, if "
+            "the segments that they were to replace are all there), then run again",
+        )
+
+
+def _no_other(files: Files, sources: Sequence[Segment]) -> bool:
+    """Whether each source is gone or its log as it was; its indexes a crash may have taken."""
+    logs = [(files.get(segment_file(source.base_offset, LOG)), source) for source in sources]
+    return all(log is None or (log.size, log.mtime_ms) == (s.log_bytes, s.log_mtime_ms) for log, s in logs)
+
+
+def _files(storage: Storage, directory: str) -> dict[str, Entry]:
+    return {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}

@@ -1,0 +1,215 @@
+"""Split a segment whose offsets span more than an index entry can tell into consecutive ones (S6.5).
+
+Such segments are what brokers before 1.1 left of compacted topics. No index can be built for them, so that Kafka's
+cleaner splits one when it meets it, gives up the round and cleans later. The batches stay as they are.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from winnow.errors import VerificationError
+from winnow.logdir.commit.keeping import keep
+from winnow.logdir.commit.swap import check_replaceable, exchange
+from winnow.logdir.commit.unchanged import removable_snapshots
+from winnow.logdir.index import IndexBuilder
+from winnow.logdir.names import DELETED, INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, TXNINDEX, segment_file
+from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index, read_txn_index
+from winnow.state import Segment
+from winnow.storage.contract import Storage
+from winnow.storage.segment_io import Bytes, SegmentWriter, drop_cached, map_range
+from winnow.wire.batch import BATCH, CODEC_MASK, MAX_MAGIC, MAX_OFFSET_SPAN
+from winnow.wire.inflate import inflate
+from winnow.wire.walk import WalkStatus, describe, walk_batches
+
+_ROWS = 65_536
+_COMPARED_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedSplit:
+    """What is to replace an overflowed segment: finished, synced and verified, but not in its directory yet."""
+
+    source: Segment
+    """As it was when it was read."""
+    parts: Mapping[int, Mapping[str, str]]
+    """By base offset, the staged file per suffix. The lowest base is the source's; `placeholder` says what of."""
+    placeholder: bool
+    """The first batch begins above the source's base. Kafka lets the first part begin there, and if it dies while it
+    swaps, its loader finds the source beside the parts. An empty segment at the source's base covers it until then."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    base_offset: int
+    start: int
+    end: int
+
+
+def is_overflowed(base_offset: int, next_offset: int) -> bool:
+    """Whether the last offset of a segment is too far from its base (`LogSegment.hasOverflow`)."""
+    return next_offset - 1 - base_offset > MAX_OFFSET_SPAN
+
+
+def stage_split(
+    storage: Storage,
+    directory: str,
+    segment: Segment,
+    staging: str,
+    *,
+    index_interval_bytes: int,
+    segment_index_bytes: int,
+) -> StagedSplit:
+    """Writes the parts of an overflowed segment into the directory `staging`, which is there, and reads them back.
+
+    Each begins with its first batch's base offset and takes all batches that it can index. Entries of the transaction
+    index go with their markers; Kafka loses them here, and takes aborted records for committed ones afterwards.
+
+    Raises CorruptLogError for a log that can't be read, and VerificationError.
+    """
+    owner = f"{directory}/{segment_file(segment.base_offset, LOG)}"
+    mtime_ns = segment.log_mtime_ms * 1_000_000
+    aborted: tuple[AbortedTransaction, ...] = ()
+    if segment.txnindex_bytes is not None:
+        path = f"{directory}/{segment_file(segment.base_offset, TXNINDEX)}"
+        aborted = read_txn_index(storage, path, base_offset=segment.base_offset)
+    parts: dict[int, dict[str, str]] = {}
+    with map_range(owner, 0, segment.log_bytes) as data:
+        found = list(_parts(data, segment.base_offset, owner))
+        for part, following in zip(found, [*found[1:], None], strict=True):
+            ends = [entry for entry in aborted if following is None or entry.last_offset < following.base_offset]
+            aborted = aborted[len(ends) :]
+            index = IndexBuilder(
+                base_offset=part.base_offset,
+                index_interval_bytes=index_interval_bytes,
+                max_index_bytes=segment_index_bytes,
+            )
+            for rows in _rows(data[part.start : part.end], part.base_offset, owner):
+                index.append(rows)
+            offsets, times = index.finish()
+            contents = {INDEX: offsets, TIMEINDEX: times, **({TXNINDEX: encode_txn_index(ends)} if ends else {})}
+            parts[part.base_offset] = _stage(storage, staging, part.base_offset, data[part.start : part.end], contents)
+        del data
+    placeholder = min(parts, default=segment.base_offset) != segment.base_offset
+    if placeholder:
+        empty = np.empty(0, np.uint8)
+        parts[segment.base_offset] = _stage(storage, staging, segment.base_offset, empty, {INDEX: b"", TIMEINDEX: b""})
+    for paths in parts.values():
+        for path in paths.values():
+            storage.copy_attributes(owner, path)
+            storage.set_mtime_ns(path, mtime_ns)
+            storage.fsync_file(path)
+    return StagedSplit(source=segment, parts=parts, placeholder=placeholder)
+
+
+def swap_split(storage: Storage, directory: str, split: StagedSplit) -> None:
+    """Puts the parts in the place of their source, by the protocol of `winnow.logdir.commit.swap`. Hold the lock.
+
+    Raises CorruptLogError before the first rename for whatever `swap_group` would.
+    """
+    with storage.changing(directory):
+        _swap(storage, directory, split)
+
+
+def _swap(storage: Storage, directory: str, split: StagedSplit) -> None:
+    source = split.source.base_offset
+    files = check_replaceable(
+        storage,
+        directory,
+        sources=[split.source],
+        base_offset=min(split.parts),
+        outputs=split.parts.values(),
+    )
+    gone = [name for name in (segment_file(source, suffix) for suffix in SEGMENT_SUFFIXES) if name in files]
+    parts = {base: paths[LOG] for base, paths in split.parts.items() if base != source or not split.placeholder}
+    keep(storage, directory, gone, outputs=parts)
+    exchange(storage, directory, sources=[source], outputs=split.parts)
+    if split.placeholder:
+        _remove_placeholder(storage, directory, source)
+
+
+def _remove_placeholder(storage: Storage, directory: str, base_offset: int) -> None:
+    """It holds no record, so that it may go at any instant; with it the producer snapshot at its base."""
+    files = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
+    gone = [segment_file(base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
+    gone = [name for name in (*gone, *removable_snapshots(files, [base_offset])) if name in files]
+    for name in gone:
+        storage.rename(f"{directory}/{name}", f"{directory}/{name}{DELETED}")
+    storage.fsync_dir(directory)
+    for name in gone:
+        storage.unlink(f"{directory}/{name}{DELETED}")
+    storage.fsync_dir(directory)
+
+
+def _parts(data: Bytes, base_offset: int, path: str) -> Iterator[_Part]:
+    """A new part begins with the first batch whose last offset does not fit into the one before."""
+    part: _Part | None = None
+    for rows in _rows(data, base_offset, path):
+        done = 0
+        while done < len(rows):
+            if part is not None:
+                last = part.base_offset + MAX_OFFSET_SPAN
+                done += int(np.searchsorted(rows["last_offset"][done:], last, side="right"))
+            if done < len(rows):
+                start = int(rows["position"][done])
+                if part is not None:
+                    yield _Part(part.base_offset, part.start, start)
+                # Its own offsets fit: v2 can not tell of more, and a wrapper that holds more can not be inflated.
+                part = _Part(_first_offset(data, rows[done : done + 1]), start, start)
+                done += 1
+    if part is not None:
+        yield _Part(part.base_offset, part.start, data.shape[0])
+
+
+def _first_offset(data: Bytes, row: np.ndarray[tuple[int], np.dtype[np.void]]) -> int:
+    """The base offset of one batch: that of a v0 or v1 wrapper is inside (S2.1)."""
+    if row["magic"][0] < MAX_MAGIC and row["attributes"][0] & CODEC_MASK:
+        row = inflate(data, row).rows
+    return int(row["base_offset"][0])
+
+
+def _rows(data: Bytes, base_offset: int, path: str) -> Iterator[np.ndarray[tuple[int], np.dtype[np.void]]]:
+    """BATCH rows of all batches of `data`, some at a time. Raises CorruptLogError at the first that is none."""
+    rows = np.empty(_ROWS, BATCH)
+    position, least_offset, status = 0, base_offset, WalkStatus.FULL
+    while status is WalkStatus.FULL:
+        count, position, status = walk_batches(data, position, least_offset, rows)
+        if count:
+            least_offset = int(rows["last_offset"][count - 1]) + 1
+            yield rows[:count].copy()
+    if status is not WalkStatus.END:
+        raise describe(status, data, position, least_offset=least_offset, file_name=path)
+
+
+def _stage(
+    storage: Storage, staging: str, base_offset: int, log: Bytes, contents: Mapping[str, bytes]
+) -> dict[str, str]:
+    """Writes the files of one part under names of their own, and reads them back from the disk."""
+    attempt = uuid.uuid4().hex
+    paths = {suffix: f"{staging}/{segment_file(base_offset, suffix)}.{attempt}" for suffix in (LOG, *contents)}
+    with SegmentWriter(paths[LOG]) as writer:
+        writer.write(log)
+    for suffix, content in contents.items():
+        storage.create(paths[suffix], content)
+    for path in paths.values():
+        drop_cached(path)
+    size = storage.entry(paths[LOG]).size
+    same = size == log.shape[0] and all(storage.read_bytes(paths[suffix]) == contents[suffix] for suffix in contents)
+    if same:
+        with map_range(paths[LOG], 0, size) as written:
+            same = all(
+                np.array_equal(written[at : at + _COMPARED_BYTES], log[at : at + _COMPARED_BYTES])
+                for at in range(0, size, _COMPARED_BYTES)
+            )
+            del written
+    if not same:
+        raise VerificationError(
+            "a staged part is not what was written",
+            where=paths[LOG],
+            hint="The disk or the memory of this machine may be failing.",
+        )
+    return paths

@@ -1,0 +1,180 @@
+"""Put a cleaned segment in the place of its sources so that a crash at any instant loses nothing (S6.1, S6.4).
+
+1. The staged files become `N.*.cleaned`: a loader would sweep them.
+2. They become `N.*.swap`, the log first: as long as one of them is `.cleaned`, a loader sweeps the others as well.
+   From the last of these renames on, a loader finishes the swap instead of undoing it.
+3. The sources become `.deleted`, in ascending order.
+4. `.swap` is taken off, from the log first.
+5. Producer snapshots at bases that are no more become `.deleted`. Then all `.deleted` are removed.
+
+The directory is synced between the steps: Kafka relies on a file system that keeps renames in order, we don't.
+Of one partition only one group may be between 2 and 4, and groups go in ascending order.
+
+Where there are no renames all of it is one change, and none of these names is ever seen (`Storage.changing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.commit.keeping import keep
+from winnow.logdir.commit.unchanged import check_unchanged, log_bases, removable_snapshots
+from winnow.logdir.names import CLEANED, DELETED, INDEX, LOG, SEGMENT_SUFFIXES, SWAP, TIMEINDEX, segment_file
+from winnow.state import Segment
+from winnow.storage.contract import Entry, Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedGroup:
+    """A finished, synced and verified output segment that is not in the partition directory yet."""
+
+    base_offset: int
+    """That of the first source."""
+    sources: tuple[Segment, ...]
+    """Ascending and without a gap; as they were when they were read."""
+    paths: Mapping[str, str]
+    """Staged file per suffix: LOG, INDEX, TIMEINDEX, and TXNINDEX if it has entries; on the same file system."""
+    checksums: Mapping[str, int] = field(default_factory=dict)
+    """CRC-32C of the staged files by suffix, as far as whoever read them back has told."""
+
+    @property
+    def source_bases(self) -> tuple[int, ...]:
+        return tuple(source.base_offset for source in self.sources)
+
+
+def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
+    """Replaces the sources of one group by its staged segment; see above. Hold the lock.
+
+    Raises CorruptLogError before the first rename unless the sources are as they were, nothing is left of an earlier
+    swap, and the active segment is none of them. If it fails later, `recovery.recover` finishes or undoes it.
+    """
+    with storage.changing(directory):
+        files = check_replaceable(
+            storage, directory, sources=group.sources, base_offset=group.base_offset, outputs=[group.paths]
+        )
+        gone = [*_files_of(files, group.source_bases), *removable_snapshots(files, group.source_bases)]
+        keep(storage, directory, gone, outputs={group.base_offset: group.paths[LOG]})
+        exchange(storage, directory, sources=group.source_bases, outputs={group.base_offset: group.paths})
+
+
+def exchange(
+    storage: Storage,
+    directory: str,
+    *,
+    sources: Sequence[int],
+    outputs: Mapping[int, Mapping[str, str]],
+) -> None:
+    """The steps above, of what `check_replaceable` found to be in order.
+
+    `sources`: base offsets, ascending. `outputs`: by base offset, the staged file per suffix; the lowest base is that
+    of the first source, so that the range which a loader clears covers all of them. Several outputs, as of a split,
+    follow each other without another segment in between (S6.5).
+    """
+    bases = sorted(outputs)
+    suffixes = {base: [suffix for suffix in SEGMENT_SUFFIXES if suffix in outputs[base]] for base in bases}
+    final = {(base, suffix): f"{directory}/{segment_file(base, suffix)}" for base in bases for suffix in suffixes[base]}
+
+    for (base, suffix), path in final.items():
+        storage.rename(outputs[base][suffix], path + CLEANED)
+    storage.fsync_dir(directory)
+    for base in reversed(bases):
+        # The lowest comes last, and not before the others are on stable storage: it would take the place of all
+        # sources without them.
+        for suffix in suffixes[base]:
+            storage.rename(final[base, suffix] + CLEANED, final[base, suffix] + SWAP)
+        storage.fsync_dir(directory)
+
+    files = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
+    complete(storage, directory, files, sources=sources, outputs=suffixes)
+
+
+def complete(
+    storage: Storage,
+    directory: str,
+    files: Mapping[str, Entry],
+    *,
+    sources: Sequence[int],
+    outputs: Mapping[int, Iterable[str]],
+) -> None:
+    """The steps from 3 on, or what is left of them: what is done already is not done again.
+
+    `files`: all by name, those of the outputs not all there under their final names yet. `outputs`: the suffixes by
+    base offset.
+    """
+    bases = sorted(outputs)
+    begun = not all(f"{segment_file(base, LOG)}{SWAP}" in files for base in bases)
+    # Once the first of the outputs has its final name, that name is no source's any more.
+    gone = _files_of(files, [base for base in sources if not (begun and base in outputs)])
+    _mark_deleted(storage, directory, gone)
+
+    for base in bases:
+        swaps = [segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES if suffix in outputs[base]]
+        swaps = [name for name in swaps if name + SWAP in files]
+        if segment_file(base, LOG) in swaps:
+            _strip(storage, directory, swaps[:1])
+            swaps = swaps[1:]
+            # On stable storage before the indexes: a new index beside a .log.swap would be swept with the sources.
+            # So would the log of a higher base.
+            storage.fsync_dir(directory)
+        _strip(storage, directory, swaps)
+    storage.fsync_dir(directory)
+
+    stale = removable_snapshots(files, [base for base in sources if base not in outputs])
+    _mark_deleted(storage, directory, stale)
+    for name in (*gone, *stale):
+        storage.unlink(f"{directory}/{name}{DELETED}")
+    storage.fsync_dir(directory)
+
+
+def _files_of(files: Mapping[str, Entry], bases: Sequence[int]) -> list[str]:
+    names = [segment_file(base, suffix) for base in bases for suffix in SEGMENT_SUFFIXES]
+    return [name for name in names if name in files]
+
+
+def _strip(storage: Storage, directory: str, names: Iterable[str]) -> None:
+    for name in names:
+        storage.rename(f"{directory}/{name}{SWAP}", f"{directory}/{name}")
+
+
+def _mark_deleted(storage: Storage, directory: str, names: list[str]) -> None:
+    for name in names:
+        storage.rename(f"{directory}/{name}", f"{directory}/{name}{DELETED}")
+    if names:
+        storage.fsync_dir(directory)
+
+
+def check_replaceable(
+    storage: Storage,
+    directory: str,
+    *,
+    sources: Sequence[Segment],
+    base_offset: int,
+    outputs: Iterable[Mapping[str, str]],
+) -> dict[str, Entry]:
+    """All files by name, if `exchange` may begin; raises CorruptLogError otherwise (`swap_group`).
+
+    `base_offset`: the lowest one of the outputs.
+    """
+    files = check_unchanged(storage, directory, sources)
+    bases = log_bases(files)
+    wanted = [source.base_offset for source in sources]
+    inside = [base for base in bases if wanted and wanted[0] <= base <= wanted[-1]]
+    if not wanted or inside != wanted or base_offset != wanted[0]:
+        raise CorruptLogError(
+            "a group is not a run of segments",
+            expected=f"segments {inside} and the base offset of the first",
+            found=f"{wanted} and {base_offset}",
+            where=directory,
+        )
+    if wanted[-1] == bases[-1]:
+        raise CorruptLogError(
+            "the active segment would be replaced", expected=f"sources below {bases[-1]}", where=directory
+        )
+    for paths in outputs:
+        needed = [suffix for suffix in (LOG, INDEX, TIMEINDEX) if suffix not in paths]
+        missing = needed + [path for path in paths.values() if not storage.exists(path)]
+        if missing:
+            raise CorruptLogError("a staged file is missing", found=", ".join(missing), where=directory)
+    return files

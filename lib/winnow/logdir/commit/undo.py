@@ -1,0 +1,269 @@
+"""Put back what a run replaced or deleted (`winnow.logdir.commit.kept`), or remove what it kept.
+
+Steps are taken back last first, each by the protocol of the swap with the originals as its output (S6.1), so that a
+crash leaves a log such as a crash of the run itself could have left. Checkpoints come first: a first dirty offset that
+is too low costs work, one that is too high resurrects deleted keys (S8.7).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.checkpoints import (
+    read_leader_epochs,
+    read_offset_checkpoint,
+    update_offset_checkpoint,
+    write_leader_epochs,
+)
+from winnow.logdir.commit.bound_log import BoundLog, check_bound, moved_on
+from winnow.logdir.commit.keeping import in_place
+from winnow.logdir.commit.kept import RUN_JSON, KeptFile, KeptRun, Step, StepKind, identify
+from winnow.logdir.commit.staging import move_aside, remove_staging
+from winnow.logdir.commit.swap import exchange
+from winnow.logdir.names import (
+    CLEANER_CHECKPOINT,
+    INDEX_SUFFIXES,
+    LOG,
+    LOG_START_CHECKPOINT,
+    SNAPSHOT,
+    STAGING_PREFIX,
+    base_offset_of,
+    segment_file,
+)
+from winnow.state import TopicPartition
+from winnow.storage.contract import Storage
+
+_UNDO_SUFFIX = "-undo"
+_PURGE_SUFFIX = "-purge"
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """One step, and the segments that make place for its originals; none: it is back already, or was never done."""
+
+    step: Step
+    replaced: tuple[int, ...]
+    restored: tuple[int, ...]
+    """Base offsets, ascending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoPlan:
+    run: KeptRun
+    bound: BoundLog
+    """The run's: what it says of the log holds for `log`."""
+    steps: tuple[TakenBack, ...]
+    """In the order in which they are to be taken back."""
+    log: Mapping[int, str]
+    """The log as it will be: by base offset, where the `.log` lies now, its indexes beside it."""
+
+    @property
+    def restored(self) -> Mapping[int, int]:
+        """Segments that come back and stay: base offset to bytes of the log."""
+        back: dict[int, int] = {}
+        for item in self.steps:
+            for base in item.replaced:
+                back.pop(base, None)
+            for file in item.step.files:
+                if file.suffix == LOG and base_offset_of(file.name) in item.restored:
+                    back[base_offset_of(file.name)] = file.size
+        return back
+
+    @property
+    def deletions(self) -> bool:
+        return any(item.step.kind is StepKind.DELETED for item in self.steps)
+
+
+def plan_undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, run: KeptRun) -> UndoPlan:
+    """What undoing a run means for a partition directory in which nothing is left of a crash.
+
+    Raises CorruptLogError unless the log is what the run left and what was appended since: whoever has cleaned or
+    deleted anything in it went by what was there. An erasure closes the runs before it.
+    """
+    directory = f"{log_dir}/{topic_partition}"
+    bound = _check_open(run)
+    entries = storage.list_dir(directory)
+    log = {
+        base_offset_of(entry.name): f"{directory}/{entry.name}"
+        for entry in entries
+        if entry.is_file and entry.name.endswith(LOG)
+    }
+    if not log:
+        raise moved_on("a log", "no segment at all", directory)
+    _check_checkpoints(storage, log_dir, topic_partition, run, lowest=min(log))
+    steps = []
+    for step in reversed(run.steps):
+        if step.kind is StepKind.DELETED:
+            taken = _plan_deleted(step, log, directory)
+        else:
+            taken = _plan_replaced(storage, step, log, directory)
+        for base in taken.replaced:
+            del log[base]
+        log |= {base: f"{step.path}/{segment_file(base, LOG)}" for base in taken.restored}
+        steps.append(taken)
+    check_bound(storage, bound, log, directory)
+    return UndoPlan(run=run, bound=bound, steps=tuple(steps), log=log)
+
+
+def _check_open(run: KeptRun) -> BoundLog:
+    hint = f"`recover --purge {run.run_id}` removes what is kept."
+    if run.closed_by is not None:
+        raise CorruptLogError(
+            "this run can't be undone any more",
+            expected="nothing erased since the run",
+            found=f"{run.closed_by}: what is kept may hold records that were erased",
+            where=run.path,
+            hint=hint,
+        )
+    if run.bound is None:
+        raise CorruptLogError(
+            "this run can't be undone: an older version of Winnow kept it, and did not record the log around it",
+            expected=f"`log` in {run.path}/{RUN_JSON}",
+            found="none, so that nobody can tell whether the log was cleaned since",
+            where=run.path,
+            hint=hint,
+        )
+    return run.bound
+
+
+def _check_checkpoints(
+    storage: Storage, log_dir: str, topic_partition: TopicPartition, run: KeptRun, *, lowest: int
+) -> None:
+    """Raises CorruptLogError for a log that was cleaned since, or begins later.
+
+    The cleaner checkpoint is where it was before the run, or where the run moves it. Between the two a crash of the run
+    or of an undo leaves one of them. Either may have followed the log start offset.
+    """
+    log_start = max([run.log_start_offset, *(step.next_base or 0 for step in run.steps)])
+    entry = read_offset_checkpoint(storage, f"{log_dir}/{LOG_START_CHECKPOINT}").get(topic_partition)
+    if max(entry or 0, lowest) > log_start:
+        where = f"{log_dir}/{topic_partition}"
+        raise moved_on(f"a log that begins at {log_start}", f"one that begins at {max(entry or 0, lowest)}", where)
+    path = f"{log_dir}/{CLEANER_CHECKPOINT}"
+    entry = read_offset_checkpoint(storage, path).get(topic_partition)
+    known = {run.cleaner_checkpoint, run.cleaner_checkpoint_after} - {None}
+    allowed = {run.cleaner_checkpoint, *known, *(max(offset or 0, log_start) for offset in known)}
+    if entry not in allowed:
+        offsets = " or ".join("none" if offset is None else str(offset) for offset in sorted(allowed, key=str))
+        raise moved_on(f"{offsets} for {topic_partition}", "none" if entry is None else str(entry), path)
+
+
+def _plan_deleted(step: Step, log: Mapping[int, str], directory: str) -> TakenBack:
+    lowest = min(log)
+    if lowest != step.next_base and lowest not in step.bases:
+        raise moved_on(f"a log that begins at {step.next_base}", f"one that begins at {lowest}", directory)
+    return TakenBack(step, (), tuple(base for base in step.bases if base < lowest))
+
+
+def _plan_replaced(storage: Storage, step: Step, log: Mapping[int, str], directory: str) -> TakenBack:
+    outputs = {out.base_offset: out for out in step.outputs}
+    originals = {base_offset_of(file.name): file for file in step.files if file.suffix == LOG}
+    first, last = min(*outputs, *originals), max(*outputs, *originals)
+    here = tuple(sorted(base for base in log if first <= base <= last))
+    # What a crash of the swap may leave: a source behind the end of what took its place (S6.2).
+    stayed = {base for base in here if base in originals and _is_as_old(storage, log[base], originals[base])}
+    if all(base in log and identify(storage, base, log[base]) == out for base, out in outputs.items()):
+        strangers = [base for base in here if base not in outputs and base not in stayed]
+        if not strangers and here[-1] != max(log):
+            return TakenBack(step, here, tuple(sorted(originals)))
+    elif set(here) == stayed == originals.keys():
+        return TakenBack(step, (), ())
+    expected = ", ".join(f"{out.log_bytes} bytes at {out.base_offset}" for out in step.outputs)
+    found = ", ".join(f"{storage.entry(log[base]).size} bytes at {base}" for base in here) or "none"
+    raise moved_on(f"segments with {expected}, as the run left them", found, directory)
+
+
+def _is_as_old(storage: Storage, path: str, file: KeptFile) -> bool:
+    return in_place({file.name: storage.entry(path)}, file)
+
+
+def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: UndoPlan) -> None:
+    """Does it. Hold the lock. After a crash, `recovery.recover`, a new plan and this again go on with the rest."""
+    directory, run = f"{log_dir}/{topic_partition}", plan.run
+    _restore_checkpoints(storage, log_dir, topic_partition, plan)
+    staging = f"{directory}/{STAGING_PREFIX}{run.run_id}{_UNDO_SUFFIX}"
+    storage.ensure_dir(staging)
+    storage.fsync_dir(directory)
+    for taken in plan.steps:
+        if taken.step.kind is StepKind.DELETED:
+            _prepend(storage, directory, taken)
+        elif taken.restored:
+            _swap_back(storage, directory, staging, taken)
+        _restore_snapshots(storage, directory, taken.step)
+        # Before an earlier step is taken back: the outcome of this one is there only until then.
+        move_aside(storage, taken.step.path, staging)
+    move_aside(storage, run.path, staging)
+    remove_staging(storage, staging)
+
+
+def purge(storage: Storage, directory: str, run: str) -> None:
+    """Removes what a run kept. `run`: the path of it. Gone at once for an undo; a crash leaves it for the recovery."""
+    staging = f"{directory}/{STAGING_PREFIX}{uuid.uuid4().hex}{_PURGE_SUFFIX}"
+    storage.rename(run, staging)
+    storage.fsync_dir(directory)
+    remove_staging(storage, staging)
+
+
+def _restore_checkpoints(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: UndoPlan) -> None:
+    """As they were before the run; only a log start offset that has been raised since stays."""
+    run = plan.run
+    path = f"{log_dir}/{CLEANER_CHECKPOINT}"
+    entry = read_offset_checkpoint(storage, path).get(topic_partition)
+    known = [offset for offset in (entry, run.cleaner_checkpoint) if offset is not None]
+    update_offset_checkpoint(storage, path, {topic_partition: min(known) if len(known) == 2 else None})
+    path = f"{log_dir}/{LOG_START_CHECKPOINT}"
+    entry = read_offset_checkpoint(storage, path).get(topic_partition)
+    if run.log_start_checkpoint is not None:
+        update_offset_checkpoint(storage, path, {topic_partition: max(run.log_start_checkpoint, entry or 0)})
+    if plan.deletions:
+        directory = f"{log_dir}/{topic_partition}"
+        epochs = read_leader_epochs(storage, directory)
+        before = _unfolded(run.leader_epochs, epochs)
+        if before != epochs:
+            write_leader_epochs(storage, directory, before)
+
+
+def _unfolded(before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Leader epochs, if the first entry of `now` stands for all of those at or before it (S7.4)."""
+    if not now:
+        return tuple(before)
+    epoch, offset = now[0]
+    folded = tuple(entry for entry in before if entry[0] <= epoch and entry[1] <= offset)
+    later = now[1:] if folded and folded[-1][0] == epoch else now
+    return (*folded, *later)
+
+
+def _prepend(storage: Storage, directory: str, taken: TakenBack) -> None:
+    """The reverse of a deletion: highest first, and of each segment the log last. An index without one is swept."""
+    for base in reversed(taken.restored):
+        files = {file.suffix: file.name for file in taken.step.files if base_offset_of(file.name) == base}
+        for suffix in (*INDEX_SUFFIXES, LOG):
+            if suffix == LOG:
+                storage.fsync_dir(directory)
+            name = files.get(suffix)
+            if name is not None and not storage.exists(f"{directory}/{name}"):
+                storage.link(f"{taken.step.path}/{name}", f"{directory}/{name}")
+        storage.fsync_dir(directory)
+
+
+def _swap_back(storage: Storage, directory: str, staging: str, taken: TakenBack) -> None:
+    outputs: dict[int, dict[str, str]] = {base: {} for base in taken.restored}
+    for file in taken.step.files:
+        if file.suffix == SNAPSHOT:
+            continue
+        path = f"{staging}/{file.name}.{uuid.uuid4().hex}"
+        storage.link(f"{taken.step.path}/{file.name}", path)
+        outputs[base_offset_of(file.name)][file.suffix] = path
+    storage.fsync_dir(staging)
+    exchange(storage, directory, sources=taken.replaced, outputs=outputs)
+
+
+def _restore_snapshots(storage: Storage, directory: str, step: Step) -> None:
+    """Those that went with the step, and those that a loader swept when it finished the swap (S6.3)."""
+    for file in step.files:
+        if file.suffix == SNAPSHOT and not storage.exists(f"{directory}/{file.name}"):
+            storage.link(f"{step.path}/{file.name}", f"{directory}/{file.name}")
+    storage.fsync_dir(directory)

@@ -1,0 +1,127 @@
+"""The usual partition directory of this machine, listed in a few calls: what a survey of a great many is made of.
+
+`winnow.logdir.listing` says the same of it, file by file, and of every other one what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.checkpoints import read_leader_epochs
+from winnow.logdir.fast_listing_kernels import indexes_are_sound
+from winnow.logdir.listing import SegmentListing, first_max_timestamp
+from winnow.logdir.names import (
+    INDEX,
+    LEADER_EPOCHS,
+    LOG,
+    PARTITION_METADATA,
+    SNAPSHOT,
+    TIMEINDEX,
+    TXNINDEX,
+    base_offset_of,
+    segment_file,
+)
+from winnow.state import Segment
+from winnow.storage.guarded import open_dir
+from winnow.storage.local import stamp_of
+from winnow.storage.open_store import is_remote
+from winnow.storage.places import Places
+from winnow.storage.small_files import read_small_files
+from winnow.wire.batch import HEADER_V2_SIZE, MAX_OFFSET_SPAN
+from winnow.wire.buffers import as_bytes
+
+_ROOM = 4 * 2**20
+"""For all indexes of a partition. Where there are more, it matters little how they are read."""
+
+
+def list_sound(directory: str) -> SegmentListing | None:
+    """As `list_segments`; None where anything at all is unusual."""
+    if is_remote(directory):
+        return None
+    with suppress(OSError, CorruptLogError):
+        descriptor = open_dir(directory)
+        try:
+            return _listed(directory, descriptor)
+        finally:
+            os.close(descriptor)
+    return None
+
+
+def _listed(directory: str, descriptor: int) -> SegmentListing | None:
+    """Raises OSError or CorruptLogError where `list_segments` may have to say more."""
+    status: dict[str, os.stat_result] = {}
+    rest: set[str] = set()
+    with os.scandir(descriptor) as found:
+        for entry in found:
+            if not entry.is_file(follow_symlinks=False):
+                return None
+            if entry.name.endswith((LOG, TXNINDEX)):
+                status[entry.name] = entry.stat(follow_symlinks=False)
+            else:
+                rest.add(entry.name)
+    bases = sorted(base_offset_of(name) for name in status if name.endswith(LOG))
+    snapshots = sorted(base_offset_of(name) for name in rest if name.endswith(SNAPSHOT))
+    logs = {segment_file(base, LOG) for base in bases}
+    transactions = {segment_file(base, TXNINDEX) for base in bases}
+    indexes = [segment_file(base, suffix) for base in bases for suffix in (INDEX, TIMEINDEX)]
+    others = {*(segment_file(offset, SNAPSHOT) for offset in snapshots), LEADER_EPOCHS, PARTITION_METADATA}
+    whole = logs <= status.keys() and rest.issuperset(indexes)
+    if not (bases and whole and status.keys() <= logs | transactions and rest <= others.union(indexes)):
+        return None
+    segments = _segments(descriptor, bases, indexes, status)
+    if segments is None:
+        return None
+    return SegmentListing(
+        directory=directory,
+        segments=segments,
+        snapshot_offsets=tuple(snapshots),
+        leader_epochs=read_leader_epochs(Places(), directory),
+        leftovers=(),
+        problems=(),
+    )
+
+
+def _segments(
+    descriptor: int, bases: Sequence[int], indexes: Sequence[str], status: Mapping[str, os.stat_result]
+) -> tuple[Segment, ...] | None:
+    """`indexes`: of each base, ascending, the names of offset index and time index. None unless all are sound."""
+    logs = [segment_file(base, LOG) for base in bases]
+    entries, heads = np.empty(_ROOM, np.uint8), np.empty(HEADER_V2_SIZE * len(logs) + 1, np.uint8)
+    entries_at = read_small_files(descriptor, indexes, _ROOM, entries)
+    heads_at = read_small_files(descriptor, logs, HEADER_V2_SIZE, heads)
+    if entries_at is None or heads_at is None:
+        return None
+    timestamps = np.empty(len(bases), np.int64)
+    if not indexes_are_sound(
+        as_bytes(entries),
+        entries_at,
+        np.array(bases),
+        np.array([*bases[1:], bases[-1] + MAX_OFFSET_SPAN + 1]),
+        np.array([status[log].st_size for log in logs]),
+        timestamps,
+    ):
+        return None
+    sizes = np.diff(entries_at).reshape(-1, 2).tolist()
+    first_bytes = [heads[begin:end].tobytes() for begin, end in pairwise(heads_at.tolist())]
+    return tuple(
+        Segment(
+            base_offset=base,
+            log_bytes=status[log].st_size,
+            log_mtime_ms=status[log].st_mtime_ns // 1_000_000,
+            index_bytes=index_bytes,
+            timeindex_bytes=timeindex_bytes,
+            txnindex_bytes=status[txn_index].st_size if (txn_index := segment_file(base, TXNINDEX)) in status else None,
+            last_timeindex_timestamp=timestamp,
+            first_batch_max_timestamp=first_max_timestamp(head),
+            log_stamp=stamp_of(status[log]),
+        )
+        for base, log, (index_bytes, timeindex_bytes), timestamp, head in zip(
+            bases, logs, sizes, timestamps.tolist(), first_bytes, strict=True
+        )
+    )

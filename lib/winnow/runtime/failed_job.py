@@ -1,0 +1,61 @@
+"""Why a Spark job failed, in one line: what its task died of, and not which call was waiting for it."""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from winnow.clean.rewrite.compaction import Failure
+from winnow.errors import NoSpaceError, WinnowError
+
+_LOST = re.compile(r"^.*?\bLost task \S+ in stage \S+ \(TID \d+\) \(.*?\): ")
+_FULL = ("No space left on device", "Disk quota exceeded")
+"""What Linux says, and Java and Python after it."""
+
+_DEATHS = (
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
+    "ExecutorLostFailure",
+    "java.io.EOFException",
+    "java.net.SocketException",
+    "OutOfMemoryError",
+    "MemoryError",
+)
+"""What Spark says of a worker or an executor that is gone, and what is raised by one that has no memory left."""
+
+
+def cause_of(error: Exception) -> str:
+    """Of a Py4JError or a PySparkException."""
+    text = str(error)
+    if isinstance(error, Py4JJavaError):
+        try:
+            text = str(error.java_exception.getMessage())
+        except (Py4JError, OSError):  # the JVM has gone
+            text = text.partition("\n: ")[2]
+    # Frames are indented; below them stands what was raised.
+    _, traceback, after = text.rpartition("Traceback (most recent call last):\n")
+    raised = next((line for line in after.splitlines() if line and not line[0].isspace()), None)
+    if traceback and raised is not None:
+        return raised
+    return _LOST.sub("", text.strip().partition("\n")[0]) or type(error).__name__
+
+
+def killed_worker(error: Exception) -> bool:
+    """Whether a worker died of what it did, of a Py4JError or a PySparkException."""
+    text = str(error)
+    if isinstance(error, Py4JJavaError):
+        try:
+            text += str(error.java_exception.toString())
+        except (Py4JError, OSError):  # the JVM has gone, and nothing can be run again
+            return False
+    return any(words in text for words in _DEATHS)
+
+
+def failed_job(error: Exception) -> Failure:
+    """Of a Py4JError or a PySparkException."""
+    cause = cause_of(error)
+    if any(words in cause for words in _FULL):
+        where = "where Spark keeps what is between two stages (spark.local.dir)"
+        return Failure(f"not enough space {where}: {cause}", NoSpaceError.exit_code)
+    return Failure(f"the Spark job failed: {cause}", WinnowError.exit_code)

@@ -1,0 +1,183 @@
+"""Where the time of a run goes: phases that follow each other without a gap, and what Spark did in each.
+
+    with profiling(spark.sparkContext) as profiler:
+        plan(spark, log_dirs, settings=settings, now=now, progress=profiler)
+    profiler.profile()
+
+A phase is a stage of the progress; those of the same name are told as one. A Spark job belongs to the phase in which
+it was submitted. Nothing is measured, and no task takes anything along, unless this is asked for.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from winnow.clock import now_ms
+from winnow.runtime.meter import StageCounts, TaskCounts, added, metering
+from winnow.runtime.progress import Progress, Silence
+from winnow.runtime.status_store import Job, Stage, jobs_with_tag
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator, SparkContext
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A phase begins."""
+
+    name: str
+    at_ms: int
+    """Since the epoch: Spark's times are to be compared with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """Bytes are sums of all tasks; `seconds` are the wall's, `driver_seconds` of them those with no Spark job."""
+
+    name: str
+    seconds: float
+    driver_seconds: float
+    jobs: int = 0
+    stages: int = 0
+    tasks: int = 0
+    task_seconds: float = 0
+    python_cpu_seconds: float = 0
+    jvm_cpu_seconds: float = 0
+    bytes_read: int = 0
+    """Of files, by tasks; what is mapped counts as read."""
+    bytes_written: int = 0
+    shuffle_bytes_written: int = 0
+    shuffle_records_written: int = 0
+    shuffle_bytes_read: int = 0
+    spilled_bytes: int = 0
+    gc_seconds: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    seconds: float
+    """From the first phase to the end of the last one: their sum."""
+    phases: tuple[Phase, ...]
+
+
+class _Sums:
+    """StageCounts as pyspark adds them up in an accumulator."""
+
+    def zero(self, value: StageCounts) -> StageCounts:
+        del value
+        return {}
+
+    def addInPlace(self, left: StageCounts, right: StageCounts) -> StageCounts:  # noqa: N802 - pyspark's name
+        return added(left, right)
+
+
+class Profiler:
+    """A Progress that remembers when each stage began, and tells another one."""
+
+    def __init__(self, sc: SparkContext, told: Progress, *, earlier: Sequence[Mark] = ()) -> None:
+        """`earlier`: phases before Spark was there."""
+        self._sc = sc
+        self._told = told
+        self._marks = [*earlier]
+        self._tag = f"winnow-profile-{uuid.uuid4().hex}"
+        self._counts: Accumulator[StageCounts] = sc.accumulator({}, _Sums())  # type: ignore[arg-type]  # it is one
+
+    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
+        self.mark(name)
+        self._told.stage(name, total_bytes=total_bytes, total_tasks=total_tasks)
+
+    def advance(self, amount: int) -> None:
+        self._told.advance(amount)
+
+    def mark(self, name: str) -> None:
+        """A phase begins that nobody else is told of."""
+        self._marks.append(Mark(name, now_ms()))
+
+    def tell(self, told: Progress) -> None:
+        """From now on another one is told."""
+        self._told = told
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """The Spark jobs that this thread starts inside the block are those of the run."""
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - the command line knows this module before it needs Spark
+
+        self._sc.addJobTag(self._tag)
+        try:
+            with metering(self._counts):
+                yield
+        finally:
+            with suppress(Py4JError, OSError):  # the JVM is going, and the tag with it
+                self._sc.removeJobTag(self._tag)
+
+    def profile(self) -> Profile:
+        """Of all until now."""
+        now = now_ms()
+        jobs, stages = jobs_with_tag(self._sc, self._tag)
+        return profile_of([*self._marks, Mark("", now)], jobs, stages, self._counts.value)
+
+
+@contextmanager
+def profiling(sc: SparkContext, told: Progress | None = None, *, earlier: Sequence[Mark] = ()) -> Iterator[Profiler]:
+    """What is given to a run as its `progress`, and asked for the profile afterwards."""
+    profiler = Profiler(sc, told or Silence(), earlier=earlier)
+    with profiler.watching():
+        yield profiler
+
+
+def profile_of(marks: Sequence[Mark], jobs: Sequence[Job], stages: Sequence[Stage], counts: StageCounts) -> Profile:
+    """The last mark is the end. A phase of no time and no job is not told."""
+    by_number = {stage.number: stage for stage in stages}
+    phases: dict[str, Phase] = {}
+    for number, (mark, following) in enumerate(pairwise(marks)):
+        last = number == len(marks) - 2
+        own = [job for job in jobs if mark.at_ms <= job.submitted_ms and (last or job.submitted_ms < following.at_ms)]
+        # A stage belongs to the first job that names it.
+        of_own = [by_number.pop(stage) for job in own for stage in job.stages if stage in by_number]
+        phase = _phase(mark, following, own, of_own, counts)
+        if phase.seconds or phase.jobs:
+            phases[mark.name] = _together(phases[mark.name], phase) if mark.name in phases else phase
+    seconds = (marks[-1].at_ms - marks[0].at_ms) / 1000 if marks else 0.0
+    return Profile(seconds, tuple(phases.values()))
+
+
+def _phase(mark: Mark, following: Mark, jobs: Sequence[Job], stages: Sequence[Stage], counts: StageCounts) -> Phase:
+    tasks = sum((counts.get(stage.number, TaskCounts()) for stage in stages), TaskCounts())
+    return Phase(
+        name=mark.name,
+        seconds=(following.at_ms - mark.at_ms) / 1000,
+        driver_seconds=(following.at_ms - mark.at_ms - _covered(jobs, mark.at_ms, following.at_ms)) / 1000,
+        jobs=len(jobs),
+        stages=len(stages),
+        tasks=sum(stage.tasks for stage in stages),
+        task_seconds=sum(stage.run_ms for stage in stages) / 1000,
+        python_cpu_seconds=tasks.cpu_ns / 1e9,
+        jvm_cpu_seconds=sum(stage.jvm_cpu_ns for stage in stages) / 1e9,
+        bytes_read=tasks.read,
+        bytes_written=tasks.written,
+        shuffle_bytes_written=sum(stage.shuffle_written for stage in stages),
+        shuffle_records_written=sum(stage.shuffle_written_records for stage in stages),
+        shuffle_bytes_read=sum(stage.shuffle_read for stage in stages),
+        spilled_bytes=sum(stage.spilled for stage in stages),
+        gc_seconds=sum(stage.gc_ms for stage in stages) / 1000,
+    )
+
+
+def _covered(jobs: Sequence[Job], begin: int, end: int) -> int:
+    """Milliseconds of [begin, end) in which at least one of the jobs ran."""
+    covered, through = 0, begin
+    for job in sorted(jobs, key=lambda job: job.submitted_ms):
+        until = end if job.completed_ms is None else min(job.completed_ms, end)
+        covered += max(0, until - max(job.submitted_ms, through))
+        through = max(through, until)
+    return covered
+
+
+def _together(one: Phase, other: Phase) -> Phase:
+    sums = {name: getattr(one, name) + getattr(other, name) for name in Phase.__slots__ if name != "name"}
+    return Phase(name=one.name, **sums)

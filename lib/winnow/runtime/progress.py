@@ -1,0 +1,93 @@
+"""How far a Spark job is, told while it runs."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from winnow.runtime.ticks import TickSheet  # it loads numpy
+
+_EVERY_S = 0.5
+
+
+class Progress(Protocol):
+    """Whom it is told. Stages follow each other and count bytes or tasks; without a total there is only a name."""
+
+    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None: ...
+
+    def advance(self, amount: int) -> None:
+        """So many more bytes or tasks of the stage are done."""
+        ...
+
+
+class Silence:
+    """For callers who don't want to know."""
+
+    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
+        del name, total_bytes, total_tasks
+
+    def advance(self, amount: int) -> None:
+        del amount
+
+
+@contextmanager
+def watched(
+    sc: SparkContext, progress: Progress, name: str, *, tasks: int, ticks: TickSheet | None = None
+) -> Iterator[None]:
+    """Tells `progress` of the Spark jobs that are run inside the block; together they have `tasks` tasks.
+
+    Bytes are counted where `ticks` can be seen, which tells them while tasks run; else tasks, as they end. Of a block
+    that ends well all is done, and so it is told.
+    """
+    group = f"winnow-{uuid.uuid4().hex}"
+    in_bytes = ticks if (sc.master or "").startswith("local") else None
+    total = tasks if in_bytes is None else in_bytes.total
+    if in_bytes is None:
+        progress.stage(name, total_tasks=tasks)
+    else:
+        progress.stage(name, total_bytes=total)
+    sc.setJobGroup(group, name)
+    finished = threading.Event()
+    told = 0
+
+    def tell(done: int) -> None:
+        nonlocal told
+        if min(done, total) > told:
+            progress.advance(min(done, total) - told)
+            told = min(done, total)
+
+    def poll() -> None:
+        while not finished.wait(_EVERY_S):
+            tell(_completed(sc, group) if in_bytes is None else in_bytes.done())
+
+    watcher = threading.Thread(target=poll, name="winnow-watch", daemon=True)
+    watcher.start()
+    ended_well = False
+    try:
+        yield
+        ended_well = True
+    finally:
+        finished.set()
+        watcher.join()
+        if ended_well:
+            tell(total)
+        # The session is the caller's: leave no mark on its later jobs.
+        for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+            sc.setLocalProperty(key, None)  # type: ignore[arg-type]  # None removes it
+
+
+def _completed(sc: SparkContext, group: str) -> int:
+    tracker = sc.statusTracker()
+    done = 0
+    for job in tracker.getJobIdsForGroup(group):
+        information = tracker.getJobInfo(job)
+        for stage in information.stageIds if information else ():
+            state = tracker.getStageInfo(stage)
+            done += state.numCompletedTasks if state else 0
+    return done

@@ -1,0 +1,124 @@
+"""Where blobs lie between two stages: in Spark's shuffle, or in files beside it (docs/decisions/0002).
+
+On its way through the shuffle a byte is copied by two Python workers, two pipes and the JVM. Where all tasks share a
+machine, it is enough that the place of a blob travels.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from winnow.runtime.run_directory import run_directory
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """`size` bytes of a file, from `start` on."""
+
+    path: str
+    start: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+
+Blob: TypeAlias = bytes | Spooled
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKeys:
+    """The keys of a split, in a file, read ahead of their time (`winnow.clean.scan.prefetch`)."""
+
+    path: str
+    first_dirty_offset: int
+    """What lies at or above it was taken for dirty."""
+    buckets: int
+    parts: tuple[tuple[bool, int], ...]
+    """Whether they are of the dirty range, and how many there are."""
+
+
+def temporary_directory(sc: SparkContext) -> str | None:
+    """Beside Spark's own shuffle files: it goes with them, whatever happens."""
+    directory: str | None = sc._temp_dir  # noqa: SLF001 - there is no other way to ask
+    return directory
+
+
+@contextmanager
+def spooling(master: str | None, *, beside: str | None) -> Iterator[str | None]:
+    """A directory in `beside` for the blobs of a job or a run; None if this master has tasks on other machines."""
+    if master is None or not (master == "local" or master.startswith("local[")):
+        yield None
+        return
+    directory = tempfile.mkdtemp(prefix="winnow-spool-", dir=beside or run_directory())
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def stored(directory: str | None, array: Array, bounds: Sequence[int]) -> list[Blob]:
+    """Rows `bounds[i]` to `bounds[i + 1]` of a contiguous array, each as a blob."""
+    if directory is None:
+        return [array[start:end].tobytes() for start, end in pairwise(bounds)]
+    path = written(directory, [array])
+    row = array.nbytes // max(1, len(array))
+    return [Spooled(path, start * row, (end - start) * row) for start, end in pairwise(bounds)]
+
+
+def written(directory: str, arrays: Iterable[Array]) -> str:
+    """A new file with the bytes of contiguous arrays. Raises OSError, which names the file, and leaves none then."""
+    descriptor, path = tempfile.mkstemp(dir=directory)
+    try:
+        with open(descriptor, "wb", buffering=0) as file:
+            for array in arrays:
+                left = array.reshape(-1).view(np.uint8).data
+                while left:
+                    left = left[file.write(left) :]
+    except OSError as error:
+        error.filename = path  # which a descriptor does not tell
+        with suppress(OSError):
+            os.unlink(path)
+        raise
+    return path
+
+
+def joined(blobs: Sequence[Blob], dtype: type[np.generic]) -> Array:
+    """All bytes, one after the other, as a read-only array. Raises OSError for a file that lacks some of them."""
+    array = np.empty(sum(map(len, blobs)) // np.dtype(dtype).itemsize, dtype)
+    view = array.view(np.uint8).data
+    at = 0
+    for blob in blobs:
+        part = view[at : at + len(blob)]
+        at += len(blob)
+        if isinstance(blob, Spooled):
+            _read(blob, part)
+        else:
+            part[:] = blob
+    array.flags.writeable = False
+    return array
+
+
+def _read(blob: Spooled, into: memoryview) -> None:
+    with open(blob.path, "rb", buffering=0) as file:
+        file.seek(blob.start)
+        while into:
+            count = file.readinto(into)
+            if not count:
+                message = f"{blob.path}: {len(into)} bytes are missing before byte {blob.start + blob.size}"
+                raise OSError(message)
+            into = into[count:]

@@ -1,0 +1,53 @@
+"""`--throttle`: what all tasks of a run read and write together per second, as `log.cleaner.io.max.bytes.per.second`.
+
+Each task that runs at the same time gets an equal share. The share travels with the Spark jobs of the run, as a local
+property of the thread that starts them: every stage that maps or writes segments looks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from winnow.runtime.meter import metered
+from winnow.storage.throttle import Throttle, throttled
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_SHARE = "winnow.io.max.bytes.per.second"
+_P = ParamSpec("_P")
+_U = TypeVar("_U")
+
+
+@contextmanager
+def limiting_io(sc: SparkContext, bytes_per_second: float | None) -> Iterator[None]:
+    """For the Spark jobs that this thread starts inside the block, and for what it reads and writes itself meanwhile.
+
+    None: no limit.
+    """
+    if bytes_per_second is None:
+        yield
+        return
+    sc.setLocalProperty(_SHARE, str(bytes_per_second / sc.defaultParallelism))
+    try:
+        with throttled(Throttle(bytes_per_second)):
+            yield
+    finally:
+        sc.setLocalProperty(_SHARE, None)  # type: ignore[arg-type]  # Java's null: there is no such property any more
+
+
+def in_task(function: Callable[_P, Iterable[_U]]) -> Callable[_P, Iterator[_U]]:
+    """The same function of a partition's items, for `mapPartitions`, within the task's share, and counted."""
+    return metered(partial(_limited, function))
+
+
+def _limited(function: Callable[_P, Iterable[_U]], *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_U]:
+    from pyspark import TaskContext  # noqa: PLC0415 - tests call tasks' functions without Spark
+
+    task = TaskContext.get()
+    share = None if task is None else task.getLocalProperty(_SHARE)
+    with throttled(None if share is None else Throttle(float(share))):
+        yield from function(*args, **kwargs)

@@ -1,0 +1,105 @@
+"""The lease on a log directory in HDFS.
+
+It is renewed by its modification time, and it is taken over by a rename that takes it out of the way, which one of two
+can do. What was taken away is looked at then: had it been renewed in the meantime it is put back. Until that is decided
+the file lies beside the lease, and who finds such a one does not take what seems to be free.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import time
+from contextlib import suppress
+
+from winnow.storage.hdfs.client import split_url
+from winnow.storage.hdfs.storage import HdfsStorage
+from winnow.storage.lease_file import LEASE, Seen
+
+_MS = 10**6
+
+
+class HdfsLeaseFile:
+    """Implements `winnow.storage.lease_file.LeaseFile`. Its versions are a name and a modification time in ns."""
+
+    def __init__(self, log_dir: str) -> None:
+        self._directory = log_dir
+        self._storage = HdfsStorage(split_url(log_dir)[0])
+
+    def look(self) -> Seen | None:
+        for name in (LEASE, *self._displaced()):
+            with suppress(FileNotFoundError):
+                return self._look_at(name)
+        return None
+
+    def create(self, data: bytes) -> Seen:
+        return self._create(data, displaced=None)
+
+    def renew(self, mine: Seen, data: bytes) -> Seen:
+        del data
+        later = max(time.time_ns(), _mtime_ns(mine) + _MS)
+        self._storage.set_mtime_ns(self._at(LEASE), later)
+        # Looked at afterwards: no lease ever comes back once somebody else's is there, so that what was touched was
+        # this one. Otherwise another one is a moment younger, which does no harm.
+        seen = self._look_at(LEASE)
+        if seen.data != mine.data:
+            raise FileNotFoundError(errno.ENOENT, "the lease is somebody else's", self._at(LEASE))
+        return seen
+
+    def take_over(self, expired: Seen, data: bytes) -> Seen:
+        name, lease = expired.version.rpartition(" ")[0], self._at(LEASE)
+        if name == LEASE:
+            name = f"{LEASE}.{secrets.token_hex(8)}"
+            try:
+                self._storage.move(lease, self._at(name))
+            except FileNotFoundError:
+                raise _too_late(lease) from None
+            if self._storage.entry(self._at(name)).mtime_ns != _mtime_ns(expired):
+                with suppress(FileExistsError):
+                    self._storage.move(self._at(name), lease)
+                raise _too_late(lease)
+        elif name not in self._displaced():
+            raise _too_late(lease)
+        try:
+            return self._create(data, displaced=name)
+        finally:  # it has expired, whoever is the next
+            with suppress(FileNotFoundError):
+                self._storage.unlink(self._at(name))
+
+    def remove(self, mine: Seen) -> None:
+        with suppress(FileNotFoundError):
+            if self._look_at(LEASE).data == mine.data:
+                self._storage.unlink(self._at(LEASE))
+
+    def _create(self, data: bytes, *, displaced: str | None) -> Seen:
+        """`displaced`: a file beside it of which it is known that it has expired."""
+        self._storage.create(self._at(LEASE), data)
+        seen = Seen(data, self._look_at(LEASE).version)
+        if not self._displaced() <= {displaced}:
+            self.remove(seen)
+            raise _too_late(self._at(LEASE))
+        return seen
+
+    def _displaced(self) -> set[str | None]:
+        try:
+            names = [entry.name for entry in self._storage.list_dir(self._directory)]
+        except FileNotFoundError:  # nor is the directory
+            return set()
+        return {name for name in names if name.startswith(f"{LEASE}.")}
+
+    def _look_at(self, name: str | None) -> Seen:
+        path = self._at(name)
+        mtime_ns = self._storage.entry(path).mtime_ns
+        return Seen(self._storage.read_bytes(path), f"{name} {mtime_ns}")
+
+    def _at(self, name: str | None) -> str:
+        return f"{self._directory}/{name}"
+
+
+def _mtime_ns(seen: Seen) -> int:
+    return int(seen.version.rpartition(" ")[2])
+
+
+def _too_late(lease: str) -> FileExistsError:
+    return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), lease)

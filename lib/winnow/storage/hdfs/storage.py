@@ -1,0 +1,200 @@
+"""HDFS behind the storage contract: a log directory is cleaned there in place.
+
+A name node does one change after the other and keeps their order in its edit log, renames included, and a rename
+replaces what is at its target at one moment. So a directory needs no sync. A file's bytes are with its data nodes, on
+their disks, when `finish` or `create` returns. Times are in ms there. There are no links, neither hard nor symbolic.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import AbstractContextManager, nullcontext, suppress
+
+from hdfs_native import FileStatus, FileWriter, WriteOptions
+
+from winnow.storage.contract import Entry, NewFile, Volume
+from winnow.storage.hdfs.client import SCHEME, canonical_url, connect, hdfs_errors
+from winnow.storage.io_counters import MOVED
+
+_NS = 10**6
+_ERASURE_CODED = "hsync is not supported"
+
+
+class HdfsStorage:
+    """Implements `winnow.storage.contract.Storage` for the URLs of one name node; keeps no state but its client."""
+
+    def __init__(self, authority: str) -> None:
+        self._url = f"{SCHEME}://{authority}"
+        self._client = connect(authority)
+
+    def canonical(self, path: str) -> str:
+        return canonical_url(path)
+
+    def list_dir(self, path: str) -> tuple[Entry, ...]:
+        at = _path(path)
+        with hdfs_errors(path):
+            found = [*self._client.list_status(at)]
+        if any(status.path == at and not status.isdir for status in found):  # a file is told as the only one in it
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        return tuple(sorted((_entry(status) for status in found), key=lambda entry: entry.name))
+
+    def entry(self, path: str) -> Entry:
+        with hdfs_errors(path):
+            return _entry(self._client.get_file_info(_path(path)))
+
+    def exists(self, path: str) -> bool:
+        with suppress(FileNotFoundError):
+            self.entry(path)
+            return True
+        return False
+
+    def read_bytes(self, path: str) -> bytes:
+        with hdfs_errors(path):
+            data: bytes = self._client.read(_path(path)).read()
+        MOVED.read += len(data)
+        MOVED.files += 1
+        return data
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        with hdfs_errors(path):
+            file = self._client.read(_path(path))
+            length = min(length, len(file) - start)
+            data: bytes = file.read_range(start, length) if length > 0 else b""
+        MOVED.read += len(data)
+        MOVED.files += 1
+        return data
+
+    def create(self, path: str, data: bytes) -> None:
+        file = self._new(path, 0o644)
+        try:
+            file.write(memoryview(data))
+            file.finish()
+        except OSError:  # half of it is of no use, and in the way of a second attempt
+            with suppress(OSError):
+                self.unlink(path)
+            raise
+        MOVED.written += len(data)
+        MOVED.files += 1
+
+    def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
+        del mtime_ns
+        return self._new(path, 0o600)
+
+    def rename(self, source: str, target: str) -> None:
+        with hdfs_errors(source):
+            self._client.rename(_path(source), _path(target), True)
+
+    def move(self, source: str, target: str) -> None:
+        """Like `rename`, but FileExistsError if there is something at `target`."""
+        with hdfs_errors(target):
+            self._client.rename(_path(source), _path(target), False)
+
+    def link(self, source: str, target: str) -> None:
+        raise OSError(errno.EOPNOTSUPP, "HDFS has no links", source, None, target)
+
+    def unlink(self, path: str) -> None:
+        with hdfs_errors(path):
+            if not self._client.delete(_path(path)):
+                raise FileNotFoundError
+
+    def fsync_file(self, path: str) -> None:
+        """See above."""
+
+    def fsync_dir(self, path: str) -> None:
+        """See above."""
+
+    def mkdir(self, path: str) -> None:
+        if self.exists(path):  # HDFS is content with one that is there; only who holds the lease makes any
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        with hdfs_errors(path):
+            self._client.mkdirs(_path(path), 0o755, False)
+
+    def ensure_dir(self, path: str) -> None:
+        with hdfs_errors(path):
+            self._client.mkdirs(_path(path), 0o755, True)
+
+    def rmdir(self, path: str) -> None:
+        self.unlink(path)
+
+    def copy_attributes(self, source: str, target: str) -> None:
+        with hdfs_errors(target):
+            wanted, have = (self._client.get_file_info(_path(path)) for path in (source, target))
+            if (wanted.owner, wanted.group) != (have.owner, have.group):
+                try:
+                    with hdfs_errors(target):
+                        self._client.set_owner(_path(target), wanted.owner, wanted.group)
+                except PermissionError as error:
+                    owner = f"{wanted.owner}:{wanted.group}, the owner of {source}"
+                    what = f"{error.strerror}: it must belong to {owner}; run as that user, or as HDFS's superuser"
+                    raise PermissionError(error.errno, what, target) from None
+            if wanted.permission != have.permission:
+                self._client.set_permission(_path(target), wanted.permission)
+
+    def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
+        with hdfs_errors(path):
+            self._client.set_times(_path(path), mtime_ns // _NS, mtime_ns // _NS)
+
+    def volume(self, path: str) -> Volume:
+        """What is left of a quota is not asked for: whoever exceeds it is refused, as on a full disk."""
+        del path
+        return Volume(key=self._url, free_bytes=sys.maxsize, total_bytes=sys.maxsize)
+
+    def changing(self, directory: str) -> AbstractContextManager[None]:
+        del directory
+        return nullcontext()
+
+    def settle(self, directory: str) -> None:
+        """Nothing is left of what counts."""
+
+    def _new(self, path: str, permission: int) -> _NewFile:
+        with hdfs_errors(path):
+            # Not with its directory: one that is gone has been taken away from whoever still writes to it.
+            options = WriteOptions(permission=permission, create_parent=False)
+            return _NewFile(path, self._client.create(_path(path), options))
+
+
+class _NewFile:
+    """Implements `winnow.storage.contract.NewFile`."""
+
+    def __init__(self, path: str, file: FileWriter) -> None:
+        self._path = path
+        self._file = file
+        self._is_open = True
+
+    def write(self, data: memoryview) -> int:
+        with hdfs_errors(self._path):
+            taken: int = self._file.write(data)
+            return taken
+
+    def finish(self) -> None:
+        with hdfs_errors(self._path):
+            try:
+                self._file.hsync()
+            except Exception as error:
+                if _ERASURE_CODED not in str(error):  # of those the closing is all that there is
+                    raise
+            self._is_open = False
+            self._file.close()
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            with suppress(OSError), hdfs_errors(self._path):
+                self._file.close()
+
+
+def _path(url: str) -> str:
+    """Whatever a file may be called; the directories that are given were canonical."""
+    return "/" + url.partition("://")[2].partition("/")[2]
+
+
+def _entry(status: FileStatus) -> Entry:
+    return Entry(
+        name=status.path.rpartition("/")[2],
+        is_file=not status.isdir,
+        is_dir=status.isdir,
+        size=status.length,
+        mtime_ns=status.modification_time * _NS,
+    )

@@ -1,0 +1,252 @@
+"""The requests to one bucket that a log directory in S3 is read and changed by. Every change of it is one of these."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import islice
+from typing import IO, Any
+
+import obstore
+from obstore.exceptions import NotFoundError
+
+from winnow.storage.io_counters import MOVED
+from winnow.storage.s3.client import ObjectChangedError, connect, errors, modified_ns, mtime_of, with_mtime
+from winnow.storage.store import PIECE_BYTES
+
+_IN_PARTS_FROM = 2 * PIECE_BYTES
+_DELETED_AT_ONCE = 1000
+_AT_ONCE = 16
+"""Requests under way, of one kind."""
+_CLIENT = {"timeout": timedelta(minutes=2)}
+"""A copy is answered when it is made: of a segment of 2 GiB after half a minute, perhaps."""
+_RETRY: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=10)}
+"""Not the usual three minutes: a change that is still being tried when its lease has long been taken over must not be
+done then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object as a request found it. Size in bytes, time in ns since the epoch."""
+
+    key: str
+    size: int
+    etag: str
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One that was looked at by itself: a listing does not tell the metadata."""
+
+    stored: Stored
+    mtime_ns: int
+    """Of its metadata, or else when it was written."""
+
+
+def inside(directory: str) -> str:
+    """What all keys in a directory begin with; the whole bucket is one as well."""
+    return f"{directory}/" if directory else ""
+
+
+def key_of(directory: str, name: str) -> str:
+    return inside(directory) + name
+
+
+def parent(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+class S3Bucket:
+    """Keys have no `/` at either end. Errors are OSErrors that name the object and nothing that is secret.
+
+    `leased`: what is done here is done under a lease, and not tried for longer than that allows.
+    """
+
+    def __init__(self, name: str, *, environment: Mapping[str, str] = os.environ, leased: bool = True) -> None:
+        self.name = name
+        options: Any = {"client_options": _CLIENT, "retry_config": _RETRY} if leased else {}
+        self._store = connect(name, environment, **options)
+
+    def list_top(self, prefix: str) -> tuple[list[Stored], list[str]]:
+        """Objects right below a prefix, and the names of the prefixes there."""
+        with errors(self._url(prefix)):
+            found = obstore.list_with_delimiter(self._store, prefix or None)
+        objects = [_stored(meta) for meta in found["objects"] if meta["path"] != prefix]
+        return objects, [str(path).rpartition("/")[2] for path in found["common_prefixes"]]
+
+    def list_right_in(self, prefixes: Iterable[str]) -> dict[str, Stored]:
+        """The objects right below each of the prefixes, by key."""
+        listed = self._each(self.list_top, sorted(set(prefixes)))
+        return {stored.key: stored for objects, _ in listed for stored in objects}
+
+    def is_prefix(self, prefix: str) -> bool:
+        """Whether there is an object below it."""
+        with errors(self._url(prefix)):
+            found = next(iter(obstore.list(self._store, prefix or None, chunk_size=1)), ())
+            return any(str(meta["path"]) != prefix for meta in islice(found, 2))
+
+    def look(self, key: str) -> Looked:
+        with errors(self._url(key)):
+            answer = obstore.get(self._store, key, options={"head": True})
+        stored = _stored(answer.meta)
+        return Looked(stored, mtime_of(answer.attributes, stored.modified_ns))
+
+    def look_at_all(self, keys: Iterable[str]) -> list[Looked | None]:
+        """In the order of the keys; None for an object that is gone."""
+        return self._each(self._look_if_there, list(keys))
+
+    def get(self, key: str) -> tuple[bytes, Stored]:
+        with errors(self._url(key)):
+            answer = obstore.get(self._store, key)
+            data = bytes(answer.bytes())
+        MOVED.read += len(data)
+        MOVED.files += 1
+        return data, _stored(answer.meta)
+
+    def get_range(self, key: str, start: int, length: int, *, etag: str | None = None) -> bytes:
+        """Up to `length` bytes from `start`. ObjectChangedError if the object is not the one with this tag."""
+        if length <= 0:
+            return b""
+        wanted: Any = {"range": (start, start + length)} | ({} if etag is None else {"if_match": etag})
+        try:
+            with errors(self._url(key)):
+                data = bytes(obstore.get(self._store, key, options=wanted).bytes())
+        except (FileNotFoundError, ObjectChangedError):
+            raise
+        except OSError:
+            # The answer to a range beyond the end is one of several errors, depending on who gives it.
+            if self.look(key).stored.size > start:
+                raise
+            return b""
+        MOVED.read += len(data)
+        MOVED.files += 1
+        return data
+
+    def create(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
+        """A new object, of several at once that of one; its tag. FileExistsError if there is one."""
+        return self._put(key, data, mtime_ns, "create")
+
+    def replace(self, key: str, data: bytes, *, etag: str, mtime_ns: int | None = None) -> str:
+        """Writes over the object with this tag and no other; the new tag. ObjectChangedError otherwise."""
+        try:
+            return self._put(key, data, mtime_ns, {"e_tag": etag})
+        except FileNotFoundError:
+            raise ObjectChangedError(f"{self._url(key)}: it was removed since it was looked at") from None
+
+    def overwrite(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
+        return self._put(key, data, mtime_ns, "overwrite")
+
+    def upload(self, key: str, file: IO[bytes], size: int, *, mtime_ns: int | None) -> None:
+        """A new object of any size, whole or not at all.
+
+        FileExistsError if there is one: of 16 MiB or more it is looked beforehand, for S3 is given it in parts.
+        """
+        if size < _IN_PARTS_FROM:
+            self.create(key, file.read(), mtime_ns=mtime_ns)
+            return
+        if self._look_if_there(key) is not None:
+            raise FileExistsError(self._url(key))
+        self._parts(key, file, mtime_ns)
+
+    def rewrite(self, key: str, mtime_ns: int) -> None:
+        """Puts the same bytes there again, with this time. For an object that nobody else writes."""
+        with errors(self._url(key)):
+            answer = obstore.get(self._store, key)
+        if answer.meta["size"] < _IN_PARTS_FROM:
+            self.overwrite(key, bytes(answer.bytes()), mtime_ns=mtime_ns)
+        else:
+            with tempfile.TemporaryFile(prefix="winnow-") as spooled:
+                with errors(self._url(key)):
+                    spooled.writelines(answer.stream(min_chunk_size=PIECE_BYTES))
+                spooled.seek(0)
+                self._parts(key, spooled, mtime_ns)
+
+    def copy(self, source: str, target: str) -> None:
+        """By the server, with the metadata. Writes over an object at `target`."""
+        with errors(self._url(source)):
+            obstore.copy(self._store, source, target)
+
+    def copy_all(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Of (source, target), in no order."""
+        self._each(lambda pair: self.copy(*pair), list(pairs))
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Content with those that are gone."""
+        names = list(keys)
+        for at in range(0, len(names), _DELETED_AT_ONCE):
+            self._delete(names[at : at + _DELETED_AT_ONCE])
+
+    def _delete(self, names: list[str]) -> None:
+        with errors(self._url(names[0])):
+            try:
+                obstore.delete(self._store, names if len(names) > 1 else names[0])
+            except NotFoundError:
+                return
+
+    def _put(self, key: str, data: bytes, mtime_ns: int | None, mode: Any) -> str:  # noqa: ANN401 - obstore's PutMode
+        attributes = with_mtime(mtime_ns)
+        with errors(self._url(key)):
+            told = obstore.put(self._store, key, data, mode=mode, use_multipart=False, attributes=attributes)
+        MOVED.written += len(data)
+        MOVED.files += 1
+        return _tag(told)
+
+    def _parts(self, key: str, file: IO[bytes], mtime_ns: int | None) -> None:
+        attributes = with_mtime(mtime_ns)
+        with errors(self._url(key)):
+            obstore.put(
+                self._store,
+                key,
+                file,
+                attributes=attributes,
+                use_multipart=True,
+                chunk_size=PIECE_BYTES,
+                max_concurrency=2,
+            )
+
+    def _look_if_there(self, key: str) -> Looked | None:
+        try:
+            return self.look(key)
+        except FileNotFoundError:
+            return None
+
+    def _each(self, request: Any, items: list[Any]) -> list[Any]:  # noqa: ANN401 - any request
+        if len(items) <= 1:
+            return [request(item) for item in items]
+        with ThreadPoolExecutor(min(_AT_ONCE, len(items))) as pool:
+            return list(pool.map(request, items))
+
+    def _url(self, key: str) -> str:
+        return f"s3://{self.name}/{key}".rstrip("/")
+
+
+class S3NewFile:
+    """Implements `winnow.storage.contract.NewFile`: a file of this machine without a name until it is whole."""
+
+    def __init__(self, bucket: S3Bucket, key: str, mtime_ns: int | None) -> None:
+        self._bucket, self._key, self._mtime_ns = bucket, key, mtime_ns
+        self._file = tempfile.TemporaryFile(prefix="winnow-")  # noqa: SIM115 - closed by close()
+
+    def write(self, data: memoryview) -> int:
+        return self._file.write(data)
+
+    def finish(self) -> None:
+        size = self._file.tell()
+        self._file.seek(0)
+        self._bucket.upload(self._key, self._file, size, mtime_ns=self._mtime_ns)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _stored(meta: Any) -> Stored:  # noqa: ANN401 - obstore's ObjectMeta is a mapping
+    return Stored(meta["path"], meta["size"], _tag(meta), modified_ns(meta))
+
+
+def _tag(meta: Any) -> str:  # noqa: ANN401
+    return str(meta["e_tag"] or "")

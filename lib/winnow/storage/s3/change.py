@@ -1,0 +1,248 @@
+"""Changes of one directory in S3 that count all at one moment.
+
+They are collected first: nothing of them is in the bucket before the commit, and whoever makes them sees the directory
+as they leave it. What remains of them at the end, name by name, is the commit record (`winnow.storage.s3.record`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+
+from winnow.errors import CorruptLogError
+from winnow.storage.contract import COMMIT_RECORD
+from winnow.storage.s3.bucket import S3Bucket, Stored, inside, key_of, parent
+from winnow.storage.s3.client import ObjectChangedError
+from winnow.storage.s3.record import Content, Copied, Record, decode, encode
+
+Node = Stored | Content | None
+"""What a key leads to: an object, whatever its own key is; bytes that are in no object yet; nothing."""
+
+
+class Change:
+    """Open from the moment it is made. Keys are absolute; all of them lie below `directory`."""
+
+    def __init__(self, bucket: S3Bucket, directory: str) -> None:
+        self.directory = directory
+        self._bucket = bucket
+        self._before: dict[str, Stored] = {}
+        self._directories: dict[str, list[str]] = {}
+        """The names of the directories in each that was listed."""
+        self._now: dict[str, Node] = {}
+
+    def find(self, key: str) -> Node:
+        self._list(parent(key))
+        return self._now[key] if key in self._now else self._before.get(key)
+
+    def right_in(self, directory: str) -> tuple[dict[str, Stored | Content], set[str]]:
+        """The files of a directory by key, and the names of the directories in it."""
+        names, touched = self._names(directory)
+        return self._files(directory), {n for n in names if n not in touched or self.below(key_of(directory, n))}
+
+    def below(self, directory: str) -> dict[str, Stored | Content]:
+        """All files of a directory and of those in it, by key."""
+        found = self._files(directory)
+        for name in self._names(directory)[0]:
+            found |= self.below(key_of(directory, name))
+        return found
+
+    def put(self, key: str, node: Node) -> None:
+        self._list(parent(key))
+        self._now[key] = node
+
+    def move(self, source: str, target: str) -> None:
+        """A file, or all that is below a directory. FileNotFoundError if there is neither."""
+        node = self.find(source)
+        moved = {source: node} if node is not None else self.below(source)
+        if not moved:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+        for key, one in moved.items():
+            self.put(key, None)
+            self.put(target + key.removeprefix(source), one)
+
+    def commit(self) -> None:
+        """Makes all of it count, then does it.
+
+        Raises CorruptLogError, with nothing changed, if somebody else has changed one of the objects meanwhile. An
+        OSError may come before or after the moment from which on it counts: `settle` tells.
+        """
+        effects = {key: node for key, node in self._now.items() if node != self._before.get(key)}
+        if not effects:
+            return
+        only = next(iter(effects)) if len(effects) == 1 else None
+        if only is not None and isinstance(content := effects[only], Content):
+            # The write is the commit.
+            _write(self._bucket, only, content, before=self._before.get(only))
+        else:
+            self._commit(effects)
+
+    def _files(self, directory: str) -> dict[str, Stored | Content]:
+        self._list(directory)
+        keys = [key for key in {**self._before, **self._now} if parent(key) == directory]
+        return {key: node for key in keys if (node := self.find(key)) is not None}
+
+    def _names(self, directory: str) -> tuple[set[str], set[str]]:
+        """Of the directories that were in one or are by now; and of those in which something has changed."""
+        start = inside(directory)
+        deep = (key for key in self._now if key.startswith(start) and parent(key) != directory)
+        touched = {key.removeprefix(start).partition("/")[0] for key in deep}
+        return {*self._list(directory), *touched}, touched
+
+    def _list(self, directory: str) -> list[str]:
+        """The names of the directories in one, as it was when it was looked at first."""
+        if directory not in self._directories:
+            objects, self._directories[directory] = self._bucket.list_top(directory)
+            self._before |= {one.key: one for one in objects}
+        return self._directories[directory]
+
+    def _commit(self, effects: Mapping[str, Node]) -> None:
+        record = self._record(effects)
+        etag = self._prepare(record)
+        involved = {*effects, *(node.key for node in effects.values() if isinstance(node, Stored))}
+        now = self._bucket.list_right_in(map(parent, involved))
+        for key in sorted(involved):
+            before, found = self._before.get(key), now.get(key)
+            if (before is None) != (found is None) or (before and found and before.etag != found.etag):
+                raise _changed(self._bucket, key)
+        record = replace(record, state="decided")
+        path = self._key(COMMIT_RECORD)
+        try:
+            self._bucket.replace(path, encode(record), etag=etag)
+        except ObjectChangedError:
+            if read_record(self._bucket, self.directory) != record:
+                raise _changed(self._bucket, path) from None
+        roll_forward(self._bucket, self.directory, record, now)
+
+    def _record(self, effects: Mapping[str, Node]) -> Record:
+        """Deleted is only what is there."""
+        puts: dict[str, Copied | Content] = {}
+        moved = {key: node for key, node in effects.items() if isinstance(node, Stored)}
+        looked = self._bucket.look_at_all(node.key for node in moved.values())
+        for (key, node), found in zip(moved.items(), looked, strict=True):
+            if found is None or found.stored.etag != node.etag:
+                raise _changed(self._bucket, node.key)
+            puts[self._name(key)] = Copied(self._name(node.key), node.size, node.etag, found.mtime_ns)
+        puts |= {self._name(key): node for key, node in effects.items() if isinstance(node, Content)}
+        deletes = tuple(sorted(self._name(key) for key, node in effects.items() if node is None))
+        return Record(id=uuid.uuid4().hex, state="prepared", puts=puts, deletes=deletes)
+
+    def _prepare(self, record: Record) -> str:
+        """From here on whoever else wants to decide can't, and is told so; the tag of the record."""
+        path, data = self._key(COMMIT_RECORD), encode(record)
+        try:
+            return self._bucket.create(path, data)
+        except FileExistsError:
+            found, stored = self._bucket.get(path)
+            if found == data:
+                return stored.etag
+            if decode(found, f"s3://{self._bucket.name}/{path}").state == "decided":
+                raise _changed(self._bucket, path) from None
+            try:
+                return self._bucket.replace(path, data, etag=stored.etag)
+            except ObjectChangedError:
+                raise _changed(self._bucket, path) from None
+
+    def _key(self, name: str) -> str:
+        return key_of(self.directory, name)
+
+    def _name(self, key: str) -> str:
+        return key.removeprefix(inside(self.directory))
+
+
+def read_record(bucket: S3Bucket, directory: str) -> Record | None:
+    """The change of a directory that counts and is not done yet."""
+    path = key_of(directory, COMMIT_RECORD)
+    try:
+        data, _ = bucket.get(path)
+    except FileNotFoundError:
+        return None
+    record = decode(data, f"s3://{bucket.name}/{path}")
+    return record if record.state == "decided" else None
+
+
+def settle(bucket: S3Bucket, directory: str) -> None:
+    """Does what is left of a change that counts, and takes the turn from one that does not yet."""
+    path = key_of(directory, COMMIT_RECORD)
+    try:
+        data, stored = bucket.get(path)
+    except FileNotFoundError:
+        return
+    record = decode(data, f"s3://{bucket.name}/{path}")
+    if record.state == "decided":
+        roll_forward(bucket, directory, record, bucket.list_right_in(_places(directory, record)))
+        return
+    # Whoever prepared it can't decide any more; only then may it go.
+    nothing = Record(id=uuid.uuid4().hex, state="prepared", puts={}, deletes=())
+    bucket.replace(path, encode(nothing), etag=stored.etag)
+    bucket.delete([path])
+
+
+def roll_forward(bucket: S3Bucket, directory: str, record: Record, found: Mapping[str, Stored]) -> None:
+    """`found`: what is in the directories that the record names. May be interrupted anywhere and done again.
+
+    Raises CorruptLogError if an object that the record needs is neither there nor where it was to be.
+    """
+    copies = {name: put for name, put in record.puts.items() if isinstance(put, Copied)}
+    for step in record.in_order():
+        pairs = []
+        for name in step:
+            source, target = found.get(key_of(directory, copies[name].source)), found.get(key_of(directory, name))
+            if source is not None and source.etag == copies[name].etag:
+                pairs.append((source.key, key_of(directory, name)))
+            elif target is None or target.size != copies[name].size:
+                raise _lost(bucket, key_of(directory, copies[name].source), copies[name])
+        bucket.copy_all(pairs)
+    for name, put in record.puts.items():
+        if isinstance(put, Content):
+            key = key_of(directory, name)
+            _write(bucket, key, put, before=found.get(key))
+    now = bucket.list_right_in(_places(directory, record))
+    for name, put in record.puts.items():
+        target = now.get(key_of(directory, name))
+        if target is None or target.size != put.size:
+            raise _lost(bucket, key_of(directory, name), put)
+    bucket.delete(key_of(directory, name) for name in record.deletes if key_of(directory, name) in now)
+    if read_record(bucket, directory) == record:
+        bucket.delete([key_of(directory, COMMIT_RECORD)])
+
+
+def _write(bucket: S3Bucket, key: str, content: Content, *, before: Stored | None) -> None:
+    """CorruptLogError if there is by now another object than before."""
+    try:
+        if before is None:
+            bucket.create(key, content.data, mtime_ns=content.mtime_ns)
+        else:
+            bucket.replace(key, content.data, etag=before.etag, mtime_ns=content.mtime_ns)
+    except (FileExistsError, ObjectChangedError):
+        # A request that was answered too late is made again, and then finds what it wrote itself.
+        if bucket.get(key)[0] != content.data:
+            raise _changed(bucket, key) from None
+
+
+def _places(directory: str, record: Record) -> set[str]:
+    """The directories of all that a record names."""
+    sources = (put.source for put in record.puts.values() if isinstance(put, Copied))
+    return {parent(key_of(directory, name)) for name in (*record.puts, *sources, *record.deletes)}
+
+
+def _lost(bucket: S3Bucket, key: str, put: Copied | Content) -> CorruptLogError:
+    return CorruptLogError(
+        "an object that a commit record needs is not there",
+        expected=f"{put.size} bytes",
+        where=f"s3://{bucket.name}/{key}",
+        hint="Something else has removed or written it. Restore it from a copy or an older version of the object, "
+        "then run `recover`.",
+    )
+
+
+def _changed(bucket: S3Bucket, key: str) -> CorruptLogError:
+    return CorruptLogError(
+        "the directory is not as it was when it was looked at",
+        expected="no change by anybody else",
+        found="an object that was written, replaced or removed since",
+        where=f"s3://{bucket.name}/{key}",
+        hint="Something else is writing there. Stop it and run again.",
+    )

@@ -1,0 +1,64 @@
+"""The lease on a log directory in S3: an object that is made, and written over, only as it was seen."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from winnow.storage.lease_file import LEASE, Seen
+from winnow.storage.s3.bucket import S3Bucket, key_of
+from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
+
+
+class S3LeaseFile:
+    """Implements `winnow.storage.lease_file.LeaseFile`. Its versions are tags, and so differ as the contents do."""
+
+    def __init__(self, log_dir: str) -> None:
+        name, directory = bucket_and_key(log_dir)
+        self._bucket = S3Bucket(name)
+        self._key = key_of(directory, LEASE)
+
+    def look(self) -> Seen | None:
+        try:
+            data, stored = self._bucket.get(self._key)
+        except FileNotFoundError:
+            return None
+        return Seen(data, stored.etag)
+
+    def create(self, data: bytes) -> Seen:
+        try:
+            return Seen(data, self._bucket.create(self._key, data))
+        except FileExistsError:
+            return self._if_written(data)
+
+    def renew(self, mine: Seen, data: bytes) -> Seen:
+        if data == mine.data:
+            data += b"\n"
+        try:
+            return Seen(data, self._bucket.replace(self._key, data, etag=mine.version))
+        except ObjectChangedError:
+            try:
+                return self._if_written(data)
+            except FileExistsError:
+                raise FileNotFoundError(errno.ENOENT, "the lease is somebody else's", self._key) from None
+
+    def take_over(self, expired: Seen, data: bytes) -> Seen:
+        try:
+            return Seen(data, self._bucket.replace(self._key, data, etag=expired.version))
+        except ObjectChangedError:
+            return self._if_written(data)
+
+    def remove(self, mine: Seen) -> None:
+        seen = self.look()
+        if seen is not None and seen.version == mine.version:
+            self._bucket.delete([self._key])
+
+    def _if_written(self, data: bytes) -> Seen:
+        """A request that was answered too late is made again, and then refused for what it did itself.
+
+        `data` has the token of its holder. FileExistsError if it is not there.
+        """
+        seen = self.look()
+        if seen is None or seen.data != data:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self._key)
+        return seen

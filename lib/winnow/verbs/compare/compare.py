@@ -1,0 +1,170 @@
+"""Replicas of partitions held against each other: each log is read once, where the work is spread by bytes over all
+cores, and digests of its records meet those of the other replicas, by partition and bucket of keys.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from winnow.clean.rewrite.compaction import Failure
+from winnow.errors import UsageError
+from winnow.logdir.survey import LogDir
+from winnow.runtime.progress import Progress
+from winnow.state import TopicPartition
+from winnow.storage.places import Places
+from winnow.verbs.compare.jobs import Work, look_at_all, read_and_judge
+from winnow.verbs.compare.judge import MOST_REPLICAS, SAME, Suspect, Verdict
+from winnow.verbs.compare.replicas import Bounds, Home, Looked, bounds_of, home_of
+from winnow.verbs.compare.tell import tell
+from winnow.verbs.compare.values import CompareResult, Comparison, Difference, Kind, Place
+from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_NAMED = 8
+"""Partitions that a note names."""
+
+
+def compare(
+    sc: SparkContext, log_dirs: Sequence[LogDir], *, topics: Sequence[str], progress: Progress
+) -> CompareResult:
+    """Of every partition that two or more of the log directories have. Hold their locks.
+
+    Raises UsageError for what can't be compared at all.
+    """
+    if len(log_dirs) < 2:
+        raise UsageError("there is nothing to compare with", expected="two log directories or more", found="one")
+    if len(log_dirs) > MOST_REPLICAS:
+        raise UsageError("too many to compare", expected=f"at most {MOST_REPLICAS}", found=str(len(log_dirs)))
+    broken = next((log_dir.error for log_dir in log_dirs if log_dir.error is not None), None)
+    if broken is not None:
+        raise broken
+    homes: dict[TopicPartition, list[Home]] = defaultdict(list)
+    for log_dir in log_dirs:
+        for topic_partition in log_dir.partitions:
+            if not topics or any(fnmatchcase(topic_partition.topic, glob) for glob in topics):
+                homes[topic_partition].append(home_of(log_dir, topic_partition))
+    several = [homes[key] for key in sorted(homes) if len(homes[key]) > 1]
+    looked = iter(look_at_all(sc, [home for replicas in several for home in replicas], progress))
+    comparisons: list[Comparison] = []
+    works: dict[int, Work] = {}
+    for replicas in several:
+        outcome = _begun(replicas, [next(looked) for _ in replicas])
+        if isinstance(outcome, Work):
+            works[len(comparisons)] = outcome
+        comparisons.append(_empty(outcome) if isinstance(outcome, Work) else outcome)
+    for number, comparison in _read(sc, works, progress).items():
+        comparisons[number] = comparison
+    return CompareResult(comparisons=tuple(comparisons), notes=tuple(_notes(log_dirs, homes)))
+
+
+def _notes(log_dirs: Sequence[LogDir], homes: Mapping[TopicPartition, Sequence[Home]]) -> Iterator[str]:
+    for log_dir in log_dirs:
+        yield from (f"{log_dir.path}/{skipped.name} is not compared: {skipped.why}" for skipped in log_dir.skipped)
+        alone = sorted(key for key, found in homes.items() if [h.replica.log_dir for h in found] == [log_dir.path])
+        if alone:
+            names = ", ".join(map(str, alone[:_NAMED])) + (" and others" if len(alone) > _NAMED else "")
+            yield f"{counted(len(alone), 'partition')} in {log_dir.path} only, and not compared: {names}"
+
+
+def _begun(homes: Sequence[Home], looked: Sequence[Looked | Failure]) -> Comparison | Work:
+    """What there is to read, or what can be said without."""
+    comparison = Comparison(
+        topic=homes[0].topic_partition.topic,
+        partition=homes[0].topic_partition.partition,
+        replicas=tuple(
+            home.replica if isinstance(found, Failure) else found.home.replica
+            for home, found in zip(homes, looked, strict=True)
+        ),
+    )
+    for home, found in zip(homes, looked, strict=True):
+        if isinstance(found, Failure):
+            return _with(comparison, _unreadable(home, found))
+    sound = tuple(found for found in looked if isinstance(found, Looked))
+    named = [found for found in sound if found.topic_id is not None]
+    different = next((found for found in named if found.topic_id != named[0].topic_id), None)
+    if different is not None:
+        return _with(comparison, _other_topic(named[0], different))
+    work = Work(sound, bounds_of(comparison.replicas))
+    if work.bounds.start >= work.bounds.end:
+        return replace(comparison, why_not=_why_nothing(comparison, work.bounds))
+    return work
+
+
+def _other_topic(one: Looked, two: Looked) -> Difference:
+    return Difference(
+        kind=Kind.TOPIC,
+        offset=None,
+        message=f"topic ids {one.topic_id} and {two.topic_id}",
+        places=tuple(
+            Place(found.home.replica.log_dir, f"{found.home.topic_partition}/partition.metadata", None)
+            for found in (one, two)
+        ),
+    )
+
+
+def _unreadable(home: Home, why: Failure) -> Difference:
+    place = Place(home.replica.log_dir, str(home.topic_partition), None)
+    return Difference(kind=Kind.UNREADABLE, offset=None, message=why.message, places=(place,))
+
+
+def _with(comparison: Comparison, difference: Difference) -> Comparison:
+    return replace(comparison, differences=1, first=difference)
+
+
+def _why_nothing(comparison: Comparison, bounds: Bounds) -> str:
+    behind = min(comparison.replicas, key=lambda replica: replica.high_watermark)
+    if behind.high_watermark <= bounds.start:
+        return (
+            f"{behind.log_dir} knows of nothing committed from offset {bounds.start} on (its high watermark is "
+            f"{behind.high_watermark})"
+        )
+    return f"a transaction is open from offset {bounds.end} on, where the logs begin"
+
+
+def _empty(work: Work) -> Comparison:
+    home = work.replicas[0].home
+    bounds = work.bounds
+    return Comparison(
+        topic=home.topic_partition.topic,
+        partition=home.topic_partition.partition,
+        replicas=tuple(looked.home.replica for looked in work.replicas),
+        start=bounds.start,
+        end=bounds.end,
+        every_record_from=bounds.every_record_from,
+    )
+
+
+def _read(sc: SparkContext, works: Mapping[int, Work], progress: Progress) -> dict[int, Comparison]:
+    records: dict[int, int] = defaultdict(int)
+    verdicts: dict[int, Verdict] = defaultdict(lambda: SAME)
+    failures: dict[tuple[int, int], Failure] = {}
+    for number, outcome in read_and_judge(sc, works, progress):
+        if isinstance(outcome, Verdict):
+            verdicts[number] += outcome
+        elif isinstance(outcome, int):
+            records[number] += outcome
+        else:
+            replica, why = outcome
+            failures.setdefault((number, replica), why)
+    broken = {number: (replica, why) for (number, replica), why in sorted(failures.items(), reverse=True)}
+    done = {}
+    for number, work in works.items():
+        comparison = replace(_empty(work), records=records[number])
+        if number in broken:
+            replica, why = broken[number]
+            done[number] = _with(comparison, _unreadable(work.replicas[replica].home, why))
+            continue
+        verdict = verdicts[number]
+        first = None if verdict.first is None else _told(work, verdict.first)
+        done[number] = replace(comparison, differences=verdict.differences, first=first, undecided=verdict.undecided)
+    return done
+
+
+def _told(work: Work, suspect: Suspect) -> Difference:
+    return tell(Places(), suspect, work.replicas[suspect.has].home, work.replicas[suspect.other].home)

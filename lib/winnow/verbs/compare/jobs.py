@@ -1,0 +1,130 @@
+"""The two Spark jobs of a comparison: look at every replica, then read all and judge, bucket by bucket of keys."""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from winnow.clean.rewrite.compaction import Failure, failure
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.kafka_log.ranges import Range
+from winnow.runtime.meter import metered
+from winnow.runtime.packing import packed, task_count
+from winnow.runtime.progress import Progress, watched
+from winnow.storage.places import Places
+from winnow.verbs.compare.judge import Verdict, judge
+from winnow.verbs.compare.replicas import Bounds, Home, Looked, look, to_read
+from winnow.verbs.compare.scan import Blob, Counted, by_bucket, scan_range
+from winnow.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+BUCKET_BYTES = 32 << 20
+"""Of the logs of all replicas, that one bucket of keys is meant for."""
+_MOST_BUCKETS = 1 << 12
+_TASK_BYTES = 1 << 30
+_REPLICAS_PER_TASK = 64
+_LEAST_BYTES = 1 << 16
+"""What even an empty range weighs."""
+
+Outcome = Verdict | int | tuple[int, Failure]
+"""Of a bucket; records of a range that was read; of a range that can't be read, the number of the replica and why."""
+_Key = tuple[int, int]
+"""Numbers of a partition and of one of its buckets; -1 for what passes by."""
+_Item = Blob | int | tuple[int, Failure]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A partition whose records are to be read."""
+
+    replicas: tuple[Looked, ...]
+    bounds: Bounds
+
+    @property
+    def buckets(self) -> int:
+        return 1 + min(sum(looked.log_bytes for looked in self.replicas) // BUCKET_BYTES, _MOST_BUCKETS - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A range to be read, for the partition of this number, of the replica of that number."""
+
+    partition: int
+    replica: int
+    range: Range
+    bounds: Bounds
+    buckets: int
+
+
+def look_at_all(sc: SparkContext, homes: Sequence[Home], progress: Progress) -> list[Looked | Failure]:
+    """In the order given."""
+    if not homes:
+        return []
+    tasks = task_count(len(homes), per_task=_REPLICAS_PER_TASK, items=len(homes), parallelism=sc.defaultParallelism)
+    with watched(sc, progress, f"looking at {counted(len(homes), 'replica')}", tasks=tasks):
+        return sc.parallelize(homes, tasks).mapPartitions(metered(partial(map, _look))).collect()
+
+
+def _look(home: Home) -> Looked | Failure:
+    try:
+        return look(Places(), home)
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
+
+
+def read_and_judge(sc: SparkContext, works: Mapping[int, Work], progress: Progress) -> list[tuple[int, Outcome]]:
+    """(number of the partition, outcome), in no order."""
+    pieces = [
+        _Piece(number, replica, one, work.bounds, work.buckets)
+        for number, work in works.items()
+        for replica, looked in enumerate(work.replicas)
+        for one in to_read(looked, work.bounds, replica)
+    ]
+    if not pieces:
+        return []
+    weights = [piece.range.end_byte - piece.range.start_byte + _LEAST_BYTES for piece in pieces]
+    tasks = task_count(sum(weights), per_task=_TASK_BYTES, items=len(pieces), parallelism=sc.defaultParallelism)
+    lists = packed(pieces, weights, tasks=tasks)
+    buckets = [(number, bucket) for number, work in works.items() for bucket in range(work.buckets)]
+    judges = min(len(buckets), max(tasks, 3 * sc.defaultParallelism))
+    task_of = {key: number % judges for number, key in enumerate(buckets)}
+    bounds = {number: work.bounds for number, work in works.items()}
+    secret = (secrets.randbits(64), secrets.randbits(64))
+    with watched(sc, progress, f"comparing {counted(len(works), 'partition')}", tasks=tasks + judges):
+        return (
+            sc.parallelize(lists, tasks)
+            .mapPartitions(metered(partial(_scan, secret)))
+            .partitionBy(judges, lambda key: task_of.get(key, 0))
+            .mapPartitions(metered(partial(_judge, bounds)))
+            .collect()
+        )
+
+
+def _scan(secret: tuple[int, int], tasks: Iterable[list[_Piece]]) -> Iterator[tuple[_Key, _Item]]:
+    for piece in (one for task in tasks for one in task):
+        counts = Counted()
+        try:
+            for entries in scan_range(Places(), piece.range, piece.bounds, secret, counts):
+                for bucket, own in by_bucket(entries, piece.buckets):
+                    yield (piece.partition, bucket), Blob(piece.replica, own.tobytes())
+        except FAILS_ONE_PARTITION as error:
+            yield (piece.partition, -1), (piece.replica, failure(error))
+        yield (piece.partition, -1), counts.records
+
+
+def _judge(bounds: Mapping[int, Bounds], items: Iterable[tuple[_Key, _Item]]) -> Iterator[tuple[int, Outcome]]:
+    blobs: dict[_Key, list[Blob]] = defaultdict(list)
+    for key, item in items:
+        if isinstance(item, Blob):
+            blobs[key].append(item)
+        else:
+            yield key[0], item
+    while blobs:
+        (number, _), own = blobs.popitem()
+        yield number, judge(own, bounds[number])

@@ -1,0 +1,141 @@
+"""What the digests of one bucket of keys tell: which records are different, and which are missing without a reason.
+
+The rules, of which docs/decisions/0023 tells why. Of records below `end`:
+
+* Two replicas that have a record at an offset have the same one.
+* From `every_record_from` on all replicas have every record; before it, the last one of each key.
+* Of a compacted log, a record may be missing where the replica has a later one of its key: a round that was interrupted
+  has cleaned beyond the checkpoint.
+* The last record of a key may be missing if it is a tombstone that the replica's cleaner has passed, and nothing older
+  of the key is left.
+* A replica that was cleaned beyond `end` may have lost whatever a record there superseded. If it has nothing of the key
+  up to where it was cleaned, nobody can tell: that is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from winnow.verbs.compare.replicas import Bounds
+from winnow.verbs.compare.scan import ENTRY, Blob
+
+MOST_REPLICAS = 63
+"""One bit each. Kafka's own limit is far beyond what anybody has."""
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Suspect:
+    """A difference. `has` and `other` are numbers of replicas; `other` lacks the record, or has another one."""
+
+    offset: int
+    has: int
+    other: int
+    missing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`first`: None if there is no difference."""
+
+    differences: int
+    first: Suspect | None
+    undecided: int
+
+    def __add__(self, other: Verdict) -> Verdict:
+        found = [one.first for one in (self, other) if one.first is not None]
+        return Verdict(self.differences + other.differences, min(found, default=None), self.undecided + other.undecided)
+
+
+SAME = Verdict(0, None, 0)
+
+
+def judge(blobs: Sequence[Blob], bounds: Bounds) -> Verdict:
+    """Of all entries of one bucket, of all replicas."""
+    records = _Records(blobs, len(bounds.cleaned_to))
+    below = records.offset < bounds.end
+    verdict = _contents(records, below)
+    last = below & np.append(records.key[1:] != records.key[:-1], True) if len(below) else below
+    last[:-1] |= below[:-1] & ~below[1:]
+    needed = below & ((records.offset >= bounds.every_record_from) | last)
+    for replica, cleaned in enumerate(bounds.cleaned_to):
+        verdict += _missing(records, replica, cleaned, needed, last, bounds)
+    return verdict
+
+
+class _Records:
+    """One item per key and offset, ascending in both. `key` is a number; `mask` has a bit for each replica with it."""
+
+    def __init__(self, blobs: Sequence[Blob], replicas: int) -> None:
+        self.replicas = replicas
+        parts = [np.frombuffer(blob.entries, ENTRY) for blob in blobs]
+        entries = np.concatenate(parts) if parts else np.empty(0, ENTRY)
+        owner = np.repeat([blob.replica for blob in blobs], [len(part) for part in parts]).astype(np.uint64)
+        keys = np.ascontiguousarray(entries["key"])
+        order = np.lexsort((owner, entries["offset"], keys[:, 1], keys[:, 0]))
+        self._entries, self._owner, keys = entries[order], owner[order], keys[order]
+        offset = self._entries["offset"]
+        n = len(order)
+        new_key = np.ones(n, np.bool_)
+        new_key[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+        new = new_key.copy()
+        new[1:] |= offset[1:] != offset[:-1]
+        self.first = np.flatnonzero(new)
+        self._record = np.cumsum(new) - 1
+        self.offset = offset[self.first]
+        self.key = (np.cumsum(new_key) - 1)[self.first]
+        self.tombstone = self._entries["tombstone"][self.first]
+        self.mask = np.bitwise_or.reduceat(np.uint64(1) << self._owner, self.first) if n else np.empty(0, np.uint64)
+        self.owner = self._owner[self.first].astype(np.int64)
+
+    def has(self, replica: int) -> Array:
+        found: Array = (self.mask >> np.uint64(replica)) & np.uint64(1) != 0
+        return found
+
+    def disagreeing(self) -> tuple[Array, Array]:
+        """(record, replica) of entries that are not what the first replica has at the offset."""
+        content = self._entries["content"]
+        other = (content != content[self.first][self._record]).any(axis=1)
+        return self._record[other], self._owner[other].astype(np.int64)
+
+    def last_offset_of(self, replica: int, among: Array) -> Array:
+        """Per key the last offset that a replica has among some records; -1 for none."""
+        last = np.full(int(self.key[-1]) + 1 if len(self.key) else 0, -1, np.int64)
+        mine = self.has(replica) & among
+        last[self.key[mine]] = self.offset[mine]  # ascending: the last one stays
+        return last
+
+
+def _contents(records: _Records, below: Array) -> Verdict:
+    record, replica = records.disagreeing()
+    chosen = below[record]
+    record, replica = record[chosen], replica[chosen]
+    if not len(record):
+        return SAME
+    at = np.lexsort((replica, records.owner[record], records.offset[record]))[0]
+    first = Suspect(int(records.offset[record[at]]), int(records.owner[record[at]]), int(replica[at]), missing=False)
+    return Verdict(len(record), first, 0)
+
+
+def _missing(records: _Records, replica: int, cleaned: int, needed: Array, last: Array, bounds: Bounds) -> Verdict:
+    suspects = np.flatnonzero(needed & ~records.has(replica))
+    if not len(suspects):
+        return SAME
+    key, offset = records.key[suspects], records.offset[suspects]
+    everywhere = np.ones(len(records.key), np.bool_)
+    latest = records.last_offset_of(replica, everywhere)[key]
+    nothing_below = records.last_offset_of(replica, records.offset < bounds.end)[key] < 0
+    excused = bounds.compacted & ~last[suspects] & (latest > offset)
+    excused |= records.tombstone[suspects] & (offset < cleaned) & nothing_below
+    beyond = nothing_below & ~excused if cleaned > bounds.end else np.zeros(len(suspects), np.bool_)
+    undecided = beyond & (latest < 0)
+    left = suspects[~excused & ~beyond]
+    if not len(left):
+        return Verdict(0, None, int(undecided.sum()))
+    at = left[np.lexsort((records.owner[left], records.offset[left]))[0]]  # two keys may claim one offset
+    first = Suspect(int(records.offset[at]), int(records.owner[at]), replica, missing=True)
+    return Verdict(len(left), first, int(undecided.sum()))

@@ -1,0 +1,127 @@
+"""One replica of a partition before its records are read: its bounds, and which bytes of it there are to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from winnow.errors import CorruptLogError
+from winnow.kafka_log.options import DEFAULT_BYTES, MAX_LONG
+from winnow.kafka_log.ranges import Range, ranges_of
+from winnow.kafka_log.stable import read_stable
+from winnow.logdir.lookup import Segments
+from winnow.logdir.names import LOG, SWAP
+from winnow.logdir.partition_metadata import read_topic_id
+from winnow.logdir.survey import LogDir
+from winnow.state import TopicPartition
+from winnow.storage.contract import Storage
+from winnow.verbs.compare.values import Replica
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A replica by its place, with what the checkpoints of its log directory say."""
+
+    topic_partition: TopicPartition
+    replica: Replica
+
+    @property
+    def directory(self) -> str:
+        return f"{self.replica.log_dir}/{self.topic_partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """`ranges`: all of its log, ascending."""
+
+    home: Home
+    topic_id: str | None
+    ranges: tuple[Range, ...] = field(repr=False)
+    log_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is compared of a partition; see `winnow.verbs.compare.values.Comparison`."""
+
+    start: int
+    end: int
+    every_record_from: int
+    cleaned_to: tuple[int, ...]
+    """Of each replica; 0 of one that was never cleaned."""
+    compacted: bool
+    """One of them has been cleaned: records that a later one of their key supersedes may be gone anywhere."""
+
+    @property
+    def read_to(self) -> tuple[int, ...]:
+        """Of each replica: what lies between `end` and where it was cleaned to may have superseded what is missing."""
+        return tuple(max(self.end, cleaned) for cleaned in self.cleaned_to)
+
+
+def home_of(log_dir: LogDir, topic_partition: TopicPartition) -> Home:
+    checkpoints = log_dir.checkpoints
+    return Home(
+        topic_partition,
+        Replica(
+            log_dir=log_dir.path,
+            node_id=log_dir.meta.node_id,
+            log_start=checkpoints.log_start.get(topic_partition),
+            high_watermark=checkpoints.high_watermark.get(topic_partition, 0),
+            last_stable_offset=None,
+            cleaned_to=checkpoints.cleaner.get(topic_partition),
+        ),
+    )
+
+
+def look(storage: Storage, home: Home) -> Looked:
+    """Raises CorruptLogError or OSError for what a consumer could not be told of either."""
+    for entry in storage.list_dir(home.directory):
+        if entry.name.endswith(LOG + SWAP):
+            raise CorruptLogError(
+                "a cleaned segment that was not put in its place",
+                found=entry.name,
+                where=home.directory,
+                hint="A cleaning was interrupted: `recover` finishes it.",
+            )
+    segments = Segments(storage, home.directory)
+    stable = read_stable(storage, segments)
+    found = ranges_of(
+        storage,
+        segments,
+        home.topic_partition,
+        0,
+        MAX_LONG,
+        aborted=stable.aborted,
+        times=None,
+        max_bytes=DEFAULT_BYTES,
+    )
+    log_start = max(home.replica.log_start or 0, segments.bases[0])
+    told = replace(home.replica, log_start=log_start, last_stable_offset=stable.end)
+    sizes = (segments.log_bytes(number) for number in range(len(segments.bases)))
+    return Looked(
+        replace(home, replica=told), read_topic_id(storage, home.directory), tuple(found), log_bytes=sum(sizes)
+    )
+
+
+def bounds_of(replicas: Sequence[Replica]) -> Bounds:
+    """What all of them must agree about. Nothing if `start` is not below `end`."""
+    start = max(replica.log_start or 0 for replica in replicas)
+    ends = [min(r.high_watermark, MAX_LONG if r.last_stable_offset is None else r.last_stable_offset) for r in replicas]
+    cleaned = tuple(replica.cleaned_to or 0 for replica in replicas)
+    return Bounds(
+        start=start,
+        end=min(ends),
+        every_record_from=min(max(start, *cleaned), max(start, min(ends))),
+        cleaned_to=cleaned,
+        compacted=any(replica.cleaned_to is not None for replica in replicas),
+    )
+
+
+def to_read(looked: Looked, bounds: Bounds, number: int) -> tuple[Range, ...]:
+    """The ranges of replica `number` that may hold offsets within the bounds."""
+    found = []
+    for at, one in enumerate(looked.ranges):
+        following = looked.ranges[at + 1].least_offset if at + 1 < len(looked.ranges) else MAX_LONG
+        if one.least_offset < bounds.read_to[number] and following > bounds.start:
+            found.append(replace(one, first=bounds.start, end=bounds.read_to[number]))
+    return tuple(found)

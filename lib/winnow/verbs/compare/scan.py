@@ -1,0 +1,137 @@
+"""What is told of the records of one replica: per record an offset and two digests. Never a key, never a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from winnow.clean.scan.last_offsets import last_per_key
+from winnow.errors import CorruptLogError
+from winnow.kafka_log.ranges import Range
+from winnow.logdir.batches import Piece, TornLogError, counted_from, read_batches
+from winnow.policy.transactions import aborted_batches
+from winnow.storage.contract import Storage
+from winnow.verbs.compare.replicas import Bounds
+from winnow.wire.batch import CONTROL, MAX_MAGIC
+from winnow.wire.columns import record_places
+from winnow.wire.digests import record_digests
+from winnow.wire.inflate import inflate_parts
+from winnow.wire.records import crc_error
+from winnow.wire.walk import first_bad_crc
+
+ENTRY = np.dtype([("key", np.uint64, 2), ("content", np.uint64, 2), ("offset", np.int64), ("tombstone", np.bool_)])
+"""One record. `key` and `content` as `record_digests` has them; of a record without a key, `key` is made of its offset,
+so that it is nobody's predecessor."""
+Entries = np.ndarray[Any, np.dtype[Any]]
+
+_MOST = 1 << 20
+"""Entries that are sent together; a batch may bring more."""
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Entries of one replica, dtype ENTRY, as bytes. `replica`: its number."""
+
+    replica: int
+    entries: bytes
+
+
+@dataclass(slots=True)
+class Counted:
+    """Records within the bounds."""
+
+    records: int = 0
+
+
+def scan_range(
+    storage: Storage, wanted: Range, bounds: Bounds, secret: tuple[int, int], counted: Counted
+) -> Iterator[Entries]:
+    """Entries for all that the bounds want of the visible, committed records of a range.
+
+    From `every_record_from` up to `end` each record; before and after it the last one of each key, as far as one look
+    reaches, and none without a key. Raises CorruptLogError for what can't be read.
+    """
+    kept: list[Entries] = []
+    size = 0
+    for piece in _pieces(storage, wanted):
+        for found in _of_piece(piece, wanted, secret):
+            counted.records += int((found.offset < bounds.end).sum())
+            kept.append(_chosen(found, bounds))
+            size += len(kept[-1])
+            if size >= _MOST:
+                yield np.concatenate(kept)
+                kept, size = [], 0
+    if size:
+        yield np.concatenate(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    offset: Any
+    keys: Any
+    contents: Any
+    keyless: Any
+    tombstone: Any
+
+
+def _pieces(storage: Storage, wanted: Range) -> Iterator[Piece]:
+    try:
+        yield from read_batches(
+            storage, wanted.path, size=wanted.end_byte, start=wanted.start_byte, least_offset=wanted.least_offset
+        )
+    except TornLogError:
+        if not wanted.may_be_torn:
+            raise
+
+
+def _of_piece(piece: Piece, wanted: Range, secret: tuple[int, int]) -> Iterator[_Found]:
+    rows = piece.rows
+    touched = rows["last_offset"] >= wanted.first
+    # A v0 or v1 header does not tell where its batch begins.
+    touched &= (rows["base_offset"] < wanted.end) | (rows["magic"] < MAX_MAGIC)
+    touched &= (rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)
+    rows = rows[touched]
+    rows = rows[~aborted_batches(rows, wanted.aborted)]
+    bad = first_bad_crc(piece.data, rows)
+    try:
+        if bad >= 0:
+            raise crc_error(rows[bad])
+        for blocks in inflate_parts(piece.data, rows):
+            places = record_places(blocks, blocks.rows)
+            inside = (places.offset >= wanted.first) & (places.offset < wanted.end)
+            if not inside.all():
+                places = places[np.flatnonzero(inside)]
+            keys, contents = record_digests(blocks, places, secret)
+            yield _Found(places.offset, keys, contents, places.key.size < 0, places.value.size < 0)
+            del blocks  # before the next part is there
+    except CorruptLogError as error:
+        raise counted_from(error, wanted.path, piece.start) from error
+
+
+def _chosen(found: _Found, bounds: Bounds) -> Entries:
+    every = (found.offset >= bounds.every_record_from) & (found.offset < bounds.end)
+    chosen = every.copy()
+    for part in (found.offset < bounds.every_record_from, found.offset >= bounds.end):
+        chosen |= last_per_key(found.keys, part & ~found.keyless & ~every)
+    at = np.flatnonzero(chosen)
+    entries = np.empty(len(at), ENTRY)
+    entries["key"], entries["content"] = found.keys[at], found.contents[at]
+    entries["offset"], entries["tombstone"] = found.offset[at], found.tombstone[at] & ~found.keyless[at]
+    keyless = np.flatnonzero(found.keyless[at])
+    own = entries["offset"][keyless].astype(np.uint64) * _GOLDEN
+    entries["key"][keyless] = np.stack([~own, own], axis=1)
+    return entries
+
+
+def by_bucket(entries: Entries, buckets: int) -> Iterator[tuple[int, Entries]]:
+    """The entries of each bucket of keys, in the order given."""
+    high = entries["key"][:, 1] >> np.uint64(32)
+    bucket = (high * np.uint64(buckets)) >> np.uint64(32)
+    order = np.argsort(bucket, kind="stable")
+    bounds = np.searchsorted(bucket[order], np.arange(buckets + 1, dtype=np.uint64))
+    for number in np.flatnonzero(np.diff(bounds)).tolist():
+        yield number, entries[order[bounds[number] : bounds[number + 1]]]

@@ -1,0 +1,147 @@
+"""Read all records of compacted topics, for what no header tells: which have no key, and how old tombstones are.
+
+One task reads whole segments, in pieces, and keeps sums only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from winnow.clean.rewrite.compaction import Failure, failure
+from winnow.clean.rewrite.tombstones import by_age, none_of_any_age
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.logdir.batches import Piece, bad_crcs, counted_from, read_batches
+from winnow.logdir.names import LOG, segment_file
+from winnow.runtime.packing import packed, task_count
+from winnow.runtime.progress import Progress, watched
+from winnow.runtime.ticks import TickSheet, tick
+from winnow.state import PartitionState, Segment
+from winnow.storage.places import Places
+from winnow.verbs.doctor.values import Amount, Census
+from winnow.verbs.explain.partition import is_trusted
+from winnow.wire.batch import DELETE_HORIZON, MAX_MAGIC
+from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.record_tally import tally_records
+from winnow.wire.records import crc_error
+from winnow.words import counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyspark import SparkContext
+
+    from winnow.clean.plan.prepare import Undertaking
+
+_TASK_BYTES = 2**30
+_AGES = len(none_of_any_age())
+_KEYLESS, _COME, _TO_COME, _NONE = range(_AGES, _AGES + 4)
+_ROWS = _AGES + 4
+
+Sums: TypeAlias = "NDArray[np.int64]"
+"""Shape (_ROWS, 2), records and bytes: tombstones by age, data without a key, tombstones by delete horizon."""
+_Work = tuple[int, int, str, Segment, int]
+"""Number of the piece and of its partition; directory, segment, most bytes that a batch may hold."""
+
+
+def readable(state: PartitionState) -> list[Segment]:
+    """Those that are sound for sure (S8.2)."""
+    return [segment for segment in state.segments if is_trusted(state, segment)]
+
+
+def take_census(sc: SparkContext, items: Sequence[Undertaking], *, now: int, progress: Progress) -> tuple[Census, ...]:
+    """Of each of these partitions, by name. `now`: ms since the epoch, for how old tombstones are."""
+    pieces: list[_Work] = []
+    for number, item in enumerate(items):
+        for segment in readable(item.state):
+            most = item.config.max_decompressed_message_bytes
+            pieces.append((len(pieces), number, item.state.directory, segment, most))
+    sums: list[list[Sums | Failure]] = [[] for _ in items]
+    if pieces:
+        for number, found in _run(sc, pieces, len(items), now, progress):
+            sums[number].append(found)
+    told = [_census(item, found) for item, found in zip(items, sums, strict=True)]
+    return tuple(sorted(told, key=lambda census: (census.topic, census.partition, census.log_dir)))
+
+
+def _run(
+    sc: SparkContext, pieces: Sequence[_Work], partitions: int, now: int, progress: Progress
+) -> list[tuple[int, Any]]:
+    sizes = [segment.log_bytes for _, _, _, segment, _ in pieces]
+    tasks = task_count(sum(sizes), per_task=_TASK_BYTES, items=len(pieces), parallelism=sc.defaultParallelism)
+    lists = packed(pieces, sizes, tasks=tasks)
+    with TickSheet(sizes) as sheet:
+        name = f"reading the records of {counted(partitions, 'partition')}"
+        with watched(sc, progress, name, tasks=tasks, ticks=sheet):
+            return sc.parallelize(lists, tasks).mapPartitions(partial(_each, now, sheet.path)).collect()
+
+
+def _each(now: int, ticks: str, assigned: Iterable[list[_Work]]) -> Iterator[tuple[int, Sums | Failure]]:
+    for piece, number, directory, segment, most in (one for task in assigned for one in task):
+        try:
+            yield number, sums_of_segment(directory, segment, now=now, max_decompressed_bytes=most)
+        except FAILS_ONE_PARTITION as error:
+            yield number, failure(error)
+        tick(ticks, piece)
+
+
+def sums_of_segment(directory: str, segment: Segment, *, now: int, max_decompressed_bytes: int) -> Sums:
+    """`Sums` of all of its records. Raises CorruptLogError for whatever can't be read, checksums included."""
+    path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
+    sums = np.zeros((_ROWS, 2), np.int64)
+    for piece in read_batches(Places(), path, size=segment.log_bytes, least_offset=segment.base_offset):
+        try:
+            sums += _sums_of_piece(piece, now, max_decompressed_bytes)
+        except CorruptLogError as error:
+            raise counted_from(error, path, piece.start) from error
+    return sums
+
+
+def _sums_of_piece(piece: Piece, now: int, limit: int) -> Sums:
+    sums = np.zeros((_ROWS, 2), np.int64)
+    for i in bad_crcs(piece):
+        raise crc_error(piece.rows[i])
+    for blocks in inflate_parts(piece.data, piece.rows, limit=limit):
+        sums += _sums(blocks, now)
+        del blocks
+    return sums
+
+
+def _sums(blocks: RecordBlocks, now: int) -> Sums:
+    tally, rows = tally_records(blocks), blocks.rows
+    sums = np.zeros((_ROWS, 2), np.int64)
+    has_horizon = (rows["magic"] == MAX_MAGIC) & ((rows["attributes"] & DELETE_HORIZON) != 0)
+    come = has_horizon & (rows["base_timestamp"] <= now)
+    kinds: tuple[tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]], ...] = (
+        (tally.keyless, tally.tombstones),
+        (tally.keyless_bytes, tally.tombstone_bytes),
+    )
+    for column, (keyless, tombstones) in enumerate(kinds):
+        sums[:_AGES, column] = by_age(rows, tombstones, now)
+        sums[_KEYLESS, column] = keyless.sum()
+        sums[_COME, column] = tombstones[come].sum()
+        sums[_TO_COME, column] = tombstones[has_horizon & ~come].sum()
+        sums[_NONE, column] = tombstones[~has_horizon].sum()
+    return sums
+
+
+def _census(item: Undertaking, found: Sequence[Sums | Failure]) -> Census:
+    why = next((one.message for one in found if isinstance(one, Failure)), None)
+    sums = np.zeros((_ROWS, 2), np.int64)
+    for one in found:
+        if why is None and not isinstance(one, Failure):
+            sums += one
+    amounts = [Amount(records, size) for records, size in sums.tolist()]
+    return Census(
+        topic=item.place.topic_partition.topic,
+        partition=item.place.topic_partition.partition,
+        log_dir=item.place.log_dir,
+        keyless=amounts[_KEYLESS],
+        tombstones=tuple(amounts[:_AGES]),
+        horizon_come=amounts[_COME],
+        horizon_to_come=amounts[_TO_COME],
+        no_horizon=amounts[_NONE],
+        error=why,
+    )

@@ -1,0 +1,237 @@
+"""What is wrong with log directories, what would free space, and what to run next. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from winnow.clean.plan.prepare import LeftAlone, Prepared, Request, Undertaking, prepare
+from winnow.errors import FAILS_ONE_PARTITION
+from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
+from winnow.logdir.names import CLEANER_CHECKPOINT, LOG
+from winnow.policy.cleanable import segments_between
+from winnow.policy.words import duration, number
+from winnow.verbs.doctor.advise import advise
+from winnow.verbs.doctor.census import readable, take_census
+from winnow.verbs.doctor.rate import scan_rate
+from winnow.verbs.doctor.values import (
+    Diagnosis,
+    Disk,
+    Gain,
+    HeldBack,
+    MisplacedEntry,
+    Overdue,
+    Reading,
+    Topic,
+    Trouble,
+)
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from winnow.logdir.listing import LogDir
+
+_DAY_MS = 86_400_000
+_RETENTION_SECONDS = 0.01
+"""Of a partition whose oldest segments go: a few renames and their syncs."""
+_TIMES_READ = 2.0
+"""A compaction reads twice, and writing what is left takes about as long as it took to read what goes."""
+
+
+def diagnose(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request, *, deep: bool) -> Diagnosis:
+    """Over all partitions that `request` wants; it must not touch anything. `deep`: read all records, too."""
+    prepared = prepare(sc, log_dirs, request)
+    undertakings = [item for item in prepared if isinstance(item, Undertaking)]
+    request.progress.stage("measuring how fast logs can be read here")
+    overdue = sorted(_overdue(undertakings), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))
+    held = sorted(_held_back(undertakings), key=lambda h: (-h.held_bytes, h.topic, h.partition))
+    troubles = tuple(_troubles(prepared))
+    compacted = [item for item in undertakings if item.config.cleanup_compact]
+    # Where some are due they alone are measured: what the others hold nobody has looked at.
+    measured = [item for item in compacted if item.plan.compaction is not None] or compacted
+    rate = scan_rate([item.state for item in measured], limit=_limit(measured)) if measured else None
+    rate_of_all = None if rate is None else rate * sc.defaultParallelism
+    gains = _gains(undertakings, rate_of_all)
+    read = sum(segment.log_bytes for item in compacted for segment in readable(item.state))
+    reading = Reading(bytes=read, seconds=None if rate_of_all is None else read / rate_of_all)
+    bytes_of = {id(item): _log_bytes(item, request) for item in prepared}
+    misplaced = tuple(map(_told, misplaced_entries(log_dirs)))
+    disks = tuple(_disk(log_dir, prepared, bytes_of, request) for log_dir in log_dirs)
+    return Diagnosis(
+        now=request.now,
+        disks=disks,
+        topics=_topics(prepared, bytes_of),
+        gains=gains,
+        overdue=tuple(overdue),
+        held_back=tuple(held),
+        troubles=troubles,
+        misplaced=misplaced,
+        dead_cleaner=_dead_cleaner(disks, overdue, request.now),
+        advice=advise(disks, gains, held, troubles, misplaced, None if deep else reading),
+        deep=reading,
+        census=take_census(sc, compacted, now=request.now, progress=request.progress) if deep else None,
+    )
+
+
+def _overdue(items: Iterable[Undertaking]) -> Iterable[Overdue]:
+    for item in items:
+        plan = item.plan
+        if plan.compaction is None or plan.dirty_ratio is None or plan.first_dirty_offset is None:
+            continue
+        dirty = segments_between(item.state.segments, plan.first_dirty_offset, plan.compaction.end_offset)
+        known = [segment.first_batch_max_timestamp for segment in dirty if segment.first_batch_max_timestamp > 0]
+        yield Overdue(
+            topic=item.place.topic_partition.topic,
+            partition=item.place.topic_partition.partition,
+            log_dir=item.place.log_dir,
+            rule=plan.rule,
+            reason=plan.reason,
+            dirty_ratio=plan.dirty_ratio,
+            dirty_bytes=plan.compaction.cleanable_bytes,
+            dirty_since=min(known, default=None),
+        )
+
+
+def _held_back(items: Iterable[Undertaking]) -> Iterable[HeldBack]:
+    for item in items:
+        undecided = item.transactions.undecided if item.transactions else None
+        if item.transactions is None or undecided is None:
+            continue
+        state = item.state
+        held = segments_between(state.segments, undecided.first_offset, state.active.base_offset)
+        producer = item.transactions.producers.producers.get(undecided.producer_id)
+        yield HeldBack(
+            topic=item.place.topic_partition.topic,
+            partition=item.place.topic_partition.partition,
+            log_dir=item.place.log_dir,
+            producer_id=undecided.producer_id,
+            first_offset=undecided.first_offset,
+            last_seen=producer.timestamp if producer and producer.timestamp >= 0 else None,
+            held_bytes=sum(segment.log_bytes for segment in held),
+            words=str(undecided),
+        )
+
+
+def _troubles(prepared: Iterable[Prepared]) -> Iterable[Trouble]:
+    for item in prepared:
+        if isinstance(item, LeftAlone):
+            yield Trouble(
+                topic=item.place.topic_partition.topic,
+                partition=item.place.topic_partition.partition,
+                log_dir=item.place.log_dir,
+                rule=item.reason.rule,
+                reason=item.reason.words,
+                error=item.error,
+            )
+
+
+def _told(entry: Misplaced) -> MisplacedEntry:
+    files = " and ".join(f"{place}/{CLEANER_CHECKPOINT}" for place in entry.named_in)
+    if entry.doubled:
+        words = f'{files} name it: a broker\'s cleaner stops at its start ("Duplicate key")'
+    else:
+        words = (
+            f"{files} names it, and it is in {entry.home}: the next cleaning by a broker adds a second entry, and then "
+            'its cleaner stops ("Duplicate key")'
+        )
+    if entry.home is None:
+        words += "; none of the given directories holds it: remove its lines by hand while the broker is stopped"
+    return MisplacedEntry(
+        topic=entry.topic_partition.topic,
+        partition=entry.topic_partition.partition,
+        log_dir=entry.home,
+        named_in=entry.named_in,
+        stops_cleaner=entry.doubled,
+        words=words,
+    )
+
+
+def _gains(items: Sequence[Undertaking], rate: float | None) -> tuple[Gain, ...]:
+    """`rate`: bytes that all cores together read in a second."""
+    retained = [item.plan.retention for item in items if item.plan.retention is not None]
+    gains = []
+    if retained:
+        gone = sum(segment.log_bytes for plan in retained for segment in plan.deleted)
+        gains.append(
+            Gain(
+                what="retention",
+                partitions=len(retained),
+                freed_bytes=gone,
+                at_most=False,
+                read_bytes=0,
+                seconds=_RETENTION_SECONDS * len(retained),
+            )
+        )
+    compacted = [(item, item.plan.compaction) for item in items if item.plan.compaction is not None]
+    if compacted and rate is not None:
+        read = sum(segment.log_bytes for _, plan in compacted for segment in plan.segments)
+        gains.append(
+            Gain(
+                what="compaction",
+                partitions=len(compacted),
+                freed_bytes=read,
+                at_most=True,
+                read_bytes=read,
+                seconds=_TIMES_READ * read / rate,
+            )
+        )
+    return tuple(gains)
+
+
+def _limit(items: Sequence[Undertaking]) -> int:
+    return max(item.config.max_decompressed_message_bytes for item in items)
+
+
+def _log_bytes(item: Prepared, request: Request) -> int:
+    if item.state is not None:
+        return item.state.log_bytes
+    try:
+        entries = request.storage.list_dir(item.place.directory)
+    except FAILS_ONE_PARTITION:  # `left alone` says why
+        return 0
+    return sum(entry.size for entry in entries if entry.is_file and entry.name.endswith(LOG))
+
+
+def _disk(log_dir: LogDir, prepared: Sequence[Prepared], bytes_of: dict[int, int], request: Request) -> Disk:
+    volume = request.storage.volume(log_dir.path)
+    path = f"{log_dir.path}/{CLEANER_CHECKPOINT}"
+    return Disk(
+        log_dir=log_dir.path,
+        log_bytes=sum(bytes_of[id(item)] for item in prepared if item.place.log_dir == log_dir.path),
+        free_bytes=volume.free_bytes,
+        total_bytes=volume.total_bytes,
+        clean_shutdown=log_dir.clean_shutdown,
+        cleaner_checkpoint_ms=request.storage.entry(path).mtime_ms if request.storage.exists(path) else None,
+    )
+
+
+def _topics(prepared: Sequence[Prepared], bytes_of: dict[int, int]) -> tuple[Topic, ...]:
+    by_topic: dict[str, list[Prepared]] = {}
+    for item in prepared:
+        by_topic.setdefault(item.place.topic_partition.topic, []).append(item)
+    found = [
+        Topic(
+            topic=topic,
+            policy=items[0].policy if isinstance(items[0], LeftAlone) else items[0].config.policy,
+            partitions=len(items),
+            segments=sum(len(item.state.segments) for item in items if item.state is not None),
+            log_bytes=sum(bytes_of[id(item)] for item in items),
+        )
+        for topic, items in by_topic.items()
+    ]
+    return tuple(sorted(found, key=lambda t: (-t.log_bytes, t.topic)))
+
+
+def _dead_cleaner(disks: Sequence[Disk], overdue: Sequence[Overdue], now: int) -> str | None:
+    """A cleaner looks for work every 15 s and notes each partition that it has finished: a day without is too long."""
+    for disk in disks:
+        waiting = [o for o in overdue if o.log_dir == disk.log_dir]
+        if not waiting:
+            continue
+        many = f"{number(len(waiting), 'partition')} in {disk.log_dir} {'is' if len(waiting) == 1 else 'are'} due"
+        if disk.cleaner_checkpoint_ms is None:
+            return f"{many}, and no cleaner has ever finished one there"
+        since = now - disk.cleaner_checkpoint_ms
+        if since > _DAY_MS:
+            return f"{many}, and no cleaner has finished one there for {duration(since)}"
+    return None

@@ -1,0 +1,280 @@
+"""Erase: every record of some keys goes from all segments that can be rewritten, and a second reading proves it.
+
+Each segment is replaced by itself, one at a time, as a cleaned one is (S6.4): after a crash each is old or new, and the
+next erasure does the rest. Nothing but the segments changes: no checkpoint, no delete horizon, no offset. Before the
+first of them, what earlier runs kept of the partition is closed: an undo would bring back what is erased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from winnow.clean.plan.prepare import Request
+from winnow.clean.rewrite.compaction import Failure, failure
+from winnow.clean.space import Room, most_index_bytes, most_log_bytes
+from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError, WinnowError
+from winnow.logdir.commit.kept import close_kept
+from winnow.logdir.commit.staging import remove_staging
+from winnow.logdir.commit.swap import swap_group
+from winnow.logdir.listing import LogDir
+from winnow.logdir.names import LOG, STAGING_PREFIX
+from winnow.runtime.failed_job import failed_job
+from winnow.verbs.erase.jobs import SharedKeys, rewrite_all, scan_all
+from winnow.verbs.erase.keys import searchable
+from winnow.verbs.erase.proof import prove
+from winnow.verbs.erase.rewrite import RewrittenSegment, SegmentWork
+from winnow.verbs.erase.scan import SegmentMatches
+from winnow.verbs.erase.targets import Target, find_targets
+from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
+from winnow.words import size
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NO_CLOCK = -1
+"""For `Request.now`: nothing here depends on the time, and so no interrupted round of a cleaning goes on with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A partition, and what the scan found in it."""
+
+    target: Target
+    segments: Sequence[SegmentMatches]
+
+    @property
+    def rewritten(self) -> list[tuple[SegmentMatches, SegmentWork]]:
+        """Without a staging directory yet."""
+        by_base = {found.base_offset: found for found in self.segments}
+        config = self.target.config
+        return [
+            (
+                by_base[segment.base_offset],
+                SegmentWork(
+                    directory=self.target.state.directory,
+                    staging="",
+                    segment=segment,
+                    end_offset=end_offset,
+                    index_interval_bytes=config.index_interval_bytes,
+                    max_decompressed_bytes=config.max_decompressed_message_bytes,
+                ),
+            )
+            for segment, end_offset in self.target.reached()
+            if by_base[segment.base_offset].matches.records
+        ]
+
+    def result(self) -> PartitionErasure:
+        reached = {segment.base_offset for segment, _ in self.target.reached()}
+        places = [Matches(), Matches(), Matches()]
+        for found in self.segments:
+            active = found.base_offset == self.target.state.active.base_offset
+            where = 2 if active else int(found.base_offset not in reached)
+            places[where] += found.matches
+        return replace(
+            self.target.result(),
+            closed=places[0],
+            above_high_watermark=places[1],
+            active=places[2],
+            segments_with_matches=len(self.rewritten),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One segment of one partition, and what it may take on the disk."""
+
+    partition: int
+    segment: SegmentWork
+    most_bytes: int
+
+
+@dataclass(slots=True)
+class _Progressed:
+    """What was done to a partition so far."""
+
+    erased: Matches
+    why: Failure | None = None
+    closed_undos: tuple[str, ...] = ()
+
+
+def erase_from(
+    spark: SparkSession,
+    log_dirs: Sequence[LogDir],
+    request: Request,
+    keys: Any,  # noqa: ANN401 - Arrow has no types
+    *,
+    run_id: str,
+) -> EraseResult:
+    """`keys`: of `different_keys`. `request.touch` is False for a dry run. Hold the locks."""
+    sc, progress = spark.sparkContext, request.progress
+    progress.stage(f"looking at {sum(len(d.partitions) for d in log_dirs)} partitions")
+    targets = find_targets(sc, log_dirs, request)
+    looked_into = [target for target in targets if isinstance(target, Target)]
+    shared = sc.broadcast(searchable(keys))
+    try:
+        scanned = scan_all(sc, looked_into, shared, progress)
+        seen = np.zeros(len(keys), np.bool_)
+        for segment in (segment for found in scanned if not isinstance(found, Failure) for segment in found):
+            seen[np.frombuffer(segment.keys, np.uint32)] = True
+        results = [
+            replace(target.result(), error=found.message, error_code=found.exit_code)
+            if isinstance(found, Failure)
+            else _Found(target, found)
+            for target, found in zip(looked_into, scanned, strict=True)
+        ]
+        told = [result.result() if isinstance(result, _Found) else result for result in results]
+        if request.touch:
+            sound = [number for number, result in enumerate(results) if isinstance(result, _Found)]
+            done = _erase(spark, [results[n] for n in sound], request, shared, run_id)  # type: ignore[misc]
+            proven = [looked_into[number] for number in sound]
+            progress.stage(f"reading {size(sum(target.state.log_bytes for target in proven))} again, to prove it")
+            proofs = prove(spark, proven, keys)
+            for number, one in zip(sound, done, strict=True):
+                told[number] = _with_outcome(told[number], looked_into[number], one, request)
+                told[number] = replace(told[number], proof=proofs[looked_into[number].state.topic_partition])
+    finally:
+        shared.destroy()
+    rest = iter(told)
+    return EraseResult(
+        run_id=run_id,
+        dry_run=not request.touch,
+        keys=len(keys),
+        keys_found=int(seen.sum()),
+        partitions=tuple(next(rest) if isinstance(target, Target) else target for target in targets),
+    )
+
+
+def _erase(
+    spark: SparkSession,
+    found: Sequence[_Found],
+    request: Request,
+    keys: SharedKeys,
+    run_id: str,
+) -> list[_Progressed]:
+    """As many segments at a time as there is room for."""
+    done = [_close_undos(one, request, run_id) for one in found]
+    works = [work for number, one in enumerate(found) for work in _works(number, one, run_id)]
+    staged: set[str] = set()
+    while works:
+        works = [work for work in works if done[work.partition].why is None]
+        wave = _fitting(works)
+        if works and not wave:
+            done[works[0].partition].why = _no_room(works[0])
+            continue
+        works = works[len(wave) :]
+        for work in wave:
+            if work.segment.staging not in staged:
+                staged.add(work.segment.staging)
+                done[work.partition].why = _made(request, work.segment.staging)
+        wave = [work for work in wave if done[work.partition].why is None]
+        for work, outcome in zip(wave, _rewritten(spark, wave, request, keys), strict=True):
+            _commit(done[work.partition], work.segment, outcome, request)
+    for staging in sorted(staged):
+        try:
+            remove_staging(request.storage, staging)
+        except FAILS_ONE_PARTITION as error:
+            owner = next(n for n, one in enumerate(found) if staging.startswith(f"{one.target.state.directory}/"))
+            done[owner].why = done[owner].why or failure(error)
+    return done
+
+
+def _close_undos(found: _Found, request: Request, run_id: str) -> _Progressed:
+    """Also where no segment has one of the keys: what was kept may have them all the same."""
+    done = _Progressed(Matches())
+    try:
+        done.closed_undos = close_kept(request.storage, found.target.state.directory, why=f"an erasure (run {run_id})")
+    except FAILS_ONE_PARTITION as error:
+        done.why = failure(error)
+    return done
+
+
+def _works(number: int, found: _Found, run_id: str) -> list[_Work]:
+    state, config = found.target.state, found.target.config
+    works = []
+    for matches, work in found.rewritten:
+        log_bytes = most_log_bytes((work.segment,), {work.segment.base_offset} if matches.legacy else ())
+        most = log_bytes + most_index_bytes((work.segment,), log_bytes, config)
+        staging = f"{state.directory}/{STAGING_PREFIX}{run_id}"
+        works.append(_Work(number, replace(work, staging=staging), most))
+    return works
+
+
+def _fitting(works: Sequence[_Work]) -> list[_Work]:
+    room, wave = Room(None), list[_Work]()
+    for work in works:
+        if work.most_bytes > room.at(work.segment.directory):
+            break
+        room.take(work.segment.directory, work.most_bytes)
+        wave.append(work)
+    return wave
+
+
+def _no_room(work: _Work) -> Failure:
+    return Failure(
+        f"not enough space: up to {work.most_bytes} bytes are written before as many are removed, and "
+        f"{max(Room(None).at(work.segment.directory), 0)} are free for it",
+        NoSpaceError.exit_code,
+    )
+
+
+def _made(request: Request, staging: str) -> Failure | None:
+    """Here and not in tasks: one that runs late must not find a place to write to."""
+    try:
+        request.storage.mkdir(staging)
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
+    return None
+
+
+def _rewritten(
+    spark: SparkSession, wave: Sequence[_Work], request: Request, keys: SharedKeys
+) -> Sequence[RewrittenSegment | Failure]:
+    if request.stop.reason is not None:
+        return [_stopped(request)] * len(wave)
+    try:
+        return rewrite_all(spark.sparkContext, [work.segment for work in wave], keys, request.progress)
+    except (Py4JError, PySparkException) as error:
+        return [failed_job(error)] * len(wave)
+
+
+def _commit(done: _Progressed, work: SegmentWork, outcome: RewrittenSegment | Failure, request: Request) -> None:
+    """Segments come in ascending order, and the first that fails ends the partition."""
+    if request.stop.reason is not None:
+        done.why = done.why or _stopped(request)
+    if done.why is not None:
+        return
+    if isinstance(outcome, Failure):
+        done.why = outcome
+        return
+    try:
+        swap_group(request.storage, work.directory, outcome.staged)
+    except FAILS_ONE_PARTITION as error:
+        done.why = failure(error)
+        return
+    done.erased += outcome.erased
+
+
+def _stopped(request: Request) -> Failure:
+    return Failure(f"the run was stopped, {request.stop.reason}", WinnowError.exit_code)
+
+
+def _with_outcome(result: PartitionErasure, target: Target, done: _Progressed, request: Request) -> PartitionErasure:
+    files = request.storage.list_dir(target.state.directory)
+    result = replace(
+        result,
+        erased=done.erased,
+        closed_undos=done.closed_undos,
+        bytes_after=sum(entry.size for entry in files if entry.is_file and entry.name.endswith(LOG)),
+    )
+    if done.why is None:
+        return result
+    return replace(result, error=done.why.message, error_code=done.why.exit_code)
+
+
+__all__ = ["NO_CLOCK", "erase_from"]

@@ -1,0 +1,63 @@
+"""The second reading after an erasure, by other code: `kafka-log` reads the records, Spark joins them with the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from winnow.kafka_log.source import register
+from winnow.logdir.names import base_offset_of
+from winnow.state import TopicPartition
+from winnow.verbs.erase.targets import Target
+from winnow.verbs.erase.values import Proof
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COLUMNS = "key binary, topic string, partition int, segment string, problem string"
+_CHUNK_KEYS = 2**20
+_KEY_TASKS = 4
+"""For each core, at most."""
+
+
+def prove(spark: SparkSession, targets: Sequence[Target], keys: Any) -> Mapping[TopicPartition, Proof]:  # noqa: ANN401
+    """For each of the partitions. `keys`: of `different_keys`.
+
+    Everything in the segment files is read, also below the log start offset, of transactions that were aborted and in
+    segments that an erasure does not reach.
+    """
+    if not targets:
+        return {}
+    register(spark)
+    found = _counts(spark, targets, keys).collect()
+    reached = {t.state.topic_partition: {segment.base_offset for segment, _ in t.reached()} for t in targets}
+    counts = {topic_partition: [0, 0, 0] for topic_partition in reached}
+    for topic, partition, segment, problem, count in found:
+        at = TopicPartition(topic, partition)
+        if at in counts:
+            where = 2 if problem else int(base_offset_of(segment) not in reached[at])
+            counts[at][where] += count
+    return {at: Proof(*numbers) for at, numbers in counts.items()}
+
+
+def _counts(spark: SparkSession, targets: Sequence[Target], keys: Any) -> DataFrame:  # noqa: ANN401
+    """Rows (topic, partition, segment, is a problem, how many) of what has one of the keys or can't be read."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark, on the driver only
+
+    topics = sorted({target.state.topic_partition.topic for target in targets})
+    paths = list(dict.fromkeys(target.state.log_dir for target in targets))
+    options = {"topics": ",".join(topics), "belowLogStart": "true", "mode": "PERMISSIVE"}
+    records = spark.read.format("kafka-log").schema(_COLUMNS).options(**options).load(paths)
+    batches = [pa.record_batch([chunk], names=["key"]) for chunk in _chunks(keys)]
+    erased = spark.createDataFrame(pa.Table.from_batches(batches)).withColumn("erased", f.lit(1))
+    # Spark makes a partition of each ten thousand: a task for each would cost more than the join.
+    erased = erased.coalesce(_KEY_TASKS * spark.sparkContext.defaultParallelism)
+    told = records.join(erased, "key", "left").where(f.col("erased").isNotNull() | f.col("problem").isNotNull())
+    return told.groupBy("topic", "partition", "segment", f.col("problem").isNotNull().alias("unread")).count()
+
+
+def _chunks(keys: Any) -> Iterator[Any]:  # noqa: ANN401
+    for first in range(0, len(keys), _CHUNK_KEYS):
+        yield keys.slice(first, _CHUNK_KEYS).cast(pa.binary())

@@ -1,0 +1,187 @@
+"""Write a segment anew without the records of some keys, staged and verified, not yet part of the log.
+
+Batches without such a record are copied byte for byte. The others become what Kafka's cleaner makes of a batch that
+loses records (S5.6, S5.7), but for the delete horizons: those that are there stay, none is set. Of a batch that loses
+all of them the header stays if it has a producer id or is the segment's last: so whoever replays the log, from
+wherever, learns the same of every producer and transaction, and the log ends where it ended.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from winnow.clean.rewrite.rewrite import log_mtime_ns, take_over_attributes
+from winnow.clean.rewrite.verify import verify_staged
+from winnow.clean.survey.walk import walk_segment
+from winnow.logdir.commit.swap import StagedGroup
+from winnow.logdir.index import IndexBuilder
+from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file
+from winnow.state import Segment
+from winnow.storage.places import Places
+from winnow.storage.segment_io import Bytes, SegmentWriter, drop_cached, map_range
+from winnow.verbs.erase.scan import Part, found_in_split
+from winnow.verbs.erase.values import Matches
+from winnow.wire.batch import NO_PRODUCER
+from winnow.wire.buffers import Rows
+from winnow.wire.filtering import AS_THEY_ARE, Retention, filter_batches
+from winnow.wire.key_search import NOT_FOUND, FoundKeys, KeySet
+
+_Bits = np.ndarray[Any, np.dtype[np.bool_]]
+_MOST_INDEX_BYTES = 2**31 - 1
+"""An index that is there may be larger than segment.index.bytes, which was another when it was made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentWork:
+    """A segment that holds records of the keys."""
+
+    directory: str
+    staging: str
+    """Sub-directory of `directory`."""
+    segment: Segment
+    end_offset: int
+    """Base offset of the next segment."""
+    index_interval_bytes: int
+    max_decompressed_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenSegment:
+    """A staged segment that was read back from the disk and found to be what it should be."""
+
+    staged: StagedGroup
+    erased: Matches
+    bytes_staged: int
+    """With its index files."""
+
+
+def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
+    """Raises CorruptLogError, VerificationError, NoSpaceError or OSError, and then leaves none of its files."""
+    attempt = uuid.uuid4().hex
+    base = work.segment.base_offset
+    paths = {s: f"{work.staging}/{segment_file(base, s)}.{attempt}" for s in (LOG, INDEX, TIMEINDEX)}
+    try:
+        return _write(work, keys, paths, attempt)
+    except BaseException:
+        for path in paths.values():
+            with suppress(OSError):
+                Places().unlink(path)
+        raise
+
+
+def _write(work: SegmentWork, keys: KeySet, paths: dict[str, str], attempt: str) -> RewrittenSegment:
+    """`paths`: by suffix; that of a transaction index is added if there is one."""
+    storage, base = Places(), work.segment.base_offset
+    source = f"{work.directory}/{segment_file(base, LOG)}"
+    index = IndexBuilder(
+        base_offset=base, index_interval_bytes=work.index_interval_bytes, max_index_bytes=_MOST_INDEX_BYTES
+    )
+    walk = walk_segment(work.directory, base, work.segment.log_bytes)
+    erased, headers = Matches(), 0
+    with SegmentWriter(paths[LOG], mtime_ns=log_mtime_ns(storage, work.directory, base)) as log:
+        for split in walk.splits:
+            is_last = split is walk.splits[-1]
+            with map_range(source, split.start, split.end) as buf:
+                for part, found in found_in_split(
+                    buf, split, source, keys, max_decompressed_bytes=work.max_decompressed_bytes
+                ):
+                    last_offset = walk.next_offset - 1 if is_last else -1
+                    data, rows, gone = without(buf, part, found, last_offset=last_offset)
+                    erased += gone
+                    headers += int(rows["record_count"].astype(np.int64).sum())
+                    rows["position"] += log.size
+                    index.append(rows)
+                    log.write(data)
+                    del part, found
+                drop_cached(paths[LOG])
+                del buf
+        log_bytes = log.size
+    for suffix, content in zip((INDEX, TIMEINDEX), index.finish(), strict=True):
+        storage.create(paths[suffix], content)
+    txn_index = b""
+    if work.segment.txnindex_bytes:
+        txn_index = storage.read_bytes(f"{work.directory}/{segment_file(base, TXNINDEX)}")
+        paths[TXNINDEX] = f"{work.staging}/{segment_file(base, TXNINDEX)}.{attempt}"
+        storage.create(paths[TXNINDEX], txn_index)
+    take_over_attributes(storage, work.directory, paths, first=base, last=base)
+    verify_staged(
+        paths,
+        base_offset=base,
+        end_offset=work.end_offset,
+        log_bytes=log_bytes,
+        records=headers,
+        index_interval_bytes=work.index_interval_bytes,
+        segment_index_bytes=_MOST_INDEX_BYTES,
+        same_txn_index=txn_index,
+    )
+    return RewrittenSegment(
+        StagedGroup(base_offset=base, sources=(work.segment,), paths=paths),
+        erased,
+        sum(storage.entry(path).size for path in paths.values()),
+    )
+
+
+def without(buf: Bytes, part: Part, found: FoundKeys, *, last_offset: int) -> tuple[bytes, Rows, Matches]:
+    """What is left of some batches: bytes, rows of dtype BATCH whose `position` counts in them, and what is gone.
+
+    `last_offset`: that of the batch which stays as a header, come what may; -1 for none.
+    """
+    hit = found.number != NOT_FOUND
+    batch_of = np.repeat(np.arange(len(part.rows)), part.blocks.rows["record_count"])
+    touched = np.zeros(len(part.rows), np.bool_)
+    touched[batch_of[hit]] = True
+    rest, rest_rows = _rest(part, hit[touched[batch_of]], touched)
+    stays = np.ones(len(part.rows), np.bool_)
+    needed = (part.rows["producer_id"] != NO_PRODUCER) | (part.rows["last_offset"] == last_offset)
+    stays[touched] = (rest_rows["record_count"] > 0) | needed[touched]
+    rows = part.rows.copy()
+    rows[touched] = rest_rows
+    out = rows[stays]
+    data = b"".join(_pieces(buf, rest, rows[stays], touched[stays]))
+    out["position"] = np.cumsum(out["size"]) - out["size"]
+    return data, out, Matches(int(hit.sum()), int(found.size[hit].sum(dtype=np.int64)))
+
+
+def _rest(part: Part, gone: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
+    """Of the batches that lose records, exactly one batch each: a header alone where nothing is left.
+
+    `gone`: per record of them.
+    """
+    blocks = part.blocks
+    chosen = replace(
+        blocks,
+        rows=blocks.rows[touched],
+        compressed=blocks.compressed[touched],
+        begin=blocks.begin[touched],
+        end=blocks.end[touched],
+        unread=blocks.unread[touched],
+    )
+    filtered = filter_batches(
+        chosen,
+        chosen.rows,
+        ~gone,
+        np.full(len(chosen.rows), Retention.RETAIN_EMPTY, np.int8),
+        now=AS_THEY_ARE,
+        delete_retention_ms=0,
+    )
+    if len(filtered.batches) != len(chosen.rows) or filtered.records_out != len(gone) - int(gone.sum()):
+        message = f"{len(filtered.batches)} batches with {filtered.records_out} records came of {len(chosen.rows)}"
+        raise ValueError(message)
+    return filtered.data, filtered.batches
+
+
+def _pieces(buf: Bytes, rest: Bytes, rows: Rows, touched: _Bits) -> Iterator[memoryview]:
+    """The bytes of `rows`, whose positions are in `rest` where they are `touched`, else in `buf`."""
+    source, other = buf.data, rest.data
+    starts, ends = rows["position"], rows["position"] + rows["size"]
+    if not len(rows):
+        return
+    breaks = np.flatnonzero((starts[1:] != ends[:-1]) | (touched[1:] != touched[:-1])) + 1
+    for first, last in zip([0, *breaks.tolist()], [*breaks.tolist(), len(rows)], strict=True):
+        yield (other if touched[first] else source)[int(starts[first]) : int(ends[last - 1])]

@@ -1,0 +1,137 @@
+"""Which partitions an erasure looks into, and what of them it reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from winnow.clean.plan.leftovers import what_was_left
+from winnow.clean.plan.prepare import UNCLEAN, Known, LeftAlone, Request, known_or_left_alone, list_known, place_of
+from winnow.clean.rewrite.compaction import Failure
+from winnow.clean.survey.survey import Listed, Place
+from winnow.errors import FAILS_ONE_PARTITION, failure_of
+from winnow.logdir.listing import LogDir, resolve
+from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX
+from winnow.policy.config import TopicConfig
+from winnow.policy.retention import has_remote_storage, is_tiered
+from winnow.policy.sources import Unknown, parse_topic_set
+from winnow.state import PartitionState, Segment
+from winnow.storage.contract import Storage
+from winnow.verbs.erase.values import PartitionErasure
+from winnow.wire.internal_topics import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_UNCLEAN = (
+    "the broker was not shut down cleanly (no .kafka_cleanshutdown in the log directory): the end of the log may be "
+    "torn. Start the broker once and stop it with SIGTERM, then run again"
+)
+_TIERED = "remote.storage.enable: segments lie in remote storage as well, where nothing can be erased from here"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A partition that can be looked into."""
+
+    state: PartitionState
+    config: TopicConfig
+    copies: tuple[str, ...]
+    """See `PartitionErasure.copies`."""
+    remote: bool = False
+    """See `PartitionErasure.remote`."""
+
+    def reached(self) -> Iterator[tuple[Segment, int]]:
+        """The segments that can be rewritten, and where each ends: at the next one's base, which is not above the
+        high watermark.
+        """
+        for segment, following in zip(self.state.segments, self.state.segments[1:], strict=False):
+            if following.base_offset <= self.state.high_watermark:
+                yield segment, following.base_offset
+
+    def result(self) -> PartitionErasure:
+        """Of which nothing is known yet but what is there."""
+        return replace(
+            _result(Place(self.state.log_dir, self.state.topic_partition)),
+            segments=len(self.state.segments),
+            bytes_before=self.state.log_bytes,
+            copies=self.copies,
+            remote=self.remote,
+        )
+
+
+def find_targets(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Target | PartitionErasure]:
+    """Every partition that was asked for, in the order of the log directories; a result for those left alone.
+
+    Kafka's own topics are left out unless they are asked for by name, without a wildcard.
+    """
+    found: list[Known | LeftAlone] = [
+        known_or_left_alone(
+            place_of(log_dir, topic_partition), log_dir, _config_of(topic_partition.topic, log_dir, request), request
+        )
+        for log_dir in log_dirs
+        for topic_partition in log_dir.partitions
+        if _is_wanted(topic_partition.topic, request)
+    ]
+    request.stop.check()
+    listed = iter(list_known(sc, [item for item in found if isinstance(item, Known)], request))
+    return [
+        _target_or_failure(*next(listed), request.storage) if isinstance(item, Known) else _left_alone(item)
+        for item in found
+    ]
+
+
+def _is_wanted(topic: str, request: Request) -> bool:
+    return topic in request.topics if topic in INTERNAL_TOPICS else request.wants(topic)
+
+
+def _config_of(topic: str, log_dir: LogDir, request: Request) -> TopicConfig | Unknown:
+    """What decides over a topic's records decides nothing here: a topic of unknown policy is as good as any."""
+    settings, node_id = request.settings, log_dir.meta.node_id
+    config = settings.resolve(topic, node_id=node_id)
+    if not isinstance(config, Unknown):
+        return config
+    assumed = [parse_topic_set(f"{topic}:{setting}") for setting in ("cleanup.policy=delete", "retention.ms=-1")]
+    return replace(settings, topic_sets=(*assumed, *settings.topic_sets)).resolve(topic, node_id=node_id)
+
+
+def _target_or_failure(known: Known, listed: Listed | Failure, storage: Storage) -> Target | PartitionErasure:
+    try:
+        return _target(known, listed, storage)
+    except FAILS_ONE_PARTITION as error:
+        return replace(_result(known.place), error=failure_of(error))
+
+
+def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target | PartitionErasure:
+    place = known.place
+    if isinstance(listed, Failure):
+        return replace(_result(place), error=listed.message, error_code=listed.exit_code)
+    if listed.active is None:
+        return replace(_result(place), why_left_alone=what_was_left(storage, listed.listing))
+    if is_tiered(place.topic_partition.topic, known.config):
+        return replace(_result(place), why_left_alone=_TIERED)
+    state = resolve(
+        listed.listing,
+        log_dir=place.log_dir,
+        topic_partition=place.topic_partition,
+        checkpoints=known.log_dir.checkpoints,
+        log_end_offset=listed.active.next_offset,
+    )
+    copies = tuple(
+        f"{place.directory}/{entry.name}"
+        for entry in storage.list_dir(place.directory)
+        if entry.is_dir and entry.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
+    )
+    return Target(state, known.config, copies, has_remote_storage(place.topic_partition.topic, known.config))
+
+
+def _left_alone(item: LeftAlone) -> PartitionErasure:
+    words = _UNCLEAN if item.reason is UNCLEAN else item.reason.words
+    return replace(_result(item.place), error=item.error, why_left_alone=words)
+
+
+def _result(place: Place) -> PartitionErasure:
+    return PartitionErasure(
+        topic=place.topic_partition.topic, partition=place.topic_partition.partition, log_dir=place.log_dir
+    )

@@ -1,0 +1,290 @@
+"""Explain one partition, and the fate of records in it: what `clean` would do here, and the rule for it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from winnow.clean.plan import outcomes as report
+from winnow.clean.plan.prepare import LeftAlone, Request, Undertaking, prepare
+from winnow.clean.plan.rounds import Round, make_round
+from winnow.clean.result import PartitionResult
+from winnow.clean.rewrite.compaction import Failure
+from winnow.policy.fate import Fact, Fate, RoundFacts, Verdict
+from winnow.policy.plan import Reason
+from winnow.policy.transactions import NOTHING_CARRIED
+from winnow.state import PartitionState
+from winnow.verbs.explain import partition as rules
+from winnow.verbs.explain.find import Found, FoundRecord, Place, Search, find
+from winnow.verbs.explain.records import Ground, fate_of
+from winnow.verbs.explain.retained import as_grouped, gone_segments, may_depend_on_sizes, measured
+from winnow.verbs.explain.values import Explanation, RecordFate
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from winnow.logdir.listing import LogDir
+    from winnow.runtime.progress import Progress
+
+
+MOST = 1000
+"""Records of one key that are explained; older ones are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which records. At most one of the two; neither: only the partition."""
+
+    offset: int | None = None
+    key: bytes | None = None
+
+
+def explain_partition(sc: SparkContext, log_dir: LogDir, request: Request, question: Question) -> Explanation:
+    """Of the one partition that `log_dir.partitions` has."""
+    (item,) = prepare(sc, [log_dir], request)
+    if isinstance(item, LeftAlone):
+        return _left_alone(item, request, question)
+    surveyed = survey_ground(sc, item, request, foresee=False)
+    if isinstance(surveyed, Failure):
+        return _failed(item, surveyed, request, question)
+    answer = _answer(sc, places(item), *surveyed, question, request.progress)
+    if not isinstance(answer, Failure) and any(record.verdict is Verdict.UNDECIDED for record in answer[0]):
+        surveyed = survey_ground(sc, item, request, foresee=True)
+        if isinstance(surveyed, Failure):
+            return _failed(item, surveyed, request, question)
+        answer = _answer(sc, places(item), *surveyed, question, request.progress)
+    if isinstance(answer, Failure):
+        return _failed(item, answer, request, question)
+    ground, (records, older) = surveyed[0], answer
+    found = rules.cleanable(item, now=request.now, only=request.only)
+    return replace(
+        _explanation(report.foreseen(item, now=request.now, only=request.only), request),
+        facts=(
+            *rules.state_facts(item.state),
+            *(rules.compaction_facts(item, found) if found else ()),
+            *rules.retention_facts(item, foreseen=ground.gone is not None),
+        ),
+        segments=rules.segment_fates(
+            item.state,
+            item.plan.compaction if ground.compaction is not None else None,
+            untouched=ground.untouched,
+            source_of=ground.source_of,
+            gone=ground.gone,
+        ),
+        records=records,
+        older=older,
+    )
+
+
+def survey_ground(
+    sc: SparkContext, item: Undertaking, request: Request, *, foresee: bool
+) -> tuple[Ground, Search] | Failure:
+    """What the fates of the partition's records rest on, and how records are looked for; why there are none instead.
+
+    `foresee`: read all records, where retention depends on what a round leaves of them (S3.5).
+    """
+    made = _round(item, request.now)
+    ground, search = _ground(item, made, request)
+    if made is None or ground.gone is not None or not foresee or item.overflowed:
+        return ground, search
+    after = measured(sc, item.state, made, request.now, request.progress)
+    if isinstance(after, Failure):
+        return after
+    return replace(ground, gone=gone_segments(after, item.config, request.now)), search
+
+
+def _ground(item: Undertaking, made: Round | None, request: Request) -> tuple[Ground, Search]:
+    state, config, plan = item.state, item.config, item.plan.compaction
+    found = rules.cleanable(item, now=request.now, only=request.only)
+    search = Search(
+        directory=state.directory,
+        max_decompressed_bytes=config.max_decompressed_message_bytes,
+        secret=(secrets.randbits(64), secrets.randbits(64)),
+    )
+    if made is None or plan is None or found is None:
+        gone = {} if item.plan.retention is None else gone_segments(state, config, request.now)
+        untouched = rules.not_compacted(item, request.now, gone=len(gone))
+        return Ground(state=state, compaction=None, untouched=untouched, source_of={}, gone=gone), search
+    job = made.job
+    aborted = job.aborted
+    ground = Ground(
+        state=state,
+        compaction=RoundFacts(
+            now=request.now,
+            first_dirty_offset=job.first_dirty_offset,
+            end_offset=job.end_offset,
+            delete_retention_ms=job.delete_retention_ms,
+            last_records=job.last_records,
+        ),
+        untouched=rules.beyond_cleanable(found),
+        source_of={source.base_offset: group[0].base_offset for group in plan.groups for source in group},
+        gone=_gone_after(item, request),
+        aborted=tuple((producer, first, last) for producer, first, last, _ in aborted.tolist()),
+        legacy_delete_horizon_ms=job.legacy_delete_horizon_ms,
+    )
+    return ground, replace(search, dirty=(job.first_dirty_offset, job.end_offset), aborted=aborted)
+
+
+def places(item: Undertaking) -> list[Place]:
+    """Every segment of the partition that can be looked into, with what a search has to know at its start."""
+    segments = item.state.segments
+    before = item.transactions.carried if item.transactions else (NOTHING_CARRIED,) * len(segments)
+    return [
+        Place(segment.base_offset, segment.log_bytes, carried)
+        for segment, carried in zip(segments, before, strict=True)
+        if rules.is_trusted(item.state, segment)
+    ]
+
+
+def latest_of(found: Iterable[Found]) -> int | None:
+    """Last offset of the key that was looked for in the dirty range (S4)."""
+    return max((f.latest for f in found if f.latest is not None), default=None)
+
+
+def _round(item: Undertaking, now: int) -> Round | None:
+    if item.plan.compaction is None:
+        return None
+    return make_round(item, item.plan.compaction, now=now, run_id="explain")
+
+
+def _gone_after(item: Undertaking, request: Request) -> dict[int, Fate] | None:
+    """What retention takes after the round; None if that depends on what the round leaves (S3.5)."""
+    plan = item.plan.compaction
+    if request.only == "compaction" or plan is None:
+        return {}
+    legacy = any(walk.legacy for walk in item.walks or ())
+    if may_depend_on_sizes(item.state, item.config, may_grow=legacy):
+        return None
+    if item.overflowed and item.state.log_start_offset > item.state.segments[0].base_offset:
+        return None  # where a segment is split, nobody has looked yet
+    by_start_offset = replace(item.config, cleanup_policy="compact")
+    return gone_segments(as_grouped(item.state, plan), by_start_offset, request.now)
+
+
+def _answer(
+    sc: SparkContext,
+    everywhere: Sequence[Place],
+    ground: Ground,
+    search: Search,
+    question: Question,
+    progress: Progress,
+) -> tuple[tuple[RecordFate, ...], int] | Failure:
+    """The records that were asked for, and how many more there are."""
+    if question.offset is None and question.key is None:
+        return (), 0
+    if question.key is not None:
+        found = find(sc, replace(search, key=question.key, most=MOST), everywhere, progress, "looking for the key")
+        return found if isinstance(found, Failure) else _of_key(found, ground)
+    outside = _outside(ground.state, question.offset or 0)
+    fate = outside or _at_offset(sc, everywhere, ground, search, question.offset or 0, progress)
+    return fate if isinstance(fate, Failure) else ((fate,), 0)
+
+
+def _at_offset(
+    sc: SparkContext, everywhere: Sequence[Place], ground: Ground, search: Search, offset: int, progress: Progress
+) -> RecordFate | Failure:
+    home = max(place.base_offset for place in everywhere if place.base_offset <= offset)
+    there = [place for place in everywhere if place.base_offset == home]
+    at_offset = find(sc, replace(search, offset=offset), there, progress, "looking for the record")
+    if isinstance(at_offset, Failure):
+        return at_offset
+    records = [record for found in at_offset for record in found.records]
+    if not records:
+        words = f"segment {home} has no record at this offset: it was cleaned away before, or never was one"
+        return RecordFate(offset=offset, verdict=Verdict.ABSENT, rule="S5.6", words=words, segment=home)
+    latest = _latest_of_key(sc, everywhere, ground, search, records[0], progress)
+    return latest if isinstance(latest, Failure) else fate_of(records[0], ground, latest=latest)
+
+
+def _of_key(found: Sequence[Found], ground: Ground) -> tuple[tuple[RecordFate, ...], int]:
+    latest = latest_of(found)
+    records = [record for one in found for record in one.records]
+    older = sum(one.older for one in found) + max(len(records) - MOST, 0)
+    return tuple(fate_of(record, ground, latest=latest) for record in records[-MOST:]), older
+
+
+def _latest_of_key(
+    sc: SparkContext,
+    everywhere: Sequence[Place],
+    ground: Ground,
+    search: Search,
+    record: FoundRecord,
+    progress: Progress,
+) -> int | Failure | None:
+    compaction = ground.compaction
+    if compaction is None or record.key is None or record.control or record.segment >= compaction.end_offset:
+        return None
+    dirty = [
+        place
+        for place in everywhere
+        if place.base_offset < compaction.end_offset
+        and rules.end_of(ground.state, place.base_offset) > compaction.first_dirty_offset
+    ]
+    doing = "looking for later records of its key"
+    found = find(sc, replace(search, key=record.key, most=0), dirty, progress, doing)
+    return found if isinstance(found, Failure) else latest_of(found)
+
+
+def _outside(state: PartitionState, offset: int) -> RecordFate | None:
+    """What is to be said of an offset of which no segment that can be looked into knows."""
+    first, end = state.segments[0].base_offset, state.log_end_offset
+    if offset < first:
+        words = f"the log begins at offset {first}: everything below has been deleted"
+        return RecordFate(offset=offset, verdict=Verdict.ABSENT, rule="S8.3", words=words)
+    home = max((s for s in state.segments if s.base_offset <= offset), key=lambda s: s.base_offset)
+    if not rules.is_trusted(state, home):
+        words = (
+            f"segment {home.base_offset} does not lie entirely below offset {state.trusted_end}, up to which the log "
+            "can be trusted after the unclean shutdown: it is not looked into, and stays"
+        )
+        return RecordFate(offset=offset, verdict=Verdict.STAYS, rule="S8.2", words=words, segment=home.base_offset)
+    if offset < end:
+        return None
+    return RecordFate(offset=offset, verdict=Verdict.ABSENT, rule="S8.3", words=f"the log ends at offset {end}")
+
+
+def _left_alone(item: LeftAlone, request: Request, question: Question) -> Explanation:
+    return replace(
+        _explanation(report.left_alone(item), request),
+        facts=rules.state_facts(item.state) if item.state is not None else (),
+        records=_untouched(question, item.reason),
+    )
+
+
+def _failed(item: Undertaking, why: Failure, request: Request, question: Question) -> Explanation:
+    result = report.failed(item, why)
+    return replace(
+        _explanation(result, request),
+        facts=rules.state_facts(item.state),
+        records=_untouched(question, Reason(result.rule, result.reason)),
+    )
+
+
+def _untouched(question: Question, reason: Reason) -> tuple[RecordFate, ...]:
+    """Nothing of the partition is changed, so whatever is there stays."""
+    if question.offset is None:
+        return ()
+    words = f"nothing of the partition is touched: {reason.words}"
+    return (RecordFate(offset=question.offset, verdict=Verdict.STAYS, rule=reason.rule, words=words),)
+
+
+def _explanation(result: PartitionResult, request: Request) -> Explanation:
+    return Explanation(
+        topic=result.topic,
+        partition=result.partition,
+        log_dir=result.log_dir,
+        policy=result.policy,
+        now=request.now,
+        actions=result.actions,
+        rule=result.rule,
+        reason=result.reason,
+        error=result.error,
+        left_alone=result.left_alone,
+        exit_code=0 if result.error is None else result.error_code,
+        settings=result.settings,
+    )
+
+
+__all__ = ["Fact", "Question", "explain_partition", "latest_of", "places", "survey_ground"]

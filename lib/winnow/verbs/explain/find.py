@@ -1,0 +1,229 @@
+"""Find the records that are asked for: all of one key, by its exact bytes, or the one at an offset.
+
+One task per segment. Keys are hashed as for a cleaning; where a hash matches, the batch is read again, slowly, and the
+key compared byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from winnow.clean.rewrite.compaction import Failure, failure
+from winnow.clean.scan.chunks import batches_of
+from winnow.clean.scan.cut import Split
+from winnow.clean.survey.gather import control_columns
+from winnow.clean.survey.walk import walk_segment
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
+from winnow.logdir.batches import counted_from
+from winnow.logdir.names import LOG, segment_file
+from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried, judge
+from winnow.runtime.progress import Progress, watched
+from winnow.runtime.ticks import TickSheet, tick
+from winnow.storage.segment_io import Bytes, map_range
+from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL
+from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.kernels.siphash import siphash_plain
+from winnow.wire.plain import Record, read_records
+from winnow.wire.records import scan_records
+from winnow.wire.walk import first_bad_crc
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyspark import SparkContext
+
+Array = np.ndarray[Any, Any]
+
+CHUNK_BYTES = 8 * 2**20
+"""Bytes on disk of the batches that are decompressed together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRecord:
+    """A record and where it lies."""
+
+    segment: int
+    """Base offset."""
+    position: int
+    """Byte of the segment's log at which its batch begins."""
+    batch: Array = field(repr=False)
+    """One row of dtype BATCH."""
+    discardable: bool
+    """Its batch is data of an aborted transaction, or a marker without data (`canDiscardBatch` of S4.1)."""
+    offset: int
+    timestamp: int
+    key: bytes | None
+    null_value: bool
+
+    @property
+    def control(self) -> bool:
+        return bool(int(self.batch["attributes"][0]) & CONTROL)
+
+    @property
+    def counts(self) -> bool:
+        """Takes part in finding the last record of its key, if the round's dirty range has it (S4)."""
+        return self.key is not None and not self.control and not self.discardable
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A segment to look into."""
+
+    base_offset: int
+    log_bytes: int
+    carried: Carried = NOTHING_CARRIED
+    """By what lies before it (S4.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Of one segment. `latest`: offset of the key's last record that counts in the dirty range (S4), if any."""
+
+    records: tuple[FoundRecord, ...]
+    older: int
+    latest: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """What is looked for, in which partition directory. `key` or `offset`, or neither for all records."""
+
+    directory: str
+    key: bytes | None = None
+    offset: int | None = None
+    dirty: tuple[int, int] = (0, 0)
+    """Offsets [first dirty, U') of the round."""
+    aborted: Array = field(default_factory=lambda: np.empty(0, ABORTED))
+    """Dtype ABORTED: the transaction indexes of the log."""
+    most: int | None = None
+    """So many of the records of a segment are wanted, the last ones; None: all."""
+    max_decompressed_bytes: int
+    secret: tuple[int, int]
+
+
+def find(
+    sc: SparkContext, search: Search, places: Sequence[Place], progress: Progress, doing: str
+) -> list[Found] | Failure:
+    """For each segment, in the order given, what is found there. The first Failure, if there is one.
+
+    `doing`: what this is, in words, for who watches.
+    """
+    if not places:
+        return []
+    parts = min(len(places), sc.defaultParallelism * 4)
+    with TickSheet([place.log_bytes for place in places]) as sheet:
+        work = partial(_find_one, search, sheet.path)
+        with watched(sc, progress, doing, tasks=parts, ticks=sheet):
+            outcomes = sc.parallelize(list(enumerate(places)), parts).map(work).collect()
+    found = [outcome for outcome in outcomes if isinstance(outcome, Found)]
+    return found if len(found) == len(outcomes) else next(o for o in outcomes if isinstance(o, Failure))
+
+
+def _find_one(search: Search, ticks: str, numbered: tuple[int, Place]) -> Found | Failure:
+    number, place = numbered
+    try:
+        return find_in_segment(search, place)
+    except FAILS_ONE_PARTITION as error:
+        return failure(error)
+    finally:
+        tick(ticks, number)
+
+
+def find_in_segment(search: Search, place: Place) -> Found:
+    """Raises CorruptLogError for what can't be read, checksums included."""
+    records: deque[FoundRecord] = deque(maxlen=search.most)
+    total = 0
+    latest: int | None = None
+    for record in _records(search, place):
+        records.append(record)
+        total += 1
+        if search.dirty[0] <= record.offset < search.dirty[1] and record.counts:
+            latest = record.offset
+    return Found(tuple(records), total - len(records), latest)
+
+
+def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
+    path = f"{search.directory}/{segment_file(place.base_offset, LOG)}"
+    carried = place.carried
+    for split in walk_segment(search.directory, place.base_offset, place.log_bytes).splits:
+        with map_range(path, split.start, split.end) as buf:
+            try:
+                rows = batches_of(buf, path, split.base_offset)
+                discardable, carried = _judged(search, buf, rows, carried, path)
+                yield from _in_split(search, split, buf, rows, discardable)
+            except CorruptLogError as error:
+                raise counted_from(error, path, split.start) from error
+
+
+def _judged(search: Search, buf: Bytes, rows: Array, carried: Carried, path: str) -> tuple[NDArray[np.bool_], Carried]:
+    """Which batches are discardable, and whose transactions are under way or linger after them (S4.1)."""
+    if not (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
+        return np.zeros(len(rows), np.bool_), carried
+    types = control_columns(buf, rows, path).type
+    judged = judge(rows, types, aborted=search.aborted, before=carried)
+    return judged.discardable, judged.after
+
+
+def _in_split(
+    search: Search, split: Split, buf: Bytes, rows: Array, discardable: NDArray[np.bool_]
+) -> Iterator[FoundRecord]:
+    first, stop = 0, len(rows)
+    if search.offset is not None:
+        at = int(np.searchsorted(rows["last_offset"], search.offset))
+        stop = min(at + 1, len(rows))
+        # The last record of a wrapper can lie above the offset that it was given (S2.1).
+        first = at - 1 if at and int(rows["magic"][at - 1]) < MAX_MAGIC else at
+    ends = rows["position"] + rows["size"]
+    while first < stop:
+        limit = int(rows["position"][first]) + CHUNK_BYTES
+        last = min(stop, max(first + 1, int(np.searchsorted(ends, limit, side="right"))))
+        for i, batch, record in _in_batches(search, buf, rows[first:last]):
+            yield FoundRecord(
+                segment=split.base_offset,
+                position=split.start + int(rows["position"][first + i]),
+                batch=batch,
+                discardable=bool(discardable[first + i]),
+                offset=record.offset,
+                timestamp=record.timestamp,
+                key=record.key,
+                null_value=record.value is None,
+            )
+        first = last
+
+
+def _in_batches(search: Search, buf: Bytes, rows: Array) -> Iterator[tuple[int, Array, Record]]:
+    wrong = first_bad_crc(buf, rows)
+    if wrong >= 0:
+        raise CorruptLogError(
+            f"a batch does not match its CRC: base offset {int(rows['base_offset'][wrong])}",
+            where=f"batch at byte {int(rows['position'][wrong])}",
+        )
+    done = 0
+    for blocks in inflate_parts(buf, rows, limit=search.max_decompressed_bytes):
+        for i, batch, record in _in_blocks(search, blocks):
+            yield done + i, batch, record
+        done += len(blocks.rows)
+
+
+def _in_blocks(search: Search, blocks: RecordBlocks) -> Iterator[tuple[int, Array, Record]]:
+    rows = blocks.rows
+    chosen = range(len(rows))
+    if search.key is not None:
+        columns = scan_records(blocks, rows, search.secret)
+        first, second = siphash_plain(search.key, search.secret)
+        alike = ~columns.null_key & (columns.hash[:, 0] == np.uint64(first)) & (columns.hash[:, 1] == np.uint64(second))
+        chosen = np.unique(columns.batch[alike]).tolist()
+    for i in chosen:
+        for record in read_records(blocks.area(i), rows[i]):
+            if search.offset is not None and record.offset != search.offset:
+                continue
+            if search.key is not None and record.key != search.key:
+                continue
+            if search.key is not None and int(rows["attributes"][i]) & CONTROL:
+                continue  # a marker's key is none of a user's (S5.5)
+            yield i, rows[i : i + 1].copy(), record

@@ -1,0 +1,148 @@
+"""Why a partition is cleaned, or is not: the rule that decided, what it looked at, and each segment's fate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from winnow.clean.plan.prepare import Undertaking
+from winnow.policy.cleanable import CleanableRange, cleanable_range
+from winnow.policy.fate import Fact, Fate, Verdict
+from winnow.policy.plan import CompactionPlan
+from winnow.policy.retention import why_kept
+from winnow.policy.words import number
+from winnow.state import PartitionState, Segment
+from winnow.verbs.explain.retained import Gone
+from winnow.verbs.explain.values import SegmentFate
+
+
+def end_of(state: PartitionState, base_offset: int) -> int:
+    """The offset before which a segment ends: the next one's first, or the log's end."""
+    return next((s.base_offset for s in state.segments if s.base_offset > base_offset), state.log_end_offset)
+
+
+def is_trusted(state: PartitionState, segment: Segment) -> bool:
+    """Whether a segment is sound for sure: not in the part of a log that a crash may have torn (S8.2)."""
+    if state.trusted_end is None:
+        return True
+    return segment.base_offset != state.active.base_offset and end_of(state, segment.base_offset) <= state.trusted_end
+
+
+def cleanable(item: Undertaking, *, now: int, only: str | None) -> CleanableRange | None:
+    """What of it is clean, dirty and not yet cleanable (S3.2 to S3.4); None where it is not to be compacted."""
+    config = item.config
+    if not config.cleanup_compact or not config.log_cleaner_enable or only == "retention":
+        return None
+    transactions = item.transactions
+    if transactions is None:
+        return cleanable_range(item.state, config, now, last_stable_offset=item.state.high_watermark)
+    return cleanable_range(
+        item.state,
+        config,
+        now,
+        last_stable_offset=transactions.last_stable_offset,
+        undecided="" if transactions.undecided is None else str(transactions.undecided),
+    )
+
+
+def state_facts(state: PartitionState) -> tuple[Fact, ...]:
+    return (
+        Fact("segments", len(state.segments)),
+        Fact("bytes", state.log_bytes),
+        Fact("log_start_offset", state.log_start_offset),
+        Fact("high_watermark", state.high_watermark),
+        Fact("log_end_offset", state.log_end_offset),
+        Fact("active_segment", state.active.base_offset),
+        Fact("cleaner_checkpoint", state.cleaner_checkpoint),
+        *([Fact("trusted_end", state.trusted_end)] if state.trusted_end is not None else []),
+    )
+
+
+def compaction_facts(item: Undertaking, found: CleanableRange) -> tuple[Fact, ...]:
+    config, plan = item.config, item.plan.compaction
+    first_batches = [
+        s.first_batch_max_timestamp
+        for s in item.state.segments[:-1]
+        if s.base_offset >= found.first_dirty_offset and s.first_batch_max_timestamp > 0
+    ]
+    facts = [
+        # Where it is not to be compacted anyway nobody has looked for transactions.
+        *([Fact("last_stable_offset", item.transactions.last_stable_offset)] if item.transactions else []),
+        Fact("first_dirty_offset", found.first_dirty_offset),
+        Fact("first_uncleanable_offset", found.first_uncleanable_offset),
+        Fact("why_uncleanable", found.why),
+        Fact("clean_bytes", found.clean_bytes),
+        Fact("cleanable_bytes", found.cleanable_bytes),
+        Fact("dirty_ratio", found.ratio),
+        Fact("min_cleanable_dirty_ratio", config.min_cleanable_dirty_ratio),
+        Fact("oldest_dirty_batch", min(first_batches, default=None), time=True),
+        *([Fact("split_first", len(item.overflowed))] if item.overflowed else []),
+        Fact("groups", None if plan is None else len(plan.groups)),
+    ]
+    return tuple(facts)
+
+
+def retention_facts(item: Undertaking, *, foreseen: bool) -> tuple[Fact, ...]:
+    """`foreseen`: what it takes does not depend on what a compaction leaves (S3.5)."""
+    plan = item.plan.retention
+    if not foreseen:
+        return (Fact("retention", "comes after the compaction and looks at what that leaves (S3.5)"),)
+    if plan is None:
+        return ()
+    return (
+        Fact("retention_takes_segments", len(plan.deleted)),
+        Fact("log_start_offset_after", plan.log_start_offset),
+    )
+
+
+def not_compacted(item: Undertaking, now: int, *, gone: int) -> Fate:
+    """Why the records that neither a round nor retention reaches stay. `gone`: segments that retention takes."""
+    if not gone or gone == len(item.state.segments):
+        return Fate(Verdict.STAYS, item.plan.rule, item.plan.reason)
+    left = replace(item.state, segments=item.state.segments[gone:])
+    kept = why_kept(left, item.config, now)
+    return Fate(Verdict.STAYS, kept.rule, f"retention stops before its segment: {kept.words}")
+
+
+def beyond_cleanable(found: CleanableRange) -> Fate:
+    """Why a record at or above U' is not reached."""
+    words = f"it is not cleaned: cleaning ends at offset {found.first_uncleanable_offset}, because {found.why}"
+    return Fate(Verdict.STAYS, "S3.3", words, (Fact("first_uncleanable_offset", found.first_uncleanable_offset),))
+
+
+def segment_fates(
+    state: PartitionState,
+    compaction: CompactionPlan | None,
+    *,
+    untouched: Fate,
+    source_of: Mapping[int, int],
+    gone: Gone | None,
+) -> tuple[SegmentFate, ...]:
+    """Of each segment. `gone`: by the base offsets after a compaction; None if not known."""
+    together = {group[0].base_offset: len(group) for group in compaction.groups} if compaction else {}
+    fates = []
+    for segment in state.segments:
+        home = source_of.get(segment.base_offset)
+        if home is None:
+            active = segment.base_offset == state.active.base_offset
+            fate = _ACTIVE if active and compaction is not None else untouched
+        elif together[home] == 1:
+            fate = Fate(Verdict.STAYS, "S5.2", "cleaned alone")
+        else:
+            others = number(together[home] - 1, "other")
+            fate = Fate(Verdict.STAYS, "S5.2", f"cleaned into segment {home}, with {others}")
+        taken = None if gone is None else gone.get(segment.base_offset if home is None else home)
+        if taken is not None:
+            fate = taken if home is None else Fate(Verdict.GOES, taken.rule, f"{fate.words}; then {taken.words}")
+        fates.append(
+            SegmentFate(
+                base_offset=segment.base_offset,
+                log_bytes=segment.log_bytes,
+                newest=segment.largest_timestamp,
+                fate=fate,
+            )
+        )
+    return tuple(fates)
+
+
+_ACTIVE = Fate(Verdict.STAYS, "S3.2", "the active segment is never cleaned")

@@ -1,0 +1,111 @@
+"""The fate of one record: first what the compaction makes of it, then what retention makes of its segment (S3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from winnow.policy.fate import Fact, Fate, RecordFacts, RoundFacts, Verdict, delete_horizon, record_fate
+from winnow.state import PartitionState
+from winnow.verbs.explain.find import FoundRecord
+from winnow.verbs.explain.retained import Gone
+from winnow.verbs.explain.values import RecordFate
+from winnow.wire.batch import LOG_APPEND_TIME, NO_PRODUCER
+from winnow.wire.control import control_type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What the fates of all records of a partition rest on."""
+
+    state: PartitionState
+    compaction: RoundFacts | None
+    """None if no round is done."""
+    untouched: Fate
+    """Of a record that no round reaches: where no round is done, why not; otherwise why it ends at U'."""
+    source_of: Mapping[int, int]
+    """Base offset of each source segment -> that of the new segment."""
+    gone: Gone | None
+    """What retention takes afterwards, by the new base offsets; None if only the run can tell."""
+    aborted: tuple[tuple[int, int, int], ...] = ()
+    """Producer id, first offset and ABORT marker of the aborted transactions."""
+    legacy_delete_horizon_ms: int = 0
+
+
+def fate_of(record: FoundRecord, ground: Ground, *, latest: int | None) -> RecordFate:
+    """`latest`: last offset of the record's key in the dirty range (S4), if the range has it."""
+    fate = _with_retention(record, _by_compaction(record, ground, latest), ground)
+    return RecordFate(
+        offset=record.offset,
+        verdict=fate.verdict,
+        rule=fate.rule,
+        words=fate.words,
+        key=None if record.control else record.key,
+        segment=record.segment,
+        position=record.position,
+        facts=(*_facts(record, ground), *fate.facts),
+    )
+
+
+def _by_compaction(record: FoundRecord, ground: Ground, latest: int | None) -> Fate:
+    compaction = ground.compaction
+    if compaction is None or record.segment >= compaction.end_offset:
+        return ground.untouched
+    facts = RecordFacts(
+        offset=record.offset,
+        batch=record.batch,
+        null_key=record.key is None,
+        null_value=record.null_value,
+        latest=latest,
+        aborted=None if record.control or not record.discardable else _transaction(record, ground),
+        marker=control_type(record.key).name if record.control else None,
+        emptied=record.control and record.discardable,
+        retain_legacy_deletes=_mtime_ms(record, ground) > ground.legacy_delete_horizon_ms,
+    )
+    return record_fate(facts, compaction)
+
+
+def _transaction(record: FoundRecord, ground: Ground) -> tuple[int, int] | None:
+    producer, last = int(record.batch["producer_id"][0]), int(record.batch["last_offset"][0])
+    return next(
+        ((first, marker) for p, first, marker in ground.aborted if p == producer and first <= last <= marker), None
+    )
+
+
+def _mtime_ms(record: FoundRecord, ground: Ground) -> int:
+    return next(s.log_mtime_ms for s in ground.state.segments if s.base_offset == record.segment)
+
+
+def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:
+    if fate.verdict is Verdict.GOES:
+        return fate
+    if ground.gone is None:
+        words = f"{fate.words}; whether retention then takes its segment depends on what the compaction leaves of it"
+        return Fate(Verdict.UNDECIDED, "S3.5", words, fate.facts)
+    home = ground.source_of.get(record.segment, record.segment)
+    taken = ground.gone.get(home)
+    if taken is None:
+        return fate
+    return Fate(Verdict.GOES, taken.rule, f"it goes with its segment: {taken.words}", (*fate.facts, *taken.facts))
+
+
+def _facts(record: FoundRecord, ground: Ground) -> tuple[Fact, ...]:
+    batch = record.batch
+    facts = [
+        Fact("timestamp", record.timestamp, time=True),
+        Fact("timestamp_type", "LogAppendTime" if int(batch["attributes"][0]) & LOG_APPEND_TIME else "CreateTime"),
+        Fact("batch_base_offset", int(batch["base_offset"][0])),
+        Fact("batch_last_offset", int(batch["last_offset"][0])),
+        Fact("batch_records", int(batch["record_count"][0])),
+        Fact("magic", int(batch["magic"][0])),
+    ]
+    if int(batch["producer_id"][0]) > NO_PRODUCER:
+        facts.append(Fact("producer_id", int(batch["producer_id"][0])))
+    horizon = delete_horizon(batch)
+    if horizon is not None:
+        facts.append(Fact("batch_delete_horizon", horizon, time=True))
+    if record.offset < ground.state.log_start_offset:
+        facts.append(Fact("below_log_start_offset", ground.state.log_start_offset))
+    if record.key is not None and not record.control:
+        facts.append(Fact("key", record.key.decode("utf-8", "backslashreplace")))
+    return tuple(facts)

@@ -1,0 +1,78 @@
+"""Which segments retention takes and by which of its rules; after a compaction, which of the new ones (S7, S3.5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from winnow.clean.plan.estimate import weigh
+from winnow.clean.rewrite.compaction import Failure
+from winnow.policy.config import TopicConfig
+from winnow.policy.fate import Fact, Fate, Verdict
+from winnow.policy.plan import CompactionPlan, after_round
+from winnow.policy.retention import retention_plan
+from winnow.policy.words import duration, size
+from winnow.runtime.progress import Progress
+from winnow.state import PartitionState
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from winnow.clean.plan.rounds import Round
+
+Gone = dict[int, Fate]
+"""Base offset of a segment that retention takes -> the rule that takes it."""
+
+
+def gone_segments(state: PartitionState, config: TopicConfig, now: int) -> Gone:
+    """Each segment of `state` that retention takes at `now` (ms)."""
+    # Each rule takes what the one before left (S7.1), so the plans without the later ones say which took what.
+    start = _taken(state, replace(config, cleanup_policy="compact"), now)
+    by_size = _taken(state, replace(config, retention_ms=-1), now)
+    all_rules = _taken(state, config, now)
+    gone: Gone = {}
+    for number, segment in enumerate(state.segments[:all_rules]):
+        if number < start:
+            words = f"all of segment {segment.base_offset} lies below the log start offset {state.log_start_offset}"
+            fact = Fact("log_start_offset", state.log_start_offset)
+        elif number < by_size:
+            words = (
+                f"retention.bytes {size(config.retention_bytes)}: without segment {segment.base_offset} "
+                "the log still has as much"
+            )
+            fact = Fact("retention_bytes", config.retention_bytes)
+        else:
+            age = duration(now - segment.largest_timestamp)
+            words = f"retention.ms {duration(config.retention_ms)}: segment {segment.base_offset} is {age} old"
+            fact = Fact("newest_record", segment.largest_timestamp, time=True)
+        gone[segment.base_offset] = Fate(Verdict.GOES, "S7.3", words, (fact,))
+    return gone
+
+
+def _taken(state: PartitionState, config: TopicConfig, now: int) -> int:
+    plan = retention_plan(state, config, now)
+    return 0 if plan is None else len(plan.deleted)
+
+
+def may_depend_on_sizes(state: PartitionState, config: TopicConfig, *, may_grow: bool) -> bool:
+    """Whether what a compaction leaves decides about what retention then takes, as far as that is not certain already.
+
+    `may_grow`: v0 and v1 take more room as v2.
+    """
+    by_size = config.retention_bytes >= 0 and (may_grow or state.whole_bytes >= config.retention_bytes)
+    return config.cleanup_delete and (by_size or config.retention_ms >= 0)
+
+
+def as_grouped(state: PartitionState, plan: CompactionPlan) -> PartitionState:
+    """The state after a round as far as base offsets tell: enough for the log start offset's rule alone."""
+    return after_round(state, [group[0] for group in plan.groups], plan.end_offset)
+
+
+def measured(
+    sc: SparkContext, state: PartitionState, made: Round, now: int, progress: Progress
+) -> PartitionState | Failure:
+    """The state after a round. A Failure for what would keep it from being done."""
+    (weighed,) = weigh(sc, [made.job], now=now, progress=progress)
+    if isinstance(weighed, Failure):
+        return weighed
+    return after_round(state, [group.segment for group in weighed], made.job.end_offset)

@@ -1,0 +1,192 @@
+"""What a path on the command line stands for: a file, a partition, or a whole log directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from winnow.errors import CorruptLogError, UsageError
+from winnow.logdir.checkpoints import read_offset_checkpoint
+from winnow.logdir.lookup import Found, Segments
+from winnow.logdir.names import (
+    LOG,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    REMOTE_INDEX_CACHE,
+    parse_partition_dir,
+)
+from winnow.storage.contract import Storage
+from winnow.verbs.inspect.files import Directory, describe_file, kind_of, list_directory
+from winnow.verbs.inspect.logs import batch_line, record_lines
+from winnow.verbs.inspect.values import (
+    BatchLine,
+    FileDescription,
+    FileKind,
+    Note,
+    PlainRecord,
+    PositionLine,
+    Problem,
+    RecordLine,
+)
+from winnow.wire.internal_topics import INTERNAL_TOPICS
+from winnow.wire.walk import first_bad_crc
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A directory, and which of its files to describe: one, or all (None)."""
+
+    directory: Directory
+    only: str | None
+    is_log_dir: bool
+
+    @property
+    def is_partition(self) -> bool:
+        return self.only is None and not self.is_log_dir
+
+
+def find_target(storage: Storage, path: str) -> Target:
+    """Raises UsageError for a path that leads nowhere, and for a directory that Kafka did not make."""
+    full = storage.canonical(path)
+    parent, _, name = full.rpartition("/")
+    try:
+        entry = storage.entry(full)
+        if not entry.is_dir:
+            return Target(list_directory(storage, parent or "/"), name, is_log_dir=False)
+        directory = list_directory(storage, full)
+    except OSError as error:
+        raise UsageError(
+            "can't read this",
+            found=error.strerror or str(error),
+            where=path,
+            hint="Give files or directories of Kafka's.",
+        ) from None
+    if META_PROPERTIES in directory.entries:
+        return Target(directory, None, is_log_dir=True)
+    if any(name.endswith(LOG) for name in directory.entries) or directory.topic is not None:
+        return Target(directory, None, is_log_dir=False)
+    raise UsageError(
+        "not a directory of Kafka's",
+        expected=f"a log directory, with {META_PROPERTIES}, or a partition's, with .log files",
+        found="neither",
+        where=path,
+    )
+
+
+def describe_target(storage: Storage, target: Target, *, records: bool) -> Iterator[FileDescription]:
+    """Its files, those of a log directory first and then partition by partition."""
+    directory = target.directory
+    if target.only is not None:
+        yield describe_file(storage, directory, target.only, records=records)
+        return
+    yield from _files_of(storage, directory, records=records)
+    if target.is_log_dir:
+        for entry in directory.entries.values():
+            if entry.is_dir:
+                yield from _sub_directory(storage, directory, entry.name, records=records)
+
+
+def find_position(
+    storage: Storage, target: Target, *, offset: int | None = None, timestamp: int | None = None
+) -> PositionLine:
+    """Where `offset`, or else `timestamp` (ms), leads in the partition `target`; its lines say what is wrong.
+
+    Raises UsageError if the target is no partition directory.
+    """
+    directory = target.directory.path
+    if not target.is_partition:
+        raise UsageError(
+            "an offset or a timestamp leads somewhere in a partition",
+            expected="the directory of a partition",
+            found="a log directory" if target.is_log_dir else "a file",
+            where=directory if target.only is None else f"{directory}/{target.only}",
+        )
+    lines: list[Problem | Note] = []
+    found: Found | None = None
+    following: PlainRecord | None = None
+    start, end = 0, None
+    asked, value = ("offset", offset) if offset is not None else ("timestamp", timestamp or 0)
+    try:
+        segments = Segments(storage, directory)
+        start = _log_start_offset(storage, directory, segments)
+        if offset is None:
+            found = segments.find_timestamp(value, log_start_offset=start)
+            at = None if found is None or found.record is None else found.record.offset
+        else:
+            found, at = segments.find_offset(offset), offset
+        if at is not None:
+            record = segments.first_data_record(at)
+            following = None if record is None else PlainRecord(record.offset, record.timestamp)
+        end = segments.end_offset()
+    except (CorruptLogError, OSError) as error:
+        lines.append(Problem(str(error)))
+    if offset is not None and offset < start:
+        lines.append(Note(f"a broker refuses offset {offset}: the log begins at {start}"))
+    if offset is not None and end is not None and offset > end:
+        lines.append(Note(f"a broker refuses offset {offset}: the log ends before {end}"))
+    batch, record_line = _shown(found, target.directory.topic, lines)
+    return PositionLine(
+        directory=directory,
+        asked=asked,
+        value=value,
+        segment=None if found is None else found.path,
+        index_offset=found.index_entry.offset if found and found.index_entry else None,
+        index_position=found.index_entry.position if found and found.index_entry else None,
+        batches_scanned=0 if found is None else found.scanned,
+        batch=batch,
+        record=record_line,
+        next_record=following,
+        log_start_offset=start,
+        log_end_offset=end,
+        lines=tuple(lines),
+    )
+
+
+def _shown(
+    found: Found | None, topic: str | None, lines: list[Problem | Note]
+) -> tuple[BatchLine | None, RecordLine | None]:
+    if found is None:
+        return None, None
+    lines += [Note(note) for note in found.notes]
+    valid = first_bad_crc(found.piece.data, found.piece.rows[found.row : found.row + 1]) < 0
+    if not valid:
+        lines.append(Problem(f"wrong CRC ({found.path}, batch at byte {found.position})"))
+    batch = batch_line(found.piece, found.row, crc_valid=valid)
+    if found.record is None:
+        return batch, None
+    internal = topic if topic in INTERNAL_TOPICS else None
+    [line] = record_lines([found.record], found.piece.rows[found.row], topic=internal)
+    return batch, line
+
+
+def _log_start_offset(storage: Storage, directory: str, segments: Segments) -> int:
+    """As a broker's loader has it: that of the checkpoint beside the directory, but not below the first segment."""
+    parent, _, name = directory.rpartition("/")
+    offsets = read_offset_checkpoint(storage, f"{parent}/{LOG_START_CHECKPOINT}")
+    try:
+        key = parse_partition_dir(name).topic_partition
+    except UsageError:
+        key = None
+    return max(offsets.get(key, 0) if key else 0, segments.bases[0])
+
+
+def _files_of(storage: Storage, directory: Directory, *, records: bool) -> Iterator[FileDescription]:
+    for entry in directory.entries.values():
+        if not entry.is_dir and (entry.is_file or kind_of(entry.name)[0] is not FileKind.OTHER):
+            yield describe_file(storage, directory, entry.name, records=records)
+
+
+def _sub_directory(storage: Storage, log_dir: Directory, name: str, *, records: bool) -> Iterator[FileDescription]:
+    if name == REMOTE_INDEX_CACHE:
+        return
+    path = f"{log_dir.path}/{name}"
+    try:
+        parse_partition_dir(name)
+        directory = list_directory(storage, path)
+    except UsageError as error:
+        yield FileDescription(path, FileKind.OTHER, 0, None, iter([Problem(f"{error} ({path})")]))
+    except OSError as error:
+        problem = Problem(f"can't be read: {error.strerror or error} ({path})")
+        yield FileDescription(path, FileKind.OTHER, 0, None, iter([problem]))
+    else:
+        yield from _files_of(storage, directory, records=records)

@@ -1,0 +1,222 @@
+"""One file: what its name makes it, what is in it, and whether it stayed as it was while it was read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import javaproperties
+
+from winnow.errors import CorruptLogError, UsageError, WinnowError
+from winnow.logdir.checkpoints import read_leader_epochs, read_offset_checkpoint
+from winnow.logdir.meta import read_meta
+from winnow.logdir.names import (
+    CLEANED,
+    CLEANER_CHECKPOINT,
+    DELETED,
+    HIGH_WATERMARK_CHECKPOINT,
+    LEADER_EPOCHS,
+    LOG,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    SWAP,
+    base_offset_of,
+    parse_partition_dir,
+    segment_file,
+)
+from winnow.logdir.partition_metadata import read_topic_id
+from winnow.logdir.snapshots import read_snapshot
+from winnow.storage.contract import Entry, Storage
+from winnow.verbs.inspect.indexes import LogFile, describe_offset_index, describe_time_index, describe_txn_index
+from winnow.verbs.inspect.logs import describe_log
+from winnow.verbs.inspect.values import (
+    CheckpointLine,
+    EpochLine,
+    FileDescription,
+    FileKind,
+    Line,
+    Problem,
+    PropertyLine,
+)
+from winnow.wire.internal_topics import INTERNAL_TOPICS
+
+_OFFSET_CHECKPOINTS = (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
+_KIND_OF_NAME = {
+    **dict.fromkeys(_OFFSET_CHECKPOINTS, FileKind.OFFSET_CHECKPOINT),
+    LEADER_EPOCHS: FileKind.LEADER_EPOCHS,
+    META_PROPERTIES: FileKind.PROPERTIES,
+    PARTITION_METADATA: FileKind.PROPERTIES,
+    "bootstrap.checkpoint": FileKind.METADATA_SNAPSHOT,
+}
+_KIND_OF_SUFFIX = {
+    ".log": FileKind.LOG,
+    ".index": FileKind.INDEX,
+    ".timeindex": FileKind.TIMEINDEX,
+    ".txnindex": FileKind.TXNINDEX,
+    ".snapshot": FileKind.SNAPSHOT,
+    ".checkpoint": FileKind.METADATA_SNAPSHOT,
+}
+_NAMED_BY_BASE = frozenset((FileKind.LOG, FileKind.INDEX, FileKind.TIMEINDEX, FileKind.TXNINDEX, FileKind.SNAPSHOT))
+"""A KRaft snapshot is not: its name is the offset where it ends, and its own batches count from 0."""
+_METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
+_UNFINISHED = (CLEANED, SWAP, DELETED)
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A directory and its entries as they were listed."""
+
+    path: str
+    entries: dict[str, Entry]
+
+    @property
+    def topic(self) -> str | None:
+        """Whose partition it is; None for any other directory."""
+        try:
+            partition = parse_partition_dir(self.path.rpartition("/")[2]).topic_partition
+        except UsageError:
+            return None
+        return None if partition is None else partition.topic
+
+
+def list_directory(storage: Storage, path: str) -> Directory:
+    return Directory(path, {entry.name: entry for entry in storage.list_dir(path)})
+
+
+def describe_file(storage: Storage, directory: Directory, name: str, *, records: bool) -> FileDescription:
+    """The file `name` of a directory. With `records`, those of each batch.
+
+    Never raises for what is in the file or becomes of it: that is among its lines. FileNotFoundError if it is not in
+    the directory.
+    """
+    entry = directory.entries.get(name)
+    if entry is None:
+        raise FileNotFoundError(f"{directory.path}/{name}")
+    path = f"{directory.path}/{name}"
+    kind, state = kind_of(name)
+    try:
+        base_offset = base_offset_of(name) if kind in _NAMED_BY_BASE else None
+    except CorruptLogError as error:
+        problem = Problem(f"{error} ({path})")
+        return FileDescription(path, kind, entry.size, None, iter([problem]))
+    if not entry.is_file:
+        problem = Problem(f"not a regular file ({path})")
+        return FileDescription(path, kind, entry.size, base_offset, iter([problem]))
+    lines = _lines(storage, directory, entry, kind, state, base_offset, records=records)
+    return FileDescription(path, kind, entry.size, base_offset, _unchanged(storage, path, entry, lines))
+
+
+def kind_of(name: str) -> tuple[FileKind, str]:
+    """What a file is by its name, and the suffix of an unfinished replacement or deletion, `` for none."""
+    state = next((suffix for suffix in _UNFINISHED if name.endswith(suffix)), "")
+    plain = name.removesuffix(state)
+    if plain in _KIND_OF_NAME:
+        return (_KIND_OF_NAME[plain], state) if not state else (FileKind.OTHER, state)
+    kind = _KIND_OF_SUFFIX.get(plain[plain.rfind(".") :] if "." in plain else "", FileKind.OTHER)
+    if kind is FileKind.METADATA_SNAPSHOT and not _METADATA_SNAPSHOT.fullmatch(plain):
+        return FileKind.OTHER, state
+    return kind, state
+
+
+def _lines(
+    storage: Storage,
+    directory: Directory,
+    entry: Entry,
+    kind: FileKind,
+    state: str,
+    base_offset: int | None,
+    *,
+    records: bool,
+) -> Iterator[Line]:
+    """Nothing is read before the first line is asked for."""
+    path = f"{directory.path}/{entry.name}"
+    base = base_offset or 0
+    match kind:
+        case FileKind.LOG | FileKind.METADATA_SNAPSHOT:
+            topic = directory.topic if directory.topic in INTERNAL_TOPICS else None
+            yield from describe_log(storage, path, size=entry.size, base_offset=base, records=records, topic=topic)
+        case FileKind.INDEX:
+            yield from describe_offset_index(storage, path, _log_of(directory, base, state))
+        case FileKind.TIMEINDEX:
+            yield from describe_time_index(storage, path, _log_of(directory, base, state))
+        case FileKind.TXNINDEX:
+            yield from describe_txn_index(storage, path, _log_of(directory, base, state))
+        case FileKind.SNAPSHOT:
+            yield from read_snapshot(storage, path)
+        case FileKind.OFFSET_CHECKPOINT:
+            for key, offset in read_offset_checkpoint(storage, path).items():
+                yield CheckpointLine(key.topic, key.partition, offset)
+        case FileKind.LEADER_EPOCHS:
+            for epoch, start_offset in read_leader_epochs(storage, directory.path):
+                yield EpochLine(epoch, start_offset)
+        case FileKind.PROPERTIES:
+            yield from _properties(storage, directory.path, entry.name)
+        case FileKind.OTHER:
+            pass
+
+
+def _log_of(directory: Directory, base: int, state: str) -> LogFile:
+    """The log that an index belongs to: of the same base offset and in the same state, else the plain one.
+
+    An unfinished one merges several segments: there is no telling where it has to end.
+    """
+    files = {name: entry for name, entry in directory.entries.items() if entry.is_file}
+    name = next(
+        (name for name in (segment_file(base, LOG) + state, segment_file(base, LOG)) if name in files),
+        None,
+    )
+    later = [
+        other for other in files if other.endswith(LOG) and other > segment_file(base, LOG) and other[:1].isdigit()
+    ]
+    following = None
+    if later and not state:
+        following = base_offset_of(min(later))
+    if name is None:
+        return LogFile(None, 0, base, following)
+    return LogFile(f"{directory.path}/{name}", files[name].size, base, following)
+
+
+def _properties(storage: Storage, directory: str, name: str) -> list[Line]:
+    path = f"{directory}/{name}"
+    data = storage.read_bytes(path)
+    if name == META_PROPERTIES:
+        read_meta(storage, directory)
+        return [PropertyLine(*pair) for pair in sorted(javaproperties.loads(data.decode("latin-1")).items())]
+    try:
+        pairs = [line.partition(":") for line in data.decode().splitlines()]
+    except UnicodeDecodeError:
+        pairs = []
+    lines: list[Line] = [PropertyLine(key.strip(), value.strip()) for key, _, value in pairs]
+    try:
+        if read_topic_id(storage, directory) is None:
+            lines.append(Problem(f"expected a topic_id, found an empty file ({path})"))
+    except CorruptLogError as error:
+        lines.append(Problem(str(error)))
+    return lines
+
+
+def _unchanged(storage: Storage, path: str, entry: Entry, lines: Iterator[Line]) -> Iterator[Line]:
+    """`lines`, and a Problem if the file can't be read or is not what it was before."""
+    try:
+        yield from lines
+        now = storage.entry(path)
+    except WinnowError as error:
+        yield Problem(str(error))
+    except FileNotFoundError:
+        yield Problem(f"the file was removed while it was read ({path})")
+    except OSError as error:
+        yield Problem(f"can't be read: {error.strerror or error} ({path})")
+    else:
+        if now != entry:
+            was, is_now = (f"{e.size} bytes of {e.mtime_ms}" for e in (entry, now))
+            yield Problem(
+                f"the file changed while it was read: {was}, then {is_now}. Does a broker run on it? ({path})"
+            )

@@ -1,0 +1,134 @@
+"""The indexes of a segment, each entry held against the log that it is about.
+
+What can be shown is shown, as kafka-dump-log does: entries up to a torn or preallocated end, then what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.batches import read_batches
+from winnow.logdir.index import (
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    Array,
+    decode_time_index,
+    without_preallocated,
+)
+from winnow.logdir.index_checks import COLUMNS, check_offset_index, columns_of, time_index_faults
+from winnow.logdir.txnindex import ENTRY, decode_txn_index
+from winnow.storage.contract import Storage
+from winnow.verbs.inspect.logs import abort_markers
+from winnow.verbs.inspect.values import Line, Note, OffsetLine, Problem, TimeLine
+from winnow.wire.batch import MAX_OFFSET_SPAN
+
+_OFFSET_ENTRY = np.dtype([("offset", ">i4"), ("position", ">i4")])
+_TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """The log that an index is about. `path` None: there is none."""
+
+    path: str | None
+    size: int
+    base_offset: int
+    following: int | None
+    """Base offset of the next segment; None for the active one."""
+
+    @property
+    def end_offset(self) -> int:
+        return self.base_offset + MAX_OFFSET_SPAN + 1 if self.following is None else self.following
+
+
+def describe_offset_index(storage: Storage, path: str, log: LogFile) -> Iterator[Line]:
+    """An OffsetLine per entry, then what is wrong with them."""
+    data, remarks = _read(storage, path, log, OFFSET_ENTRY_SIZE)
+    raw = np.frombuffer(data[: len(data) - len(data) % OFFSET_ENTRY_SIZE], _OFFSET_ENTRY)
+    for offset, position in zip(raw["offset"].tolist(), raw["position"].tolist(), strict=True):
+        yield OffsetLine(log.base_offset + offset, position)
+    yield from remarks
+    if log.path is None:
+        yield Problem(f"an index without a log ({path})")
+        return
+    try:
+        batches, _ = _columns(storage, log)
+        check_offset_index(
+            data, path, batches, base_offset=log.base_offset, log_bytes=log.size, end_offset=log.end_offset
+        )
+    except CorruptLogError as error:
+        yield Problem(str(error))
+
+
+def describe_time_index(storage: Storage, path: str, log: LogFile) -> Iterator[Line]:
+    """A TimeLine per entry, then what is wrong with them."""
+    data, remarks = _read(storage, path, log, TIME_ENTRY_SIZE)
+    raw = np.frombuffer(data[: len(data) - len(data) % TIME_ENTRY_SIZE], _TIME_ENTRY)
+    for timestamp, offset in zip(raw["timestamp"].tolist(), raw["offset"].tolist(), strict=True):
+        yield TimeLine(timestamp, log.base_offset + offset)
+    yield from remarks
+    if log.path is None:
+        yield Problem(f"an index without a log ({path})")
+        return
+    try:
+        entries = decode_time_index(data, path, base_offset=log.base_offset, end_offset=log.end_offset)
+        batches, complete = _columns(storage, log)
+        closed = not any(isinstance(remark, Note) for remark in remarks)
+        for fault in time_index_faults(entries, batches, path, complete=complete and closed):
+            yield Problem(str(fault))
+    except CorruptLogError as error:
+        yield Problem(str(error))
+
+
+def describe_txn_index(storage: Storage, path: str, log: LogFile) -> Iterator[Line]:
+    """An AbortedTransaction per entry, then what is wrong with them."""
+    data = storage.read_bytes(path)
+    whole = data[: len(data) - len(data) % ENTRY.size]
+    good = 0
+    try:
+        entries = decode_txn_index(whole, path, base_offset=log.base_offset, end_offset=log.end_offset)
+        yield from entries
+        good = len(entries)
+        if len(data) > len(whole):
+            decode_txn_index(data, path, base_offset=log.base_offset)
+        if log.path is None:
+            yield Problem(f"an index without a log ({path})")
+        elif good:
+            markers = abort_markers(storage, log.path, size=log.size, base_offset=log.base_offset)
+            for number, entry in enumerate(entries):
+                if (entry.producer_id, entry.last_offset) not in markers:
+                    where = f"{path} at byte {number * ENTRY.size}"
+                    yield Problem(
+                        f"no ABORT marker of producer {entry.producer_id} at offset {entry.last_offset} ({where})"
+                    )
+    except CorruptLogError as error:
+        yield Problem(str(error))
+
+
+def _read(storage: Storage, path: str, log: LogFile, entry_size: int) -> tuple[bytes, list[Problem | Note]]:
+    """The entries without preallocated zeros, and what to say of these: only of an active segment are they in order."""
+    data = storage.read_bytes(path)
+    kept = without_preallocated(data, entry_size)
+    zeros = len(data) - len(kept)
+    if not zeros:
+        return data, []
+    said = f"{zeros} bytes of zeros after the entries ({path} at byte {len(kept)})"
+    if log.following is None and zeros % entry_size == 0:
+        return kept, [Note(f"{said}: preallocated by a broker that runs or did not close it")]
+    return kept, [Problem(said)]
+
+
+def _columns(storage: Storage, log: LogFile) -> tuple[Array, bool]:
+    """Of all batches that can be read (dtype COLUMNS), and whether these are all."""
+    parts: list[Array] = []
+    complete = True
+    try:
+        pieces = read_batches(storage, log.path or "", size=log.size, least_offset=log.base_offset)
+        parts.extend(columns_of(piece) for piece in pieces)
+    except CorruptLogError:  # told with the log itself
+        complete = False
+    return (np.concatenate(parts) if parts else np.empty(0, COLUMNS)), complete

@@ -1,0 +1,156 @@
+"""The batches of a log, each with its CRC judged, and their records where they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.batches import Piece, bad_crcs, read_batches, records_of
+from winnow.storage.contract import Storage
+from winnow.verbs.inspect.values import BatchLine, InternalRecord, Line, NamesLine, Problem, RecordLine
+from winnow.wire.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    MAX_MAGIC,
+    TRANSACTIONAL,
+    Codec,
+)
+from winnow.wire.buffers import Rows
+from winnow.wire.control import ControlType, control_type, coordinator_epoch
+from winnow.wire.internal_topics import decode_key, decode_value
+from winnow.wire.plain import Record
+
+_CODECS = {int(codec): codec.name.lower() for codec in Codec}
+_SEQUENCES = 2**31
+
+
+def describe_log(
+    storage: Storage, path: str, *, size: int, base_offset: int, records: bool, topic: str | None
+) -> Iterator[Line]:
+    """A BatchLine per batch, then a Problem for whatever is wrong with one or stops the reading.
+
+    `topic`: one of the broker's own, whose keys and values are read; their names come last.
+    """
+    names: set[str] = set()
+    try:
+        for piece in read_batches(storage, path, size=size, least_offset=base_offset):
+            bad = set(bad_crcs(piece))
+            for i in range(len(piece.rows)):
+                wanted = records or topic is not None
+                for line in _batch_lines(piece, i, path, records=wanted, topic=topic, crc_valid=i not in bad):
+                    if isinstance(line, BatchLine) and topic is not None:
+                        names |= {str(r.internal.key[0][1]) for r in line.records or () if r.internal is not None}
+                        yield line if records else replace(line, records=None)
+                    else:
+                        yield line
+    except CorruptLogError as error:
+        yield Problem(str(error))
+    if names:
+        yield NamesLine(tuple(sorted(names)))
+
+
+def _batch_lines(
+    piece: Piece, i: int, path: str, *, records: bool, topic: str | None, crc_valid: bool
+) -> Iterator[Line]:
+    lines: tuple[RecordLine, ...] | None = None
+    problems = []
+    if not crc_valid:
+        problems.append(Problem(f"wrong CRC ({path}, batch at byte {piece.position(i)})"))
+    if records:
+        try:
+            lines = record_lines(records_of(piece, i, path), piece.rows[i], topic=topic)
+        except CorruptLogError as error:
+            problems.append(Problem(str(error)))
+    yield batch_line(piece, i, crc_valid=crc_valid, records=lines)
+    yield from problems
+
+
+def batch_line(piece: Piece, i: int, *, crc_valid: bool, records: tuple[RecordLine, ...] | None = None) -> BatchLine:
+    """What the header of batch `i` says."""
+    row = piece.rows[i]
+    attributes, magic = int(row["attributes"]), int(row["magic"])
+    horizon = magic == MAX_MAGIC and bool(attributes & DELETE_HORIZON)
+    sequence, delta = int(row["base_sequence"]), int(row["last_offset"]) - int(row["base_offset"])
+    return BatchLine(
+        position=piece.position(i),
+        size=int(row["size"]),
+        magic=magic,
+        base_offset=int(row["base_offset"]),
+        last_offset=int(row["last_offset"]),
+        count=int(row["record_count"]) if magic == MAX_MAGIC else None,
+        codec=_CODECS.get(attributes & CODEC_MASK, f"unknown ({attributes & CODEC_MASK})"),
+        timestamp_type=_timestamp_type(magic, attributes),
+        max_timestamp=int(row["max_timestamp"]),
+        base_timestamp=int(row["base_timestamp"]) if magic == MAX_MAGIC and not horizon else None,
+        delete_horizon=int(row["base_timestamp"]) if horizon else None,
+        producer_id=int(row["producer_id"]),
+        producer_epoch=int(row["producer_epoch"]),
+        base_sequence=sequence,
+        last_sequence=-1 if sequence < 0 else (sequence + delta) % _SEQUENCES,
+        leader_epoch=int(row["leader_epoch"]),
+        transactional=magic == MAX_MAGIC and bool(attributes & TRANSACTIONAL),
+        control=magic == MAX_MAGIC and bool(attributes & CONTROL),
+        crc=int(row["crc"]),
+        crc_valid=crc_valid,
+        records=records,
+    )
+
+
+def record_lines(records: Sequence[Record], row: np.void, *, topic: str | None) -> tuple[RecordLine, ...]:
+    """`row`: the BATCH row of their batch."""
+    control = row["magic"] == MAX_MAGIC and bool(int(row["attributes"]) & CONTROL)
+    sequence, base = int(row["base_sequence"]), int(row["base_offset"])
+    lines = []
+    for record in records:
+        kind = control_type(record.key) if control else None
+        lines.append(
+            RecordLine(
+                offset=record.offset,
+                timestamp=record.timestamp,
+                sequence=-1 if sequence < 0 else (sequence + record.offset - base) % _SEQUENCES,
+                key=record.key,
+                value=record.value,
+                headers=record.headers,
+                control=None if kind is None else kind.name,
+                coordinator_epoch=coordinator_epoch(record.value)
+                if kind is not None and kind.ends_transaction
+                else None,
+                internal=None if control or topic is None else _internal(topic, record),
+            )
+        )
+    return tuple(lines)
+
+
+def abort_markers(storage: Storage, path: str, *, size: int, base_offset: int) -> set[tuple[int, int]]:
+    """(producer id, offset) of each ABORT marker in a log. Raises CorruptLogError if it can't be read."""
+    found = set()
+    for piece in read_batches(storage, path, size=size, least_offset=base_offset):
+        for i in np.flatnonzero(_is_marker(piece.rows)).tolist():
+            for record in records_of(piece, i, path):
+                if control_type(record.key) is ControlType.ABORT:
+                    found.add((int(piece.rows[i]["producer_id"]), record.offset))
+    return found
+
+
+def _is_marker(rows: Rows) -> Rows:
+    both = CONTROL | TRANSACTIONAL
+    found: Rows = (rows["magic"] == MAX_MAGIC) & (rows["attributes"] & both == both)
+    return found
+
+
+def _internal(topic: str, record: Record) -> InternalRecord | None:
+    key = decode_key(topic, record.key)
+    if key is None:
+        return None
+    return InternalRecord(type=key.type, key=key.fields, value=decode_value(topic, key, record.value))
+
+
+def _timestamp_type(magic: int, attributes: int) -> str:
+    if magic == 0:
+        return "NoTimestampType"
+    return "LogAppendTime" if attributes & LOG_APPEND_TIME else "CreateTime"

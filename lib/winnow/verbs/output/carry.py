@@ -1,0 +1,51 @@
+"""Many files at once between a store and the private copy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+from winnow.runtime.progress import Progress
+from winnow.runtime.stop import Stop
+from winnow.storage.creating import ensure_directories
+from winnow.storage.store import Store, StoredFile
+from winnow.verbs.output.destination import Destination
+
+_AT_ONCE = 8
+"""Requests on their way; a remote store answers each of them slowly and all of them well."""
+
+
+def fetch(store: Store, files: Iterable[StoredFile], work: str, *, stop: Stop, progress: Progress) -> None:
+    def one(file: StoredFile) -> int:
+        path = f"{work}/{file.name}"
+        ensure_directories(os.path.dirname(path))
+        store.fetch(file, path)
+        return file.size
+
+    _each(files, one, stop=stop, progress=progress)
+
+
+def publish(
+    destination: Destination, files: Iterable[StoredFile], work: str, *, stop: Stop, progress: Progress
+) -> None:
+    """Files of the private copy, by their names there."""
+
+    def one(file: StoredFile) -> int:
+        destination.put(file.name, f"{work}/{file.name}", file.size)
+        return file.size
+
+    _each(files, one, stop=stop, progress=progress)
+
+
+def _each(files: Iterable[StoredFile], one: Callable[[StoredFile], int], *, stop: Stop, progress: Progress) -> None:
+    """In threads; what one of them raises is raised when those that were begun have ended."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="winnow-carry") as pool:
+        futures = [pool.submit(one, file) for file in files]
+        try:
+            for future in as_completed(futures):
+                progress.advance(future.result())
+                stop.check()
+        finally:
+            for future in futures:
+                future.cancel()

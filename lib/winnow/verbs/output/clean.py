@@ -1,0 +1,251 @@
+"""Clean what is read from one place and is to be written to another (docs/decisions/0024).
+
+    source ──fetch──▶ private copy on a local disk ──the ordinary cleaning, in place──▶ ──put──▶ destination
+
+So much at once as the work space holds, and never less than a partition. What the source held stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from winnow.clean.result import RunResult
+from winnow.clean.space import free_bytes
+from winnow.errors import NO_SPACE, NoSpaceError, StoppedError, UsageError, WinnowError
+from winnow.logdir.lock import lock_log_dir, share_log_dir
+from winnow.logdir.names import LOCK, META_PROPERTIES
+from winnow.runtime.progress import Progress
+from winnow.runtime.run_directory import run_directory
+from winnow.runtime.stop import Stop
+from winnow.storage.creating import create_directory
+from winnow.storage.local import LocalStorage
+from winnow.storage.store import Store, StoredFile
+from winnow.storage.store_local import LocalStore, make_directory
+from winnow.verbs.output.batches import Unit, batches
+from winnow.verbs.output.carry import fetch, publish
+from winnow.verbs.output.destination import Destination, begin, check_free, clear, work_beside
+from winnow.verbs.output.source import Source, is_metadata, look_at, refuse_changed
+from winnow.verbs.output.tell import merged
+
+InPlace = Callable[[Sequence[str]], RunResult]
+"""Plans or cleans log directories of this machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """Where from and where to. Without destinations, as for a plan, the private copies are thrown away."""
+
+    sources: Sequence[Store]
+    destinations: Sequence[Store] = ()
+    begin_again: bool = False
+    """Remove first what a run that did not finish left at the destinations."""
+    work_dir: str | None = None
+    """For private copies that can't lie beside their destination; None: where temporary files go."""
+    work_space: int | None = None
+    """Bytes that are fetched at once; None: all where the destination is local, else half of what is free."""
+
+    def __post_init__(self) -> None:
+        if self.destinations and len(self.destinations) != len(self.sources):
+            raise UsageError(
+                "a destination for each log directory is needed",
+                expected=f"--output {len(self.sources)} times, in the order of the log directories",
+                found=str(len(self.destinations)),
+            )
+        for number, store in enumerate(self.destinations):
+            for other in (*self.sources, *self.destinations[:number]):
+                if _overlap(store.url, other.url):
+                    raise UsageError(
+                        "a destination must lie apart from all else",
+                        found=f"{store.url} and {other.url}",
+                        hint="To clean in place, leave --output out.",
+                    )
+
+
+def clean_elsewhere(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, progress: Progress) -> RunResult:
+    """Runs `in_place` on private copies, batch by batch, and puts what it leaves to the destinations.
+
+    Raises UsageError, LogDirInUseError and NoSpaceError before anything is fetched, StoppedError if the run was
+    stopped, CorruptLogError if a source changed, and WinnowError for what a store does not do. Then the destinations
+    are left unfinished.
+    """
+    try:
+        return _clean(asked, in_place, run_id=run_id, stop=stop, progress=progress)
+    except StoppedError:
+        if not asked.destinations:
+            raise
+        raise StoppedError(
+            f"the run was stopped, {stop.reason}",
+            where=", ".join(store.url for store in asked.destinations),
+            hint="What it wrote there is not finished; --begin-again begins again.",
+        ) from None
+    except OSError as error:
+        kind = NoSpaceError if error.errno in NO_SPACE else WinnowError
+        raise kind(
+            "a place can't be reached, read or written",
+            found=str(error) or type(error).__name__,
+            hint="Nothing is finished. See to it, then run again, with --begin-again if it had begun to write.",
+        ) from error
+
+
+def _clean(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, progress: Progress) -> RunResult:
+    with ExitStack() as stack:
+        for store in asked.sources:
+            lock = share_log_dir(store.local_path or store.url)
+            if lock is not None:
+                stack.enter_context(lock)
+        sources = [look_at(store) for store in asked.sources]
+        _check_room(asked, sources)
+        found = list(batches(_units(sources), _space(asked))) or [()]  # what is beside the partitions is looked at, too
+        destinations = []
+        for source, store in zip(sources, asked.destinations, strict=bool(asked.destinations)):
+            check_free(store, begin_again=asked.begin_again)
+            if store.local_path is not None:
+                make_directory(store.local_path, like=source.store.local_path)
+                stack.enter_context(lock_log_dir(store.local_path))
+            to = begin(store, run_id=run_id, source=source.store.url, begin_again=asked.begin_again)
+            destinations.append(to)
+        works = [stack.enter_context(_work_dir(asked, number)) for number in range(len(sources))]
+        journey = _Journey(sources, destinations, works, stop, progress)
+        results: list[RunResult] = []
+        journey.begin()
+        for batch in found:
+            results.append(journey.batch(batch, in_place))
+            if results[-1].refused:
+                for to in destinations:
+                    clear(to.store)
+                destinations.clear()
+                break
+        if destinations:
+            journey.rest()
+            refuse_changed(sources)
+        metas = [_read(f"{work}/{META_PROPERTIES}") for work in works]
+        for work in works:
+            shutil.rmtree(work)
+        for to, meta in zip(destinations, metas, strict=bool(destinations)):
+            to.finish(meta)
+    named = {work: source.store.url for work, source in zip(works, sources, strict=True)}
+    return merged(results, run_id=run_id, named=named, written=[to.store.url for to in destinations])
+
+
+@dataclass(frozen=True, slots=True)
+class _Journey:
+    sources: Sequence[Source]
+    destinations: Sequence[Destination]
+    works: Sequence[str]
+    stop: Stop
+    progress: Progress
+
+    def begin(self) -> None:
+        """What every batch needs: what tells of settings and offsets."""
+        for number, source in enumerate(self.sources):
+            beside = [f for directory, files in source.directories().items() if is_metadata(directory) for f in files]
+            self._fetch(number, [*source.top(), *beside])
+
+    def batch(self, units: Sequence[Unit], in_place: InPlace) -> RunResult:
+        for unit in units:
+            self._fetch(unit.source, unit.files)
+        result = in_place(self.works)
+        self.stop.check()
+        if not result.refused:
+            for unit in units:
+                self._publish(unit.source, unit.directory)
+        for unit in units:
+            shutil.rmtree(f"{self.works[unit.source]}/{unit.directory}")
+        return result
+
+    def rest(self) -> None:
+        """What is still in the private copies: checkpoints as they became, and the metadata log as it was."""
+        for number in range(len(self.sources)):
+            self._publish(number, "")
+
+    def _fetch(self, number: int, files: Sequence[StoredFile]) -> None:
+        store = self.sources[number].store
+        self.progress.stage(f"fetching from {store.url}", total_bytes=sum(file.size for file in files))
+        fetch(store, files, self.works[number], stop=self.stop, progress=self.progress)
+
+    def _publish(self, number: int, directory: str) -> None:
+        if not self.destinations:
+            return
+        to, work = self.destinations[number], self.works[number]
+        files = [
+            file
+            for file in LocalStore(work).list_tree()
+            if file.name.startswith(f"{directory}/" if directory else "") and file.name not in {LOCK, META_PROPERTIES}
+        ]
+        self.progress.stage(f"writing to {to.store.url}", total_bytes=sum(file.size for file in files))
+        publish(to, files, work, stop=self.stop, progress=self.progress)
+
+
+@contextmanager
+def _work_dir(asked: Elsewhere, number: int) -> Iterator[str]:
+    """Made here, and gone afterwards whatever happens."""
+    beside = work_beside(asked.destinations[number]) if asked.destinations else None
+    if beside is None:
+        path = os.path.realpath(tempfile.mkdtemp(prefix="winnow-", dir=asked.work_dir or run_directory()))
+    else:
+        path = beside
+        shutil.rmtree(path, ignore_errors=True)  # a killed run's; the lock is ours
+        create_directory(path)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _units(sources: Sequence[Source]) -> Iterator[Unit]:
+    """UsageError for a partition that is in two log directories: batches would not show it."""
+    homes: dict[str, str] = {}
+    for number, source in enumerate(sources):
+        for directory, files in source.directories().items():
+            if is_metadata(directory):
+                continue
+            home = homes.setdefault(directory, source.store.url)
+            if home != source.store.url:
+                raise UsageError(
+                    f"{directory} is in two log directories",
+                    expected="one",
+                    found=f"{home} and {source.store.url}",
+                    hint="A broker would refuse to start; find out which one is current.",
+                )
+            yield Unit(number, directory, files)
+
+
+def _space(asked: Elsewhere) -> int | None:
+    if asked.work_space is not None:
+        return asked.work_space
+    if asked.destinations and all(store.local_path is not None for store in asked.destinations):
+        return None
+    return max(0, free_bytes(asked.work_dir or run_directory())) // 2
+
+
+def _check_room(asked: Elsewhere, sources: Sequence[Source]) -> None:
+    """For local destinations, before anything is written: each gets all of its source first."""
+    for source, store in zip(sources, asked.destinations, strict=bool(asked.destinations)):
+        if store.local_path is None:
+            continue
+        there = store.local_path
+        while not os.path.isdir(there):
+            there = os.path.dirname(there)
+        needed, free = sum(file.size for file in source.files), free_bytes(there)
+        if asked.work_space is None and needed > free:
+            raise NoSpaceError(
+                "not enough space for a copy of the log directory",
+                expected=f"{needed} bytes",
+                found=str(max(0, free)),
+                where=store.url,
+                hint="Give a larger disk, or with --work-space so many bytes as are to be copied at once.",
+            )
+
+
+def _overlap(one: str, other: str) -> bool:
+    one, other = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
+    return one.startswith(other) or other.startswith(one)
+
+
+def _read(path: str) -> bytes:
+    return LocalStorage().read_bytes(path)

@@ -1,0 +1,120 @@
+"""A log directory that is written once, file by file. Until `finish` neither a broker nor Winnow takes it for one.
+
+`meta.properties`, without which a broker refuses a directory, is the last file and comes by a conditional create; a
+marker beside it says what is being written since the first moment. No file is ever written over another: a run that
+was thought to be dead can't mix with the one that began again without either of them noticing.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+
+from winnow.clean.tiered import refuse_tiered_around
+from winnow.errors import UsageError, WinnowError
+from winnow.logdir.names import LOCK, META_PROPERTIES, UNFINISHED
+from winnow.storage.store import Store
+from winnow.storage.store_local import remove_empty_directories
+from winnow.verbs.output.source import WORK
+
+_BESIDE = (LOCK, UNFINISHED)
+
+
+@dataclass(slots=True)
+class Destination:
+    store: Store
+    marker: bytes
+    """What this run's own marker holds."""
+    _sizes: dict[str, int] = field(default_factory=dict, init=False)
+    _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    def put(self, name: str, path: str, size: int) -> None:
+        """The local file at `path` as `name`; from any thread."""
+        try:
+            self.store.put(name, path)
+        except FileExistsError:
+            raise _somebody_else(self.store, f"{name}, which this run has not written") from None
+        with self._guard:
+            self._sizes[name] = size
+
+    def finish(self, meta_properties: bytes) -> None:
+        """Makes it a log directory, if it is what this run has written and nothing else."""
+        self.store.settle()
+        found = {file.name: file.size for file in self.store.list_tree() if file.name not in _BESIDE}
+        different = sorted(name for name, _ in found.items() ^ self._sizes.items())
+        if different:
+            raise _somebody_else(self.store, f"{different[0]} missing, of another size or not of this run")
+        if self.store.read_range(UNFINISHED, 0, len(self.marker) + 1) != self.marker:
+            raise _somebody_else(self.store, "the marker of another run")
+        try:
+            self.store.create(META_PROPERTIES, meta_properties)
+        except FileExistsError:
+            raise _somebody_else(self.store, META_PROPERTIES) from None
+        self.store.settle()
+        self.store.delete(UNFINISHED)
+        self.store.settle()
+
+
+def check_free(store: Store, *, begin_again: bool) -> None:
+    """UsageError for a place that holds something else than what an unfinished run left, and for tiered storage."""
+    refuse_tiered_around(store)
+    names = [name for name in store.list_top() if name != LOCK]
+    if not names:
+        return
+    if UNFINISHED not in names or META_PROPERTIES in names:
+        raise UsageError(
+            "there is something at the place where the cleaned log directory is to go",
+            expected="nothing",
+            found=f"{names[0]!r}" + (f" and {len(names) - 1} more" if names[1:] else ""),
+            where=store.url,
+            hint="It is written once and never over anything. Give another place, or remove what is there.",
+        )
+    if not begin_again:
+        raise UsageError(
+            "a run that did not finish, or still works, is writing there",
+            found=store.read_range(UNFINISHED, 0, 1000).decode(errors="replace").strip(),
+            where=store.url,
+            hint="If it has ended, give --begin-again: what it left is removed, and all is written anew.",
+        )
+
+
+def begin(store: Store, *, run_id: str, source: str, begin_again: bool) -> Destination:
+    """Marks a place as being written, once what an unfinished run left there is removed. Errors as `check_free`."""
+    check_free(store, begin_again=begin_again)
+    if UNFINISHED in store.list_top():
+        clear(store)
+    marker = json.dumps({"run_id": run_id, "source": source}).encode() + b"\n"
+    try:
+        store.create(UNFINISHED, marker)
+    except FileExistsError:
+        raise _somebody_else(store, "the marker of another run") from None
+    store.settle()
+    return Destination(store, marker)
+
+
+def clear(store: Store) -> None:
+    """Removes what an unfinished run wrote, the marker last: it tells until then that there is nothing to be kept."""
+    for file in store.list_tree():
+        if file.name not in _BESIDE:
+            store.delete(file.name)
+    if store.local_path is not None:
+        remove_empty_directories(store.local_path)
+    store.settle()
+    store.delete(UNFINISHED)
+    store.settle()
+
+
+def work_beside(store: Store) -> str | None:
+    """Where on the same file system the private copy goes; None if the place is not on this machine."""
+    return None if store.local_path is None else f"{store.local_path}/{WORK}"
+
+
+def _somebody_else(store: Store, found: str) -> WinnowError:
+    return WinnowError(
+        "somebody else writes to the place where the cleaned log directory is to go",
+        expected="this run alone",
+        found=found,
+        where=store.url,
+        hint="Nothing is finished there. End the other one, then run again with --begin-again.",
+    )

@@ -1,0 +1,102 @@
+"""A log directory that is only read: what is in it, and why it may not be one (S1.1, S8.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from winnow.clean.tiered import refuse_tiered
+from winnow.errors import CorruptLogError, UsageError
+from winnow.logdir.meta import no_log_dir
+from winnow.logdir.names import (
+    LOCK,
+    META_PROPERTIES,
+    METADATA_TOPIC,
+    REMOTE_INDEX_CACHE,
+    UNFINISHED,
+    parse_partition_dir,
+)
+from winnow.storage.contract import COMMIT_RECORD
+from winnow.storage.lease_file import LEASE
+from winnow.storage.store import Store, StoredFile
+
+WORK = ".winnow-work"
+"""In a destination on a local disk: the private copy that is being cleaned, and moved to its place file by file. As a
+sub-directory that is no partition's it would keep a broker from starting, too."""
+_NOT_OF_THE_LOG = (LOCK, UNFINISHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    store: Store
+    files: tuple[StoredFile, ...]
+    """All but the lock."""
+
+    def top(self) -> tuple[StoredFile, ...]:
+        """Files beside the partitions."""
+        return tuple(file for file in self.files if "/" not in file.name)
+
+    def directories(self) -> dict[str, tuple[StoredFile, ...]]:
+        found: dict[str, list[StoredFile]] = {}
+        for file in self.files:
+            directory, slash, _ = file.name.partition("/")
+            if slash:
+                found.setdefault(directory, []).append(file)
+        return {directory: tuple(files) for directory, files in found.items()}
+
+
+def _is_of_the_log(file: StoredFile) -> bool:
+    """A lease that nobody renews any more may lie beside it."""
+    return file.name not in _NOT_OF_THE_LOG and not file.name.startswith(LEASE)
+
+
+def is_metadata(directory: str) -> bool:
+    """What settings are read from: it has to be there whichever partitions are."""
+    return directory.startswith(f"{METADATA_TOPIC}-")
+
+
+def look_at(store: Store) -> Source:
+    """UsageError for what is no log directory, is not finished or belongs to tiered storage, and for a sub-directory
+    that would keep a broker from starting: before anything is written anywhere.
+    """
+    files = tuple(file for file in store.list_tree() if _is_of_the_log(file))
+    for file in files:
+        if not set(file.name.split("/")).isdisjoint({"", ".", ".."}):
+            raise UsageError(
+                "a name that is no path",
+                expected="names between single slashes",
+                found=repr(file.name),
+                where=store.url,
+            )
+    refuse_tiered(store, [file.name for file in files])
+    record = next((file.name for file in files if file.name.rpartition("/")[2] == COMMIT_RECORD), None)
+    if record is not None:
+        raise UsageError(
+            "changes of a run that was interrupted, or still goes on, are not done",
+            found=record,
+            where=store.url,
+            hint="`recover` finishes them.",
+        )
+    names = {file.name for file in files}
+    if META_PROPERTIES not in names:
+        raise no_log_dir(store.url, unfinished=UNFINISHED in store.list_top())
+    source = Source(store, files)
+    for directory in source.directories():
+        if directory != REMOTE_INDEX_CACHE:
+            parse_partition_dir(directory)
+    return source
+
+
+def refuse_changed(sources: Sequence[Source]) -> None:
+    """CorruptLogError if something was written to a source since it was looked at: the copy is of no one moment."""
+    for source in sources:
+        now = {file for file in source.store.list_tree() if _is_of_the_log(file)}
+        changed = sorted({file.name for file in now ^ {*source.files}})
+        if changed:
+            raise CorruptLogError(
+                "the log directory changed while it was being read",
+                expected="what it held when the run began",
+                found=f"{len(changed)} files that came, went or are others, {changed[0]!r} among them",
+                where=source.store.url,
+                hint="Something else is writing there. Stop it and run again.",
+            )

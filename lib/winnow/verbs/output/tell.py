@@ -1,0 +1,43 @@
+"""What was done to private copies, told of the log directories that they are copies of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from winnow.clean.result import PartitionResult, RunResult
+
+
+def merged(
+    results: Sequence[RunResult], *, run_id: str, named: Mapping[str, str], written: Sequence[str] = ()
+) -> RunResult:
+    """One result of all batches. `named`: path of a private copy -> what its source is called. `written`: to where."""
+
+    def told(text: str) -> str:
+        for copy, source in named.items():
+            text = text.replace(copy, source)
+        return text
+
+    def of(partition: PartitionResult) -> PartitionResult:
+        return replace(
+            partition,
+            log_dir=named.get(partition.log_dir, partition.log_dir),
+            reason=told(partition.reason),
+            error=None if partition.error is None else told(partition.error),
+        )
+
+    peaks = [result.peak_extra_bytes for result in results if result.peak_extra_bytes is not None]
+    return replace(
+        results[0],
+        run_id=run_id,
+        partitions=tuple(of(partition) for result in results for partition in result.partitions),
+        notes=(
+            *dict.fromkeys(told(note) for result in results for note in result.notes),
+            *(
+                f"{source} was only read; the cleaned log directory is {to}"
+                for source, to in zip(named.values(), written, strict=False)
+            ),
+        ),
+        refused=any(result.refused for result in results),
+        peak_extra_bytes=max(peaks, default=None),
+    )

@@ -1,0 +1,203 @@
+"""Finish or roll back what a crash left; put back what a run replaced; remove what it kept. No Spark.
+
+Every partition for itself: one that can't be put right, or back, is told with the reason and stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, UsageError, failure_of
+from winnow.logdir.commit.kept import KeptRun, kept_path, kept_run_ids, read_kept
+from winnow.logdir.commit.recovery import preview
+from winnow.logdir.commit.roll_forward import put_right
+from winnow.logdir.commit.undo import plan_undo, purge, undo
+from winnow.logdir.lock import lock_log_dir, lock_to_read
+from winnow.logdir.survey import LogDir, survey_log_dirs
+from winnow.state import TopicPartition
+from winnow.storage.contract import Storage
+from winnow.storage.places import Places
+from winnow.verbs.recover.undone_log import check_undone_log
+from winnow.verbs.recover.values import Action, Kept, PartitionRecovery, RecoverResult
+
+ALL = "all"
+"""Instead of a run id: every run that keeps something."""
+
+_Work = Callable[[Storage, LogDir, PartitionRecovery], PartitionRecovery]
+
+
+def recover_log_dirs(
+    log_dirs: Sequence[str],
+    *,
+    topics: Sequence[str] = (),
+    undo_run: str | None = None,
+    purge_run: str | None = None,
+    dry_run: bool = False,
+    storage: Storage | None = None,
+    on_partition: Callable[[int, int], None] = lambda _done, _total: None,
+) -> RecoverResult:
+    """Puts right what a crash left in every partition of these log directories; then, if asked, undoes or purges.
+
+    `undo_run`: id of a run of `clean(..., keep_replaced=True)`, whose originals take their places again.
+    `purge_run`: one of which what it kept goes for good, or `ALL`. `topics`: globs, all topics if there are none.
+    `on_partition`: told how many partitions are done, and of how many, before the first and after each.
+
+    Raises UsageError for both at once, for a run that keeps nothing here and for what is not a Kafka log directory,
+    LogDirInUseError where a broker runs on one.
+    """
+    if undo_run is not None and purge_run is not None:
+        raise UsageError("undo and purge together", expected="one of them, or neither")
+    storage = storage or Places()
+    with ExitStack() as locks:
+        for log_dir in survey_log_dirs(storage, log_dirs):
+            locks.enter_context(lock_to_read(log_dir.path) if dry_run else lock_log_dir(log_dir.path))
+            if not dry_run:
+                storage.settle(log_dir.path)
+        places = [
+            (log_dir, topic_partition)
+            for log_dir in survey_log_dirs(storage, log_dirs)
+            for topic_partition in log_dir.partitions
+            if not topics or any(fnmatchcase(topic_partition.topic, glob) for glob in topics)
+        ]
+        run_id = undo_run or purge_run
+        if run_id not in {None, ALL}:
+            places = _places_of(storage, places, run_id)
+        works: list[_Work] = [_recover]
+        if undo_run is not None:
+            works.append(lambda s, d, p: _undo(s, d, p, undo_run, dry_run=dry_run))
+        if purge_run is not None:
+            works.append(lambda s, d, p: _purge(s, d, p, purge_run, dry_run=dry_run))
+        if dry_run:
+            works[0] = _foresee
+        partitions = []
+        on_partition(0, len(places))
+        for log_dir, topic_partition in places:
+            partitions.append(_one(storage, log_dir, topic_partition, works))
+            on_partition(len(partitions), len(places))
+    return RecoverResult(partitions=tuple(partitions), dry_run=dry_run)
+
+
+def _places_of(
+    storage: Storage, places: Sequence[tuple[LogDir, TopicPartition]], run_id: str | None
+) -> list[tuple[LogDir, TopicPartition]]:
+    kept = {place[1]: _kept_run_ids(storage, f"{place[0].path}/{place[1]}") for place in places}
+    chosen = [place for place in places if run_id in kept[place[1]]]
+    if not chosen:
+        known = sorted({other for runs in kept.values() for other in runs})
+        raise UsageError(
+            "no partition keeps anything of this run",
+            expected=" or ".join(known) or "a run of `clean --keep-replaced`",
+            found=str(run_id),
+        )
+    return chosen
+
+
+def _kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
+    """None where it can't be told: nothing is put back or removed there, and the others are not kept from it."""
+    try:
+        return kept_run_ids(storage, directory)
+    except FAILS_ONE_PARTITION:
+        return ()
+
+
+def _one(
+    storage: Storage, log_dir: LogDir, topic_partition: TopicPartition, works: Sequence[_Work]
+) -> PartitionRecovery:
+    found = PartitionRecovery(topic=topic_partition.topic, partition=topic_partition.partition, log_dir=log_dir.path)
+    try:
+        for work in works:
+            found = work(storage, log_dir, found)
+        return replace(found, kept=_kept(storage, _directory(found)))
+    except FAILS_ONE_PARTITION as error:
+        return replace(found, error=failure_of(error))
+
+
+def _directory(found: PartitionRecovery) -> str:
+    return f"{found.log_dir}/{found.topic}-{found.partition}"
+
+
+def _kept(storage: Storage, directory: str) -> tuple[Kept, ...]:
+    runs = [read_kept(storage, directory, run_id) for run_id in kept_run_ids(storage, directory)]
+    return tuple(Kept(run.run_id, run.kept_at_ms, run.segments, run.bytes, _closed_by(run)) for run in runs)
+
+
+def _closed_by(run: KeptRun) -> str | None:
+    return "an older version of Winnow kept it" if run.bound is None else run.closed_by
+
+
+def _recover(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> PartitionRecovery:
+    finish = log_dir.clean_shutdown and log_dir.error is None
+    done = put_right(storage, log_dir.path, TopicPartition(found.topic, found.partition), finish=finish)
+    report = done.recovery
+    if not report and done.finished is None:
+        return found
+    return replace(found, actions=(Action.RECOVERED,), removed=report.removed, renamed=report.renamed)
+
+
+def _foresee(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> PartitionRecovery:
+    del log_dir
+    left = preview(storage, _directory(found))
+    return replace(found, actions=(Action.RECOVERED,), removed=left) if left else found
+
+
+def _undo(
+    storage: Storage, log_dir: LogDir, found: PartitionRecovery, run_id: str, *, dry_run: bool
+) -> PartitionRecovery:
+    if log_dir.error is not None:
+        raise log_dir.error
+    if not log_dir.clean_shutdown:
+        raise CorruptLogError(
+            "the broker was not shut down cleanly",
+            expected=".kafka_cleanshutdown in the log directory",
+            where=log_dir.path,
+            hint="Start the broker once and stop it with SIGTERM, then run again.",
+        )
+    directory = _directory(found)
+    if dry_run and found.actions != (Action.NONE,):
+        raise CorruptLogError(
+            "what a crash left is in the way", where=directory, hint="Run `recover` first, then this again."
+        )
+    if not storage.exists(kept_path(directory, run_id)):
+        return found  # the run had changed nothing before it died, and recovery has removed what it prepared
+    run = read_kept(storage, directory, run_id)
+    topic_partition = TopicPartition(found.topic, found.partition)
+    plan = plan_undo(storage, log_dir.path, topic_partition, run)
+    check_undone_log(storage, plan)
+    if not dry_run:
+        undo(storage, log_dir.path, topic_partition, plan)
+    return replace(
+        found,
+        actions=_with(found, Action.UNDONE),
+        segments_restored=len(plan.restored),
+        bytes_restored=sum(plan.restored.values()),
+        log_start_offset=run.log_start_offset if plan.deletions else None,
+    )
+
+
+def _purge(
+    storage: Storage, log_dir: LogDir, found: PartitionRecovery, run_id: str, *, dry_run: bool
+) -> PartitionRecovery:
+    del log_dir
+    directory = _directory(found)
+    for kept in kept_run_ids(storage, directory):
+        if run_id not in {ALL, kept}:
+            continue
+        path = kept_path(directory, kept)
+        size = _size(storage, path)
+        if not dry_run:
+            purge(storage, directory, path)
+        found = replace(found, actions=_with(found, Action.PURGED), bytes_freed=found.bytes_freed + size)
+    return found
+
+
+def _with(found: PartitionRecovery, action: Action) -> tuple[Action, ...]:
+    return (*(a for a in found.actions if a not in {Action.NONE, action}), action)
+
+
+def _size(storage: Storage, path: str) -> int:
+    """Of the files below, whatever the manifests say: what can't be understood can be purged, too."""
+    entries = storage.list_dir(path)
+    return sum(_size(storage, f"{path}/{entry.name}") if entry.is_dir else entry.size for entry in entries)

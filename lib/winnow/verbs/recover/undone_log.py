@@ -1,0 +1,148 @@
+"""Walk the batches of the log as an undo would leave it, before the undo changes anything.
+
+`winnow.logdir.commit.bound_log` has compared the segments that were there before the run. Two things are
+left to check (docs/decisions/0036):
+
+* What was appended since is complete. A batch or a record that is missing was cleaned away; what it
+  had deleted would come back, even where no checkpoint shows that.
+* The transaction indexes and the markers in the log agree (S4.1). Without its marker an aborted
+  record would come back as a committed one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from winnow.errors import CorruptLogError
+from winnow.logdir.batches import Piece, read_batches
+from winnow.logdir.commit.bound_log import moved_on
+from winnow.logdir.commit.undo import UndoPlan
+from winnow.logdir.names import LOG, TXNINDEX
+from winnow.logdir.txnindex import read_txn_index
+from winnow.policy.transaction_runs import EVENT, SegmentRuns, fold, reduced, summarise
+from winnow.policy.transactions import ABORTED, batch_kinds
+from winnow.storage.contract import Storage
+from winnow.wire.batch import CONTROL, MAX_MAGIC, TRANSACTIONAL, is_wrapper
+from winnow.wire.control_records import MAX_CONTROL_BYTES, ControlColumns, decode_control
+from winnow.wire.inflate import inflate_parts
+
+_NO_HIGH_WATERMARK = 2**63 - 1
+"""Whether a transaction is decided is of no interest here."""
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Of one segment: dtype EVENT and dtype ABORTED."""
+
+    events: Array
+    aborted: Array
+
+
+def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
+    """Raises CorruptLogError where the log would not be one that a broker could have left.
+
+    Damage in a segment that was there before the run is no reason: the run may have been the one to
+    remove it. What such a log says of transactions can't be read, and nothing is compared.
+    """
+    paths, log_start = sorted(plan.log.items()), plan.run.log_start_offset
+    appended = _Appended(plan.bound.log_end_offset)
+    runs: list[SegmentRuns] = []
+    damaged = False
+    for (base, path), following in zip_longest(paths, paths[1:]):
+        try:
+            read = _read(storage, path, base, following and following[0], appended, log_start_offset=log_start)
+        except CorruptLogError:
+            if base >= plan.bound.active.base_offset:
+                raise
+            damaged = True
+        else:
+            runs.append(
+                summarise(
+                    read.events,
+                    read.aborted,
+                    high_watermark=_NO_HIGH_WATERMARK,
+                    log_start_offset=log_start,
+                    where=_files(path),
+                )
+            )
+    if not damaged:
+        fold(
+            runs,
+            high_watermark=_NO_HIGH_WATERMARK,
+            log_start_offset=log_start,
+            where=lambda number: _files(paths[number][1]),
+        )
+
+
+def _read(
+    storage: Storage, path: str, base: int, end: int | None, appended: _Appended, *, log_start_offset: int
+) -> _Read:
+    appended.check_base(base, path)
+    found = [np.empty(0, EVENT)]
+    for piece in read_batches(storage, path, size=storage.entry(path).size, least_offset=base):
+        appended.check(piece, path)
+        found.append(_events(piece, log_start_offset))
+    index = _files(path)[0]
+    entries = read_txn_index(storage, index, base_offset=base, end_offset=end) if storage.exists(index) else ()
+    return _Read(reduced(np.concatenate(found)), np.array([astuple(entry) for entry in entries], ABORTED))
+
+
+def _events(piece: Piece, log_start_offset: int) -> Array:
+    rows = piece.rows[(piece.rows["attributes"] & (TRANSACTIONAL | CONTROL)) != 0]
+    if not len(rows):
+        return np.empty(0, EVENT)
+    control = rows[(rows["attributes"] & CONTROL) != 0]
+    parts = inflate_parts(piece.data, control, limit=MAX_CONTROL_BYTES)
+    columns = ControlColumns.joined(decode_control(blocks, blocks.rows) for blocks in parts)
+    events = np.empty(len(rows), EVENT)
+    events["producer_id"], events["offset"] = rows["producer_id"], rows["base_offset"]
+    events["kind"], events["live"] = batch_kinds(rows, columns.type), rows["last_offset"] >= log_start_offset
+    return reduced(events)
+
+
+class _Appended:
+    """Follows the batches that were appended since the run began: from `log_end_offset` on none may
+    be missing.
+    """
+
+    def __init__(self, log_end_offset: int) -> None:
+        self._first = self._expected = log_end_offset
+
+    def check_base(self, base: int, path: str) -> None:
+        if base > self._first and base != self._expected:
+            raise _missing(self._expected, base, path)
+
+    def check(self, piece: Piece, path: str) -> None:
+        rows = piece.rows[piece.rows["last_offset"] >= self._first]
+        if not len(rows):
+            return
+        ends = rows["last_offset"] + 1
+        # After an unclean shutdown a broker may have cut off the end: its next batch began before it.
+        first = min(self._expected, int(rows["base_offset"][0])) if self._expected == self._first else self._expected
+        expected = np.concatenate([[first], ends[:-1]])
+        whole = (rows["base_offset"] == expected) & (
+            (rows["magic"] < MAX_MAGIC) | (rows["record_count"] == ends - rows["base_offset"])
+        )
+        # A compressed batch of v0 or v1 does not say where it begins.
+        wrong = np.flatnonzero(~(whole | is_wrapper(rows)))
+        if len(wrong):
+            raise _missing(int(expected[wrong[0]]), int(ends[wrong[0]]), path)
+        self._expected = int(ends[-1])
+
+
+def _missing(first: int, end: int, path: str) -> CorruptLogError:
+    return moved_on(
+        f"every record that was appended since the run, from offset {first} on",
+        f"records that are missing below offset {end}",
+        path,
+    )
+
+
+def _files(log: str) -> tuple[str, str]:
+    return log.removesuffix(LOG) + TXNINDEX, log

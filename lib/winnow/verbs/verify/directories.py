@@ -1,0 +1,161 @@
+"""One partition directory: its names, its small files, and the logs that are in it (S1.2, S1.9, S1.10)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
+from typing import TypeVar
+
+from winnow.errors import CorruptLogError, UsageError
+from winnow.logdir.checkpoints import read_leader_epochs
+from winnow.logdir.commit.recovery import leftover_names
+from winnow.logdir.names import (
+    INDEX_SUFFIXES,
+    LEADER_EPOCHS,
+    LOG,
+    METADATA_TOPIC,
+    PARTITION_METADATA,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    SWAP,
+    base_offset_of,
+    segment_file,
+)
+from winnow.logdir.partition_metadata import read_topic_id
+from winnow.logdir.snapshots import read_snapshot
+from winnow.storage.contract import Entry, Storage
+from winnow.verbs.verify.findings import Finding, Scope
+from winnow.verbs.verify.kinds import Kind
+from winnow.verbs.verify.logs import LogFile
+from winnow.verbs.verify.segments import SegmentFiles
+
+_METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionPlace:
+    scope: Scope
+    log_start_offset: int
+    """By the checkpoint, 0 if it has none."""
+    recovery_point: int | None
+    """After an unclean shutdown, where a broker that starts begins to check the log (S8.2); None after a clean one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryCheck:
+    findings: tuple[Finding, ...]
+    logs: tuple[SegmentFiles, ...]
+    """Its segments, ascending, then other files of batches."""
+    segments: int
+    """How many of `logs` are segments."""
+    snapshots: bool
+    """There is a producer snapshot."""
+
+
+def check_directory(storage: Storage, place: PartitionPlace) -> DirectoryCheck:
+    """Everything but the logs and indexes. Never raises for what is there."""
+    scope = place.scope
+    try:
+        entries = storage.list_dir(scope.directory)
+    except CorruptLogError as error:
+        unreadable = scope.finding(Kind.UNREADABLE, "", error)
+        return DirectoryCheck(findings=(unreadable,), logs=(), segments=0, snapshots=False)
+    except OSError as error:
+        return DirectoryCheck(findings=(_unreadable(scope, "", error),), logs=(), segments=0, snapshots=False)
+    files = {entry.name: entry for entry in entries if entry.is_file}
+    found = list(_names(scope, entries))
+    wrong, epochs = reading(
+        scope, LEADER_EPOCHS, Kind.LEADER_EPOCHS, partial(read_leader_epochs, storage, scope.directory)
+    )
+    found += wrong
+    found += reading(scope, PARTITION_METADATA, Kind.PROPERTIES, partial(read_topic_id, storage, scope.directory))[0]
+    for name in sorted(files):
+        if name.endswith(SNAPSHOT):
+            read = partial(read_snapshot, storage, f"{scope.directory}/{name}")
+            found += reading(scope, name, Kind.SNAPSHOT, read)[0]
+    segments = _segments(place, files, newest_epoch=epochs[-1][0] if epochs else None)
+    if not segments:
+        found.append(scope.finding(Kind.MISSING, "", "expected at least one .log file, found none"))
+    return DirectoryCheck(
+        findings=tuple(found),
+        logs=(*segments, *_other_logs(scope, files)),
+        segments=len(segments),
+        snapshots=any(name.endswith(SNAPSHOT) for name in files),
+    )
+
+
+def reading(scope: Scope, name: str, kind: Kind, read: Callable[[], _T]) -> tuple[list[Finding], _T | None]:
+    """What is wrong with a small file, and what is in it."""
+    try:
+        return [], read()
+    except CorruptLogError as error:
+        return [scope.finding(kind, name, error)], None
+    except UsageError as error:
+        return [scope.finding(kind, name, error.what)], None
+    except OSError as error:
+        return [_unreadable(scope, name, error)], None
+
+
+def _unreadable(scope: Scope, name: str, error: OSError) -> Finding:
+    return scope.finding(Kind.UNREADABLE, name, f"can't be read: {error.strerror or error}")
+
+
+def _names(scope: Scope, entries: Sequence[Entry]) -> Iterator[Finding]:
+    for entry in entries:
+        if not entry.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT)):
+            continue
+        if not entry.is_file:
+            found = "a directory" if entry.is_dir else "a link to nowhere or a special file"
+            yield scope.finding(Kind.UNREADABLE, entry.name, f"expected a file, found {found}")
+        elif _base(entry.name) is None:
+            yield scope.finding(Kind.NAME, entry.name, "expected a name that begins with an offset of 20 digits")
+    sound = [e for e in entries if not e.name.endswith((*INDEX_SUFFIXES, SNAPSHOT)) or _base(e.name) is not None]
+    try:
+        for name in leftover_names(sound):
+            yield scope.finding(Kind.LEFTOVER, name, "expected no file of an interrupted cleaning or deletion")
+    except CorruptLogError as error:
+        yield scope.finding(Kind.NAME, "", error)
+
+
+def _base(name: str) -> int | None:
+    try:
+        return base_offset_of(name)
+    except CorruptLogError:
+        return None
+
+
+def _segments(place: PartitionPlace, files: dict[str, Entry], *, newest_epoch: int | None) -> list[SegmentFiles]:
+    bases = sorted(base for name in files if name.endswith(LOG) and (base := _base(name)) is not None)
+    recovered_from = None
+    if place.recovery_point is not None:
+        recovered_from = max((base for base in bases if base <= place.recovery_point), default=0)
+    segments = []
+    for base, following in zip_longest(bases, bases[1:]):
+        recovered = recovered_from is not None and base >= recovered_from
+        log = LogFile(
+            scope=place.scope,
+            name=segment_file(base, LOG),
+            size=files[segment_file(base, LOG)].size,
+            base_offset=base,
+            following=following,
+            recovered=recovered,
+            newest_epoch=None if recovered else newest_epoch,
+            log_start_offset=place.log_start_offset,
+        )
+        indexes = frozenset(suffix for suffix in INDEX_SUFFIXES if segment_file(base, suffix) in files)
+        segments.append(SegmentFiles(log, indexes))
+    return segments
+
+
+def _other_logs(scope: Scope, files: dict[str, Entry]) -> Iterator[SegmentFiles]:
+    """Logs that a broker would put in place of others, and snapshots of the cluster's metadata."""
+    for name, entry in files.items():
+        base = _base(name) if name.endswith(LOG + SWAP) else None
+        if scope.topic == METADATA_TOPIC and _METADATA_SNAPSHOT.fullmatch(name):
+            base = 0
+        if base is not None:
+            yield SegmentFiles(LogFile(scope=scope, name=name, size=entry.size, base_offset=base))

@@ -1,0 +1,89 @@
+"""What a sweep finds, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from winnow.errors import CorruptLogError
+from winnow.verbs.verify.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong. `topic` and `partition` are None for a file of the log directory itself."""
+
+    log_dir: str
+    topic: str | None
+    partition: int | None
+    file: str
+    """Path of the file or directory, from `log_dir`."""
+    position: int | None
+    """Byte of the file at which it begins; None if it is about the file as a whole."""
+    first_offset: int | None
+    last_offset: int | None
+    """Offsets concerned, as far as they can be told."""
+    kind: Kind
+    message: str
+    """What was expected and what was found."""
+
+    @property
+    def meaning(self) -> str:
+        return self.kind.meaning
+
+    @property
+    def is_damage(self) -> bool:
+        return self.kind.is_damage
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where files are that something may be found in: a log directory, or one of its partitions' directories."""
+
+    log_dir: str
+    name: str | None = None
+    """Of the sub-directory."""
+    topic: str | None = None
+    partition: int | None = None
+
+    @property
+    def directory(self) -> str:
+        return self.log_dir if self.name is None else f"{self.log_dir}/{self.name}"
+
+    def finding(
+        self,
+        kind: Kind,
+        file: str,
+        what: str | CorruptLogError,
+        *,
+        position: int | None = None,
+        offsets: tuple[int | None, int | None] = (None, None),
+    ) -> Finding:
+        """`file`: its name in the directory, empty for the directory itself."""
+        if isinstance(what, CorruptLogError):
+            position = what.position if position is None else position
+            what = what.what
+        return Finding(
+            log_dir=self.log_dir,
+            topic=self.topic,
+            partition=self.partition,
+            file="/".join(filter(None, (self.name, file))),
+            position=position,
+            first_offset=offsets[0],
+            last_offset=offsets[1],
+            kind=kind,
+            message=what,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """How much was looked at. `bytes` are those of logs; `records` are those that could be read."""
+
+    partitions: int = 0
+    segments: int = 0
+    bytes: int = 0
+    batches: int = 0
+    records: int = 0
+
+    def __add__(self, other: Checked) -> Checked:
+        return Checked(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Checked)})

@@ -1,0 +1,97 @@
+"""A whole log directory: identity, checkpoints, and which partitions it has (S1.1-S1.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
+
+from winnow.errors import UsageError
+from winnow.logdir.checkpoints import read_offset_checkpoint
+from winnow.logdir.meta import read_meta, was_shut_down_cleanly
+from winnow.logdir.names import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    REMOTE_INDEX_CACHE,
+    DirectoryKind,
+    parse_partition_dir,
+)
+from winnow.state import TopicPartition
+from winnow.storage.contract import Storage
+from winnow.verbs.verify.directories import PartitionPlace, reading
+from winnow.verbs.verify.findings import Finding, Scope
+from winnow.verbs.verify.kinds import Kind
+
+_CHECKPOINTS = (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT)
+
+Offsets = dict[str, dict[TopicPartition, int]]
+"""By name of the checkpoint; without those that can't be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogDirCheck:
+    findings: tuple[Finding, ...]
+    partitions: tuple[PartitionPlace, ...]
+    checkpoints: Offsets
+    clean_shutdown: bool
+    notes: tuple[str, ...]
+    """What was not looked at."""
+
+
+def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
+    """Their real paths. Raises UsageError for what is no log directory and for one that is given twice."""
+    found = tuple(storage.canonical(path) for path in paths)
+    for given, path in zip(paths, found, strict=True):
+        if found.count(path) > 1:
+            raise UsageError("a log directory was given twice", found=given, where=path, hint="Name each one once.")
+        if not storage.exists(f"{path}/{META_PROPERTIES}"):
+            read_meta(storage, path)
+    return found
+
+
+def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogDirCheck:
+    """`topics`: globs, all if there are none. What belongs to the log directory itself is looked at in any case."""
+    scope = Scope(path)
+    clean = was_shut_down_cleanly(storage, path)
+    findings, _ = reading(scope, META_PROPERTIES, Kind.PROPERTIES, partial(read_meta, storage, path))
+    checkpoints: Offsets = {}
+    for name in _CHECKPOINTS:
+        wrong, offsets = reading(
+            scope, name, Kind.CHECKPOINT, partial(read_offset_checkpoint, storage, f"{path}/{name}")
+        )
+        findings += wrong
+        if offsets is not None:
+            checkpoints[name] = offsets
+    partitions: list[PartitionPlace] = []
+    notes: list[str] = []
+    for entry in storage.list_dir(path):
+        if not (entry.is_dir or entry.leads_to_dir) or entry.name == REMOTE_INDEX_CACHE:
+            continue
+        try:
+            directory = parse_partition_dir(entry.name)
+        except UsageError as error:
+            findings.append(scope.finding(Kind.NAME, entry.name, error.what))
+            continue
+        key = directory.topic_partition
+        if directory.kind is not DirectoryKind.CURRENT or key is None:
+            notes.append(f"{path}/{entry.name} is not checked: it belongs to no current partition ({directory.kind})")
+            continue
+        if not directory.has_legal_topic:
+            message = "expected a topic that a broker can write into a checkpoint, of a-z A-Z 0-9 . _ -"
+            findings.append(scope.finding(Kind.NAME, entry.name, message))
+        if not topics or any(fnmatchcase(key.topic, glob) for glob in topics):
+            recovery_point = None if clean else checkpoints.get(RECOVERY_POINT_CHECKPOINT, {}).get(key, 0)
+            place = Scope(path, entry.name, key.topic, key.partition)
+            log_start = max(0, checkpoints.get(LOG_START_CHECKPOINT, {}).get(key, 0))
+            partitions.append(PartitionPlace(scope=place, log_start_offset=log_start, recovery_point=recovery_point))
+    return LogDirCheck(
+        findings=tuple(findings),
+        partitions=tuple(partitions),
+        checkpoints=checkpoints,
+        clean_shutdown=clean,
+        notes=tuple(notes),
+    )

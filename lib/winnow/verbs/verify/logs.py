@@ -1,0 +1,293 @@
+"""Every batch and every record of one log file: all that is wrong, not only the first of it (S2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from winnow.clean.survey.gather import Gatherer
+from winnow.errors import CorruptLogError, OversizedBatchError
+from winnow.logdir.batches import PIECE_BYTES, Piece, Stop, bad_crcs, read_to_stop
+from winnow.logdir.index import Array
+from winnow.logdir.index_checks import COLUMNS, columns_of
+from winnow.policy.transaction_runs import EVENT, reduced
+from winnow.storage.contract import Storage
+from winnow.verbs.verify.findings import Checked, Finding, Scope
+from winnow.verbs.verify.kinds import Kind
+from winnow.wire.batch import ATTRIBUTES_AT, FRAME, FRAME_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN
+from winnow.wire.buffers import Rows
+from winnow.wire.crc import crc32, crc32c
+from winnow.wire.inflate import RecordBlocks, inflate_parts
+from winnow.wire.record_checks import check_records
+from winnow.wire.record_faults import Fault, record_error
+from winnow.wire.search import find_batch
+from winnow.wire.walk import MAX_BASE_OFFSET, WalkStatus
+
+_SEARCHED_BYTES = 64 << 20
+"""So far beyond bytes that are no batch the next one is looked for."""
+_CAREFUL_BYTES = 4096
+"""What is read at once where a whole piece can't be: up to the first batch that the disk does not give."""
+_NO_EPOCH = -1
+_HIDING = frozenset((Kind.CRC, Kind.BATCH, Kind.OFFSETS, Kind.UNREADABLE))
+"""Kinds that leave it open which batches there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFile:
+    """A file of batches, and what is known of it before it is read."""
+
+    scope: Scope
+    name: str
+    size: int
+    base_offset: int
+    following: int | None = None
+    """Base offset of the next segment."""
+    recovered: bool = False
+    """A broker that starts reads it batch by batch and cuts it off at the first that is not sound (S8.2)."""
+    newest_epoch: int | None = None
+    """In the leader-epoch-checkpoint; None if there is none to compare with."""
+    log_start_offset: int = 0
+    """Of the partition. What was aborted below it may have no entry in a transaction index (S4.1)."""
+
+    @property
+    def path(self) -> str:
+        return f"{self.scope.directory}/{self.name}"
+
+    @property
+    def end_offset(self) -> int:
+        return self.base_offset + MAX_OFFSET_SPAN + 1 if self.following is None else self.following
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCheck:
+    """What reading a whole log file told."""
+
+    findings: tuple[Finding, ...]
+    checked: Checked
+    next_offset: int
+    """After the last batch that could be read."""
+    sound_bytes: int
+    """Up to here there is nothing but batches that are what they seem; the file's size if that is all of it."""
+    batches: Array = field(repr=False)
+    """Dtype COLUMNS, of those that begin below `sound_bytes`."""
+    events: Array | None = field(repr=False)
+    """Dtype EVENT, as a `Gatherer` has them; None if they can't all be told."""
+    producers: bool
+    """Some batch is of an idempotent or transactional producer."""
+
+
+def check_log(storage: Storage, log: LogFile, *, max_decompressed_bytes: int) -> LogCheck:
+    """Reads it in pieces: never mapped, since a page that a failing disk does not give would kill the process.
+
+    Never raises for what is in the file, or for a file that can't be read.
+    """
+    reader = _Reader(storage, log, max_decompressed_bytes)
+    at: int | None = 0
+    least = log.base_offset
+    while at is not None and at < log.size:
+        at, least = reader.read_on(at, least)
+    return reader.result()
+
+
+class _Reader:
+    def __init__(self, storage: Storage, log: LogFile, limit: int) -> None:
+        self._storage = storage
+        self._log = log
+        self._limit = limit
+        self._piece_bytes = PIECE_BYTES
+        self._findings: list[Finding] = []
+        self._columns: list[Array] = []
+        self._events: list[Array] = []
+        self._events_known = True
+        self._producers = False
+        self._read_bytes = self._batches = self._records = 0
+        self._next_offset = log.base_offset
+        self._sound_end = 0
+        """End of the last batch with the right CRC."""
+        self._told: set[Kind] = set()
+
+    def read_on(self, at: int, least: int) -> tuple[int | None, int]:
+        """Reads up to the end or to what is no batch there. (Where to go on, least offset there); None at the end."""
+        log = self._log
+        items = read_to_stop(
+            self._storage, log.path, size=log.size, start=at, least_offset=least, piece_bytes=self._piece_bytes
+        )
+        try:
+            for item in items:
+                if isinstance(item, Stop):
+                    return self._pass(item, least)
+                self._piece(item)
+                at = item.position(-1) + int(item.rows[-1]["size"])
+                least = int(item.rows[-1]["last_offset"]) + 1
+        except (OSError, CorruptLogError) as error:  # the latter where the file became shorter
+            if isinstance(error, OSError) and self._piece_bytes > _CAREFUL_BYTES:
+                self._piece_bytes = _CAREFUL_BYTES
+                return at, least
+            what = error if isinstance(error, CorruptLogError) else f"can't be read: {error.strerror or error}"
+            self._add(Kind.UNREADABLE, what, position=at, offsets=(least, None))
+        return None, least
+
+    def _pass(self, stop: Stop, least: int) -> tuple[int | None, int]:
+        """Names what is no batch, or not the next one, and finds where reading can go on."""
+        log = self._log
+        if stop.status is WalkStatus.OUT_OF_ORDER:
+            entry = self._entry(stop.position)
+            if find_batch(entry, 0, 0, MAX_BASE_OFFSET + 1) == 0:
+                offset = FRAME.unpack_from(entry)[0]
+                self._add(Kind.OFFSETS, stop.error, position=stop.position, offsets=(offset, None))
+                return stop.position, offset
+        kind = Kind.OFFSETS if stop.status is WalkStatus.OUT_OF_ORDER else Kind.BATCH
+        window = self._storage.read_range(log.path, stop.position, _SEARCHED_BYTES)
+        found = find_batch(window, 1, log.base_offset, log.end_offset)
+        if found < 0:
+            left = log.size - stop.position
+            message = f"{stop.error.what}; no batch in the {left} bytes up to the end"
+            last = None if log.following is None else max(log.following - 1, least)
+            self._add(kind, message, position=stop.position, offsets=(least, last))
+            return None, least
+        offset = FRAME.unpack_from(window, found)[0]
+        message = f"{stop.error.what}; the next batch is at byte {stop.position + found}"
+        self._add(kind, message, position=stop.position, offsets=(least, max(offset - 1, least)))
+        return stop.position + found, least
+
+    def _entry(self, position: int) -> bytes:
+        """As many bytes as the frame at `position` says, if there are so many."""
+        frame = self._storage.read_range(self._log.path, position, FRAME_SIZE)
+        size = FRAME_SIZE + max(FRAME.unpack(frame)[1], 0)
+        return self._storage.read_range(self._log.path, position, min(size, self._log.size - position))
+
+    def _piece(self, piece: Piece) -> None:
+        rows = piece.rows
+        bad = list(bad_crcs(piece))
+        for i in bad:
+            self._on_batch(Kind.CRC, piece, rows[i], _wrong_crc(piece, rows[i]))
+        sound = np.delete(rows, bad) if bad else rows
+        self._columns.append(columns_of(piece))
+        self._batches += len(rows)
+        self._read_bytes += int(rows["size"].sum())
+        self._next_offset = max(self._next_offset, int(rows[-1]["last_offset"]) + 1)
+        if len(sound):
+            self._sound_end = piece.start + int(sound[-1]["position"] + sound[-1]["size"])
+            self._producers |= bool((sound["producer_id"] >= 0).any())
+            self._headers(piece, sound)
+            self._all_records(piece, sound)
+
+    def _headers(self, piece: Piece, rows: Rows) -> None:
+        """What the rest of the partition says about these batches. Told once for each log: where it begins."""
+        log = self._log
+        beyond = rows["last_offset"] >= log.end_offset
+        if log.following is not None and beyond.any() and Kind.OFFSETS not in self._told:
+            row = rows[int(np.argmax(beyond))]
+            self._told.add(Kind.OFFSETS)
+            message = f"expected offsets below the next segment, {log.following}, found {int(row['last_offset'])}"
+            self._on_batch(Kind.OFFSETS, piece, row, message)
+        if Kind.LEADER_EPOCHS in self._told:
+            return
+        unknown = rows["leader_epoch"] < _NO_EPOCH
+        expected = f"{_NO_EPOCH} or above"
+        if not unknown.any() and log.newest_epoch is not None:
+            unknown = rows["leader_epoch"] > log.newest_epoch
+            expected = f"up to {log.newest_epoch}, as in the checkpoint"
+        if unknown.any():
+            row = rows[int(np.argmax(unknown))]
+            self._told.add(Kind.LEADER_EPOCHS)
+            message = f"expected a leader epoch {expected}, found {int(row['leader_epoch'])}"
+            self._on_batch(Kind.LEADER_EPOCHS, piece, row, message)
+
+    def _all_records(self, piece: Piece, rows: Rows) -> None:
+        for blocks in self._inflated(piece, rows):
+            checks = check_records(blocks)
+            for i in np.flatnonzero(checks.fault).tolist():
+                row, fault = blocks.rows[i], Fault(checks.fault[i])
+                if fault is Fault.MAX_TIMESTAMP:
+                    message = f"the largest timestamp of its records is not {int(row['max_timestamp'])}"
+                    self._on_batch(Kind.TIMESTAMP, piece, row, message)
+                else:
+                    error = record_error(fault, row, int(checks.position[i]))
+                    self._on_batch(Kind.RECORDS, piece, row, error.what)
+            readable = (checks.fault == Fault.NONE) | (checks.fault == Fault.MAX_TIMESTAMP)
+            self._records += int(blocks.rows["record_count"][readable].astype(np.int64).sum())
+            self._gather(piece, blocks.rows[readable])
+            self._events_known &= bool(readable.all())
+
+    def _inflated(self, piece: Piece, rows: Rows) -> Iterator[RecordBlocks]:
+        """Together where that is possible; what can't be decompressed is named, by halving."""
+        try:
+            for blocks in inflate_parts(piece.data, rows, limit=self._limit):
+                yield blocks
+                rows = rows[len(blocks.rows) :]
+        except CorruptLogError as error:
+            if len(rows) > 1:
+                half = len(rows) // 2
+                yield from self._inflated(piece, rows[:half])
+                yield from self._inflated(piece, rows[half:])
+                return
+            kind = Kind.OVERSIZED if isinstance(error, OversizedBatchError) else Kind.RECORDS
+            self._on_batch(kind, piece, rows[0], error.what)
+            self._events_known = False
+
+    def _gather(self, piece: Piece, rows: Rows) -> None:
+        gatherer = Gatherer(
+            piece.data, self._log.path, producers_from=None, log_start_offset=self._log.log_start_offset
+        )
+        try:
+            gatherer.add(rows)
+        except CorruptLogError as error:
+            if len(rows) > 1:
+                half = len(rows) // 2
+                self._gather(piece, rows[:half])
+                self._gather(piece, rows[half:])
+                return
+            self._on_batch(Kind.RECORDS, piece, rows[0], error.what)
+            self._events_known = False
+        else:
+            self._events.append(gatherer.events())
+
+    def _on_batch(self, kind: Kind, piece: Piece, row: np.void, what: str) -> None:
+        offsets = (int(row["base_offset"]), int(row["last_offset"]))
+        self._add(kind, what, position=piece.start + int(row["position"]), offsets=offsets)
+
+    def _add(
+        self, kind: Kind, what: str | CorruptLogError, *, position: int, offsets: tuple[int | None, int | None]
+    ) -> None:
+        self._findings.append(self._log.scope.finding(kind, self._log.name, what, position=position, offsets=offsets))
+
+    def result(self) -> LogCheck:
+        log = self._log
+        hidden = [f.position for f in self._findings if f.kind in _HIDING and f.position is not None]
+        sound_bytes = min(hidden, default=log.size)
+        columns = np.concatenate([np.empty(0, COLUMNS), *self._columns])
+        events = reduced(np.concatenate([np.empty(0, EVENT), *self._events]))
+        return LogCheck(
+            findings=tuple(self._with_torn_tail()),
+            checked=Checked(segments=1, bytes=self._read_bytes, batches=self._batches, records=self._records),
+            next_offset=self._next_offset,
+            sound_bytes=sound_bytes,
+            batches=columns[columns["position"] < sound_bytes],
+            events=events if self._events_known and not hidden else None,
+            producers=self._producers,
+        )
+
+    def _with_torn_tail(self) -> Iterator[Finding]:
+        """After an unclean shutdown, all that is wrong behind the last sound batch of the log is one thing."""
+        log, end = self._log, self._sound_end
+        if not log.recovered or log.following is not None:
+            yield from self._findings
+            return
+        tail = [f for f in self._findings if f.kind in _HIDING - {Kind.UNREADABLE} and (f.position or 0) >= end]
+        yield from (f for f in self._findings if f not in tail)
+        if tail:
+            message = f"{log.size - end} bytes after the last whole batch: {tail[0].message}"
+            offsets = (tail[0].first_offset, None)
+            yield log.scope.finding(Kind.TORN_TAIL, log.name, message, position=end, offsets=offsets)
+
+
+def _wrong_crc(piece: Piece, row: np.void) -> str:
+    start, end = int(row["position"]), int(row["position"] + row["size"])
+    if row["magic"] == MAX_MAGIC:
+        found = int(crc32c(piece.data, start + ATTRIBUTES_AT, end))
+    else:
+        found = crc32(piece.data[start + MAGIC_AT : end])
+    return f"expected bytes with the CRC in the header, {int(row['crc']):08x}, found {found:08x}"

@@ -1,0 +1,160 @@
+"""One segment: its log, and its indexes against what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from winnow.clean.survey.gather import aborted_rows
+from winnow.errors import CorruptLogError
+from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, decode_time_index, without_preallocated
+from winnow.logdir.index_checks import check_offset_index, time_index_faults
+from winnow.logdir.names import INDEX, TIMEINDEX, TXNINDEX, segment_file
+from winnow.logdir.txnindex import ENTRY, decode_txn_index
+from winnow.policy.transaction_runs import SegmentRuns, summarise
+from winnow.policy.txn_entries import EntryFault, EntryPromises, entry_faults, promises
+from winnow.storage.contract import Storage
+from winnow.verbs.verify.findings import Checked, Finding
+from winnow.verbs.verify.kinds import Kind
+from winnow.verbs.verify.logs import LogCheck, LogFile, check_log
+
+_KIND = {INDEX: Kind.OFFSET_INDEX, TIMEINDEX: Kind.TIME_INDEX, TXNINDEX: Kind.TXN_INDEX}
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFiles:
+    """`indexes`: suffixes of the index files that are there; None for a log that has none of its own."""
+
+    log: LogFile
+    indexes: frozenset[str] | None = None
+
+    def name(self, suffix: str) -> str:
+        return segment_file(self.log.base_offset, suffix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentCheck:
+    findings: tuple[Finding, ...]
+    checked: Checked
+    next_offset: int
+    complete: bool
+    """Every batch could be read."""
+    producers: bool
+    """See `LogCheck.producers`."""
+    runs: SegmentRuns | None = field(repr=False)
+    """How transactions run through it; None if that can't be told or is not to be relied on."""
+    promises: EntryPromises | None = field(repr=False)
+    """What its transaction index says of earlier segments; None as `runs`."""
+
+
+def check_segment(storage: Storage, segment: SegmentFiles, *, max_decompressed_bytes: int) -> SegmentCheck:
+    """All that is wrong with a segment. Indexes that a broker rebuilds when it starts are not looked at (S8.2)."""
+    log = check_log(storage, segment.log, max_decompressed_bytes=max_decompressed_bytes)
+    found = list(log.findings)
+    runs = promised = None
+    if segment.indexes is not None and not segment.log.recovered:
+        found += _missing(segment, segment.indexes)
+        for suffix, check in ((INDEX, _offset_index), (TIMEINDEX, _time_index)):
+            if suffix in segment.indexes:
+                found += _reported(storage, segment, log, suffix, check)
+        runs, promised, wrong = _transactions(storage, segment, log)
+        found += wrong
+    return SegmentCheck(
+        findings=tuple(found),
+        checked=log.checked,
+        next_offset=log.next_offset,
+        complete=log.sound_bytes == segment.log.size,
+        producers=log.producers,
+        runs=runs,
+        promises=promised,
+    )
+
+
+def _missing(segment: SegmentFiles, indexes: frozenset[str]) -> Iterator[Finding]:
+    for suffix in (INDEX, TIMEINDEX):
+        if suffix not in indexes and segment.log.size:
+            yield segment.log.scope.finding(Kind.MISSING, segment.name(suffix), "expected an index, found no file")
+
+
+_Check = Callable[[SegmentFiles, LogCheck, bytes, str], Iterator[CorruptLogError]]
+_ENTRY_SIZE = {INDEX: OFFSET_ENTRY_SIZE, TIMEINDEX: TIME_ENTRY_SIZE}
+
+
+def _reported(storage: Storage, segment: SegmentFiles, log: LogCheck, suffix: str, check: _Check) -> Iterator[Finding]:
+    scope, name = segment.log.scope, segment.name(suffix)
+    path = f"{scope.directory}/{name}"
+    try:
+        data = storage.read_bytes(path)
+    except OSError as error:
+        yield scope.finding(Kind.UNREADABLE, name, f"can't be read: {error.strerror or error}")
+        return
+    except CorruptLogError as error:
+        yield scope.finding(_KIND[suffix], name, error)
+        return
+    kept = without_preallocated(data, _ENTRY_SIZE[suffix])
+    if len(kept) < len(data):
+        message = f"expected entries up to the end, found {len(data) - len(kept)} bytes of zeros"
+        yield scope.finding(_KIND[suffix], name, message, position=len(kept))
+    try:
+        for fault in check(segment, log, kept, path):
+            yield scope.finding(_KIND[suffix], name, fault)
+    except CorruptLogError as error:
+        yield scope.finding(_KIND[suffix], name, error)
+
+
+def _offset_index(segment: SegmentFiles, log: LogCheck, data: bytes, path: str) -> Iterator[CorruptLogError]:
+    file = segment.log
+    check_offset_index(
+        data,
+        path,
+        log.batches,
+        base_offset=file.base_offset,
+        log_bytes=file.size,
+        end_offset=file.end_offset,
+        sound_bytes=log.sound_bytes,
+    )
+    return iter(())
+
+
+def _time_index(segment: SegmentFiles, log: LogCheck, data: bytes, path: str) -> Iterator[CorruptLogError]:
+    file = segment.log
+    entries = decode_time_index(data, path, base_offset=file.base_offset, end_offset=file.end_offset)
+    complete = log.sound_bytes == file.size
+    if not complete:
+        last = int(log.batches["last_offset"][-1]) if len(log.batches) else -1
+        entries = entries[entries["offset"] <= last]
+    return time_index_faults(entries, log.batches, path, complete=complete)
+
+
+def _transactions(
+    storage: Storage, segment: SegmentFiles, log: LogCheck
+) -> tuple[SegmentRuns | None, EntryPromises | None, tuple[Finding, ...]]:
+    file, name = segment.log, segment.name(TXNINDEX)
+    path = f"{file.scope.directory}/{name}"
+    try:
+        data = storage.read_bytes(path) if TXNINDEX in (segment.indexes or ()) else b""
+        entries = decode_txn_index(data, path, base_offset=file.base_offset, end_offset=file.end_offset)
+        if log.events is None:
+            return None, None, ()
+        aborted = aborted_rows(entries)
+        runs = summarise(
+            log.events,
+            aborted,
+            high_watermark=0,
+            log_start_offset=segment.log.log_start_offset,
+            where=(path, file.path),
+        )
+    except CorruptLogError as error:
+        return None, None, (file.scope.finding(Kind.TXN_INDEX, name, error),)
+    except OSError as error:
+        return None, None, (file.scope.finding(Kind.UNREADABLE, name, f"can't be read: {error.strerror or error}"),)
+    wrong = tuple(
+        txn_index_finding(file, fault)
+        for fault in entry_faults(aborted, log.events, log.batches, base_offset=file.base_offset)
+    )
+    return runs, None if wrong else promises(aborted, runs, base_offset=file.base_offset), wrong
+
+
+def txn_index_finding(log: LogFile, fault: EntryFault) -> Finding:
+    position = None if fault.entry is None else fault.entry * ENTRY.size
+    return log.scope.finding(Kind.TXN_INDEX, segment_file(log.base_offset, TXNINDEX), fault.message, position=position)

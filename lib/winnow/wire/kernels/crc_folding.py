@@ -1,0 +1,108 @@
+"""CRC-32C by carry-less multiplication, for x86-64: a long part is folded into few words with the same remainder.
+
+Read as a polynomial, earlier bytes stand for higher powers of x. What lies D bits before other bits may be multiplied
+by x^D modulo the polynomial of the CRC and added to them: that takes two multiplications for each 128 bits, of which
+many are under way at once, where the instruction for CRC-32C waits for its own result before each next word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from winnow.wire.kernels.memory import check_bounds
+
+_POLYNOMIAL = 0x1EDC6F41
+"""Of CRC-32C, without x^32, higher powers first."""
+_STREAMS = 4
+"""Vectors under way at once."""
+_INSTRUCTIONS = {2: "llvm.x86.pclmulqdq", 4: "llvm.x86.pclmulqdq.256", 8: "llvm.x86.pclmulqdq.512"}
+"""By words of 64 bits in a vector."""
+FEATURES = {8: ("vpclmulqdq", "avx512f"), 4: ("vpclmulqdq", "avx2"), 2: ("pclmul", "sse4.2")}
+"""What LLVM calls that which a CPU needs for them, the fastest first."""
+_I8, _I64 = ir.IntType(8), ir.IntType(64)
+_function: Any = cgutils.get_or_insert_function
+_loop: Any = cgutils.for_range
+_variable: Any = cgutils.alloca_once_value
+
+
+def widest_folding(features: Mapping[str, bool]) -> int:
+    """Words in the vectors that this CPU folds best; 0 if it can't."""
+    return next((words for words, needed in FEATURES.items() if all(features.get(one) for one in needed)), 0)
+
+
+def step_bytes(words: int) -> int:
+    """Bytes that one step folds, with vectors of so many words."""
+    return _STREAMS * words * 8
+
+
+def folded_by(words: int) -> Any:
+    """Jitted `folded(crc, buf, pos, steps) -> crc`, both uint64: the state of the CRC, from before to after `steps` > 0
+    steps of `step_bytes` from `pos` on, which the caller has checked.
+    """
+
+    def fold(typingctx: Any, crc: Any, buf: Any, pos: Any, steps: Any) -> Any:
+        del typingctx, crc, pos, steps
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            crc, buf, pos, steps = args
+            size = builder.mul(steps, _I64(step_bytes(words)))
+            check_bounds(context, builder, signature.args[1], buf, pos, size)
+            data = context.make_array(signature.args[1])(context, builder, buf).data
+            return _folded(builder, words, crc, builder.gep(data, [pos]), steps)
+
+        return types.uint64(types.uint64, buf, types.int64, types.int64), codegen
+
+    return intrinsic(fold)
+
+
+def _folded(builder: Any, words: int, crc: Any, data: Any, steps: Any) -> Any:
+    vector = ir.VectorType(_I64, words)
+
+    def loaded(step: Any, stream: int) -> Any:
+        at = builder.add(builder.mul(step, _I64(step_bytes(words))), _I64(stream * words * 8))
+        return builder.load(builder.bitcast(builder.gep(data, [at]), vector.as_pointer()), align=1)
+
+    streams = [loaded(_I64(0), stream) for stream in range(_STREAMS)]
+    # The CRC of what came before is one of what comes with it added to its beginning.
+    before = builder.insert_element(ir.Constant(vector, [0] * words), crc, ir.IntType(32)(0))
+    streams[0] = builder.xor(streams[0], before)
+    held = [_variable(builder, stream) for stream in streams]
+    with _loop(builder, builder.sub(steps, _I64(1))) as loop:
+        step = builder.add(loop.index, _I64(1))
+        for number, one in enumerate(held):
+            moved = _moved(builder, builder.load(one), _STREAMS * words * 64)
+            builder.store(builder.xor(moved, loaded(step, number)), one)
+    left = builder.load(held[0])
+    for one in held[1:]:
+        left = builder.xor(_moved(builder, left, words * 64), builder.load(one))
+    state = _I64(0)
+    step_crc = _function(builder.module, ir.FunctionType(_I64, [_I64, _I64]), "llvm.x86.sse42.crc32.64.64")
+    for word in range(words):
+        state = builder.call(step_crc, [state, builder.extract_element(left, ir.IntType(32)(word))])
+    return state
+
+
+def _moved(builder: Any, vector: Any, bits: int) -> Any:
+    """What may be added to the vector that lies so many bits later in the place of this one."""
+    kind = vector.type
+    multiply = _function(builder.module, ir.FunctionType(kind, [kind, kind, _I8]), _INSTRUCTIONS[kind.count])
+    # A product of reflected words is reflected but for one bit, and 32 bits of the word for a power are zero.
+    powers = ir.Constant(kind, [_power(bits + 31), _power(bits - 33)] * (kind.count // 2))
+    return builder.xor(
+        builder.call(multiply, [vector, powers, _I8(0x00)]), builder.call(multiply, [vector, powers, _I8(0x11)])
+    )
+
+
+def _power(exponent: int) -> int:
+    """x^exponent modulo the polynomial, reflected: bit 31 is that of x^0."""
+    rest = 1
+    for _ in range(exponent):
+        rest <<= 1
+        if rest >> 32:
+            rest = rest & 0xFFFFFFFF ^ _POLYNOMIAL
+    return int(f"{rest:032b}"[::-1], 2)

@@ -1,0 +1,202 @@
+"""Parsing one record of a v2 batch in jitted code (S2.2): what scanning and filtering share.
+
+Everything is checked against the end of the record, and that against the end of the batch, before it is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+from numba import njit
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from winnow.wire.buffers import Bytes
+from winnow.wire.kernels.memory import load_byte, load_word
+from winnow.wire.kernels.varint import is_shortest, read_varint, read_varlong
+from winnow.wire.record_faults import Fault
+
+Parsed: TypeAlias = tuple[int, int, int, int, int, int, int, int, bool]
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
+kernel: Any = njit(**_OPTIONS)
+"""For functions that get arrays and make none. Without numba's runtime (NRT) no references to them are counted, which
+is otherwise done at calls inside of a loop, with locked instructions that cost more than parsing does.
+"""
+inlined: Any = njit(**_OPTIONS, forceinline=True)
+
+AHEAD = 1024
+"""Bytes before a record at which the processor is told that it will be read: a record's place is known only when the
+one before it has been read, too late for memory.
+"""
+
+
+def _prefetch(typingctx: Any, buf: Any, pos: Any) -> Any:
+    del typingctx, pos
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        i32, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [pointer, i32, i32, i32])
+        fetch = _function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(fetch, [builder.bitcast(builder.gep(data, [args[1]]), pointer), i32(0), i32(3), i32(1)])
+        return context.get_dummy_value()
+
+    return types.void(buf, types.int64), codegen
+
+
+_function: Any = cgutils.get_or_insert_function
+prefetch: Any = intrinsic(_prefetch)
+"""prefetch(buf, pos): a hint that reads nothing, not even where it points beyond the buffer."""
+
+SMALLEST_RECORD = 7
+"""Bytes of a record without key, value and headers: length, attributes and five numbers."""
+
+_WORD = 8
+_LONGEST_START = 3 + 1 + 3 + 3 + _WORD
+"""Bytes from a record's start to the end of the last word that `_parse_usual` reads before it checks again."""
+_SMALLEST_END = 2
+"""Bytes of a null value's length and the header count."""
+
+_NONE, _LENGTH = int(Fault.NONE), int(Fault.LENGTH)
+_TIMESTAMP_DELTA, _OFFSET_DELTA = int(Fault.TIMESTAMP_DELTA), int(Fault.OFFSET_DELTA)
+_KEY, _VALUE, _BODY = int(Fault.KEY), int(Fault.VALUE), int(Fault.BODY)
+_HEADER_COUNT, _HEADER = int(Fault.HEADER_COUNT), int(Fault.HEADER)
+_AREA, _TOO_MANY = int(Fault.AREA), int(Fault.TOO_MANY)
+
+
+@inlined
+def check_area(area: Bytes, begin: int, end: int, count: int) -> int:
+    """Fault of a records area as a whole: not inside its array, or too small for `count` records."""
+    if begin < 0 or begin > end or end > area.size:
+        return _AREA
+    if count < 0 or count > (end - begin) // SMALLEST_RECORD:
+        return _TOO_MANY
+    return _NONE
+
+
+@inlined
+def parse_record(buf: Bytes, pos: int, end: int) -> Parsed:
+    """The record at `pos` of an area that ends at `end` <= buf.size.
+
+    (fault, position after it, timestamp delta, offset delta, key position, key length, value length, position of the
+    key length, whether all of it is as Java would write it). Lengths are -1 for null.
+    """
+    after, timestamp_delta, delta, key, key_size, value_size, tail = _parse_usual(buf, pos, end)
+    if after >= 0:
+        return _NONE, after, timestamp_delta, delta, key, key_size, value_size, tail, True
+    return _parse_any(buf, pos, end)  # type: ignore[no-any-return]
+
+
+@inlined
+def _short(word: int) -> tuple[int, int]:
+    """The number that a little-endian word starts with, not yet unzigzagged, and its bytes.
+
+    -1 if it has more than three bytes or more than it needs.
+    """
+    if word & 0x80 == 0:
+        return word & 0x7F, 1
+    if word & 0x8000 == 0:
+        return (word & 0x7F) | (word >> 1 & 0x3F80) if word & 0x7F00 != 0 else -1, 2
+    if word & 0x800000 == 0 and word & 0x7F0000 != 0:
+        return (word & 0x7F) | (word >> 1 & 0x3F80) | (word >> 2 & 0x1FC000), 3
+    return -1, 3
+
+
+@inlined
+def _parse_usual(  # noqa: PLR0911 - one return per reason
+    buf: Bytes, pos: int, end: int
+) -> tuple[int, int, int, int, int, int, int]:
+    """As `parse_record` for a record without headers and without large numbers, written as Java would.
+
+    All in one breath, since nearly all records are such. A position after it of -1 says that this one is not, or not
+    so surely sound: `_parse_any` then has the word.
+    """
+    none = -1, 0, 0, 0, 0, 0, 0
+    if end - pos < _LONGEST_START:
+        return none
+    # Up to the key no check of bounds is needed: each number takes three bytes at most, and a word is read at each.
+    word = np.int64(load_word(buf, pos))
+    size, used = _short(word)
+    at = pos + used
+    if size < 0 or size & 1 != 0:
+        return none
+    after = at + (size >> 1)
+    if after > end or load_byte(buf, at) != 0:
+        return none
+    at += 1
+    timestamp, used = _short(np.int64(load_word(buf, at)))
+    at += used
+    offset, used_too = _short(np.int64(load_word(buf, at)))
+    tail = at + used_too
+    key, used = _short(np.int64(load_word(buf, tail)))
+    if timestamp < 0 or offset < 0 or key < 0:
+        return none
+    at = tail + used
+    key_size = (key >> 1) ^ -(key & 1)
+    value_at = at + max(key_size, 0)
+    if key_size < -1 or value_at > after - _SMALLEST_END or value_at > end - _WORD:
+        return none
+    value, used = _short(np.int64(load_word(buf, value_at)))
+    value_size = (value >> 1) ^ -(value & 1)
+    # The byte for no headers is all that may follow the value.
+    if value < 0 or value_size < -1 or value_at + used + max(value_size, 0) != after - 1:
+        return none
+    if load_byte(buf, after - 1) != 0:
+        return none
+    return after, (timestamp >> 1) ^ -(timestamp & 1), (offset >> 1) ^ -(offset & 1), at, key_size, value_size, tail
+
+
+@kernel
+def _parse_any(buf: Bytes, pos: int, end: int) -> Parsed:  # noqa: PLR0911 - one return per fault
+    """As `parse_record`, for whatever the bytes are."""
+    size, at = read_varint(buf, pos, end)
+    if at < 0 or size < 0 or size > end - at:
+        return _LENGTH, pos, 0, 0, 0, 0, 0, 0, False
+    after = at + size
+    if size == 0:
+        return _BODY, pos, 0, 0, 0, 0, 0, 0, False
+    attributes = load_byte(buf, at)  # unused, Java writes 0
+    canonical = is_shortest(buf, pos, at, 5, 0x0F) and attributes == 0
+    start = at + 1
+    timestamp_delta, at = read_varlong(buf, start, after)
+    if at < 0:
+        return _TIMESTAMP_DELTA, pos, 0, 0, 0, 0, 0, 0, False
+    canonical = canonical and is_shortest(buf, start, at, 10, 0x01)
+    start = at
+    offset_delta, at = read_varint(buf, start, after)
+    if at < 0:
+        return _OFFSET_DELTA, pos, 0, 0, 0, 0, 0, 0, False
+    canonical = canonical and is_shortest(buf, start, at, 5, 0x0F)
+    tail = at
+    key_size, at = read_varint(buf, tail, after)
+    if at < 0 or key_size < -1 or key_size > after - at:
+        return _KEY, pos, 0, 0, 0, 0, 0, 0, False
+    canonical = canonical and is_shortest(buf, tail, at, 5, 0x0F)
+    key = at
+    start = at + max(key_size, 0)
+    value_size, at = read_varint(buf, start, after)
+    if at < 0 or value_size < -1 or value_size > after - at:
+        return _VALUE, pos, 0, 0, 0, 0, 0, 0, False
+    canonical = canonical and is_shortest(buf, start, at, 5, 0x0F)
+    start = at + max(value_size, 0)
+    headers, at = read_varint(buf, start, after)
+    if at < 0 or headers < 0 or headers > after - at:
+        return _HEADER_COUNT, pos, 0, 0, 0, 0, 0, 0, False
+    canonical = canonical and is_shortest(buf, start, at, 5, 0x0F)
+    for _ in range(headers):
+        start = at
+        length, at = read_varint(buf, start, after)
+        if at < 0 or length < 0 or length > after - at:
+            return _HEADER, pos, 0, 0, 0, 0, 0, 0, False
+        canonical = canonical and is_shortest(buf, start, at, 5, 0x0F)
+        start = at + length
+        length, at = read_varint(buf, start, after)
+        if at < 0 or length < -1 or length > after - at:
+            return _HEADER, pos, 0, 0, 0, 0, 0, 0, False
+        canonical = canonical and is_shortest(buf, start, at, 5, 0x0F)
+        at += max(length, 0)
+    if at != after:
+        return _BODY, pos, 0, 0, 0, 0, 0, 0, False
+    return _NONE, after, timestamp_delta, offset_delta, key, key_size, value_size, tail, canonical

@@ -1,0 +1,120 @@
+"""Records and v2 headers written in jitted code (S2.2). None checks that there is room: the caller has done so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from winnow.wire.batch import (
+    ATTRIBUTES_AT,
+    BASE_SEQUENCE_AT,
+    BASE_TIMESTAMP_AT,
+    FRAME_SIZE,
+    LAST_OFFSET_DELTA_AT,
+    MAGIC_AT,
+    MAX_MAGIC,
+    MAX_TIMESTAMP_AT,
+    PRODUCER_EPOCH_AT,
+    PRODUCER_ID_AT,
+    RECORD_COUNT_AT,
+)
+from winnow.wire.buffers import Bytes
+from winnow.wire.kernels.memory import copy_bytes, store_be16, store_be32, store_be64, store_byte
+from winnow.wire.kernels.record import kernel
+from winnow.wire.kernels.varint import read_varint, size_of_varint, write_varint
+
+GROWTH = 13
+"""Most bytes by which a record grows when rewritten: its timestamp delta from 1 to 10 bytes, its length from 1 to 5."""
+
+
+@kernel
+def write_record(
+    area: Bytes,
+    pos: int,
+    tail: int,
+    after: int,
+    canonical: bool,
+    old_delta: int,
+    timestamp_delta: int,
+    offset_delta: int,
+    out: Bytes,
+    at: int,
+) -> int:
+    """The record at pos..after with another timestamp delta; `out` has room for it and GROWTH. Its end in `out`."""
+    if canonical:
+        # From the back, since the length before it has no fixed size.
+        delta_at = tail - size_of_varint(offset_delta) - size_of_varint(old_delta)
+        if size_of_varint(timestamp_delta) == size_of_varint(old_delta):
+            copy_bytes(out, at, area, pos, after - pos)
+            write_varint(out, at + delta_at - pos, timestamp_delta)
+            return at + after - pos
+    tail_size = after - tail if canonical else _tail_size(area, tail, after)
+    size = 1 + size_of_varint(timestamp_delta) + size_of_varint(offset_delta) + tail_size
+    at = write_varint(out, at, size)
+    store_byte(out, at, 0)
+    at = write_varint(out, at + 1, timestamp_delta)
+    at = write_varint(out, at, offset_delta)
+    if canonical:
+        copy_bytes(out, at, area, tail, tail_size)
+        return at + tail_size
+    at, pos = _write_field(area, tail, after, out, at)
+    at, pos = _write_field(area, pos, after, out, at)
+    headers, pos = read_varint(area, pos, after)
+    at = write_varint(out, at, headers)
+    for _ in range(2 * headers):
+        at, pos = _write_field(area, pos, after, out, at)
+    return at
+
+
+@kernel
+def _write_field(
+    area: Bytes,
+    pos: int,
+    after: int,
+    out: Bytes,
+    at: int,
+) -> tuple[int, int]:
+    """One length and its bytes, the length in its shortest form: (end in `out`, end in the area)."""
+    size, start = read_varint(area, pos, after)
+    at = write_varint(out, at, size)
+    size = max(size, 0)
+    copy_bytes(out, at, area, start, size)
+    return at + size, start + size
+
+
+@kernel
+def _tail_size(
+    area: Bytes,
+    tail: int,
+    after: int,
+) -> int:
+    """Bytes from the key's length to the last header, once every number has its shortest form."""
+    pos = tail
+    total = 0
+    for _ in range(2):
+        size, pos = read_varint(area, pos, after)
+        total += size_of_varint(size) + max(size, 0)
+        pos += max(size, 0)
+    headers, pos = read_varint(area, pos, after)
+    total += size_of_varint(headers)
+    for _ in range(2 * headers):
+        size, pos = read_varint(area, pos, after)
+        total += size_of_varint(size) + max(size, 0)
+        pos += max(size, 0)
+    return total
+
+
+@kernel
+def write_header(out: Bytes, at: int, row: Any) -> None:
+    """All of a v2 header but its CRC."""
+    store_be64(out, at, row.base_offset)
+    store_be32(out, at + 8, row.size - FRAME_SIZE)
+    store_be32(out, at + FRAME_SIZE, int(row.leader_epoch))
+    store_byte(out, at + MAGIC_AT, MAX_MAGIC)
+    store_be16(out, at + ATTRIBUTES_AT, int(row.attributes))
+    store_be32(out, at + LAST_OFFSET_DELTA_AT, row.last_offset - row.base_offset)
+    store_be64(out, at + BASE_TIMESTAMP_AT, row.base_timestamp)
+    store_be64(out, at + MAX_TIMESTAMP_AT, row.max_timestamp)
+    store_be64(out, at + PRODUCER_ID_AT, row.producer_id)
+    store_be16(out, at + PRODUCER_EPOCH_AT, int(row.producer_epoch))
+    store_be32(out, at + BASE_SEQUENCE_AT, int(row.base_sequence))
+    store_be32(out, at + RECORD_COUNT_AT, int(row.record_count))

@@ -1,0 +1,63 @@
+"""The process that Spark forks its Python workers from, with everything loaded before the first fork.
+
+`spark.python.daemon.module` names this module. Without it each worker imports numba and loads the compiled kernels
+itself, and pays 40 ms after every task to collect garbage among objects that never die, and 60 ms before every task to
+read archives (`winnow.worker.archives`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Callable
+
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of glibc's `mallopt`
+_KEPT_BYTES = 256 * 2**20
+_GROWTH_BYTES = 64 * 2**20
+
+
+def main() -> None:
+    from winnow.worker.archives import load_from_files  # noqa: PLC0415
+
+    load_from_files()
+    keep_freed_memory()
+    # The worker, as all that follows, is loaded for those that are forked: else it is gone through after each task.
+    from pyspark import daemon, worker  # noqa: F401, PLC0415
+
+    from winnow.clean.rewrite import compaction  # noqa: F401, PLC0415
+    from winnow.clean.survey import survey  # noqa: F401, PLC0415
+    from winnow.worker.warm_up import warm_up  # noqa: PLC0415
+
+    warm_up()
+    gc.collect()
+    gc.freeze()
+    daemon.worker = until_hung_up(daemon.worker)
+    daemon.manager()
+
+
+def until_hung_up(work: Callable[..., int]) -> Callable[..., int]:
+    """The same, over without a word where Java has closed the socket: it knows why. Spark prints a traceback."""
+
+    def worker(*args: object) -> int:
+        try:
+            return work(*args)
+        except BrokenPipeError:
+            return 1
+
+    return worker
+
+
+def keep_freed_memory() -> None:
+    """Large arrays are given back to glibc's heap and not to the system, which would hand them out anew page by page.
+
+    Each split needs arrays of the same sizes as the one before. Other C libraries are left as they are.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+        mallopt(_MMAP_THRESHOLD, _KEPT_BYTES)
+        mallopt(_TOP_PAD, _GROWTH_BYTES)
+
+
+if __name__ == "__main__":
+    main()

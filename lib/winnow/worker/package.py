@@ -1,0 +1,176 @@
+"""One archive with all that a Spark executor needs besides Spark and Python, for Spark's `--archives`
+(docs/decisions/0028): `site/`, to be put on PYTHONPATH, has
+
+    winnow/, numba/, numpy/, ...        the packages that tasks import, as they are installed here
+    .../__pycache__/*.pyc               their byte code, which is taken without a look at the source's time
+    winnow/*/__pycache__/*.nbi, *.nbc   the compiled kernels, where numba looks beside the source
+
+Each cluster manager unpacks in a way of its own, so that times of files are nothing to rely on: Python would compile
+everything anew, and that for each executor.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import marshal
+import re
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
+from pathlib import Path, PurePosixPath
+
+from winnow.errors import UsageError, WinnowError
+from winnow.storage.output_file import READABLE, replacing
+from winnow.version import VERSION
+from winnow.worker.warm_up import warm_up
+
+IMPORTED = (
+    "cramjam",
+    "deflate",
+    "hdfs_native",
+    "isal",
+    "javaproperties",
+    "lz4",
+    "numba",
+    "numpy",
+    "obstore",
+    "pyarrow",
+    "zstandard",
+)
+"""What modules that run in tasks import; what these need comes along."""
+
+SITE = "site"
+"""What goes on PYTHONPATH; spark-submit.sh knows it as well."""
+_NOT_RUN = frozenset({"__pycache__", "include", "tests"})
+"""Directories inside packages that no task reads."""
+_KERNELS = frozenset({".nbi", ".nbc"})
+_UNCHECKED = 1
+"""Flag of byte code that belongs to its source come what may (PEP 552)."""
+_FASTEST = 1
+"""Of zlib: most bytes are machine code, of which a better level takes 11 % more off, in three times the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """An archive that was written."""
+
+    path: str
+    size: int
+    python: str
+    """The version that executors must have, as `3.11`."""
+    platform: str
+    """And the platform, as `linux-x86_64`."""
+    versions: Mapping[str, str]
+    """Of all packages in it, by name."""
+
+
+def make_package(path: str) -> Package:
+    """Writes the archive, which takes its name when it is whole. Raises UsageError for a place that isn't there."""
+    target = Path(path).absolute()
+    if not target.parent.is_dir():
+        raise UsageError("no such directory", where=str(target.parent), hint="Make it, or name another file.")
+    if target.suffixes[-2:] != [".tar", ".gz"] and target.suffix != ".tgz":
+        raise UsageError(
+            "Spark tells archives by their names", expected="a name that ends in .tar.gz or .tgz", found=target.name
+        )
+    packages = _installed()
+    try:
+        with (
+            replacing(target, mode=READABLE) as file,
+            tarfile.open(fileobj=file, mode="w:gz", compresslevel=_FASTEST) as archive,
+        ):
+            for name, content in _content(packages):
+                _add(archive, f"{SITE}/{name}", content)
+        size = target.stat().st_size
+    except OSError as error:
+        raise WinnowError("the package could not be written", where=str(target), hint=str(error)) from error
+    return Package(
+        path=str(target),
+        size=size,
+        python=f"{sys.version_info.major}.{sys.version_info.minor}",
+        platform=sysconfig.get_platform(),
+        versions={"winnow": VERSION} | {package.name: package.version for package in packages},
+    )
+
+
+def _installed() -> list[Distribution]:
+    """The packages that tasks import, and those that these need."""
+    found: dict[str, Distribution] = {}
+    wanted = [*IMPORTED]
+    while wanted:
+        name = wanted.pop()
+        if name in found:
+            continue
+        try:
+            found[name] = distribution(name)
+        except PackageNotFoundError as error:
+            raise WinnowError(
+                "a package that Winnow needs is not installed here", found=name, hint="Run ./spark-submit.sh package."
+            ) from error
+        needed = [need for need in found[name].requires or () if "extra ==" not in need]
+        wanted += [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needed]
+    return [found[name] for name in sorted(found)]
+
+
+_Content = tuple[str, Path | bytes]
+"""Name inside of `site`, and the file or its bytes."""
+
+
+def _content(packages: Iterable[Distribution]) -> Iterator[_Content]:
+    root = Path(__file__).parent
+    yield from _with_byte_code((f"winnow/{file.relative_to(root).as_posix()}", file) for file in root.rglob("*"))
+    yield from _kernels(root)
+    for package in packages:
+        named = package.files or ()
+        yield from _with_byte_code((str(file), Path(str(package.locate_file(file)))) for file in named)
+
+
+def _with_byte_code(files: Iterable[tuple[str, Path]]) -> Iterator[_Content]:
+    for name, file in sorted(files):
+        parts = PurePosixPath(name).parts
+        # Commands lie beside the packages, in `../../../bin`.
+        if parts[0] == ".." or not _NOT_RUN.isdisjoint(parts) or not file.is_file():
+            continue
+        yield name, file
+        if file.suffix == ".py":
+            with suppress(SyntaxError):  # there are templates among them
+                yield cache_from_source(name), _byte_code(file)
+
+
+def _byte_code(file: Path) -> bytes:
+    """As in a `.pyc`."""
+    code = SourceFileLoader(file.stem, str(file)).get_code(file.stem)
+    header = MAGIC_NUMBER + _UNCHECKED.to_bytes(4, "little") + source_hash(file.read_bytes())
+    return header + marshal.dumps(code)
+
+
+def _kernels(root: Path) -> Iterator[_Content]:
+    """Caches of what `root` has: numba knows a source by what it holds, so that it may lie elsewhere."""
+    from numba.core.registry import CPUDispatcher  # noqa: PLC0415 - it takes half a second
+
+    warm_up()
+    modules = [module for name, module in sys.modules.items() if name.startswith("winnow.")]
+    kernels = [value for module in modules for value in vars(module).values() if isinstance(value, CPUDispatcher)]
+    places = {Path(inspect.getfile(kernel.py_func)).parent: Path(str(kernel.stats.cache_path)) for kernel in kernels}
+    for source, cache in sorted(places.items()):
+        beside = f"winnow/{source.relative_to(root).as_posix()}/__pycache__"
+        yield from ((f"{beside}/{file.name}", file) for file in sorted(cache.iterdir()) if file.suffix in _KERNELS)
+
+
+def _add(archive: tarfile.TarFile, name: str, content: Path | bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.mode = 0o644
+    if isinstance(content, bytes):
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+        return
+    entry.size = content.stat().st_size
+    with content.open("rb") as file:
+        archive.addfile(entry, file)

@@ -1,0 +1,53 @@
+"""A broker and Winnow on one log directory: who comes second is turned away and says so in its own words (S8.1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.fixtures.data import copy_log_dir
+from tests.kafka.judge.broker import Broker, BrokerFailedError
+from tests.spark.runs import AtStage, changes, clean, files_of, plan, run
+from winnow.errors import LogDirInUseError
+from winnow.logdir.names import LEADER_EPOCHS
+
+pytestmark = pytest.mark.spark
+
+ONLY = ["c-tomb-0", "__cluster_metadata-0"]
+
+
+def test_where_a_broker_runs_nothing_is_looked_at(spark: SparkSession, tmp_path: Path) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "d", only=ONLY)
+    with Broker(log_dir, home=tmp_path / "home") as broker:
+        assert broker.pid is not None
+        before = files_of(log_dir / "c-tomb-0")
+        for verb in (plan, clean):
+            with pytest.raises(
+                LogDirInUseError, match=rf"held by process {broker.pid}: \S*java kafka\.Kafka "
+            ) as refusal:
+                run(verb, spark, log_dir)
+            assert refusal.value.exit_code == 5
+        # The broker itself writes this one, beside it and renamed, when it becomes leader: late on a busy machine.
+        after = files_of(log_dir / "c-tomb-0")
+        assert set(changes(before, after)) <= {LEADER_EPOCHS, f"{LEADER_EPOCHS}.tmp"}
+
+
+def test_a_broker_does_not_start_while_a_run_is_at_work_and_the_run_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log_dir = copy_log_dir("clean", tmp_path / "d", only=ONLY)
+    said: list[str] = []
+
+    def start_a_broker() -> None:
+        broker = Broker(log_dir, home=tmp_path / "home")
+        with pytest.raises(BrokerFailedError, match="stopped while starting"):
+            broker.start()
+        said.append(broker.log)
+
+    result = run(clean, spark, log_dir, topics=["c-*"], progress=AtStage("compacting", start_a_broker))
+    (told,) = said
+    assert f"Failed to acquire lock on file .lock in {log_dir}" in told
+    (partition,) = result.partitions
+    assert (partition.actions, partition.error) == (("compacted",), None)

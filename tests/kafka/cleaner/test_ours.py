@@ -1,0 +1,129 @@
+"""Where Winnow differs from the cleaner of Kafka on purpose (**Ours** in docs/semantics.md): no value is lost by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.fixtures.data import copy_tree
+from tests.kafka.cleaner.runs import run_winnow, write_checkpoint
+from tests.kafka.cleaner.txn_scripts import NOW, WRITTEN, Script
+from tests.kafka.judge.judge import Kafka
+from tests.log_writer.dir_writer import LogDirWriter
+from tests.log_writer.segment_writer import SegmentConfig
+from winnow.clean.result import PartitionResult
+from winnow.wire.batch import HEADER_V2_SIZE
+from winnow.wire.plain import Record, decode_batch
+
+pytestmark = pytest.mark.spark
+
+NOT_UTF8 = b"trace\xff\xfe"
+HIGH_WATERMARK = 5
+"""The offset of the COMMIT marker in `committed-0`."""
+
+BEHIND = 3
+"""The first dirty offset of `behind-0`: in its first segment, behind an ABORT marker."""
+
+
+class Both:
+    """One log directory cleaned by Winnow and by Kafka."""
+
+    def __init__(self, spark: SparkSession, kafka: Kafka, home: Path) -> None:
+        self.ours, self.theirs = home / "ours", home / "theirs"
+        with LogDirWriter(self.ours, clock=lambda: NOW) as log_dir:
+            log = log_dir.partition("headers", 0)
+            headers = ((NOT_UTF8, b"1"), (b"plain", None))
+            log.append_records([Record(0, WRITTEN, b"a", b"1", headers), Record(0, WRITTEN, b"b", b"1", headers)])
+            log.append_records([Record(0, WRITTEN, b"a", b"2", headers)])
+            log.roll()
+            log.append_records([Record(0, WRITTEN, b"c", b"3")])
+            _committed(Script(log_dir.partition("committed", 0)))
+            _behind_a_marker(Script(log_dir.partition("behind", 0, SegmentConfig(index_interval_bytes=0))))
+        committed = {"headers-0": 4, "committed-0": HIGH_WATERMARK, "behind-0": 7}
+        write_checkpoint(self.ours / "replication-offset-checkpoint", committed)
+        write_checkpoint(self.ours / "cleaner-offset-checkpoint", {"behind-0": BEHIND})
+        copy_tree(self.ours, self.theirs)
+        configs = "headers cleanup.policy=compact\ncommitted cleanup.policy=compact\nbehind cleanup.policy=compact\n"
+        sets = ["*:min.cleanable.dirty.ratio=0"]
+        self.results: dict[str, PartitionResult] = run_winnow(
+            spark, self.ours, now=NOW, topic_configs=configs, topic_sets=sets
+        )
+        kafka.clean(self.theirs / "headers-0", now=NOW, policy="compact", first_dirty=0)
+        kafka.clean(self.theirs / "behind-0", now=NOW, policy="compact", first_dirty=BEHIND)
+        kafka.clean(self.theirs / "committed-0", now=NOW, policy="compact", first_dirty=0, hw=HIGH_WATERMARK)
+
+
+def _committed(script: Script) -> None:
+    """A transaction from 2 to its COMMIT marker at 5; the snapshot at the end of the log knows that it is over."""
+    script.put("a")
+    script.put("a")
+    script.roll()
+    script.data(1, "a")
+    script.roll()
+    script.put("a")
+    script.put("a")
+    script.roll()
+    script.commit(1)
+    script.roll()
+    script.put("a")
+
+
+def _behind_a_marker(script: Script) -> None:
+    script.data(1, "x")
+    script.abort(1)
+    script.put("other")
+    script.put("k")
+    script.data(1, "k")
+    script.commit(1)
+    script.roll()
+    script.put("last")
+    script.roll()
+
+
+@pytest.fixture(scope="module")
+def both(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Both:
+    return Both(spark, kafka, tmp_path_factory.mktemp("ours"))
+
+
+def _records(directory: Path) -> list[Record]:
+    found: list[Record] = []
+    for path in sorted(directory.glob("*.log")):
+        data, at = path.read_bytes(), 0
+        while at + HEADER_V2_SIZE <= len(data):
+            header, records = decode_batch(data, at)
+            found += records
+            at += int(header["size"])
+    return found
+
+
+def test_header_keys_that_are_not_utf8_stay_as_they_are(both: Both) -> None:
+    """Kafka decodes them to text and writes them anew, so that their bytes are lost."""
+    ours, theirs = _records(both.ours / "headers-0"), _records(both.theirs / "headers-0")
+    assert [record.offset for record in ours] == [record.offset for record in theirs] == [1, 2, 3]
+    assert ours[0].headers == ((NOT_UTF8, b"1"), (b"plain", None))
+    assert theirs[0].headers == (
+        ("trace\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}".encode(), b"1"),
+        (b"plain", None),
+    )
+
+
+def test_data_that_follows_an_abort_marker_below_the_dirty_range_counts(both: Both) -> None:
+    """Kafka begins to read behind the marker, and takes all that the producer wrote since for aborted.
+
+    It keeps an older value beside the last one, which Winnow removes; the last value of each key is the same.
+    """
+    ours, theirs = ({r.offset: r for r in _records(where / "behind-0")} for where in (both.ours, both.theirs))
+    assert set(theirs) - set(ours) == {3}
+    assert set(ours) <= set(theirs)
+    assert (ours[4].key, theirs[3].key) == (b"k", b"k")
+
+
+def test_nothing_is_cleaned_past_a_transaction_that_ends_at_the_high_watermark(both: Both) -> None:
+    """A broker that loads the snapshot at the log's end does, as S8.4 has it; one that kept running does not."""
+    ours = {record.offset for record in _records(both.ours / "committed-0")}
+    theirs = {record.offset for record in _records(both.theirs / "committed-0")}
+    assert both.results["committed-0"].first_dirty_offset_after == 2
+    assert theirs < ours
+    assert {2, 3, 4} <= ours

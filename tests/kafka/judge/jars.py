@@ -1,0 +1,145 @@
+"""Kafka's own jars, fetched once from Maven Central, and our few Java classes around them, compiled once.
+
+A Java runtime need not bring `javac`: the compiler is Eclipse's (one jar). All goes to `.cache/`, which git ignores.
+
+The environment is honoured as usual: JAVA_HOME, JAVA_TOOL_OPTIONS, https_proxy, and WINNOW_MAVEN where Maven Central is
+only to be had through a mirror.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+"""As in jars.txt."""
+
+HERE = Path(__file__).resolve().parent
+_JARS = HERE / "jars.txt"
+PROJECT = HERE.parents[2]
+CACHE = PROJECT / ".cache"
+JAR = "judge.jar"
+
+
+class KafkaSetupError(Exception):
+    """Kafka's jars can't be had, or our classes don't compile against them."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaInstallation:
+    """Where the jars, that of our classes and the logging configuration among them, lie."""
+
+    jars: Path
+    classes: Path
+
+    @property
+    def class_path(self) -> str:
+        return f"{self.classes}{os.pathsep}{self.jars}/*"
+
+    @property
+    def archive(self) -> Path:
+        """Of Java's classes, once a broker has left it: a start with it takes half the time."""
+        return self.classes.with_name("classes.jsa")
+
+
+def java() -> str:
+    """The Java runtime of JAVA_HOME, else the one on PATH."""
+    home = os.environ.get("JAVA_HOME")
+    found = f"{home}/bin/java" if home else shutil.which("java")
+    if not found:
+        message = "no Java runtime: install Java 17 or newer, or set JAVA_HOME"
+        raise KafkaSetupError(message)
+    return found
+
+
+def quick_java(*flags: str, archive_at_exit: Path | None = None) -> list[str]:
+    """A JVM with all of `installation()` that lives for seconds: it compiles little. What follows is a main class.
+
+    `archive_at_exit`: where it leaves an archive of its classes, should there be none yet.
+    """
+    found = installation()
+    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable"]
+    if found.archive.exists():
+        quick.append(f"-XX:SharedArchiveFile={found.archive}")
+    elif archive_at_exit is not None:
+        quick.append(f"-XX:ArchiveClassesAtExit={archive_at_exit}")
+    return [java(), *quick, *flags, "-cp", found.class_path]
+
+
+@cache
+def installation() -> KafkaInstallation:
+    """Kafka's jars and our classes, fetched and compiled on first use (some seconds), found in no time afterwards."""
+    CACHE.mkdir(exist_ok=True)
+    with _locked(CACHE / "kafka.lock"):
+        jars = _fetched_jars()
+        return KafkaInstallation(jars=jars, classes=_compiled_classes(jars))
+
+
+def _fetched_jars() -> Path:
+    wanted = hashlib.sha256(_JARS.read_bytes()).hexdigest()[:12]
+    target = CACHE / f"kafka-{KAFKA_VERSION}" / f"jars-{wanted}"
+    if not (target / "complete").exists():
+        with _replacing(target) as directory:
+            _run("Kafka's jars can't be had", sys.executable, PROJECT / "lib" / "fetch_jars.py", _JARS, directory)
+    return target
+
+
+def _compiled_classes(jars: Path) -> Path:
+    """As a jar: Java keeps no archive of classes from a directory."""
+    sources = sorted((HERE / "java").glob("*.java"))
+    logging = HERE / "conf" / "log4j2.properties"
+    digest = hashlib.sha256(jars.name.encode())
+    for source in (*sources, logging):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    target = CACHE / f"kafka-{KAFKA_VERSION}" / f"classes-{digest.hexdigest()[:12]}"
+    if not (target / "complete").exists():
+        with _replacing(target) as directory:
+            (compiler,) = jars.glob("ecj-*.jar")
+            class_path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
+            flags = ["-17", "-nowarn", "-d", directory, "-classpath", class_path]
+            _run("the Java sources in tests/kafka/java do not compile", java(), "-jar", compiler, *flags, *sources)
+            shutil.copy(logging, directory)
+            with zipfile.ZipFile(directory / JAR, "w") as jar:
+                for file in sorted(directory.rglob("*")):
+                    if file.suffix in {".class", ".properties"}:
+                        jar.write(file, file.relative_to(directory))
+    return target / JAR
+
+
+def _run(failed: str, *command: str | Path) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise KafkaSetupError(f"{failed}:\n{done.stdout}{done.stderr}")
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """A fresh directory that becomes `target`, with a file `complete` in it, only if nothing was raised."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    directory = Path(tempfile.mkdtemp(dir=target.parent, prefix=".new-"))
+    try:
+        yield directory
+        (directory / "complete").touch()
+        shutil.rmtree(target, ignore_errors=True)
+        directory.rename(target)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Two test sessions at once fetch once."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,112 @@
+"""What we read out of a real broker's metadata log is what the broker says of itself with `kafka-configs`."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+from tests.kafka.judge.broker import Broker
+from winnow.logdir.metadata import Configs, read_cluster_metadata
+from winnow.logdir.metadata_log import list_snapshots
+from winnow.logdir.partition_metadata import read_topic_id
+from winnow.storage.local import LocalStorage
+
+SMALL_SNAPSHOTS = {
+    # A snapshot after nearly every change.
+    "metadata.log.max.record.bytes.between.snapshots": "1",
+    "metadata.log.max.snapshot.interval.ms": "100",
+    "metadata.max.idle.interval.ms": "100",
+}
+SECTION = re.compile(r"(?:Dynamic|Default) configs for (.+) are:")
+LINE = re.compile(r"  (\S+?)=(.*) sensitive=(?:true|false) synonyms=\{.*\}")
+WAIT_SECONDS = 30
+
+
+def described(text: str) -> dict[str, dict[str, str]]:
+    """`kafka-configs --describe` by entity; nothing is left out silently."""
+    found: dict[str, dict[str, str]] = {}
+    entity = ""
+    for line in text.splitlines():
+        if section := SECTION.fullmatch(line):
+            entity = section[1]
+            found.setdefault(entity, {})
+        else:
+            pair = LINE.fullmatch(line)
+            assert pair is not None, line
+            found[entity][pair[1]] = pair[2]
+    return found
+
+
+def plain(configs: Configs) -> dict[str, str]:
+    return {key: config.value for key, config in configs.items()}
+
+
+def alter(broker: Broker, kind: str, *arguments: str) -> None:
+    broker.kafka_configs("--entity-type", kind, "--alter", *arguments)
+
+
+def topics(broker: Broker, *arguments: str) -> None:
+    broker._tool("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", broker.bootstrap, *arguments)
+
+
+def wait_for_snapshot(directory: Path, *, above: int) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not [s for s in list_snapshots(LocalStorage(), str(directory)) if s.end_offset > above]:
+        assert time.monotonic() < deadline, "no snapshot was made"
+        time.sleep(0.05)
+
+
+def test_topics_and_brokers_are_configured_as_the_broker_says(tmp_path: Path) -> None:
+    log_dir = tmp_path / "log-dir"
+    directory = log_dir / "__cluster_metadata-0"
+    with Broker(log_dir, home=tmp_path / "home", settings=SMALL_SNAPSHOTS) as broker:
+        broker.produce(seed=1, scale=0.01, topics="c-(none|tomb|4p)")
+        topics(broker, "--create", "--topic", "bare", "--partitions", "3")
+        topics(broker, "--delete", "--topic", "c-tomb")
+        topics(broker, "--delete", "--topic", "c-none")
+        topics(broker, "--create", "--topic", "c-none", "--config", "retention.ms=77")
+        alter(broker, "brokers", "--entity-default", "--add-config", "log.retention.ms=1000000,log.cleaner.threads=2")
+        alter(
+            broker,
+            "brokers",
+            "--entity-name",
+            "1",
+            "--add-config",
+            "log.retention.ms=2000000,log.segment.bytes=3000000",
+        )
+        wait_for_snapshot(directory, above=0)
+        last = max(s.end_offset for s in list_snapshots(LocalStorage(), str(directory)))
+        alter(broker, "brokers", "--entity-name", "1", "--delete-config", "log.segment.bytes")
+        alter(broker, "topics", "--entity-name", "c-4p", "--add-config", "cleanup.policy=[compact,delete],segment.ms=9")
+        alter(broker, "topics", "--entity-name", "c-4p", "--delete-config", "segment.ms")
+        wait_for_snapshot(directory, above=last)
+        expected = described(broker.kafka_configs("--entity-type", "topics", "--describe"))
+        all_brokers = described(broker.kafka_configs("--entity-type", "brokers", "--entity-default", "--describe"))
+        one_broker = described(broker.kafka_configs("--entity-type", "brokers", "--entity-name", "1", "--describe"))
+    metadata = read_cluster_metadata(LocalStorage(), str(directory))
+    assert {f"topic {name}": plain(metadata.topic_configs.get(name, {})) for name in metadata.topics} == expected
+    assert expected["topic bare"] == {}
+    assert expected["topic c-none"] == {"retention.ms": "77"}
+    assert expected["topic c-4p"]["cleanup.policy"] == "compact,delete"
+    assert {"brokers in the cluster": plain(metadata.all_brokers)} == all_brokers
+    assert {f"broker {node}": plain(configs) for node, configs in metadata.broker_configs.items()} == one_broker
+    assert one_broker["broker 1"]["log.retention.ms"] == "2000000"
+    directories = {f"{t.name}-{p}": t.topic_id for t in metadata.topics.values() for p in t.partitions}
+    found = {
+        d.name: read_topic_id(LocalStorage(), str(d))
+        for d in log_dir.iterdir()
+        if d.is_dir() and d.name != directory.name and not d.name.endswith("-delete")
+    }
+    assert found == directories
+    assert metadata.notes == ()
+    # It was read out of a snapshot and what follows it; the whole log alone tells the same.
+    assert any(" snapshot " in config.where for config in metadata.topic_configs["c-none"].values())
+    for file in directory.glob("*.checkpoint"):
+        file.unlink()
+    whole = read_cluster_metadata(LocalStorage(), str(directory))
+    assert {name: plain(configs) for name, configs in whole.topic_configs.items()} == {
+        name: plain(configs) for name, configs in metadata.topic_configs.items()
+    }
+    assert (whole.topics, whole.end_offset) == (metadata.topics, metadata.end_offset)
+    assert plain(whole.all_brokers) == plain(metadata.all_brokers)

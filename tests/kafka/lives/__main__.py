@@ -1,0 +1,158 @@
+"""Random lives of logs through Kafka and Winnow: `PYTHONPATH=lib .venv/bin/python -m tests.kafka.lives --lives 10000`.
+
+Goes on after a difference, and tells the life as Python that lives it again. Of one seed and size of batches the lives
+are always the same; `--first-life` goes on where a run was ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+
+from tests.conftest import local_session
+from tests.kafka.judge.jars import KAFKA_VERSION
+from tests.kafka.judge.judge import Kafka
+from tests.kafka.lives.life import Life
+from tests.kafka.lives.lives import draw_lives
+from tests.kafka.lives.machine import run
+from tests.kafka.lives.outcome import Difference, Outcome, Run
+from tests.kafka.lives.shrink import shrunk
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+MEMORY = Path("/dev/shm")  # noqa: S108 - both sync each file
+APART = 1_000_000
+"""Between the numbers of two seeds: no seed has so many batches."""
+
+
+def main() -> int:
+    options = _options()
+    began = time.monotonic()
+    outcome = Outcome()
+    session = local_session()
+    with (
+        tempfile.TemporaryDirectory(prefix="winnow-lives-", dir=options.scratch) as scratch,
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as drawing,
+        Kafka() as kafka,
+    ):
+
+        def live(lives: Mapping[str, Life]) -> Outcome:
+            return run(session, kafka, Path(scratch) / "lives", lives)
+
+        for lives in _drawn(drawing, options):
+            found = all_lived(live, lives)
+            outcome.add(found)
+            for difference in found.differences:
+                _say(f"\n{difference.name}, {difference.when}: {difference.what}\n{difference.life!r}\n")
+            undos = f"{outcome.undone} undone, {outcome.refused} undos refused"
+            differences = f"{len(outcome.differences)} differences"
+            _say(f"{outcome.lives} lives, {undos}, {differences}, {time.monotonic() - began:.0f} s")
+        smallest = _smallest(live, outcome.differences) if options.shrink else []
+    session.stop()
+    for difference in smallest:
+        _say(f"\nthe smallest of its kind, {difference.when}: {difference.what}\n{difference.life!r}")
+    line = row(outcome, options, minutes=(time.monotonic() - began) / 60)
+    _say(line)
+    if options.record:
+        with RESULTS.open("a", encoding="utf-8") as file:
+            file.write(line)
+    return 1 if outcome.differences else 0
+
+
+def _drawn(drawing: Executor, options: argparse.Namespace) -> Iterator[dict[str, Life]]:
+    """Batches of lives by name; the next one is drawn while one is lived."""
+    end = options.first_life + options.lives
+    firsts = range(options.first_life, end, options.batch)
+
+    def draw(first: int) -> Future[list[Life]]:
+        return drawing.submit(draw_lives, options.batch, options.seed * APART + first // options.batch)
+
+    following = draw(firsts[0])
+    for first in firsts:
+        lives = following.result()[: end - first]
+        following = draw(first + options.batch)
+        yield {f"life-{first + number}": life for number, life in enumerate(lives)}
+
+
+def all_lived(live: Run, lives: Mapping[str, Life]) -> Outcome:
+    """The outcome, even if a life breaks the machine: it is looked for by halves, and is a difference."""
+    try:
+        return live(lives)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+        if len(lives) == 1:
+            ((name, life),) = lives.items()
+            text = "".join(traceback.format_exception(error))
+            return Outcome(lives=1, differences=[Difference(name, life, "on the way", text)])
+    outcome = Outcome()
+    half = len(lives) // 2
+    for some in (list(lives.items())[:half], list(lives.items())[half:]):
+        outcome.add(all_lived(live, dict(some)))
+    return outcome
+
+
+def _smallest(live: Run, differences: list[Difference]) -> list[Difference]:
+    """One difference of each kind, made as small as it gets."""
+    kinds = {difference.kind: difference for difference in reversed(differences)}
+    return [shrunk(live, difference, say=_say) for difference in kinds.values()]
+
+
+def row(outcome: Outcome, options: argparse.Namespace, *, minutes: float) -> str:
+    """A line of the table in RESULTS.md."""
+    ended = ", ".join(f"{count} {why}" for why, count in sorted(outcome.ended.items()))
+    cells = (
+        f"{datetime.now(UTC):%Y-%m-%d}",
+        f"{_machine()}, {minutes:.0f} minutes",
+        KAFKA_VERSION,
+        f"`--lives {options.lives} --seed {options.seed} --first-life {options.first_life} --batch {options.batch}`",
+        f"{outcome.lives:,}",
+        f"{outcome.passes:,} ({outcome.compacted:,} / {outcome.retained:,})",
+        f"{outcome.batches:,}",
+        f"{outcome.records:,}",
+        f"{outcome.bytes / 2**20:.1f}",
+        ended or "none",
+        f"{len(outcome.differences)}",
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _machine() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), platform.machine())
+    return f"{os.cpu_count()} cores ({model})"
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.kafka.lives", description=__doc__)
+    parser.add_argument("--lives", type=int, default=150)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first-life", type=int, default=0, help="a multiple of --batch")
+    parser.add_argument("--batch", type=int, default=150, help="lives at once, each a partition")
+    parser.add_argument("--record", action="store_true", help="add the result to RESULTS.md")
+    parser.add_argument("--shrink", action="store_true", help="make one life of each kind of difference small")
+    parser.add_argument(
+        "--scratch",
+        default=MEMORY if MEMORY.is_dir() else None,
+        help="where the logs go; default: memory, if it can be",
+    )
+    options = parser.parse_args()
+    if options.first_life % options.batch:
+        parser.error("--first-life: not a multiple of --batch")
+    return options
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n" if not text.endswith("\n") else text)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

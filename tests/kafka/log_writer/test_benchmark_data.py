@@ -1,0 +1,46 @@
+"""What is measured with: Kafka loads it without a word, and finds it to be of the shape that its name says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.cases import CASES, Case, Shape
+from benchmarks.data import NOW, fresh_copy, made_in, make
+from benchmarks.shapes import COMMITTED, GROUPS, universe_factor
+from tests.kafka.judge.judge import Kafka
+
+RAW_BYTES = 2 << 20
+SEGMENT_BYTES = 1 << 20
+"""The least that a topic may be configured to have."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_kafka_takes_it_for_what_it_says(case: Case, kafka: Kafka, tmp_path: Path) -> None:
+    root = tmp_path / "made"
+    root.mkdir()
+    make(case, RAW_BYTES, root, segment_bytes=SEGMENT_BYTES)
+    data = made_in(case, root)
+    copied = fresh_copy(data, tmp_path / "copy")
+    records = 0
+    for partition in data.partitions:
+        loaded = kafka.load(copied / partition.name, now=NOW)
+        assert loaded.error is None
+        records += len(loaded.records)
+        (answer,) = kafka.clean(copied / partition.name, now=NOW, topic_configs=data.topic_configs, hw_checkpoint=True)
+        (done,) = answer["rounds"]
+        stays = done["messages_written"] / done["messages_read"]
+        if case.shape is Shape.HALF:
+            assert done["dirty_ratio"] == 1
+            assert stays == pytest.approx(0.5, abs=0.02)
+        elif case.shape is Shape.OFFSETS:
+            assert done["messages_written"] == GROUPS * COMMITTED
+        else:
+            assert done["dirty_ratio"] == pytest.approx(0.05, abs=0.02)
+            assert stays == pytest.approx(0.95, abs=0.02)
+    assert records == data.records
+
+
+def test_keys_are_drawn_so_that_half_of_them_are_new() -> None:
+    assert universe_factor(0.5) == pytest.approx(0.6275, abs=1e-3)

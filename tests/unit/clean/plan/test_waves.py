@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.unit.clean.partitions import batch, job_of, make_partition, record
+from winnow.clean.plan import waves as waves_module
+from winnow.clean.plan.waves import waves
+from winnow.clean.scan.job import PartitionJob
+from winnow.clean.space import Room, free_bytes
+
+SPARE = 64 * 2**20
+SIZE = len(batch(record(0)))
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> list[PartitionJob]:
+    """Five partitions of SIZE bytes each."""
+    return [job_of(make_partition(tmp_path / f"t-{number}", {0: [batch(record(0))]})) for number in range(5)]
+
+
+def disk_with(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    status = SimpleNamespace(f_bavail=free + SPARE, f_frsize=1, f_blocks=2 * (free + SPARE))
+    monkeypatch.setattr(os, "statvfs", lambda _: status)
+
+
+def cut(jobs: list[PartitionJob]) -> list[int]:
+    found = list(waves(jobs, lambda: Room(None)))
+    assert [job for wave in found for job in wave] == jobs
+    return [len(wave) for wave in found]
+
+
+def test_all_go_together_where_there_is_room(jobs: list[PartitionJob]) -> None:
+    assert cut(jobs) == [5]
+
+
+def test_no_wave_without_partitions() -> None:
+    assert list(waves([], lambda: Room(None))) == []
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(SIZE * 2, [2, 2, 1]), (SIZE * 3 - 1, [2, 2, 1]), (1, [1] * 5)])
+def test_a_wave_ends_where_one_job_would_read_too_much(
+    jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch, limit: int, sizes: list[int]
+) -> None:
+    """One partition alone may have more than that."""
+    monkeypatch.setattr(waves_module, "WAVE_BYTES", limit)
+    assert cut(jobs) == sizes
+
+
+@pytest.mark.parametrize(("free", "sizes"), [(SIZE * 5, [5]), (SIZE * 5 - 1, [4, 1]), (SIZE, [1] * 5)])
+def test_a_wave_ends_where_the_disk_would_be_full(
+    jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch, free: int, sizes: list[int]
+) -> None:
+    disk_with(monkeypatch, free)
+    assert cut(jobs) == sizes
+
+
+def test_space_is_asked_for_anew_before_each_wave(jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch) -> None:
+    disk_with(monkeypatch, SIZE)
+    cutting = waves(jobs, lambda: Room(None))
+    assert len(next(cutting)) == 1
+    disk_with(monkeypatch, SIZE * 10)
+    assert [len(wave) for wave in cutting] == [4]
+
+
+def test_a_little_of_the_disk_is_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk_with(monkeypatch, 10)
+    assert free_bytes(str(tmp_path)) == 10

@@ -1,0 +1,67 @@
+"""Which rule of retention takes which segment, and when a compaction has to be done to know."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.policy.states import NOW, config, partition, segment
+from winnow.policy.plan import CompactionPlan
+from winnow.verbs.explain.retained import as_grouped, gone_segments, may_depend_on_sizes
+
+FOUR = (
+    segment(0, 100, last=NOW - 10_000),
+    segment(10, 100, last=NOW - 9_000),
+    segment(20, 100, last=NOW - 8_000),
+    segment(30, 100, last=NOW - 1_000),
+)
+STATE = partition(FOUR, end=40, start=12)
+
+
+def rules(**values: object) -> dict[int, str]:
+    gone = gone_segments(STATE, config("delete", **{"retention_ms": -1, **values}), NOW)
+    assert {fate.rule for fate in gone.values()} <= {"S7.3"}
+    return {base: fate.facts[0].name for base, fate in gone.items()}
+
+
+def test_each_segment_is_taken_by_the_first_rule_that_can() -> None:
+    assert rules() == {0: "log_start_offset"}
+    assert rules(retention_bytes=200) == {0: "log_start_offset", 10: "retention_bytes"}
+    assert rules(retention_bytes=200, retention_ms=5_000) == {
+        0: "log_start_offset",
+        10: "retention_bytes",
+        20: "newest_record",
+    }
+    assert len(rules(retention_ms=500)) == 4
+
+
+def test_a_compacted_log_loses_what_lies_below_its_start_only() -> None:
+    gone = gone_segments(STATE, config("compact", retention_ms=1, retention_bytes=1), NOW)
+    assert list(gone) == [0]
+    assert "below the log start offset 12" in gone[0].words
+
+
+def test_after_a_compaction_the_new_segments_count() -> None:
+    """Segment 0 and 10 become one, that goes on beyond the log start offset."""
+    plan = CompactionPlan(0, 30, 0, 300, (FOUR[:2], FOUR[2:3]))
+    after = as_grouped(STATE, plan)
+    assert [s.base_offset for s in after.segments] == [0, 20, 30]
+    assert gone_segments(after, config("compact"), NOW) == {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "values", "depends"),
+    [
+        ("compact", {"retention_ms": 1, "retention_bytes": 1}, False),
+        ("compact,delete", {"retention_ms": -1, "retention_bytes": -1}, False),
+        ("compact,delete", {"retention_ms": -1, "retention_bytes": 401}, False),
+        ("compact,delete", {"retention_ms": -1, "retention_bytes": 400}, True),
+        ("compact,delete", {"retention_ms": 1, "retention_bytes": -1}, True),
+    ],
+)
+def test_when_the_sizes_after_a_compaction_matter(policy: str, values: dict[str, int], depends: bool) -> None:  # noqa: FBT001
+    assert may_depend_on_sizes(STATE, config(policy, **values), may_grow=False) is depends
+
+
+def test_what_may_grow_may_reach_a_limit_that_it_has_not_reached() -> None:
+    limits = config("compact,delete", retention_ms=-1, retention_bytes=401)
+    assert may_depend_on_sizes(STATE, limits, may_grow=True)

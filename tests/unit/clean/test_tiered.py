@@ -1,0 +1,49 @@
+"""What is taken for tiered storage, and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from winnow.clean.tiered import refuse_tiered, refuse_tiered_around
+from winnow.errors import UsageError
+from winnow.storage.store_local import LocalStore
+
+ID = "tqimKeZwStOEOwRzT3L5oQ"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"topic-{ID}/0/00000000000000000023-{ID}.log",
+        f"prefix/topic-{ID}/0/00000000000000000023-{ID}.indexes",
+        f"topic-{ID}/0/00000000000000000023-{ID}.rsm-manifest",
+        f"{ID}-0-topic/00000000000000000023-{ID}.offset_index",
+    ],
+)
+def test_segments_of_tiered_storage_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"tiered storage.*retention\.ms"):
+        refuse_tiered(LocalStore(str(tmp_path)), ["meta.properties", name])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "meta.properties",
+        "t-0/00000000000000000023.log",
+        f"topic-{ID}-0/00000000000000000023.log",
+        "t-0/.winnow-kept-20261121T200000Z-00000000/00000000000000000023.log",
+        f"t.{ID[:20]}-delete/00000000000000000023.log",
+    ],
+)
+def test_a_log_directory_is_none(name: str, tmp_path: Path) -> None:
+    refuse_tiered(LocalStore(str(tmp_path)), [name])
+
+
+def test_a_place_beside_topics_of_tiered_storage_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    refuse_tiered_around(LocalStore(str(tmp_path)))
+    (tmp_path / f"t-{ID}").mkdir()
+    with pytest.raises(UsageError, match="tiered storage"):
+        refuse_tiered_around(LocalStore(str(tmp_path)))

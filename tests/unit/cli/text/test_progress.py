@@ -1,0 +1,168 @@
+import io
+import os
+import pty
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from winnow.cli.main import run
+from winnow.cli.text import progress as progress_module
+from winnow.cli.text.progress import Progress, progress_on_stderr
+from winnow.logdir.names import LOG, segment_file
+from winnow.runtime.progress import Progress as Told
+from winnow.runtime.progress import Silence
+from winnow.wire.plain import Record, encode_batch
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[TextIO, bytearray]]:
+    """A stream that is a terminal, and what has been written to it once it is closed."""
+    reader, writer = pty.openpty()
+    written = bytearray()
+    with os.fdopen(writer, "w", encoding="utf-8") as stream:
+        yield stream, written
+    # Of a terminal that nobody writes to any more, Linux says EIO where others say that it has ended.
+    with suppress(OSError), os.fdopen(reader, "rb", buffering=0) as stream_end:
+        while some := stream_end.read(1 << 16):
+            written += some
+
+
+def test_what_a_stage_tells_as_it_goes_on() -> None:
+    clock = Clock()
+    progress = Progress(io.StringIO(), clock=clock)
+    told = [progress.line()]
+
+    def after(seconds: float, done: int) -> None:
+        clock.now += seconds
+        progress.advance(done)
+        told.append(progress.line())
+
+    progress.stage("looking at 12 partitions")
+    after(12.4, 0)
+    progress.stage("compacting 3 partitions", total_bytes=4 << 30)
+    after(1, 0)
+    after(0.5, 512 << 20)
+    after(2.5, 512 << 20)
+    after(36, 1 << 20)
+    after(960, 1 << 20)
+    after(0, (3 << 30) - (2 << 20))
+    after(5, 0)
+    progress.stage("committing", total_tasks=8)
+    after(3, 2)
+    after(1, 6)
+    assert told == [
+        "starting (0 s)",
+        "looking at 12 partitions (12 s)",
+        "compacting 3 partitions: 0 % of 4.0 GiB (13 s)",
+        "compacting 3 partitions: 12 % of 4.0 GiB, 341.3 MiB/s (14 s)",
+        "compacting 3 partitions: 25 % of 4.0 GiB, 256.0 MiB/s, 12 s left (16 s)",
+        "compacting 3 partitions: 25 % of 4.0 GiB, 25.6 MiB/s, 2 min left (52 s)",
+        "compacting 3 partitions: 25 % of 4.0 GiB, 1.0 MiB/s, 50 min left (1012 s)",
+        "compacting 3 partitions: 100 % of 4.0 GiB, 4.1 MiB/s (1012 s)",
+        "compacting 3 partitions: 100 % of 4.0 GiB, 4.1 MiB/s (1017 s)",
+        "committing: 25 % of 8 tasks, 9 s left (1020 s)",
+        "committing: 100 % of 8 tasks (1021 s)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0.2, "1 s"), (59.1, "60 s"), (61, "2 min"), (3540, "59 min"), (3541, "1 h 0 min"), (7500, "2 h 5 min")],
+)
+def test_what_is_left_is_rather_too_much_than_too_little(seconds: float, told: str) -> None:
+    assert progress_module._duration(seconds) == told
+
+
+def test_off_a_terminal_a_short_run_writes_nothing_and_ends_at_once() -> None:
+    stream = io.StringIO()
+    with Progress(stream) as progress:
+        progress.stage("looking")
+    assert stream.getvalue() == ""
+
+
+def test_off_a_terminal_there_is_a_line_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert progress_module.LOG_EVERY_S == 10
+    stream, clock = io.StringIO(), Clock()
+    progress = Progress(stream, clock=clock)
+    progress.stage("compacting 1 partition", total_bytes=1 << 20)
+    clock.now += 10
+    progress.advance(1 << 19)
+    waits = iter([False, False, True])
+    monkeypatch.setattr(progress._closed, "wait", lambda _: next(waits))
+    progress._log_lines()
+    line = "winnow: compacting 1 partition: 50 % of 1.0 MiB, 51.2 KiB/s, 10 s left (10 s)\n"
+    assert stream.getvalue() == 2 * line
+
+
+def test_on_a_terminal_the_line_is_live_and_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    with terminal() as (stream, written), Progress(stream) as progress:
+        progress.stage("compacting 1 partition", total_tasks=2)
+        progress.advance(1)
+        assert progress._status is not None
+        progress._status._live.refresh()
+    shown = written.decode()
+    assert "compacting 1 partition: 50 % of 2 tasks" in shown
+    assert shown.rstrip("\r\n").endswith("\x1b[2K")
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
+    """What verbs tell of how far they are, `line()` by `line()`; none for those that are quiet."""
+    made: list[Progress] = []
+
+    def progress_of_verb(*, quiet: bool) -> AbstractContextManager[Told]:
+        if quiet:
+            return nullcontext(Silence())
+        made.append(Progress(io.StringIO(), clock=Clock()))
+        return made[-1]
+
+    for verb in ("inspect", "recover"):
+        monkeypatch.setattr(f"winnow.cli.{verb}.progress_on_stderr", progress_of_verb)
+    return made
+
+
+def test_a_file_that_is_inspected_is_a_stage_of_as_many_bytes(tmp_path: Path, told: list[Progress]) -> None:
+    log = tmp_path / "t-0" / segment_file(0, LOG)
+    log.parent.mkdir()
+    log.write_bytes(b"".join(encode_batch([Record(offset, 0, b"k", bytes(3000))]) for offset in range(100)))
+    assert run(["inspect", str(log)]) == 0
+    assert [progress.line() for progress in told] == [f"reading {log.name}: 100 % of 299.9 KiB (0 s)"]
+    assert run(["inspect", str(log), "--quiet"]) == 0
+    assert len(told) == 1
+
+
+def test_a_recovery_counts_partitions(tmp_path: Path, told: list[Progress]) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abc\n")
+    for number in range(3):
+        directory = tmp_path / f"t-{number}"
+        directory.mkdir()
+        (directory / segment_file(0, LOG)).write_bytes(b"")
+    assert run(["recover", str(tmp_path)]) == 0
+    assert [progress.line() for progress in told] == ["recovering 3 partitions: 100 % of 3 tasks (0 s)"]
+    assert run(["recover", str(tmp_path), "--quiet"]) == 0
+    assert len(told) == 1
+
+
+def test_quiet_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_on_stderr(quiet=True) as progress:
+        assert isinstance(progress, Silence)
+        progress.stage("compacting", total_bytes=7)
+        progress.advance(7)
+    with progress_on_stderr(quiet=False) as progress:
+        assert isinstance(progress, Progress)
+        assert progress._errors._stream is sys.stderr
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,137 @@
+import io
+from dataclasses import replace
+
+from tests.unit.cli.results import idle, left_alone, partition, run_of
+from winnow.clean.result import COMPACTED, RETAINED, Holder, RunResult, Setting
+from winnow.cli.out import Paper
+from winnow.cli.text.table import FEW, show
+
+
+def shown(result: RunResult, *, width: int = 100) -> str:
+    out = io.StringIO()
+    show(result, Paper(out, width=width))
+    return out.getvalue()
+
+
+def test_most_to_gain_first_sums_last() -> None:
+    result = run_of(
+        partition("small", bytes_after=(2 << 20) - 1024, segments_after=12),
+        partition("large", 11, bytes_before=1 << 30, bytes_after=1 << 29, actions=(COMPACTED, RETAINED)),
+        idle("idle"),
+    )
+    assert shown(result).splitlines() == [
+        "2 of 3 partitions cleaned, at 2026-11-21T22:26:40Z",
+        "partition  action               before      after  freed  segments  dirty  why",
+        "large-11   compacted+retained  1.0 GiB  512.0 MiB   50 %   12 -> 3   0.75  dirty ratio 0.75 is...",
+        "small-0    compacted           2.0 MiB    2.0 MiB    0 %  12 -> 12   0.75  dirty ratio 0.75 is...",
+        "idle-0     -                   2.0 MiB    2.0 MiB    0 %  12 -> 12   0.10  dirty ratio 0.1 is not...",
+        "all 3                          1.0 GiB  516.0 MiB   50 %  36 -> 27",
+    ]
+
+
+def test_a_plan_tells_its_reasons_whole_and_does_not_know_what_only_a_run_can_tell() -> None:
+    reason = (
+        "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5 (1.5 MiB dirty, 0.5 MiB clean) and nothing forbids"
+    )
+    result = run_of(partition("orders", reason=reason, bytes_after=None, segments_after=None), verb="plan")
+    lines = shown(result, width=80).splitlines()
+    assert lines[0] == "1 of 1 partition has work to do, at 2026-11-21T22:26:40Z"
+    assert lines[2].split() == ["orders-0", "compacted", "2.0", "MiB", "?", "?", "12", "->", "?", "0.75"]
+    assert " ".join(" ".join(lines[3:5]).split()) == reason
+    assert lines[-1].split() == ["all", "1", "2.0", "MiB", "?", "?", "12", "->", "?"]
+
+
+def test_a_plan_sorts_what_it_cannot_know_by_dirty_bytes() -> None:
+    result = run_of(
+        partition("little", dirty_ratio=0.1, bytes_after=None),
+        partition("much", dirty_ratio=0.9, bytes_after=None),
+        verb="plan",
+    )
+    text = shown(result)
+    assert text.index("much-0") < text.index("little-0")
+
+
+def test_partitions_left_alone_are_told_with_their_reason_once_per_reason() -> None:
+    result = run_of(partition("orders"), left_alone("t", 0), left_alone("t", 1), left_alone("torn", error="CRC wrong"))
+    assert shown(result).partition("\n\n")[2].splitlines() == [
+        "Left alone: 3 partitions",
+        "  t-0, t-1",
+        "      holds transactional batches",
+        "  torn-0",
+        "      holds transactional batches: CRC wrong",
+    ]
+
+
+def test_many_partitions_that_need_nothing_share_a_line() -> None:
+    lines = shown(run_of(partition("orders"), *(idle("idle", number) for number in range(FEW + 1)))).splitlines()
+    assert lines[-1] == "9 partitions need nothing."
+    assert lines[-2].startswith("all 10 ")
+    assert not any(line.startswith("idle-") for line in lines)
+
+
+def test_sizes_that_are_not_known_are_no_zeros() -> None:
+    unread = left_alone("unread", error="can't be listed")
+    result = run_of(partition("a"), partition("b", bytes_before=None, bytes_after=None, segments_before=None), unread)
+    row = next(line for line in shown(result).splitlines() if line.startswith("b-0"))
+    assert row.split()[2:6] == ["?", "?", "?", "?"]
+
+
+def test_whose_records_fill_kafkas_own_topics() -> None:
+    first = Holder(name="billing", records_before=1_200_000, bytes_before=3 << 20, records_after=3, bytes_after=1 << 10)
+    foreseen = Holder(name="tx-1", records_before=9, bytes_before=900, records_after=None, bytes_after=None)
+    result = run_of(
+        partition("orders"),
+        partition("__consumer_offsets", 17, holders=(first,), holders_total=1234),
+        partition("__transaction_state", 3, holders=(foreseen,), holders_total=1),
+        partition("__share_group_state", 0, holders=(foreseen,)),
+    )
+    text = shown(result)
+    assert text.partition("Who fills Kafka's own topics\n")[2].splitlines() == [
+        "  __consumer_offsets-17, the largest 1 of 1,234 groups",
+        "      billing  1,200,000 -> 3 records, 3.0 MiB -> 1.0 KiB",
+        "  __share_group_state-0, the largest 1 of many groups",
+        "      tx-1  9 records, 900 B",
+        "  __transaction_state-3, all transactional ids",
+        "      tx-1  9 records, 900 B",
+    ]
+    assert "Who fills" not in shown(run_of(partition("orders")))
+
+
+def test_nothing_found() -> None:
+    assert shown(run_of()) == "No partition was found that the command names.\n"
+
+
+def test_markup_in_reasons_is_text() -> None:
+    assert "[red]12[/red]" in shown(run_of(left_alone("t", error="[red]12[/red]")))
+
+
+def test_a_narrow_terminal_keeps_the_figures() -> None:
+    text = shown(run_of(partition("a-topic-with-a-long-name-that-nobody-will-shorten")), width=60)
+    assert "2.0 MiB    1.0 MiB" in text or "2.0 MiB  1.0 MiB" in text
+
+
+def test_a_plan_tells_each_setting_that_somebody_gave_and_where() -> None:
+    default = Setting("segment.bytes", "1073741824", "Kafka's default, server.properties not given", is_default=True)
+    own = Setting("cleanup.policy", "compact", "__cluster_metadata-0 offset 7", is_default=False)
+    internal = Setting("internal.segment.bytes", "9", "__cluster_metadata-0 offset 8", is_default=False)
+    result = run_of(
+        partition("t", 0, settings=(own, default, internal)),
+        partition("t", 1, settings=(own, default, internal)),
+        partition("s", 0, settings=(default,)),
+        verb="plan",
+    )
+    lines = shown(result).splitlines()
+    assert lines[lines.index("Settings, and where they come from") + 1 :] == [
+        "  s",
+        "  t",
+        "      cleanup.policy=compact  __cluster_metadata-0 offset 7",
+        "  all else",
+        "      Kafka's default, server.properties not given",
+    ]
+    assert "Settings" not in shown(run_of(partition("t"), verb="plan"))
+
+
+def test_a_plan_tells_how_much_room_it_takes() -> None:
+    result = run_of(partition("t"), verb="plan")
+    assert "It takes up to 3.0 MiB beside the logs." in shown(replace(result, peak_extra_bytes=3 * 2**20))
+    assert "beside the logs" not in shown(replace(result, partitions=(idle("t"),), peak_extra_bytes=0))

@@ -1,0 +1,206 @@
+"""What becomes of what can't be read: a row that says so, nothing, or an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.data import copy_tree, unpacked
+from tests.spark.damage import COMPRESSED, PLAIN, Log
+from tests.unit.clean.partitions import make_partition
+from tests.unit.kafka_log.reading import offsets, rows, scan
+from winnow.errors import CorruptLogError, WinnowError
+from winnow.wire.batch import ATTRIBUTES_AT, HEADER_V2_SIZE
+from winnow.wire.plain import Record, encode_batch
+
+DAMAGED = unpacked("before-damaged") / "damaged"
+CLEAN = unpacked("before-clean") / "clean"
+T_CLOSED = 1579
+
+
+def problems(*paths: Path, **options: Any) -> list[dict[str, Any]]:
+    return [row for row in rows(*paths, **options) if row["problem"] is not None]
+
+
+def fails(*paths: Path, match: str) -> None:
+    with pytest.raises(CorruptLogError, match=match):
+        rows(*paths, mode="FAILFAST")
+
+
+def some(first: int, count: int = 5, **fields: Any) -> bytes:
+    return encode_batch([Record(first + n, 10 * (first + n), b"k", b"v") for n in range(count)], **fields)
+
+
+def test_a_batch_that_does_not_match_its_crc() -> None:
+    [row] = problems(DAMAGED / "x-badcrc-old-0")
+    shown = {name: value for name, value in row.items() if value is not None and name != "problem"}
+    assert shown == {
+        "topic": "x-badcrc-old",
+        "partition": 0,
+        "segment": "00000000000000000445.log",
+        "position": 987,
+        "baseOffset": 470,
+        "batchLastOffset": 479,
+        "batchSize": 441,
+        "magic": 2,
+        "codec": "none",
+        "producerId": shown["producerId"],
+        "producerEpoch": 0,
+        "isTransactional": False,
+        "isControl": False,
+        "partitionLeaderEpoch": 0,
+        "crcOk": False,
+    }
+    assert "does not match its CRC: base offset 470" in row["problem"]
+    kept = offsets(DAMAGED / "x-badcrc-old-0", mode="DROPMALFORMED")
+    assert len(kept) == T_CLOSED - 10
+    assert set(kept).isdisjoint(range(470, 480))
+    assert offsets(DAMAGED / "x-badcrc-old-0") == [*kept[: kept.index(469) + 1], None, *kept[kept.index(469) + 1 :]]
+    fails(DAMAGED / "x-badcrc-old-0", match=r"CRC: base offset 470 \(.*445\.log, batch at byte 987\)")
+
+
+@pytest.mark.parametrize(("name", "end"), [("x-torn-0", 1608), ("x-zerotail-0", 1623)])
+def test_a_log_that_was_not_written_to_its_end(name: str, end: int) -> None:
+    """As a broker's loader would have it, but for who wants to know."""
+    for mode in ("PERMISSIVE", "DROPMALFORMED"):
+        found = offsets(DAMAGED / name, mode=mode)
+        assert None not in found
+        assert found[-1] < end
+    fails(DAMAGED / name, match=r"batch can't be read.*1223\.log at byte \d+")
+
+
+def test_only_the_last_segment_may_be_torn(tmp_path: Path) -> None:
+    directory = make_partition(tmp_path / "t-0", {0: [some(0), some(5)], 10: [some(10), some(15)]})
+    first = directory / f"{0:020d}.log"
+    first.write_bytes(first.read_bytes()[:-1])
+    for index in directory.glob("*index"):
+        index.unlink()
+    [row] = problems(directory)
+    assert (row["segment"], row["position"], row["crcOk"]) == (first.name, len(some(0)), None)
+    assert "expected a whole batch of 106 bytes, found 105" in row["problem"]
+    assert offsets(directory, mode="DROPMALFORMED") == [*range(5), *range(10, 20)]
+
+
+def test_what_follows_an_unreadable_frame_in_its_segment_is_not_guessed(tmp_path: Path) -> None:
+    directory = make_partition(tmp_path / "t-0", {0: [some(0), some(5), some(10)], 15: [some(15)]})
+    log = Log(directory, 0)
+    log.put(1, 16, ">b", 9)
+    log.write()
+    assert offsets(directory) == [*range(5), None, *range(15, 20)]
+    assert "magic" in problems(directory)[0]["problem"]
+    fails(directory, match=rf"at byte {len(some(0))}\b")
+
+
+def test_a_batch_whose_records_make_no_sense_though_its_crc_is_right(tmp_path: Path) -> None:
+    directory = make_partition(tmp_path / "t-0", {0: [some(5 * n) for n in range(9)]})
+    log = Log(directory, 0)
+    log.replace_payload(4, b"\xff" * (len(some(0)) - HEADER_V2_SIZE))
+    [row] = problems(directory)
+    assert (row["baseOffset"], row["batchLastOffset"], row["crcOk"], row["offset"]) == (20, 24, True, None)
+    assert offsets(directory) == [*range(20), None, *range(25, 45)]
+    fails(directory, match=rf"records can't be read.*at byte {4 * len(some(0))}\b")
+
+
+def test_a_codec_that_is_none(tmp_path: Path) -> None:
+    directory = make_partition(tmp_path / "t-0", {0: [some(0)]})
+    log = Log(directory, 0)
+    log.put(0, ATTRIBUTES_AT, ">h", 7, sealed=True)
+    log.write()
+    [row] = problems(directory)
+    assert (row["codec"], row["crcOk"]) == ("unknown (7)", True)
+
+
+@pytest.mark.parametrize("name", sorted(PLAIN))
+def test_nothing_goes_missing_without_a_word(name: str, tmp_path: Path) -> None:
+    copy_tree(CLEAN / "c-none-0", tmp_path / "c-none-0")
+    PLAIN[name](tmp_path / "c-none-0")
+    sound = {row["offset"]: row for row in rows(CLEAN / "c-none-0")}
+    found = rows(tmp_path)
+    kept = [row for row in found if row["problem"] is None]
+    assert len(kept) == len(sound) or len(kept) < len(found) or name == "torn-active"
+    # No CRC covers the base offset, and a batch's own idea of its end may be what was changed.
+    loose = {"batchLastOffset": 0}
+    assert all(sound[row["offset"]] | loose == row | loose for row in kept)
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(COMPRESSED) if "bomb" not in name and "large" not in name])
+def test_damage_inside_of_what_is_compressed(name: str, tmp_path: Path) -> None:
+    source, damage = COMPRESSED[name]
+    copy_tree(CLEAN / source, tmp_path / source)
+    damage(tmp_path / source)
+    assert problems(tmp_path / source)
+
+
+def test_a_damaged_batch_is_shown_where_its_header_lies_within_the_options() -> None:
+    directory = DAMAGED / "x-badcrc-old-0"
+    assert offsets(directory, startingOffsets=460)[:11] == [*range(460, 470), None]
+    assert None not in offsets(directory, startingOffsets=480)
+    times = {row["offset"]: row["timestamp"].isoformat() for row in rows(directory) if row["offset"] is not None}
+    assert None in offsets(directory, timestampFrom=times[460])
+    assert None not in offsets(directory, timestampFrom=times[490])
+
+
+def test_a_checkpoint_that_can_not_be_read_concerns_every_partition(tmp_path: Path) -> None:
+    make_partition(tmp_path / "t-0", {5: [some(5)]})
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n2\nt 0 7\n")
+    [row] = problems(tmp_path)
+    assert (row["topic"], row["partition"], row["segment"], row["crcOk"]) == ("t", 0, None, None)
+    assert "malformed checkpoint: expected 2 entries" in row["problem"]
+    assert offsets(tmp_path, mode="DROPMALFORMED") == [*range(5, 10)]
+    fails(tmp_path, match="malformed checkpoint")
+
+
+def test_a_cleaned_segment_that_waits_for_its_swap() -> None:
+    [row] = problems(DAMAGED / "x-swap-0")
+    assert "not put in its place" in row["problem"]
+    fails(DAMAGED / "x-swap-0", match=r"log\.swap")
+
+
+def test_a_file_that_vanishes(tmp_path: Path) -> None:
+    make_partition(tmp_path / "t-0", {0: [some(0)], 5: [some(5)]})
+    reader, partitions = scan(tmp_path / "t-0", mode="DROPMALFORMED")
+    (tmp_path / "t-0" / f"{5:020d}.log").unlink()
+    with pytest.raises(WinnowError, match=r"removed after the read was planned.*5\.log\)\. .*Load it again"):
+        list(reader.read(partitions[0]))
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+@pytest.mark.parametrize("kept", [some(0)[:40], some(0, 2), some(0, 9)], ids=["cut", "smaller", "larger"])
+def test_a_closed_segment_that_was_replaced_since_planning_is_refused(mode: str, kept: bytes, tmp_path: Path) -> None:
+    """Spark plans a DataFrame once: a cleaning between two queries would make the second one read old ranges."""
+    directory = make_partition(tmp_path / "t-0", {0: [some(0), some(5)], 10: [some(10)]})
+    reader, partitions = scan(directory, mode=mode)
+    assert sum(batch.num_rows for batch in reader.read(partitions[0])) == 15
+    (directory / f"{0:020d}.log").write_bytes(kept)
+    with pytest.raises(WinnowError, match=r"changed since the DataFrame was planned.*0\.log\)\. .*Load it again"):
+        list(reader.read(partitions[0]))
+
+
+def test_an_active_segment_that_has_grown_since_planning_is_read_as_planned(tmp_path: Path) -> None:
+    directory = make_partition(tmp_path / "t-0", {0: [some(0)], 5: [some(5)]})
+    reader, partitions = scan(directory)
+    with (directory / f"{5:020d}.log").open("ab") as active:
+        active.write(some(10))
+    assert sum(batch.num_rows for batch in reader.read(partitions[0])) == 10
+    assert len(offsets(directory)) == 15
+
+
+def test_header_keys_that_are_no_text(tmp_path: Path) -> None:
+    headers = ((b"ok", b"1"), (b"\xff\xfe", None), ("ü".encode(), b"2"))
+    make_partition(tmp_path / "t-0", {0: [encode_batch([Record(0, 1, None, None, headers)])]})
+    [row] = rows(tmp_path / "t-0")
+    assert row["headers"] == [
+        {"key": "ok", "value": b"1"},
+        {"key": "\ufffd\ufffd", "value": None},
+        {"key": "ü", "value": b"2"},
+    ]
+
+
+def test_a_time_that_spark_can_not_tell(tmp_path: Path) -> None:
+    records = [Record(0, 2**62, b"k", b"v"), Record(1, -1, b"k", b"v")]
+    make_partition(tmp_path / "t-0", {0: [encode_batch(records)]})
+    first, second = rows(tmp_path / "t-0")
+    assert first["timestamp"] is None
+    assert second["timestamp"].timestamp() == -0.001

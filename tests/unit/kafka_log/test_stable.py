@@ -1,0 +1,122 @@
+"""What `read_committed` leaves out: aborted records, and all from the first open transaction on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fixtures.data import copy_log_dir, unpacked
+from tests.unit.clean.partitions import make_partition
+from tests.unit.kafka_log.reading import offsets, rows
+from winnow.errors import CorruptLogError
+from winnow.logdir.names import SNAPSHOT, TXNINDEX, segment_file
+from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
+from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index
+from winnow.wire.control import ControlType
+from winnow.wire.plain import Record, encode_batch
+
+CLEAN = unpacked("before-clean") / "clean"
+WITH_TRANSACTIONS = ("t-closed-0", "t-long-0", "t-open-0", "t-v1-0", "b-txn-0")
+COMMITTED = {"isolationLevel": "read_committed"}
+
+
+def data(offset: int, producer: int, *, transactional: bool = True) -> bytes:
+    records = [Record(offset, 1, b"k", b"v"), Record(offset + 1, 1, b"k", b"v")]
+    return encode_batch(records, producer_id=producer, producer_epoch=0, base_sequence=0, transactional=transactional)
+
+
+def marker(offset: int, producer: int, kind: ControlType) -> bytes:
+    record = Record(offset, 1, b"\0\0\0" + bytes([kind]), bytes(6))
+    return encode_batch([record], producer_id=producer, producer_epoch=0, transactional=True, control=True)
+
+
+ABORT, COMMIT = ControlType.ABORT, ControlType.COMMIT
+LOG: Mapping[int, Sequence[bytes]] = {
+    0: [data(0, 1), data(2, 2), marker(4, 1, ABORT), data(5, 1), data(7, 9, transactional=False)],
+    9: [marker(9, 2, ABORT), marker(10, 1, COMMIT), data(11, 2), data(13, 3)],
+    15: [data(15, 9, transactional=False), marker(17, 2, COMMIT), data(18, 9, transactional=False)],
+}
+"""Producers 1 and 2 abort at first and commit then, the last transaction of 3 is open."""
+GOOD = [5, 6, 7, 8, 11, 12]
+
+
+def snapshot(*open_: tuple[int, int]) -> bytes:
+    return encode_snapshot(ProducerEntry(producer, 0, 1, first + 1, 1, 1, 0, first) for producer, first in open_)
+
+
+def test_a_log_and_nothing_else(tmp_path: Path) -> None:
+    assert offsets(make_partition(tmp_path / "t-0", LOG), **COMMITTED) == GOOD
+
+
+def test_the_snapshot_saves_the_replay(tmp_path: Path) -> None:
+    """It is believed, as are the indexes: here they say something else than the log below."""
+    directory = make_partition(tmp_path / "t-0", LOG)
+    (directory / segment_file(15, SNAPSHOT)).write_bytes(snapshot((2, 11)))
+    entry = AbortedTransaction(producer_id=1, first_offset=0, last_offset=4, last_stable_offset=2)
+    (directory / segment_file(0, TXNINDEX)).write_bytes(encode_txn_index([entry]))
+    # Producer 3 is not in it, producer 2 commits after it; that 2 aborted at 9, nobody tells.
+    assert offsets(directory, **COMMITTED) == [2, 3, *GOOD, 13, 14, 15, 16, 18, 19]
+
+
+@pytest.mark.parametrize("spoiled", [b"", b"\0\1", snapshot((3, 13))[:-1], snapshot((3, 13))[:-1] + b"x"])
+def test_a_damaged_snapshot_is_passed_over(spoiled: bytes, tmp_path: Path) -> None:
+    directory = make_partition(tmp_path / "t-0", LOG)
+    (directory / segment_file(20, SNAPSHOT)).write_bytes(spoiled)
+    assert offsets(directory, **COMMITTED) == GOOD
+
+
+def test_a_snapshot_of_a_log_that_was_longer_is_passed_over(tmp_path: Path) -> None:
+    directory = make_partition(tmp_path / "t-0", LOG)
+    (directory / segment_file(21, SNAPSHOT)).write_bytes(snapshot())
+    assert offsets(directory, **COMMITTED) == GOOD
+    (directory / segment_file(21, SNAPSHOT)).rename(directory / segment_file(20, SNAPSHOT))
+    assert offsets(directory, **COMMITTED) == [n for n in range(20) if n not in {4, 9, 10, 17}]
+
+
+def test_a_torn_end_is_the_end(tmp_path: Path) -> None:
+    directory = make_partition(tmp_path / "t-0", LOG)
+    log = directory / f"{15:020d}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    assert offsets(directory, **COMMITTED) == GOOD
+
+
+def test_a_log_of_which_the_stable_part_is_not_known_shows_nothing(tmp_path: Path) -> None:
+    directory = make_partition(tmp_path / "t-0", LOG)
+    log = directory / f"{9:020d}.log"
+    spoiled = bytearray(log.read_bytes())
+    spoiled[len(marker(9, 2, ABORT)) - 1] ^= 1
+    log.write_bytes(bytes(spoiled))
+    [row] = rows(directory, **COMMITTED)
+    assert "a control batch does not match its CRC" in row["problem"]
+    with pytest.raises(CorruptLogError, match="control batch does not match"):
+        rows(directory, mode="FAILFAST", **COMMITTED)
+    assert rows(directory, mode="DROPMALFORMED", **COMMITTED) == []
+
+
+@pytest.mark.parametrize("name", WITH_TRANSACTIONS)
+def test_side_files_and_the_log_alone_tell_the_same(name: str, tmp_path: Path) -> None:
+    """But for what a cleaner has been at, and where the abort of what is left may lie in the index only."""
+    there = offsets(CLEAN / name, **COMMITTED)
+    assert set(there) < set(offsets(CLEAN / name))
+    copied = copy_log_dir("clean", tmp_path / "log-dir", only=[name]) / name
+    for suffix in (SNAPSHOT, TXNINDEX):
+        for path in copied.glob(f"*{suffix}"):
+            path.unlink()
+    assert offsets(copied, **COMMITTED) == there
+
+
+@given(most=st.integers(1, 20_000))
+def test_tasks_of_any_size_leave_out_the_same(most: int) -> None:
+    name = "t-long-0"
+    assert offsets(CLEAN / name, maxBytesPerPartition=most, **COMMITTED) == offsets(CLEAN / name, **COMMITTED)
+
+
+def test_markers_are_shown_to_who_asks_for_them(tmp_path: Path) -> None:
+    directory = make_partition(tmp_path / "t-0", LOG)
+    assert offsets(directory, includeControl=True, **COMMITTED) == [4, *GOOD[:4], 9, 10, *GOOD[4:]]
+    assert {row["offset"] for row in rows(directory, includeControl=True) if row["isControl"]} == {4, 9, 10, 17}
+    assert offsets(directory) == [n for n in range(20) if n not in {4, 9, 10, 17}]

@@ -1,0 +1,116 @@
+"""A segment without its damage: the bytes between, indexes of their own, times and owner of the source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.crash.by_hand import INTERVAL_BYTES, make_log, one
+from winnow.errors import CorruptLogError, VerificationError
+from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine, stage_segment
+from winnow.logdir.commit.set_aside import quarantine_path, staging_path
+from winnow.logdir.damage import Damage
+from winnow.logdir.index import read_offset_index
+from winnow.logdir.listing import Checkpoints, list_segments, resolve
+from winnow.logdir.names import INDEX, LOG, TXNINDEX, segment_file
+from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index
+from winnow.state import PartitionState, TopicPartition
+from winnow.storage.local import LocalStorage
+
+STORAGE = LocalStorage()
+BATCHES = [one(offset, "k") for offset in range(8)]
+SIZE = len(BATCHES[0])
+ABORTED = encode_txn_index([AbortedTransaction(7, 1, 2, 3)])
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> PartitionState:
+    root = make_log(tmp_path / "log", {0: [(offset, "k") for offset in range(8)], 8: [(8, "k")]}, end=9)
+    (root / "t-0" / segment_file(0, TXNINDEX)).write_bytes(ABORTED)
+    return resolve(
+        list_segments(STORAGE, f"{root}/t-0"),
+        log_dir=str(root),
+        topic_partition=TopicPartition("t", 0),
+        checkpoints=Checkpoints(cleaner={}, log_start={}, high_watermark={}),
+        log_end_offset=9,
+    )
+
+
+def stage(state: PartitionState, *damages: Damage) -> StagedQuarantine:
+    staging = staging_path(state.directory, "run")
+    STORAGE.ensure_dir(staging)
+    return stage_segment(
+        STORAGE,
+        state.directory,
+        state.segments[0],
+        damages,
+        staging=staging,
+        index_interval_bytes=INTERVAL_BYTES,
+        segment_index_bytes=10_485_760,
+    )
+
+
+def damage(first: int, end: int) -> Damage:
+    return Damage(first * SIZE, end * SIZE, first, end)
+
+
+@pytest.mark.parametrize(
+    ("damages", "left"),
+    [
+        ([damage(3, 5)], [0, 1, 2, 5, 6, 7]),
+        ([damage(0, 1), damage(7, 8)], [1, 2, 3, 4, 5, 6]),
+        ([damage(1, 2), damage(2, 3)], [0, 3, 4, 5, 6, 7]),
+        ([damage(0, 8)], []),
+    ],
+)
+def test_a_segment_without_its_damage(state: PartitionState, damages: list[Damage], left: list[int]) -> None:
+    staged = stage(state, *damages)
+    source = Path(state.directory) / segment_file(0, LOG)
+    assert Path(staged.paths[LOG]).read_bytes() == b"".join(BATCHES[at] for at in left)
+    assert staged.log_bytes == len(left) * SIZE
+    assert Path(staged.paths[TXNINDEX]).read_bytes() == ABORTED
+    for path in map(Path, staged.paths.values()):
+        assert path.stat().st_mtime_ns == source.stat().st_mtime_ns
+        assert path.stat().st_mode == source.stat().st_mode
+    entries = read_offset_index(STORAGE, staged.paths[INDEX], base_offset=0, log_bytes=staged.log_bytes or 1)
+    assert bool(len(entries)) == bool(left)
+    assert {left[int(at) // SIZE] for at in entries["position"]} == {int(at) for at in entries["offset"]}
+
+
+def test_it_takes_the_place_of_its_source(state: PartitionState) -> None:
+    staged = stage(state, damage(3, 5))
+    assert commit_quarantine(STORAGE, state, [staged], run_id="run", now=1) == 2 * SIZE
+    directory = Path(state.directory)
+    assert (directory / segment_file(0, LOG)).read_bytes() == b"".join(BATCHES[:3] + BATCHES[5:])
+    moved = Path(quarantine_path(state.directory, "run"), f"{0:020d}-{3 * SIZE}-{5 * SIZE}")
+    assert moved.read_bytes() == BATCHES[3] + BATCHES[4]
+    listing = list_segments(STORAGE, state.directory)
+    assert (listing.problems, listing.leftovers) == ((), ())
+
+
+@pytest.mark.parametrize("change", ["written", "active"])
+def test_nothing_is_moved_of_what_is_not_as_it_was(state: PartitionState, change: str) -> None:
+    staged = stage(state, damage(3, 5))
+    if change == "written":
+        with (Path(state.directory) / segment_file(0, LOG)).open("ab") as file:
+            file.write(b"x")
+    else:
+        staged = replace(staged, source=state.active)
+    with pytest.raises(CorruptLogError):
+        commit_quarantine(STORAGE, state, [staged], run_id="run", now=1)
+    assert not STORAGE.exists(quarantine_path(state.directory, "run"))
+
+
+def test_a_staged_segment_is_read_back(state: PartitionState, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that turns a bit between the writing and the reading."""
+
+    def turn(path: str) -> None:
+        data = bytearray(Path(path).read_bytes())
+        data[SIZE] ^= 1
+        Path(path).write_bytes(data)
+
+    monkeypatch.setattr("winnow.logdir.commit.quarantine.drop_cached", turn)
+    with pytest.raises(VerificationError, match="not what was written"):
+        stage(state, damage(3, 5))

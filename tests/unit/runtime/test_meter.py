@@ -1,0 +1,62 @@
+import pickle
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from winnow.runtime.meter import StageCounts, TaskCounts, added, metered, metering
+from winnow.runtime.throttle import in_task
+from winnow.storage.io_counters import MOVED
+from winnow.storage.local import LocalStorage
+from winnow.storage.segment_io import SegmentWriter, map_range
+
+
+class Heard:
+    def add(self, term: StageCounts) -> None:
+        raise AssertionError(term)  # there is no stage without Spark
+
+
+def doubled(items: Iterable[int]) -> Iterator[int]:
+    return (2 * item for item in items)
+
+
+def test_without_a_meter_a_function_is_itself() -> None:
+    assert metered(doubled) is doubled
+    plain = pickle.dumps(in_task(doubled))
+    with metering(Heard()):
+        assert len(pickle.dumps(in_task(doubled))) > len(plain)
+        assert metered(doubled) is not doubled
+    assert metered(doubled) is doubled
+    assert pickle.dumps(in_task(doubled)) == plain
+
+
+def test_with_one_it_does_the_same() -> None:
+    with metering(Heard()):
+        assert list(metered(doubled)([1, 2])) == [2, 4]
+        assert list(in_task(partial(map, abs))([-1])) == [1]
+
+
+def test_counts_add_up_stage_by_stage() -> None:
+    one = {1: TaskCounts(1, 2, 3), 2: TaskCounts(10, 20, 30)}
+    assert added(one, {2: TaskCounts(1, 1, 1), 3: TaskCounts(7, 0, 0)}) == {
+        1: TaskCounts(1, 2, 3),
+        2: TaskCounts(11, 21, 31),
+        3: TaskCounts(7, 0, 0),
+    }
+    assert added({}, one) == added(one, {}) == one
+
+
+def test_what_is_read_mapped_and_written_is_counted(tmp_path: Path) -> None:
+    read, written = MOVED.read, MOVED.written
+    path = str(tmp_path / "a")
+    with SegmentWriter(path) as writer:
+        writer.write(np.zeros(5000, np.uint8))
+        writer.write(b"abc")
+    assert (MOVED.read - read, MOVED.written - written) == (0, 5003)
+    with map_range(path, 100, 5003) as data:
+        del data
+    assert LocalStorage().read_range(path, 5000, 100) == b"abc"
+    assert len(LocalStorage().read_bytes(path)) == 5003
+    LocalStorage().create(f"{path}.index", b"1234")
+    assert (MOVED.read - read, MOVED.written - written) == (4903 + 3 + 5003, 5003 + 4)

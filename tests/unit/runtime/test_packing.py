@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winnow.runtime.packing import left_over, pack, task_count
+
+WEIGHTS = st.lists(st.integers(0, 10**12), max_size=40)
+
+
+@given(WEIGHTS, st.integers(1, 9))
+def test_every_item_has_a_task_and_the_loads_differ_by_no_more_than_the_heaviest_item(
+    weights: list[int], tasks: int
+) -> None:
+    placed = pack(weights, tasks=tasks)
+    assert len(placed) == len(weights)
+    loads = [0] * tasks
+    for weight, task in zip(weights, placed, strict=True):
+        assert 0 <= task < tasks
+        loads[task] += weight
+    assert max(loads) - min(loads) <= max(weights, default=0)
+
+
+@given(WEIGHTS, st.integers(1, 9))
+def test_the_same_items_always_get_the_same_tasks(weights: list[int], tasks: int) -> None:
+    assert pack(weights, tasks=tasks) == pack(list(weights), tasks=tasks)
+
+
+@given(st.integers(1, 10**13), st.integers(1, 10**10), st.integers(1, 500), st.integers(1, 64))
+def test_there_is_never_a_task_without_an_item(total: int, per_task: int, items: int, parallelism: int) -> None:
+    assert 1 <= task_count(total, per_task=per_task, items=items, parallelism=parallelism) <= items
+
+
+def test_small_work_in_many_items_still_keeps_every_core_busy() -> None:
+    assert task_count(10, per_task=1000, items=100, parallelism=4) == 12
+
+
+def test_each_core_has_one_task_as_long_as_several_would_have_little_to_do() -> None:
+    counts = [
+        task_count(total, per_task=1000, items=100, parallelism=4, worth=50) for total in (0, 399, 400, 600, 9999)
+    ]
+    assert counts == [4, 4, 8, 12, 12]
+    assert task_count(10_000, per_task=100, items=1000, parallelism=4, worth=5000) == 100, "none above what it may have"
+
+
+def test_large_work_is_cut_so_that_no_task_has_more_than_it_should() -> None:
+    assert task_count(10_400, per_task=100, items=1000, parallelism=4) == 104
+
+
+def test_no_core_gets_a_task_more_than_another() -> None:
+    assert task_count(10_401, per_task=100, items=1000, parallelism=4) == 108
+
+
+def test_no_items_still_are_one_task() -> None:
+    assert task_count(0, per_task=100, items=0, parallelism=4) == 1
+
+
+@given(WEIGHTS, st.integers(0, 10**9), st.integers(1, 9))
+def test_what_each_item_costs_counts_as_if_it_were_weight(weights: list[int], each: int, tasks: int) -> None:
+    assert pack(weights, tasks=tasks, each=each) == pack([weight + each for weight in weights], tasks=tasks)
+
+
+def test_small_items_are_shared_out_though_a_heavy_one_is_among_them() -> None:
+    alone = pack([100] + [0] * 40, tasks=4)
+    assert alone.count(alone[0]) == 1
+    placed = pack([100] + [0] * 40, tasks=4, each=100)
+    assert sorted(placed.count(task) for task in range(4)) == [10, 10, 10, 11]
+
+
+def test_one_heavy_item_is_left_alone_by_the_light_ones() -> None:
+    placed = pack([1] * 50 + [100] + [1] * 50, tasks=2)
+    assert [task == placed[50] for task in placed].count(True) == 1
+
+
+@pytest.mark.parametrize(
+    ("weights", "cores", "late"),
+    [
+        ([10], 1, []),
+        ([10], 2, [0]),
+        ([9, 1], 2, [0]),
+        ([5, 5], 2, []),
+        ([5, 5, 5], 2, [2]),
+        ([5, 5, 4, 4], 2, []),
+        ([5] * 5, 4, [4]),
+        ([7, 7, 1], 3, [0, 1]),
+        ([], 2, []),
+    ],
+)
+def test_tasks_that_other_cores_could_help_with(weights: list[int], cores: int, late: list[int]) -> None:
+    assert left_over(weights, cores=cores) == late

@@ -1,0 +1,110 @@
+"""The private directory of a run ends with the run, and what killed runs left ends with the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from winnow.runtime import run_directory as module
+from winnow.runtime.run_directory import begin_run_directory, remove_leftovers, run_directory
+
+DEAD = 999_999_999
+"""No process has such an id."""
+LATER = time.time() + 1000
+
+
+def leftover(parent: Path, pid: int = DEAD, name: str = "x") -> Path:
+    path = parent / f"winnow-run-{pid}-{name}"
+    (path / "blockmgr").mkdir(parents=True)
+    (path / "blockmgr" / "shuffle").write_bytes(b"key")
+    return path
+
+
+def keeper(*paths: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-I", "-S", module.__file__, *paths], stdin=subprocess.PIPE)
+
+
+def wait_until_locked(path: Path) -> None:
+    for _ in range(200):
+        lock = module._lock(str(path))
+        if lock is None:
+            return
+        os.close(lock)
+        time.sleep(0.02)
+    raise AssertionError
+
+
+def test_directories_go_when_run_ends_and_signals_change_nothing(tmp_path: Path) -> None:
+    paths = [leftover(tmp_path, os.getpid(), name) for name in ("a", "b")]
+    process = keeper(*paths)
+    wait_until_locked(paths[1])
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        process.send_signal(number)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.2)
+    assert all(path.exists() for path in paths)
+    process.communicate(timeout=20)
+    assert not any(path.exists() for path in paths)
+
+
+def test_directory_of_killed_run_goes_with_next_one(tmp_path: Path) -> None:
+    killed = leftover(tmp_path)
+    assert remove_leftovers(str(tmp_path), now=LATER) == [str(killed)]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_directory_that_may_be_in_use_stays(tmp_path: Path) -> None:
+    """By a process that lives, by one of another container, or by one that has only begun."""
+    alive = leftover(tmp_path, os.getppid())
+    young = leftover(tmp_path, name="young")
+    assert remove_leftovers(str(tmp_path)) == []
+    locked = leftover(tmp_path, name="locked")
+    process = keeper(locked)
+    try:
+        wait_until_locked(locked)
+        assert remove_leftovers(str(tmp_path), now=LATER) == [str(young)]
+        assert alive.exists()
+        assert locked.exists()
+    finally:
+        process.communicate(timeout=20)
+
+
+def test_what_is_not_of_this_users_runs_stays(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "file").touch()
+    (tmp_path / f"winnow-run-{DEAD}-link").symlink_to(target)
+    (tmp_path / f"winnow-run-{DEAD}-file").touch()
+    (tmp_path / "winnow-runs").mkdir()
+    if os.geteuid() == 0:
+        os.chown(leftover(tmp_path, name="theirs"), 1234, 1234)
+    assert remove_leftovers(str(tmp_path), now=LATER) == []
+    assert (target / "file").exists()
+
+
+def test_process_that_starts_java_gets_private_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "disk").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr(module, "_KEEPERS", [])
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "disk"))
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Xmx1g")
+    monkeypatch.setenv("WINNOW_RUN_DIR", "")
+    assert run_directory() == str(tmp_path / "tmp")
+    begin_run_directory()
+    (private,), (local,) = list((tmp_path / "tmp").iterdir()), list((tmp_path / "disk").iterdir())
+    assert run_directory() == str(private)
+    assert os.environ["SPARK_LOCAL_DIRS"] == str(local)
+    assert os.environ["SPARK_SUBMIT_OPTS"] == f'-Xmx1g -Djava.io.tmpdir="{private}"'
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (private, local)} == {0o700}
+    (process,) = module._KEEPERS
+    process.communicate(timeout=20)
+    assert not private.exists()
+    assert not local.exists()

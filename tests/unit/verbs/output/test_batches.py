@@ -1,0 +1,39 @@
+"""What lies in the private copy at the same time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from winnow.errors import NoSpaceError
+from winnow.storage.store import StoredFile
+from winnow.verbs.output.batches import Unit, batches
+
+SPACE = 100
+
+
+def _units(sizes: list[int]) -> list[Unit]:
+    return [Unit(0, f"t-{n}", (StoredFile(f"t-{n}/a", size, 0),)) for n, size in enumerate(sizes)]
+
+
+@given(st.lists(st.integers(0, SPACE)))
+def test_all_in_order_and_never_more_than_there_is_room_for(sizes: list[int]) -> None:
+    units = _units(sizes)
+    found = list(batches(units, SPACE))
+    assert [unit for batch in found for unit in batch] == units
+    assert all(batch and sum(unit.bytes for unit in batch) <= SPACE for batch in found)
+    for one, following in pairwise(found):
+        assert sum(unit.bytes for unit in one) + following[0].bytes > SPACE
+
+
+def test_without_a_limit_all_at_once() -> None:
+    units = _units([10**12, 10**12])
+    assert list(batches(units, None)) == [tuple(units)]
+
+
+def test_one_that_never_fits_is_refused() -> None:
+    with pytest.raises(NoSpaceError, match=r"101 bytes for t-1.*--work-space"):
+        list(batches(_units([1, SPACE + 1]), SPACE))
