@@ -1,4 +1,6 @@
-"""How much faster than Kafka's cleaner, or how much slower than a copy, Winnow means to be in each case."""
+"""How much faster than Kafka's cleaner, or how much slower than a copy, Winnow means to be in each
+case.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ COPY = ("copy",)
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """`times`: the seconds of those `against` are to be so many times those of Winnow, session warm."""
+    """`times`: the seconds of those `against` are to be so many times those of Winnow, session
+    warm.
+    """
 
     case: str
     times: float

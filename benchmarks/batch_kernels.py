@@ -1,4 +1,6 @@
-"""Writing the records and then the headers of many batches (S2.2). The callers have checked all lengths."""
+"""Writing the records and then the headers of many batches (S2.2). The callers have checked all
+lengths.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def write_areas(
     out: Bytes,
     bounds: NDArray[np.int64],
 ) -> None:
-    """The records area of each batch, one after the other in `out`; that of batch b ends at `bounds[b + 1]`."""
+    """The records area of each batch, one after the other in `out`; that of batch b ends at
+    `bounds[b + 1]`.
+    """
     at = 0
     first = 0
     for b in range(ends.size):

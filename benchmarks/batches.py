@@ -31,13 +31,17 @@ _HEADER = np.dtype(
     ]
 )
 _MOST_OVERHEAD = 32
-"""Bytes of a record beside its key and its value: its attributes, the number of headers, and five numbers at most."""
+"""Bytes of a record beside its key and its value: its attributes, the number of headers, and five
+numbers at most.
+"""
 _SLACK = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """A column of byte strings: `size[i]` bytes of `data` from `begin[i]` on. They may overlap; -1 is null."""
+    """A column of byte strings: `size[i]` bytes of `data` from `begin[i]` on. They may overlap; -1
+    is null.
+    """
 
     data: Bytes
     begin: NDArray[np.int64]
@@ -62,15 +66,19 @@ def encode_batches(
     base_offset: int,
     codec: Codec = Codec.NONE,
 ) -> Bytes:
-    """v2 batches of no producer and leader epoch 0, one after the other, with offsets from `base_offset` on, no gaps.
+    """v2 batches of no producer and leader epoch 0, one after the other, with offsets from
+    `base_offset` on, no gaps.
 
-    `timestamps` in ms. `ends`: for each batch the number of the first record that is not in it any more, so that they
-    ascend to the number of records. ValueError for columns that don't fit together.
+    `timestamps` in ms. `ends`: for each batch the number of the first record that is not in it any
+    more, so that they ascend to the number of records. ValueError for columns that don't fit
+    together.
     """
     _check(keys, values, timestamps, ends)
     if not len(ends):
         return as_bytes(b"")
-    room = int(np.maximum(keys.size, 0).sum() + np.maximum(values.size, 0).sum()) + _MOST_OVERHEAD * len(timestamps)
+    room = int(
+        np.maximum(keys.size, 0).sum() + np.maximum(values.size, 0).sum()
+    ) + _MOST_OVERHEAD * len(timestamps)
     areas = np.empty(room + _SLACK, np.uint8)
     bounds = np.zeros(len(ends) + 1, np.int64)
     write_areas(
@@ -87,15 +95,24 @@ def encode_batches(
     return as_bytes(out)
 
 
-def _check(keys: Cells, values: Cells, timestamps: NDArray[np.int64], ends: NDArray[np.int64]) -> None:
+def _check(
+    keys: Cells, values: Cells, timestamps: NDArray[np.int64], ends: NDArray[np.int64]
+) -> None:
     total = int(ends[-1]) if len(ends) else 0
-    if not len(keys.size) == len(values.size) == len(timestamps) == total or (np.diff(ends, prepend=0) < 1).any():
+    if (
+        not len(keys.size) == len(values.size) == len(timestamps) == total
+        or (np.diff(ends, prepend=0) < 1).any()
+    ):
         message = f"batches of {total} records from {len(keys.size)} keys, {len(values.size)} values and as many times"
         raise ValueError(message)
 
 
 def _headers(
-    timestamps: NDArray[np.int64], ends: NDArray[np.int64], sizes: NDArray[np.int64], base_offset: int, codec: Codec
+    timestamps: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    base_offset: int,
+    codec: Codec,
 ) -> Bytes:
     """All of them but their CRCs, as uint8[HEADER_V2_SIZE * batches]."""
     begins = np.concatenate([[0], ends[:-1]])
@@ -103,6 +120,9 @@ def _headers(
     rows["base_offset"], rows["last_offset_delta"] = base_offset + begins, ends - begins - 1
     rows["length"], rows["record_count"] = HEADER_V2_SIZE - FRAME_SIZE + sizes, ends - begins
     rows["magic"], rows["attributes"] = MAX_MAGIC, int(codec)
-    rows["base_timestamp"], rows["max_timestamp"] = timestamps[begins], np.maximum.reduceat(timestamps, begins)
+    rows["base_timestamp"], rows["max_timestamp"] = (
+        timestamps[begins],
+        np.maximum.reduceat(timestamps, begins),
+    )
     rows["producer_id"], rows["producer_epoch"], rows["base_sequence"] = NO_PRODUCER, -1, -1
     return rows.view(np.uint8)

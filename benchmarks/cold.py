@@ -1,10 +1,11 @@
-"""How long `./spark-submit.sh clean` takes before it reads a log, and for a log with next to nothing in it; writes
-COLD.md.
+"""How long `./spark-submit.sh clean` takes before it reads a log, and for a log with next to
+nothing in it; writes COLD.md.
 
     .venv/bin/python benchmarks/cold.py [--repeat 9] [--beside DIRECTORY]
 
-Each run is a process of its own on a fresh copy of a tiny log directory, what it loads in the page cache; the runs
-alternate. `--beside`: another checkout that is set up, measured in turns with this one. Linux only.
+Each run is a process of its own on a fresh copy of a tiny log directory, what it loads in the page
+cache; the runs alternate. `--beside`: another checkout that is set up, measured in turns with this
+one. Linux only.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ Starts = dict[tuple[str, str], list[Start]]
 def main() -> None:
     options = parse(sys.argv[1:])
     adopt_orphans()
-    checkouts = {"": ROOT} if options.beside is None else {"": ROOT, "beside": options.beside.resolve()}
+    checkouts = (
+        {"": ROOT} if options.beside is None else {"": ROOT, "beside": options.beside.resolve()}
+    )
     DATA.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=DATA, prefix="cold-"))
     starts: Starts = {(name, kind): [] for name in checkouts for kind in KINDS}
@@ -85,9 +88,13 @@ def main() -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeat", type=int, default=9)
-    parser.add_argument("--beside", type=Path, help="a checkout; then nothing is written but a table on stdout")
+    parser.add_argument(
+        "--beside", type=Path, help="a checkout; then nothing is written but a table on stdout"
+    )
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "COLD.md")
     return parser.parse_args(arguments)
 
@@ -95,9 +102,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def start(checkout: Path, data: DataSet, scratch: Path, kind: str) -> Start:
     run = Path(tempfile.mkdtemp(dir=scratch, prefix="run-"))
     log_dir = fresh_copy(data, run / "log-dir")
-    command = [str(checkout / "spark-submit.sh"), "--master", "local[2]", "clean", str(log_dir), "--json"]
+    command = [
+        str(checkout / "spark-submit.sh"),
+        "--master",
+        "local[2]",
+        "clean",
+        str(log_dir),
+        "--json",
+    ]
     command += ["--topic-configs", str(data.topic_configs), "--now", str(NOW)]
-    command += ["--no-ledger", "--report", "none"] if kind == "bare" else ["--ledger", str(scratch / "ledger")]
+    command += (
+        ["--no-ledger", "--report", "none"]
+        if kind == "bare"
+        else ["--ledger", str(scratch / "ledger")]
+    )
     logs = [log for log in log_dir.glob("*/*.log") if log.stat().st_size]
     with FirstOpen(logs) as opened, (run / "out").open("w") as out, (run / "err").open("w") as err:
         cpu = cpu_of_the_dead()
@@ -111,7 +129,9 @@ def start(checkout: Path, data: DataSet, scratch: Path, kind: str) -> Start:
         in_all = time.perf_counter() - begin
         wait_for_orphans()
     if code or first is None or json.loads((run / "out").read_text())["status"] != "done":
-        raise SystemExit(f"clean ended with {code}\n{(run / 'out').read_text()}\n{(run / 'err').read_text()}")
+        raise SystemExit(
+            f"clean ended with {code}\n{(run / 'out').read_text()}\n{(run / 'err').read_text()}"
+        )
     shutil.rmtree(run)
     return Start(
         to_first_byte=first - begin,
@@ -123,11 +143,15 @@ def start(checkout: Path, data: DataSet, scratch: Path, kind: str) -> Start:
 
 def environment(scratch: Path) -> dict[str, str]:
     """Nothing that this process was told about itself goes to the one that is measured."""
-    return {name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"} | {"TMPDIR": str(scratch)}
+    return {name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"} | {
+        "TMPDIR": str(scratch)
+    }
 
 
 def adopt_orphans() -> None:
-    """A process whose parent has ended becomes a child of this one: so all are waited for, and their time is known."""
+    """A process whose parent has ended becomes a child of this one: so all are waited for, and
+    their time is known.
+    """
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
 
@@ -185,7 +209,10 @@ def table(starts: Starts) -> list[str]:
         "|---|--:|--:|--:|--:|--:|",
     ]
     for (name, kind), taken in starts.items():
-        columns = zip(*((s.to_first_byte, s.cpu_to_first_byte, s.in_all, s.cpu_in_all) for s in taken), strict=True)
+        columns = zip(
+            *((s.to_first_byte, s.cpu_to_first_byte, s.in_all, s.cpu_in_all) for s in taken),
+            strict=True,
+        )
         medians = " | ".join(f"{statistics.median(column):.2f}" for column in columns)
         ends = [one.in_all for one in taken]
         label = KINDS[kind] + (f" ({name})" if name else "")

@@ -1,5 +1,5 @@
-"""Who is measured: Kafka's cleaner, Winnow warm and cold, and as floors a plain copy and the disk alone. Each works in
-place.
+"""Who is measured: Kafka's cleaner, Winnow warm and cold, and as floors a plain copy and the disk
+alone. Each works in place.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class ContestantFailedError(Exception):
 @dataclass(frozen=True, slots=True)
 class Measure:
     seconds: float
-    """Of the cleaning itself, from opening the log to the last fsync; of the whole process for `winnow cold`."""
+    """Of the cleaning itself, from opening the log to the last fsync; of the whole process for
+    `winnow cold`.
+    """
     process_seconds: float | None
     """From process start to its end, None in a session that lives on."""
     bytes_after: int
@@ -47,7 +49,8 @@ def log_bytes(log_dir: Path) -> int:
 
 
 def kafka(data: DataSet, log_dir: Path, *, dedupe_mib: int, threads: int) -> Measure:
-    """Kafka's Cleaner in a fresh JVM, its buffers as a broker with so many cleaner threads has them.
+    """Kafka's Cleaner in a fresh JVM, its buffers as a broker with so many cleaner threads has
+    them.
 
     `dedupe_mib` is per thread; Kafka's default is 128 for all threads together.
     """
@@ -55,7 +58,10 @@ def kafka(data: DataSet, log_dir: Path, *, dedupe_mib: int, threads: int) -> Mea
     command = [java(), f"-Xms{heap}m", f"-Xmx{heap}m", "-cp", installation().class_path, ORACLE]
     begin = time.perf_counter()
     done = subprocess.run(
-        command + _kafka_arguments(data, log_dir, dedupe_mib, threads), check=False, capture_output=True, text=True
+        command + _kafka_arguments(data, log_dir, dedupe_mib, threads),
+        check=False,
+        capture_output=True,
+        text=True,
     )
     process_seconds = time.perf_counter() - begin
     if done.returncode != 0:
@@ -71,13 +77,18 @@ class WarmKafka:
         self._jvm = Kafka(heap="4g", quick=False, timeout_seconds=SESSION_SECONDS)
 
     def clean(self, data: DataSet, log_dir: Path, *, dedupe_mib: int, threads: int) -> Measure:
-        return _kafka_measure(self._jvm.ask(*_kafka_arguments(data, log_dir, dedupe_mib, threads)), None)
+        return _kafka_measure(
+            self._jvm.ask(*_kafka_arguments(data, log_dir, dedupe_mib, threads)), None
+        )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._jvm.close()
 
@@ -86,7 +97,15 @@ def _kafka_arguments(data: DataSet, log_dir: Path, dedupe_mib: int, threads: int
     arguments = ["clean"]
     for partition in data.partitions:
         arguments += ["--dir", str(log_dir / partition.name)]
-    arguments += ["--rounds", "0", "--now", str(NOW), "--hw-checkpoint", "--topic-configs", str(data.topic_configs)]
+    arguments += [
+        "--rounds",
+        "0",
+        "--now",
+        str(NOW),
+        "--hw-checkpoint",
+        "--topic-configs",
+        str(data.topic_configs),
+    ]
     arguments += ["--threads", str(threads), "--dedupe-buffer", str(dedupe_mib << 20)]
     return [*arguments, "--io-buffer", str((512 << 10) // threads // 2)]
 
@@ -133,12 +152,19 @@ class WarmWinnow:
     def clean_profiled(
         self, data: DataSet, log_dir: Path, *, ledger: Path | None = None, profile: bool = True
     ) -> tuple[Measure, dict[str, Any]]:
-        """The second is the `winnow.runtime.profile.Profile`, as a dictionary; empty if it is not wanted."""
+        """The second is the `winnow.runtime.profile.Profile`, as a dictionary; empty if it is not
+        wanted.
+        """
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             message = "Winnow's pipes are not open"
             raise ContestantFailedError(message)
-        order = {"log_dir": str(log_dir), "topic_configs": str(data.topic_configs), "now": NOW, "profile": profile}
+        order = {
+            "log_dir": str(log_dir),
+            "topic_configs": str(data.topic_configs),
+            "now": NOW,
+            "profile": profile,
+        }
         stdin.write(json.dumps(order | {"ledger": None if ledger is None else str(ledger)}) + "\n")
         stdin.flush()
         alarm = threading.Timer(self._patience, self._process.kill)
@@ -147,7 +173,9 @@ class WarmWinnow:
         alarm.cancel()
         if not line:
             logged = Path(self._log.name).read_text(errors="replace")
-            message = f"Winnow's session ended, or said nothing for {self._patience} s\n{logged[-3000:]}"
+            message = (
+                f"Winnow's session ended, or said nothing for {self._patience} s\n{logged[-3000:]}"
+            )
             raise ContestantFailedError(message)
         answer: dict[str, Any] = json.loads(line)
         if answer["status"] != "done" or (ledger is not None and answer["ledger"] is None):
@@ -161,7 +189,10 @@ class WarmWinnow:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._process.stdin:
             self._process.stdin.close()
@@ -171,9 +202,20 @@ class WarmWinnow:
         self._log.close()
 
 
-def winnow_cold(data: DataSet, log_dir: Path, *, cores: int, options: Sequence[str] = ()) -> Measure:
-    """`./spark-submit.sh clean` from process start to its end, everything set up. `options`: more of the verb's."""
-    command = [str(PROJECT / "spark-submit.sh"), "--master", f"local[{cores}]", "clean", str(log_dir), "--json"]
+def winnow_cold(
+    data: DataSet, log_dir: Path, *, cores: int, options: Sequence[str] = ()
+) -> Measure:
+    """`./spark-submit.sh clean` from process start to its end, everything set up. `options`: more
+    of the verb's.
+    """
+    command = [
+        str(PROJECT / "spark-submit.sh"),
+        "--master",
+        f"local[{cores}]",
+        "clean",
+        str(log_dir),
+        "--json",
+    ]
     command += ["--topic-configs", str(data.topic_configs), "--now", str(NOW), *options]
     begin = time.perf_counter()
     done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -194,13 +236,17 @@ def copy(data: DataSet, target: Path) -> Measure:
 
 
 def disk(target: Path, size: int, *, cores: int) -> Measure:
-    """Writes `size` bytes, syncs them, and reads them back from the disk: what it takes to know that they are there,
-    when there is nothing else to do. A file for each core.
+    """Writes `size` bytes, syncs them, and reads them back from the disk: what it takes to know
+    that they are there, when there is nothing else to do. A file for each core.
     """
     target.mkdir()
     begin = time.perf_counter()
     with ThreadPoolExecutor(cores) as threads:
-        list(threads.map(lambda core: _there_and_back(target / f"{core}.log", size // cores), range(cores)))
+        list(
+            threads.map(
+                lambda core: _there_and_back(target / f"{core}.log", size // cores), range(cores)
+            )
+        )
     seconds = time.perf_counter() - begin
     return Measure(seconds=seconds, process_seconds=None, bytes_after=size)
 
@@ -224,7 +270,12 @@ def _there_and_back(path: Path, size: int) -> None:
 
 def session_environment(cores: int, *, conf: Sequence[str] = ()) -> dict[str, str]:
     """As `./spark-submit.sh` has it. Not by spark-submit itself, which keeps stdin from the job."""
-    submit = ["--properties-file", str(PROJECT / "conf" / "spark-defaults.conf"), "--master", f"local[{cores}]"]
+    submit = [
+        "--properties-file",
+        str(PROJECT / "conf" / "spark-defaults.conf"),
+        "--master",
+        f"local[{cores}]",
+    ]
     submit += ["--conf", "spark.python.daemon.module=winnow.worker.daemon", *conf, "pyspark-shell"]
     return os.environ | {
         "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", str(PROJECT / ".cache" / "numba")),

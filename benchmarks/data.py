@@ -37,11 +37,15 @@ class DataSet:
 
     @property
     def partitions(self) -> list[Path]:
-        return [self.log_dir / f"{self.case.topic}-{number}" for number in range(self.case.partitions)]
+        return [
+            self.log_dir / f"{self.case.topic}-{number}" for number in range(self.case.partitions)
+        ]
 
 
 def data_set(case: Case, raw_bytes: int) -> DataSet:
-    """The log directory of a case, made on first use. `raw_bytes`: keys and values, all partitions, not compressed."""
+    """The log directory of a case, made on first use. `raw_bytes`: keys and values, all partitions,
+    not compressed.
+    """
     root = _root(case, raw_bytes)
     if not root.exists():
         DATA.mkdir(parents=True, exist_ok=True)
@@ -75,7 +79,9 @@ def made_in(case: Case, root: Path) -> DataSet:
 
 
 def fresh_copy(data: DataSet, target: Path) -> Path:
-    """To be cleaned: segments are hard links, since neither Kafka nor Winnow writes into them; all else is copied."""
+    """To be cleaned: segments are hard links, since neither Kafka nor Winnow writes into them; all
+    else is copied.
+    """
     target.mkdir(parents=True)
     for file in data.log_dir.iterdir():
         if file.is_file():
@@ -97,9 +103,11 @@ def warm_page_cache(data: DataSet) -> None:
 
 
 def take_memory(size: int) -> None:
-    """Fills so much of the page cache, 2 GiB at most, and frees it again, before somebody does whose time is taken.
+    """Fills so much of the page cache, 2 GiB at most, and frees it again, before somebody does
+    whose time is taken.
 
-    A virtual machine gives free memory back to its host. Who writes to it again waits: 3 s for each GiB were seen.
+    A virtual machine gives free memory back to its host. Who writes to it again waits: 3 s for each
+    GiB were seen.
     """
     piece = bytes(_PIECE_BYTES)
     with tempfile.TemporaryFile(dir=DATA, buffering=0) as file:
@@ -119,11 +127,19 @@ def make(case: Case, raw_bytes: int, root: Path, *, segment_bytes: int = SEGMENT
             records += log.log_end_offset
     (root / "made.json").write_text(json.dumps({"records": records}))
     # What is dirty is older than the lag allows, so that no ratio is asked for.
-    settings = {"cleanup.policy": "compact", "segment.bytes": segment_bytes, "max.compaction.lag.ms": _DAY_MS}
-    (root / "topic-configs.txt").write_text("".join(f"{case.topic} {key}={value}\n" for key, value in settings.items()))
+    settings = {
+        "cleanup.policy": "compact",
+        "segment.bytes": segment_bytes,
+        "max.compaction.lag.ms": _DAY_MS,
+    }
+    (root / "topic-configs.txt").write_text(
+        "".join(f"{case.topic} {key}={value}\n" for key, value in settings.items())
+    )
 
 
 def _version() -> str:
     """Another generator, other data."""
-    sources = [HERE / f"{name}.py" for name in ("batch_kernels", "batches", "cases", "data", "shapes")]
+    sources = [
+        HERE / f"{name}.py" for name in ("batch_kernels", "batches", "cases", "data", "shapes")
+    ]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:8]

@@ -1,9 +1,11 @@
-"""Rows per second of `spark.read.format("kafka-log")`, by columns, codec and cores; writes KAFKA_LOG.md.
+"""Rows per second of `spark.read.format("kafka-log")`, by columns, codec and cores; writes
+KAFKA_LOG.md.
 
     .venv/bin/python benchmarks/kafka_log.py [--mib 1024] [--repeat 3]
 
-Each session reads the first columns four times to get warm, others once; the first time has a column of its own.
-Spark makes every row: what it makes of them goes to its `noop` sink. Needs the project set up, and a quiet machine.
+Each session reads the first columns four times to get warm, others once; the first time has a
+column of its own. Spark makes every row: what it makes of them goes to its `noop` sink. Needs the
+project set up, and a quiet machine.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ from benchmarks.machine import describe_machine, say  # noqa: E402
 AIM = 3e6
 """Rows per second and core of the smallest schema."""
 COLD = 8
-"""Readings that a session begins with and that do not count: so long its JVM compiles what each row goes through."""
+"""Readings that a session begins with and that do not count: so long its JVM compiles what each row
+goes through.
+"""
 CHOSEN = ("one-100B", "lz4-100B")
 SCHEMAS = {
     "offset": "offset bigint",
@@ -49,7 +53,17 @@ FLAGS = {"Winnow's": None, "the JVM's own": ""}
 """What `spark.driver.defaultJavaOptions` is for verbs, and for scripts (docs/kafka-log.md)."""
 
 HEADS = (
-    *("data", "Java flags", "cores", "columns", "first, s", "s", "million rows/s", "for each core", "CPU s"),
+    *(
+        "data",
+        "Java flags",
+        "cores",
+        "columns",
+        "first, s",
+        "s",
+        "million rows/s",
+        "for each core",
+        "CPU s",
+    ),
     "million rows per CPU s",
 )
 
@@ -81,22 +95,30 @@ class Measured:
 def main() -> None:
     options = parse(sys.argv[1:])
     if options.read:
-        sys.stdout.writelines(f"{json.dumps(found)}\n" for found in read(options.read, options.repeat))
+        sys.stdout.writelines(
+            f"{json.dumps(found)}\n" for found in read(options.read, options.repeat)
+        )
         return
     command = shlex.join(["benchmarks/kafka_log.py", *sys.argv[1:]])
     measured: list[Measured] = []
     for case in (case for case in CASES if case.name in options.case):
         data = data_set(case, options.mib << 20)
-        for (whose, flags), cores in product(((whose, FLAGS[whose]) for whose in options.flags), options.cores):
+        for (whose, flags), cores in product(
+            ((whose, FLAGS[whose]) for whose in options.flags), options.cores
+        ):
             say(f"{case.words}: local[{cores}], flags: {whose}")
             taken = in_session(str(data.log_dir), cores=cores, flags=flags, repeat=options.repeat)
-            measured += [Measured(case.words, whose, cores, name, data.records, *s) for name, s in taken]
+            measured += [
+                Measured(case.words, whose, cores, name, data.records, *s) for name, s in taken
+            ]
             options.output.write_text(report(measured, command, options.mib), encoding="utf-8")
     say(f"written: {options.output}")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mib", type=int, default=1024, help="keys and values, not compressed")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--case", nargs="+", choices=CHOSEN, default=CHOSEN)
@@ -107,7 +129,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def in_session(log_dir: str, *, cores: int, flags: str | None, repeat: int) -> list[tuple[str, tuple[float, ...]]]:
+def in_session(
+    log_dir: str, *, cores: int, flags: str | None, repeat: int
+) -> list[tuple[str, tuple[float, ...]]]:
     """By columns, in a session of its own: what `read` says."""
     conf = [] if flags is None else ["--conf", f"spark.driver.defaultJavaOptions={flags}"]
     done = subprocess.run(
@@ -160,15 +184,27 @@ def report(measured: Sequence[Measured], command: str, mib: int) -> str:
     ]
     for one in measured:
         cells = (
-            *(one.case, one.flags, str(one.cores), one.columns, f"{one.first:.2f}", f"{one.seconds:.2f}"),
+            *(
+                one.case,
+                one.flags,
+                str(one.cores),
+                one.columns,
+                f"{one.first:.2f}",
+                f"{one.seconds:.2f}",
+            ),
             *(f"{one.per_core * one.cores / 1e6:.2f}", f"{one.per_core / 1e6:.2f}"),
             *(f"{one.cpu_seconds:.2f}", f"{one.per_cpu_second / 1e6:.2f}"),
         )
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", f"At least {AIM / 1e6:g} million offsets per second and core, whatever was measured:", ""]
+    lines += [
+        "",
+        f"At least {AIM / 1e6:g} million offsets per second and core, whatever was measured:",
+        "",
+    ]
     smallest = [one for one in measured if one.columns == next(iter(SCHEMAS))]
     lines += [
-        held([one for one in smallest if one.flags == whose]) for whose in dict.fromkeys(one.flags for one in smallest)
+        held([one for one in smallest if one.flags == whose])
+        for whose in dict.fromkeys(one.flags for one in smallest)
     ]
     return "\n".join(lines) + "\n"
 

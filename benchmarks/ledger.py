@@ -2,9 +2,10 @@
 
     .venv/bin/python benchmarks/ledger.py [--mib 64] [--repeat 9] [--case four-100B]
 
-Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Every run cleans a fresh copy of
-the same data with a warm page cache, in a session that stays and as a command of its own. The ledger is one, empty at
-first, that each run with it adds a commit to. Before anything is measured, each contestant has run once.
+Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Every run
+cleans a fresh copy of the same data with a warm page cache, in a session that stays and as a
+command of its own. The ledger is one, empty at first, that each run with it adds a commit to.
+Before anything is measured, each contestant has run once.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def main() -> None:
     scratch = Path(tempfile.mkdtemp(dir=DATA, prefix="ledger-"))
     try:
         with WarmWinnow(cores=cores) as warm:
-            taken = measure(data, contestants(data, warm, scratch / "ledger", cores), options.repeat)
+            taken = measure(
+                data, contestants(data, warm, scratch / "ledger", cores), options.repeat
+            )
         commits = len([*(scratch / "ledger").glob("*/_delta_log/*.json")])
     finally:
         shutil.rmtree(scratch)
@@ -57,7 +60,9 @@ def main() -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mib", type=int, default=64, help="raw size of the data")
     parser.add_argument("--repeat", type=int, default=9)
     parser.add_argument("--case", choices=[case.name for case in CASES], default="four-100B")
@@ -68,7 +73,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def contestants(
     data: DataSet, warm: WarmWinnow, ledger: Path, cores: int
 ) -> dict[tuple[str, bool], Callable[[Path], Measure]]:
-    without, recorded = ["--report", "none", "--no-ledger"], ["--report", "none", "--ledger", str(ledger)]
+    without, recorded = (
+        ["--report", "none", "--no-ledger"],
+        ["--report", "none", "--ledger", str(ledger)],
+    )
     return {
         ("warm", False): lambda log_dir: warm.clean(data, log_dir),
         ("warm", True): lambda log_dir: warm.clean(data, log_dir, ledger=ledger),
@@ -77,14 +85,19 @@ def contestants(
     }
 
 
-def measure(data: DataSet, runs: dict[tuple[str, bool], Callable[[Path], Measure]], repeat: int) -> Taken:
+def measure(
+    data: DataSet, runs: dict[tuple[str, bool], Callable[[Path], Measure]], repeat: int
+) -> Taken:
     taken: Taken = {name: [] for name in runs}
     for turn in range(-1, repeat):
-        # Who goes first changes from turn to turn: neither always finds what the other has left in the caches.
+        # Who goes first changes from turn to turn: neither always finds what the other has left in
+        # the caches.
         for name in sorted(runs, reverse=bool(turn % 2)):
             with fresh(data) as log_dir:
                 seconds = runs[name](log_dir).seconds
-            say(f"{turn + 1}/{repeat} {name[0]} {'with' if name[1] else 'without'} ledger: {seconds:.2f} s")
+            say(
+                f"{turn + 1}/{repeat} {name[0]} {'with' if name[1] else 'without'} ledger: {seconds:.2f} s"
+            )
             if turn >= 0:
                 taken[name].append(seconds)
     return taken
@@ -108,7 +121,9 @@ medians of {options.repeat} runs, in turns. It may cost {MOST_SECONDS:.0f} s.
     for name, words in PAIRS.items():
         without, recorded = (statistics.median(taken[name, ledger]) for ledger in (False, True))
         spread = f"{min(taken[name, True]):.2f}-{max(taken[name, True]):.2f}"
-        lines.append(f"| {words} | {without:.2f} | {recorded:.2f} | {recorded - without:.2f} | {spread} |")
+        lines.append(
+            f"| {words} | {without:.2f} | {recorded:.2f} | {recorded - without:.2f} | {spread} |"
+        )
     return "\n".join([*lines, ""])
 
 

@@ -1,9 +1,11 @@
-"""`plan` of a node with a great many partitions and segments: how long it takes, and how much memory; writes MANY.md.
+"""`plan` of a node with a great many partitions and segments: how long it takes, and how much
+memory; writes MANY.md.
 
     .venv/bin/python benchmarks/many.py [--partitions 20000] [--segments 20] [--compacted 0.25]
 
-Two partitions are written, one for topics that are deleted from and one for topics that are compacted; all others are
-hard links to their files. Needs the project set up and a quiet machine, an inode per directory and 200 MiB.
+Two partitions are written, one for topics that are deleted from and one for topics that are
+compacted; all others are hard links to their files. Needs the project set up and a quiet machine,
+an inode per directory and 200 MiB.
 """
 
 from __future__ import annotations
@@ -64,13 +66,24 @@ def main() -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--partitions", type=int, default=20_000)
     parser.add_argument("--segments", type=int, default=20, help="of each partition")
-    parser.add_argument("--compacted", type=float, default=0.25, help="share of partitions with cleanup.policy=compact")
+    parser.add_argument(
+        "--compacted",
+        type=float,
+        default=0.25,
+        help="share of partitions with cleanup.policy=compact",
+    )
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks" / "MANY.md")
     options = parser.parse_args(arguments)
-    if not 1 <= options.partitions <= MOST_LINKS or options.segments < 2 or not 0 <= options.compacted <= 1:
+    if (
+        not 1 <= options.partitions <= MOST_LINKS
+        or options.segments < 2
+        or not 0 <= options.compacted <= 1
+    ):
         parser.error(f"1 to {MOST_LINKS} partitions, 2 segments or more, and a share of 0 to 1")
     return options
 
@@ -100,11 +113,16 @@ def make(root: Path, partitions: int, segments: int, share: float) -> int:
             target.mkdir()
             for file in first[topic[0]].iterdir():
                 os.link(file, target / file.name)
-    settings = {"c": ("cleanup.policy=compact", "min.cleanable.dirty.ratio=0.01"), "d": ("cleanup.policy=delete",)}
+    settings = {
+        "c": ("cleanup.policy=compact", "min.cleanable.dirty.ratio=0.01"),
+        "d": ("cleanup.policy=delete",),
+    }
     topics = sorted({topic for topic, _ in names})
     lines = [f"{topic} {setting}\n" for topic in topics for setting in settings[topic[0]]]
     (root / "topic-configs.txt").write_text("".join(lines), encoding="utf-8")
-    high_watermark(root / "log-dir", [f"{topic} {number} {10 * (segments - 1)}" for topic, number in names])
+    high_watermark(
+        root / "log-dir", [f"{topic} {number} {10 * (segments - 1)}" for topic, number in names]
+    )
     return compacted
 
 
@@ -117,16 +135,28 @@ def one_batch(base_offset: int, segment: int) -> bytes:
     data = as_bytes(b"k%d" % (segment % 7) * 10)
     cells = Cells(data, np.arange(10) * 2, np.full(10, 2))
     timestamps = np.full(10, NOW - 86_400_000 + segment)
-    return encode_batches(cells, cells, timestamps, np.array([10]), base_offset=base_offset).tobytes()
+    return encode_batches(
+        cells, cells, timestamps, np.array([10]), base_offset=base_offset
+    ).tobytes()
 
 
 def high_watermark(log_dir: Path, lines: Sequence[str]) -> None:
     path = log_dir / "replication-offset-checkpoint"
-    path.write_text("".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)), encoding="ascii")
+    path.write_text(
+        "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)), encoding="ascii"
+    )
 
 
 def measure(root: Path, partitions: int, segments: int, compacted: int) -> Measured:
-    command = [str(ROOT / "spark-submit.sh"), "plan", str(root / "log-dir"), "--json", "--profile", "--now", str(NOW)]
+    command = [
+        str(ROOT / "spark-submit.sh"),
+        "plan",
+        str(root / "log-dir"),
+        "--json",
+        "--profile",
+        "--now",
+        str(NOW),
+    ]
     command += ["--topic-configs", str(root / "topic-configs.txt"), "--quiet"]
     result = root / "result.json"
     begin = time.perf_counter()
@@ -136,7 +166,9 @@ def measure(root: Path, partitions: int, segments: int, compacted: int) -> Measu
             code = process.wait()
     seconds = time.perf_counter() - begin
     if code != 0:
-        raise SystemExit(f"plan ended with {code}\n{(root / 'stderr').read_text(errors='replace')[-3000:]}")
+        raise SystemExit(
+            f"plan ended with {code}\n{(root / 'stderr').read_text(errors='replace')[-3000:]}"
+        )
     told = json.loads(result.read_text(encoding="utf-8"))
     planned = sum("compacted" in partition["actions"] for partition in told["partitions"])
     seen = sum(partition["segments_before"] for partition in told["partitions"])
@@ -144,7 +176,9 @@ def measure(root: Path, partitions: int, segments: int, compacted: int) -> Measu
         raise SystemExit(
             f"{len(told['partitions'])} partitions, {seen} segments, {planned} to be compacted were planned"
         )
-    return Measured(partitions, partitions * segments, compacted, seconds, peak.bytes, told["profile"])
+    return Measured(
+        partitions, partitions * segments, compacted, seconds, peak.bytes, told["profile"]
+    )
 
 
 def report(found: Measured) -> str:
@@ -169,7 +203,12 @@ def report(found: Measured) -> str:
     for phase in found.profile["phases"]:
         cpu = phase["python_cpu_seconds"] + phase["jvm_cpu_seconds"]
         cells = (
-            *(phase["name"], f"{phase['seconds']:.1f}", f"{phase['driver_seconds']:.1f}", str(phase["tasks"])),
+            *(
+                phase["name"],
+                f"{phase['seconds']:.1f}",
+                f"{phase['driver_seconds']:.1f}",
+                str(phase["tasks"]),
+            ),
             *(f"{cpu:.1f}", f"{phase['bytes_read'] / 2**20:,.0f}"),
         )
         lines.append(f"| {' | '.join(cells)} |")

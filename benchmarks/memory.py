@@ -1,10 +1,12 @@
-"""The most memory that a cleaning takes as its input and its keys grow; writes MEMORY.md, memory.csv and memory.svg.
+"""The most memory that a cleaning takes as its input and its keys grow; writes MEMORY.md,
+memory.csv and memory.svg.
 
     .venv/bin/python benchmarks/memory.py [--gib 2 8 32] [--keys 1 20 200] [--keys-gib 12]
 
-Each point is a session of its own on `local[2]`, with one partition: made, cleaned in place and removed before the next
-one, so that the disk needs room for the largest alone and for what is left of it: 34 GiB as it is. Needs the project
-set up with what tests need (`./run-tests.sh --version` does that) and half an hour of a quiet machine. Linux only.
+Each point is a session of its own on `local[2]`, with one partition: made, cleaned in place and
+removed before the next one, so that the disk needs room for the largest alone and for what is left
+of it: 34 GiB as it is. Needs the project set up with what tests need (`./run-tests.sh --version`
+does that) and half an hour of a quiet machine. Linux only.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ from benchmarks.shapes import records_of  # noqa: E402
 
 GIB, MIB = 1 << 30, 1 << 20
 LIMIT_BYTES, LIMIT_GROWTH = 1.5 * GIB, 0.10
-"""What all processes may take together, and how much more of it at the last point of an axis than at the first."""
+"""What all processes may take together, and how much more of it at the last point of an axis than
+at the first.
+"""
 KEYS_OF_SIZES = 1_000_000
 """Different keys, however large the input is."""
 VALUE_OF_SIZES, VALUE_OF_KEYS = 100, 32
@@ -44,7 +48,9 @@ AXES = {"input size": "GiB of log", "unique keys": "million different keys"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One cleaning. `keys`: different ones, as the data was meant to have them. Bytes: peaks of all processes."""
+    """One cleaning. `keys`: different ones, as the data was meant to have them. Bytes: peaks of all
+    processes.
+    """
 
     factor: str
     log_bytes: int
@@ -72,15 +78,27 @@ def main() -> None:
     for planned in plan(options):
         points.append(measure(*planned, segment_bytes=options.segment_mib * MIB))
         # After each: what comes last takes longest.
-        write(points, options.output, command=f"benchmarks/memory.py {words} --segment-mib {options.segment_mib}")
+        write(
+            points,
+            options.output,
+            command=f"benchmarks/memory.py {words} --segment-mib {options.segment_mib}",
+        )
     say(f"written: {options.output}/MEMORY.md")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gib", type=float, nargs="*", default=[2, 8, 32], help="raw sizes, all with as many keys")
-    parser.add_argument("--keys", type=float, nargs="*", default=[1, 20, 200], help="millions, all in as many bytes")
-    parser.add_argument("--keys-gib", type=float, default=12, help="raw size of what has so many keys")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--gib", type=float, nargs="*", default=[2, 8, 32], help="raw sizes, all with as many keys"
+    )
+    parser.add_argument(
+        "--keys", type=float, nargs="*", default=[1, 20, 200], help="millions, all in as many bytes"
+    )
+    parser.add_argument(
+        "--keys-gib", type=float, default=12, help="raw size of what has so many keys"
+    )
     parser.add_argument("--segment-mib", type=int, default=256)
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks", help="a directory")
     return parser.parse_args(arguments)
@@ -94,7 +112,9 @@ def plan(options: argparse.Namespace) -> Iterator[tuple[str, int, int, int]]:
         yield "unique keys", int(options.keys_gib * GIB), int(millions * 1e6), VALUE_OF_KEYS
 
 
-def measure(factor: str, raw_bytes: int, keys: int, value_bytes: int, *, segment_bytes: int) -> Point:
+def measure(
+    factor: str, raw_bytes: int, keys: int, value_bytes: int, *, segment_bytes: int
+) -> Point:
     share = keys / records_of(value_bytes, raw_bytes)
     if not 0 < share < 1:
         raise SystemExit(f"{raw_bytes} bytes are too few for {keys} keys")
@@ -151,9 +171,20 @@ def write(points: Sequence[Point], directory: Path, *, command: str) -> None:
         "|---|" + "--:|" * 9,
     ]
     for point in points:
-        sizes = (point.shuffled_bytes, point.spilled_bytes, point.peak_bytes, point.anonymous_bytes, point.jvm_bytes)
+        sizes = (
+            point.shuffled_bytes,
+            point.spilled_bytes,
+            point.peak_bytes,
+            point.anonymous_bytes,
+            point.jvm_bytes,
+        )
         cells = (
-            *(point.factor, f"{point.log_bytes / GIB:.1f}", f"{point.records / 1e6:.1f}", f"{point.keys / 1e6:g}"),
+            *(
+                point.factor,
+                f"{point.log_bytes / GIB:.1f}",
+                f"{point.records / 1e6:.1f}",
+                f"{point.keys / 1e6:g}",
+            ),
             *(f"{point.seconds:.1f}", *(f"{size / MIB:,.0f}" for size in sizes)),
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -162,7 +193,9 @@ def write(points: Sequence[Point], directory: Path, *, command: str) -> None:
 
 
 def verdicts(points: Sequence[Point]) -> Iterator[str]:
-    """What was aimed at, and what came of it: in all, and without mapped pages, which are the page cache's."""
+    """What was aimed at, and what came of it: in all, and without mapped pages, which are the page
+    cache's.
+    """
     most = max(point.peak_bytes for point in points)
     yield f"* At most {LIMIT_BYTES / MIB:,.0f} MiB: {'yes' if most <= LIMIT_BYTES else 'no'}, {most / MIB:,.0f}."
     for factor in AXES:
@@ -185,14 +218,24 @@ def plot(points: Sequence[Point], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
-    shown = {factor: label for factor, label in AXES.items() if any(point.factor == factor for point in points)}
+    shown = {
+        factor: label
+        for factor, label in AXES.items()
+        if any(point.factor == factor for point in points)
+    }
     size = (4 * len(shown), 3.6)
-    figure, grid = plt.subplots(1, len(shown), figsize=size, layout="constrained", sharey=True, squeeze=False)
+    figure, grid = plt.subplots(
+        1, len(shown), figsize=size, layout="constrained", sharey=True, squeeze=False
+    )
     for axis, (factor, label) in zip(grid[0], shown.items(), strict=True):
-        chosen = sorted((point for point in points if point.factor == factor), key=lambda point: point.place)
+        chosen = sorted(
+            (point for point in points if point.factor == factor), key=lambda point: point.place
+        )
         for name, marker in (("peak_bytes", "o-"), ("anonymous_bytes", "x--"), ("jvm_bytes", ".:")):
             sizes = [getattr(point, name) / MIB for point in chosen]
-            axis.plot([point.place for point in chosen], sizes, marker, label=name.partition("_")[0])
+            axis.plot(
+                [point.place for point in chosen], sizes, marker, label=name.partition("_")[0]
+            )
         axis.axhline(LIMIT_BYTES / MIB, color="tab:red", linewidth=0.8)
         axis.set_xscale("log")
         axis.set_xlabel(label)

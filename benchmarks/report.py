@@ -53,7 +53,11 @@ processor, it was measured, and its size: ratios are of runs on one machine, sec
 
 def _without_idle_disk(result: Result) -> Result:
     """How long the disk takes for next to nothing tells nothing."""
-    runs = {name: taken for name, taken in result.runs.items() if name != "disk" or taken[0].bytes_after >= MIB}
+    runs = {
+        name: taken
+        for name, taken in result.runs.items()
+        if name != "disk" or taken[0].bytes_after >= MIB
+    }
     return replace(result, runs=runs)
 
 
@@ -70,10 +74,14 @@ def _aims(results: Sequence[Result]) -> list[str]:
     ]
     for aim in AIMS:
         of_case = [result for result in results if result.case.name == aim.case]
-        measured = [result for result in of_case if "warm" in result.runs and set(aim.against) & result.runs.keys()]
-        lines += [_row(aim, result, name) for result in measured for name in _opponents(aim, result)] or [
-            _not_measured(aim)
+        measured = [
+            result
+            for result in of_case
+            if "warm" in result.runs and set(aim.against) & result.runs.keys()
         ]
+        lines += [
+            _row(aim, result, name) for result in measured for name in _opponents(aim, result)
+        ] or [_not_measured(aim)]
     return [*lines, ""]
 
 
@@ -82,7 +90,9 @@ def _not_measured(aim: Aim) -> str:
 
 
 def _opponents(aim: Aim, result: Result) -> list[str]:
-    """The fastest in a fresh process, against which the aims were set, and the one that had time to warm up."""
+    """The fastest in a fresh process, against which the aims were set, and the one that had time to
+    warm up.
+    """
     measured = [name for name in aim.against if name in result.runs]
     fresh = [name for name in measured if name != WARM_JVM]
     best = min(fresh, key=lambda name: _median(result.runs[name]), default=None)
@@ -92,7 +102,9 @@ def _opponents(aim: Aim, result: Result) -> list[str]:
 def _row(aim: Aim, result: Result, opponent: str) -> str:
     runs = result.runs
     theirs, ours = _median(runs[opponent]), _median(runs["warm"])
-    turns = sorted(other.seconds / own.seconds for other, own in zip(runs[opponent], runs["warm"], strict=True))
+    turns = sorted(
+        other.seconds / own.seconds for other, own in zip(runs[opponent], runs["warm"], strict=True)
+    )
     cells = (
         aim.case,
         f"{result.mib / 1024:g}",

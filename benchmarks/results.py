@@ -1,4 +1,6 @@
-"""What was measured of a case and size the last time, kept in a file of its own: the table is made of all of them."""
+"""What was measured of a case and size the last time, kept in a file of its own: the table is made
+of all of them.
+"""
 
 from __future__ import annotations
 

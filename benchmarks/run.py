@@ -2,10 +2,11 @@
 
     .venv/bin/python benchmarks/run.py [--mib 2048] [--repeat 5] [--case one-100B lz4-100B] [--only kafka warm]
 
-Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Kafka's jars are fetched on
-first use. Every run cleans a fresh copy with a warm page cache; the runs alternate, so that a busy moment hits all
-alike. Figures are medians. The data of a case are made before it and removed after it, unless `--keep-data`. What was
-measured of a case goes to `results/`, and RESULTS.md is made of all that is there.
+Needs the project set up (`./spark-submit.sh --version` does that) and a quiet machine. Kafka's jars
+are fetched on first use. Every run cleans a fresh copy with a warm page cache; the runs alternate,
+so that a busy moment hits all alike. Figures are medians. The data of a case are made before it and
+removed after it, unless `--keep-data`. What was measured of a case goes to `results/`, and
+RESULTS.md is made of all that is there.
 """
 
 from __future__ import annotations
@@ -21,11 +22,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "lib")]
-os.environ.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba"))  # as everything else that runs here
+os.environ.setdefault(
+    "NUMBA_CACHE_DIR", str(ROOT / ".cache" / "numba")
+)  # as everything else that runs here
 
 from benchmarks.cases import CASES  # noqa: E402 - needs the path above
 from benchmarks.contestants import Measure, WarmKafka, WarmWinnow, copy, disk, kafka, winnow_cold  # noqa: E402
-from benchmarks.data import DATA, DataSet, data_set, fresh_copy, remove_data, take_memory, warm_page_cache  # noqa: E402
+from benchmarks.data import (
+    DATA,
+    DataSet,
+    data_set,
+    fresh_copy,
+    remove_data,
+    take_memory,
+    warm_page_cache,
+)
 from benchmarks.machine import say  # noqa: E402
 from benchmarks.report import MIB, report  # noqa: E402
 from benchmarks.results import Result, Runs, load_results, save  # noqa: E402
@@ -48,7 +59,9 @@ def main() -> None:
             say(f"{case.name}: making the data, unless it is there")
             raw_bytes = options.mib * case.times * MIB
             data = data_set(case, raw_bytes)
-            runs = measure(data, contestants(data, warm, warm_kafka, cores), options.only, options.repeat)
+            runs = measure(
+                data, contestants(data, warm, warm_kafka, cores), options.only, options.repeat
+            )
             save(Result.of(data, options.mib * case.times, runs))
             RESULTS.write_text(report(load_results()), encoding="utf-8")
             if not options.keep_data:
@@ -57,13 +70,22 @@ def main() -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     names = [case.name for case in CASES]
-    parser.add_argument("--mib", type=int, default=2048, help="raw size of each case; clean-100B has 4 times as much")
+    parser.add_argument(
+        "--mib",
+        type=int,
+        default=2048,
+        help="raw size of each case; clean-100B has 4 times as much",
+    )
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--case", nargs="+", choices=names, default=names)
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
-    parser.add_argument("--keep-data", action="store_true", help="for the next time: up to 8 GiB a case")
+    parser.add_argument(
+        "--keep-data", action="store_true", help="for the next time: up to 8 GiB a case"
+    )
     options = parser.parse_args(arguments)
     if "disk" in options.only and "warm" not in options.only:
         parser.error("`disk` writes as much as `warm` left: both, or none")
@@ -77,7 +99,9 @@ def contestants(
     threads = min(cores, data.case.partitions)
     runs: dict[str, Callable[[Path], Measure]] = {
         "kafka": lambda log_dir: kafka(data, log_dir, dedupe_mib=128 // threads, threads=threads),
-        "kafka-1GiB": lambda log_dir: kafka(data, log_dir, dedupe_mib=1024 // threads, threads=threads),
+        "kafka-1GiB": lambda log_dir: kafka(
+            data, log_dir, dedupe_mib=1024 // threads, threads=threads
+        ),
         "cold": lambda log_dir: winnow_cold(data, log_dir, cores=cores),
         "copy": lambda log_dir: copy(data, log_dir / "copy"),
     }
@@ -91,7 +115,9 @@ def contestants(
     return runs
 
 
-def measure(data: DataSet, runs: dict[str, Callable[[Path], Measure]], names: Sequence[str], repeat: int) -> Runs:
+def measure(
+    data: DataSet, runs: dict[str, Callable[[Path], Measure]], names: Sequence[str], repeat: int
+) -> Runs:
     measures: dict[str, list[Measure]] = {name: [] for name in CONTESTANTS if name in names}
     for name in {"warm", "kafka-warm"} & measures.keys():
         with fresh(data) as log_dir:  # the first one pays for workers, kernels, and Java's compiler
@@ -101,13 +127,17 @@ def measure(data: DataSet, runs: dict[str, Callable[[Path], Measure]], names: Se
             with fresh(data) as log_dir:
                 taken.append(runs[name](log_dir))
             last = taken[-1]
-            say(f"{data.case.name} {turn + 1}/{repeat} {name}: {last.seconds:.2f} s, {last.bytes_after:,} B left")
+            say(
+                f"{data.case.name} {turn + 1}/{repeat} {name}: {last.seconds:.2f} s, {last.bytes_after:,} B left"
+            )
     check_same_result(data, measures)
     return measures
 
 
 class fresh:  # noqa: N801 - reads as a verb
-    """A fresh copy of the data with everything written, the page cache warm and memory at hand, gone afterwards."""
+    """A fresh copy of the data with everything written, the page cache warm and memory at hand,
+    gone afterwards.
+    """
 
     def __init__(self, data: DataSet) -> None:
         self._data = data
@@ -125,8 +155,8 @@ class fresh:  # noqa: N801 - reads as a verb
 
 
 def check_same_result(data: DataSet, measures: Runs) -> None:
-    """A faster cleaner that leaves something else has not won. Codecs may come out a little differently in size, and
-    so does what takes Kafka several rounds.
+    """A faster cleaner that leaves something else has not won. Codecs may come out a little
+    differently in size, and so does what takes Kafka several rounds.
     """
     runs = [(name, run) for name, taken in measures.items() if name not in FLOORS for run in taken]
     in_one_round = [run.bytes_after for _, run in runs if run.rounds == 1]
@@ -134,7 +164,9 @@ def check_same_result(data: DataSet, measures: Runs) -> None:
     _check_spread(data, runs, [run.bytes_after for _, run in runs], 0.05)
 
 
-def _check_spread(data: DataSet, runs: Sequence[tuple[str, Measure]], sizes: Sequence[int], most: float) -> None:
+def _check_spread(
+    data: DataSet, runs: Sequence[tuple[str, Measure]], sizes: Sequence[int], most: float
+) -> None:
     if sizes and max(sizes) - min(sizes) > most * min(sizes):
         left = sorted({(name, run.bytes_after) for name, run in runs})
         message = f"{data.case.name}: the contestants left different amounts of data: {left}"

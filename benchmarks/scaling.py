@@ -1,10 +1,12 @@
-"""What a cleaning costs as the input, its keys, its partitions and the cores grow; writes SCALING.md, .csv and .png.
+"""What a cleaning costs as the input, its keys, its partitions and the cores grow; writes
+SCALING.md, .csv and .png.
 
     .venv/bin/python benchmarks/scaling.py [--mib 512] [--repeat 3]
 
-Each point is cleaned in a session that is warm, on a fresh copy with a warm page cache. One thing is varied at a time,
-from a point in the middle. Needs the project set up with what tests need (`./run-tests.sh --version` does that) and a
-quiet machine, and with 512 MiB about 15 GB for the data, which stays in `.cache/benchmarks/`.
+Each point is cleaned in a session that is warm, on a fresh copy with a warm page cache. One thing
+is varied at a time, from a point in the middle. Needs the project set up with what tests need
+(`./run-tests.sh --version` does that) and a quiet machine, and with 512 MiB about 15 GB for the
+data, which stays in `.cache/benchmarks/`.
 """
 
 from __future__ import annotations
@@ -62,23 +64,34 @@ def main() -> None:
             chosen = [plan for plan in plans if plan.cores == cores]
             for _ in range(WARM_UP):
                 once(session, chosen[0])
-            # In any order but that of their factor: what changes with time must not look like a factor's doing.
+            # In any order but that of their factor: what changes with time must not look like a
+            # factor's doing.
             for plan_ in random.Random(0).sample(chosen, len(chosen)):
                 points.append(measure(session, plan_, options.repeat))
-                say(f"{plan_.factor}, {plan_.case.words}, {cores} cores: {points[-1].seconds:.2f} s")
+                say(
+                    f"{plan_.factor}, {plan_.case.words}, {cores} cores: {points[-1].seconds:.2f} s"
+                )
     if len(points) < 2 * len(TERMS):
         raise SystemExit(f"{len(points)} points are too few for a model of {len(TERMS)} terms")
     order = list(AXES)
     points.sort(key=lambda point: (order.index(point.factor), AXES[point.factor][1](point)))
-    write(points, options.output, command=f"benchmarks/scaling.py --mib {options.mib} --repeat {options.repeat}")
+    write(
+        points,
+        options.output,
+        command=f"benchmarks/scaling.py --mib {options.mib} --repeat {options.repeat}",
+    )
     say(f"written: {options.output}/SCALING.md")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mib", type=int, default=512, help="raw size of the point in the middle")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--points", type=int, default=0, help="only so many of them, to see that it runs")
+    parser.add_argument(
+        "--points", type=int, default=0, help="only so many of them, to see that it runs"
+    )
     parser.add_argument("--output", type=Path, default=ROOT / "benchmarks", help="a directory")
     return parser.parse_args(arguments)
 
@@ -115,7 +128,9 @@ def measure(session: WarmWinnow, plan_: Plan, repeat: int) -> Point:
     data = runs[0][3]
 
     def total(name: str) -> float:
-        return statistics.median(sum(phase[name] for phase in profile["phases"]) for _, profile, _, _ in runs)
+        return statistics.median(
+            sum(phase[name] for phase in profile["phases"]) for _, profile, _, _ in runs
+        )
 
     return Point(
         factor=plan_.factor,

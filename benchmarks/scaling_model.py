@@ -1,4 +1,6 @@
-"""What a run costs, as a sum of what there is of everything; fitted to some points and checked against others."""
+"""What a run costs, as a sum of what there is of everything; fitted to some points and checked
+against others.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ from numpy.typing import NDArray
 
 PB = 10**15
 TRAVELLING_BYTES = 24
-"""Of each record, at most, between the executors of a cluster: its key's hash and its number, and the number again if
-it stays. On one machine tasks hand them over in files, and Spark shuffles next to nothing.
+"""Of each record, at most, between the executors of a cluster: its key's hash and its number, and
+the number again if it stays. On one machine tasks hand them over in files, and Spark shuffles next
+to nothing.
 """
 
 
@@ -39,7 +42,13 @@ class Point:
     anonymous_bytes: int
 
 
-TERMS = ("once", "per GB of log and core", "per million records and core", "per million keys and core", "per partition")
+TERMS = (
+    "once",
+    "per GB of log and core",
+    "per million records and core",
+    "per million keys and core",
+    "per partition",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,11 @@ class Model:
     def core_seconds(self, *, log_bytes: float, records: float, keys: float) -> float:
         """Of all cores together, for what is spread over them."""
         _, per_gb, per_million_records, per_million_keys, _ = self.coefficients
-        return per_gb * log_bytes / 1e9 + per_million_records * records / 1e6 + per_million_keys * keys / 1e6
+        return (
+            per_gb * log_bytes / 1e9
+            + per_million_records * records / 1e6
+            + per_million_keys * keys / 1e6
+        )
 
 
 def terms(point: Point) -> NDArray[np.float64]:
@@ -64,13 +77,16 @@ def terms(point: Point) -> NDArray[np.float64]:
 
 
 def fit(points: Sequence[Point]) -> Model:
-    """Least squares of the relative errors, without a coefficient below 0. ValueError for too few points."""
+    """Least squares of the relative errors, without a coefficient below 0. ValueError for too few
+    points.
+    """
     if len(points) < len(TERMS):
         message = f"{len(points)} points for {len(TERMS)} terms"
         raise ValueError(message)
     seconds = np.array([point.seconds for point in points])
     rows = np.array([terms(point) for point in points]) / seconds[:, None]
-    # Columns are of very different sizes: a solver that cuts small singular values would drop some of them.
+    # Columns are of very different sizes: a solver that cuts small singular values would drop some
+    # of them.
     sizes = np.linalg.norm(rows, axis=0)
     sizes[sizes == 0] = 1
     chosen = np.ones(len(TERMS), np.bool_)
@@ -107,7 +123,9 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Hours that each resource alone would take; the run takes about as long as the longest of them, and the driver."""
+    """Hours that each resource alone would take; the run takes about as long as the longest of
+    them, and the driver.
+    """
 
     cpu_hours: float
     disk_hours: float
@@ -122,11 +140,14 @@ class Need:
 def need(model: Model, like: Point, cluster: Cluster, *, log_bytes: float, partitions: int) -> Need:
     """For logs with as many records, keys and survivors per byte as `like` has.
 
-    Logs are read three times (headers, scan, rewrite) and what is left is written and read back once.
+    Logs are read three times (headers, scan, rewrite) and what is left is written and read back
+    once.
     """
     more = log_bytes / like.log_bytes
     cores, disks = cluster.nodes * cluster.cores, cluster.nodes * cluster.disk_bytes_per_second
-    spread = model.core_seconds(log_bytes=log_bytes, records=like.records * more, keys=like.keys * more)
+    spread = model.core_seconds(
+        log_bytes=log_bytes, records=like.records * more, keys=like.keys * more
+    )
     moved = 3 * log_bytes + 2 * like.written_bytes * more
     travelling = TRAVELLING_BYTES * like.records * more
     return Need(

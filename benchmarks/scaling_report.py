@@ -10,7 +10,18 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from benchmarks.machine import describe_machine
-from benchmarks.scaling_model import PB, TERMS, TRAVELLING_BYTES, Cluster, Model, Point, errors, fit, need, split
+from benchmarks.scaling_model import (
+    PB,
+    TERMS,
+    TRAVELLING_BYTES,
+    Cluster,
+    Model,
+    Point,
+    errors,
+    fit,
+    need,
+    split,
+)
 
 AXES: dict[str, tuple[str, Callable[[Point], float]]] = {
     "input size": ("GiB of log", lambda point: point.log_bytes / 2**30),
@@ -28,7 +39,12 @@ def write(points: Sequence[Point], directory: Path, *, command: str) -> None:
     model = fit(fitted)
     _write_csv(points, directory / "scaling.csv")
     _plot(points, model, directory / "scaling.png")
-    lines = [*_head(command), *_table(points, model), *_of_model(model, fitted, held_out), *_of_petabyte(model, points)]
+    lines = [
+        *_head(command),
+        *_table(points, model),
+        *_of_model(model, fitted, held_out),
+        *_of_petabyte(model, points),
+    ]
     (directory / "SCALING.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -58,30 +74,59 @@ def _table(points: Sequence[Point], model: Model) -> list[str]:
     ]
     for point in points:
         cells = (
-            *(point.factor, f"{point.cores}", f"{point.partitions}", f"{point.log_bytes / 2**20:,.0f}"),
+            *(
+                point.factor,
+                f"{point.cores}",
+                f"{point.partitions}",
+                f"{point.log_bytes / 2**20:,.0f}",
+            ),
             *(f"{point.records / 1e6:.2f}", f"{point.keys / 1e6:.2f}", f"{point.seconds:.2f}"),
-            *(f"{model.seconds(point):.2f}", f"{point.task_seconds:.2f}", f"{point.driver_seconds:.2f}"),
-            *(f"{size / 2**20:,.0f}" for size in (point.shuffled_bytes, point.peak_bytes, point.anonymous_bytes)),
+            *(
+                f"{model.seconds(point):.2f}",
+                f"{point.task_seconds:.2f}",
+                f"{point.driver_seconds:.2f}",
+            ),
+            *(
+                f"{size / 2**20:,.0f}"
+                for size in (point.shuffled_bytes, point.peak_bytes, point.anonymous_bytes)
+            ),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, ""]
 
 
 def _of_model(model: Model, fitted: Sequence[Point], held_out: Sequence[Point]) -> list[str]:
-    lines = ["## The model", "", "Seconds of the wall are the sum of:", "", "| | seconds |", "|---|--:|"]
-    lines += [f"| {term} | {value:.4g} |" for term, value in zip(TERMS, model.coefficients, strict=True)]
+    lines = [
+        "## The model",
+        "",
+        "Seconds of the wall are the sum of:",
+        "",
+        "| | seconds |",
+        "|---|--:|",
+    ]
+    lines += [
+        f"| {term} | {value:.4g} |" for term, value in zip(TERMS, model.coefficients, strict=True)
+    ]
     lines.append("")
-    for what, points in ((f"the {len(fitted)} points it was fitted to", fitted), ("points it never saw", held_out)):
+    for what, points in (
+        (f"the {len(fitted)} points it was fitted to", fitted),
+        ("points it never saw", held_out),
+    ):
         off = [abs(error) for error in errors(model, points)]
         median, most = statistics.median(off), max(off)
-        lines.append(f"Off on {what}: {100 * median:.0f} % at the median, {100 * most:.0f} % at most ({len(off)}).")
+        lines.append(
+            f"Off on {what}: {100 * median:.0f} % at the median, {100 * most:.0f} % at most ({len(off)})."
+        )
         lines.append("")
     return lines
 
 
 def _of_petabyte(model: Model, points: Sequence[Point]) -> list[str]:
     cluster = Cluster()
-    like = max((point for point in points if point.factor == "input size"), key=lambda point: point.log_bytes)
+    like = max(
+        (point for point in points if point.factor == "input size"),
+        key=lambda point: point.log_bytes,
+    )
     found = need(model, like, cluster, log_bytes=PB, partitions=PETABYTE_PARTITIONS)
     shuffled = TRAVELLING_BYTES * like.records / like.log_bytes
     travelling = f"{TRAVELLING_BYTES} bytes of a record at most"
@@ -123,7 +168,9 @@ def _plot(points: Sequence[Point], model: Model, path: Path) -> None:
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
     shown = [factor for factor in AXES if any(point.factor == factor for point in points)]
-    figure, grid = plt.subplots(1, len(shown), figsize=(4 * len(shown), 3.6), layout="constrained", squeeze=False)
+    figure, grid = plt.subplots(
+        1, len(shown), figsize=(4 * len(shown), 3.6), layout="constrained", squeeze=False
+    )
     axes = grid[0]
     for axis, factor in zip(axes, shown, strict=True):
         label, of = AXES[factor]
@@ -132,7 +179,13 @@ def _plot(points: Sequence[Point], model: Model, path: Path) -> None:
         axis.plot(places, [point.seconds for point in chosen], "o", label="measured")
         axis.plot(places, [model.seconds(point) for point in chosen], "-", label="model")
         memory = axis.twinx()
-        memory.plot(places, [point.anonymous_bytes / 2**20 for point in chosen], "x", color="tab:gray", label="MiB")
+        memory.plot(
+            places,
+            [point.anonymous_bytes / 2**20 for point in chosen],
+            "x",
+            color="tab:gray",
+            label="MiB",
+        )
         memory.set_ylim(bottom=0)
         memory.set_ylabel("peak MiB without files (x)")
         axis.set_ylim(bottom=0)

@@ -1,4 +1,6 @@
-"""Fills new logs with records of each shape, through the log writer: the same ones for the same seed."""
+"""Fills new logs with records of each shape, through the log writer: the same ones for the same
+seed.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ _FIELDS = (
     b'"user_id":', b'"session":"', b'"amount":', b'"currency":"EUR",', b'"updated_at":"2026-09-',
     b'"status":"ACTIVE",', b'"city":"', b'"tags":["a","b"],',
 )  # fmt: skip
-_COMMIT = np.dtype([("version", ">i2"), ("offset", ">i8"), ("epoch", ">i4"), ("metadata", ">i2"), ("time", ">i8")])
+_COMMIT = np.dtype(
+    [("version", ">i2"), ("offset", ">i8"), ("epoch", ">i4"), ("metadata", ">i2"), ("time", ">i8")]
+)
 """Version 3 of the value of a committed offset, without metadata."""
 
 Batches: TypeAlias = tuple[Cells, Cells, NDArray[np.int64]]
@@ -42,7 +46,9 @@ Batches: TypeAlias = tuple[Cells, Cells, NDArray[np.int64]]
 
 
 def fill(log: LogWriter, case: Case, raw_bytes: int, seed: int) -> int | None:
-    """About so many bytes of keys and values, and an empty active segment; returns the first dirty offset, if any."""
+    """About so many bytes of keys and values, and an empty active segment; returns the first dirty
+    offset, if any.
+    """
     random = np.random.default_rng(seed)
     records = records_of(case.value_bytes, raw_bytes)
     first_dirty = None
@@ -50,15 +56,27 @@ def fill(log: LogWriter, case: Case, raw_bytes: int, seed: int) -> int | None:
         append(log, case, _commits(random, raw_bytes))
     elif case.shape is Shape.HALF:
         keys = max(1, int(records * universe_factor(case.unique)))
-        append(log, case, updates(random, case, (random.integers(0, keys, n) for n in pieces(case, records))))
+        append(
+            log,
+            case,
+            updates(random, case, (random.integers(0, keys, n) for n in pieces(case, records))),
+        )
     else:
         clean = max(1, round(records * (1 - _DIRTY)))
         bounds = np.cumsum([0, *pieces(case, clean)]).tolist()
-        append(log, case, updates(random, case, (np.arange(first, end) for first, end in pairwise(bounds))))
+        append(
+            log,
+            case,
+            updates(random, case, (np.arange(first, end) for first, end in pairwise(bounds))),
+        )
         log.roll()
         first_dirty = log.log_end_offset
         dirty = max(1, records - clean)
-        append(log, case, updates(random, case, (random.integers(0, clean, n) for n in pieces(case, dirty))))
+        append(
+            log,
+            case,
+            updates(random, case, (random.integers(0, clean, n) for n in pieces(case, dirty))),
+        )
     log.roll()
     return first_dirty
 
@@ -69,11 +87,15 @@ def records_of(value_bytes: int, raw_bytes: int) -> int:
 
 
 def universe_factor(share: float) -> float:
-    """The f that makes N draws from f * N keys give `share` * N distinct ones: f * (1 - exp(-1 / f)) = share."""
+    """The f that makes N draws from f * N keys give `share` * N distinct ones: f * (1 - exp(-1 /
+    f)) = share.
+    """
     low, high = 1e-9, 1e6
     for _ in range(200):
         middle = (low + high) / 2
-        low, high = (middle, high) if middle * (1 - math.exp(-1 / middle)) < share else (low, middle)
+        low, high = (
+            (middle, high) if middle * (1 - math.exp(-1 / middle)) < share else (low, middle)
+        )
     return low
 
 
@@ -81,7 +103,11 @@ def append(log: LogWriter, case: Case, batches: Iterator[Batches]) -> None:
     for keys, values, ends in batches:
         base = log.log_end_offset
         timestamps = _timestamps(base, len(keys.size))
-        log.append(encode_batches(keys, values, timestamps, ends, base_offset=base, codec=case.codec).tobytes())
+        log.append(
+            encode_batches(
+                keys, values, timestamps, ends, base_offset=base, codec=case.codec
+            ).tobytes()
+        )
 
 
 def _timestamps(first: int, count: int) -> NDArray[np.int64]:
@@ -97,12 +123,18 @@ def pieces(case: Case, records: int) -> Iterator[int]:
         records -= most
 
 
-def updates(random: np.random.Generator, case: Case, ids: Iterator[NDArray[np.int64]]) -> Iterator[Batches]:
-    """JSON-like values: field names, digits and random hex, `value_bytes` on average; some are tombstones."""
+def updates(
+    random: np.random.Generator, case: Case, ids: Iterator[NDArray[np.int64]]
+) -> Iterator[Batches]:
+    """JSON-like values: field names, digits and random hex, `value_bytes` on average; some are
+    tombstones.
+    """
     pool = _pool()
     for chosen in ids:
         n = len(chosen)
-        keys = Cells(as_bytes(_key_of(chosen).ravel()), np.arange(n) * KEY_BYTES, np.full(n, KEY_BYTES))
+        keys = Cells(
+            as_bytes(_key_of(chosen).ravel()), np.arange(n) * KEY_BYTES, np.full(n, KEY_BYTES)
+        )
         sizes = case.value_bytes // 2 + random.integers(0, case.value_bytes + 1, n)
         begins = random.integers(0, len(pool) - sizes)
         values = Cells(pool, begins, np.where(random.random(n) < _TOMBSTONES, -1, sizes))
@@ -129,25 +161,39 @@ def _ends(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _commits(random: np.random.Generator, raw_bytes: int) -> Iterator[Batches]:
-    """Each batch is one group's commit of all its partitions, as a coordinator without a linger appends it."""
+    """Each batch is one group's commit of all its partitions, as a coordinator without a linger
+    appends it.
+    """
     size, keys = _offset_keys()
     left = raw_bytes // ((size + _COMMIT.itemsize + _RECORD_OVERHEAD) * COMMITTED)
     done = 0
     while left > 0:
         commits = min(left, _APPEND_BYTES // ((size + _COMMIT.itemsize) * COMMITTED))
         n = commits * COMMITTED
-        chosen = (random.integers(0, GROUPS, commits)[:, None] * COMMITTED + np.arange(COMMITTED)).ravel()
+        chosen = (
+            random.integers(0, GROUPS, commits)[:, None] * COMMITTED + np.arange(COMMITTED)
+        ).ravel()
         rows = np.zeros(n, _COMMIT)
         rows["version"], rows["epoch"], rows["offset"] = 3, -1, done + np.arange(n)
         rows["time"] = _timestamps(done, n)
-        values = Cells(as_bytes(rows.view(np.uint8)), np.arange(n) * _COMMIT.itemsize, np.full(n, _COMMIT.itemsize))
-        yield Cells(keys, chosen * size, np.full(n, size)), values, COMMITTED * np.arange(1, commits + 1)
+        values = Cells(
+            as_bytes(rows.view(np.uint8)),
+            np.arange(n) * _COMMIT.itemsize,
+            np.full(n, _COMMIT.itemsize),
+        )
+        yield (
+            Cells(keys, chosen * size, np.full(n, size)),
+            values,
+            COMMITTED * np.arange(1, commits + 1),
+        )
         done += n
         left -= commits
 
 
 def _offset_keys() -> tuple[int, Bytes]:
-    """The keys of all commits, version 1, and the size of each: group by group, in each by partition."""
+    """The keys of all commits, version 1, and the size of each: group by group, in each by
+    partition.
+    """
     keys = [
         struct.pack(">hh9sh6si", 1, 9, b"group-%03d" % group, 6, b"orders", partition)
         for group in range(GROUPS)

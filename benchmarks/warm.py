@@ -1,8 +1,8 @@
 """One Spark session that cleans whatever log directory it is told to, and says how long that took.
 
-Started by run.py, ledger.py and scaling.py. One JSON object per line on stdin: log_dir, topic_configs, now, ledger or
-null, whether a profile is wanted; one per line back: seconds, status, rewritten bytes, profile. The session lives on
-from one to the next, as in a notebook or a service.
+Started by run.py, ledger.py and scaling.py. One JSON object per line on stdin: log_dir,
+topic_configs, now, ledger or null, whether a profile is wanted; one per line back: seconds, status,
+rewritten bytes, profile. The session lives on from one to the next, as in a notebook or a service.
 """
 
 from __future__ import annotations
@@ -31,12 +31,16 @@ def main() -> None:
 
 
 def run(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
-    settings = Settings(topic_configs=parse_topic_configs(Path(order["topic_configs"]).read_text(encoding="utf-8")))
+    settings = Settings(
+        topic_configs=parse_topic_configs(Path(order["topic_configs"]).read_text(encoding="utf-8"))
+    )
     with ExitStack() as stack:
         profiler = stack.enter_context(profiling(spark.sparkContext)) if order["profile"] else None
         ledger, now = order["ledger"], order["now"]
         begin = time.perf_counter()
-        result = clean(spark, [order["log_dir"]], settings=settings, now=now, ledger=ledger, progress=profiler)
+        result = clean(
+            spark, [order["log_dir"]], settings=settings, now=now, ledger=ledger, progress=profiler
+        )
         seconds = time.perf_counter() - begin
     return {
         "profile": None if profiler is None else asdict(profiler.profile()),

@@ -1,4 +1,6 @@
-"""When files are opened, as Linux's inotify tells it, to the moment: nothing is polled and nobody is slowed down."""
+"""When files are opened, as Linux's inotify tells it, to the moment: nothing is polled and nobody
+is slowed down.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _EVENT = struct.Struct("iIII")
 
 
 class FirstOpen:
-    """A context that watches `files`. Linux only; raises OSError elsewhere and for what can't be watched."""
+    """A context that watches `files`. Linux only; raises OSError elsewhere and for what can't be
+    watched.
+    """
 
     def __init__(self, files: Iterable[Path]) -> None:
         if not sys.platform.startswith("linux"):
@@ -35,12 +39,17 @@ class FirstOpen:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         os.close(self._fd)
 
     def wait(self, *, seconds: float) -> float | None:
-        """`time.perf_counter()` of the first opening of any of the files; None if there is none in so many seconds."""
+        """`time.perf_counter()` of the first opening of any of the files; None if there is none in
+        so many seconds.
+        """
         if not select.select([self._fd], [], [], seconds)[0]:
             return None
         when = time.perf_counter()

@@ -1,4 +1,6 @@
-"""What mkdocs can't say in mkdocs.yml: a decision, or a proof, is in the site because it is in its directory."""
+"""What mkdocs can't say in mkdocs.yml: a decision, or a proof, is in the site because it is in its
+directory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Inputs out of other inputs: edits as values, so that a random number generator, and Hypothesis, can choose them."""
+"""Inputs out of other inputs: edits as values, so that a random number generator, and Hypothesis,
+can choose them.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,59 @@ NUMBERS = (
     *(0, 1, -1, 2, 7, 8, 13, 14, 21, 22, 48, 49, 60, 61, 62, 63, 64, 127, 128, 255, 256),
     *(32767, 32768, 65535, 65536),
     *(2**31 - 61, 2**31 - 12, 2**31 - 2, 2**31 - 1, 2**31, 2**32 - 1, -(2**31), -(2**31) - 1),
-    *(2**62, 2**63 - 2**31 - 1, 2**63 - 2**31, 2**63 - 2, 2**63 - 1, -(2**63), -(2**63) + 1, -2, -5),
+    *(
+        2**62,
+        2**63 - 2**31 - 1,
+        2**63 - 2**31,
+        2**63 - 2,
+        2**63 - 1,
+        -(2**63),
+        -(2**63) + 1,
+        -2,
+        -5,
+    ),
 )
 """Where lengths, counts and offsets turn over."""
 
 _WORDS = (
-    *(b"", b"\n", b" ", b"=", b":", b",", b"\\", b"\\u12", b"#", b"\r", b"\0", b"\t", b"-", b"+", b"..", b"../../x"),
-    *(b"0", b"-1", b"9" * 20, b"9" * 5000, b"\xff\xfe", b"\xc3\xa9", b"\xe2\x80\xa8", b"\x1c", b"null", b"1e9"),
-    *(b"\x80" * 9 + b"\x01", b"\xff" * 10, b"\xff" * 4 + b"\x0f", b"\x80" * 5, b"\xfe\xff\xff\xff\x0f", b"NaN"),
+    *(
+        b"",
+        b"\n",
+        b" ",
+        b"=",
+        b":",
+        b",",
+        b"\\",
+        b"\\u12",
+        b"#",
+        b"\r",
+        b"\0",
+        b"\t",
+        b"-",
+        b"+",
+        b"..",
+        b"../../x",
+    ),
+    *(
+        b"0",
+        b"-1",
+        b"9" * 20,
+        b"9" * 5000,
+        b"\xff\xfe",
+        b"\xc3\xa9",
+        b"\xe2\x80\xa8",
+        b"\x1c",
+        b"null",
+        b"1e9",
+    ),
+    *(
+        b"\x80" * 9 + b"\x01",
+        b"\xff" * 10,
+        b"\xff" * 4 + b"\x0f",
+        b"\x80" * 5,
+        b"\xfe\xff\xff\xff\x0f",
+        b"NaN",
+    ),
 )
 
 
@@ -44,7 +91,9 @@ class Kind(IntEnum):
 
 
 class Edit(NamedTuple):
-    """`place` and `value` are any numbers of 0 or more: each kind takes them modulo what it has room for."""
+    """`place` and `value` are any numbers of 0 or more: each kind takes them modulo what it has
+    room for.
+    """
 
     kind: int
     place: int
@@ -52,7 +101,9 @@ class Edit(NamedTuple):
 
 
 def apply(data: bytes, edits: Sequence[Edit], *, others: Sequence[bytes]) -> bytes:
-    """`data` after the edits, at most LONGEST bytes. `others`: what a SPLICE takes its end from; not empty."""
+    """`data` after the edits, at most LONGEST bytes. `others`: what a SPLICE takes its end from;
+    not empty.
+    """
     out = bytearray(data)
     for edit in edits:
         _apply(out, edit, others)
@@ -60,7 +111,9 @@ def apply(data: bytes, edits: Sequence[Edit], *, others: Sequence[bytes]) -> byt
 
 
 def random_edits(rng: random.Random) -> list[Edit]:
-    """One edit mostly, seldom many: a structure that is wrong in one place is the one that gets far."""
+    """One edit mostly, seldom many: a structure that is wrong in one place is the one that gets
+    far.
+    """
     count = 1
     while count < 16 and rng.random() < 0.45:
         count += 1

@@ -2,10 +2,11 @@
 
     .venv/bin/python fuzz/run.py [--target records log] [--executions 10000000] [--seed 1] [--output fuzz/RESULTS.md]
 
-Needs the project set up (`./run-tests.sh tests/unit/test_errors.py` does that). Executions are shared among the targets
-by their weights. One process at a time; whatever an input does to it, the next one goes on after it. What was done is
-written as it goes on, and when it is stopped (SIGINT, SIGTERM).
-Exit code 1 if anything was found; the inputs are then in `.cache/fuzz/found`, and belong into `fuzz/regressions`.
+Needs the project set up (`./run-tests.sh tests/unit/test_errors.py` does that). Executions are
+shared among the targets by their weights. One process at a time; whatever an input does to it, the
+next one goes on after it. What was done is written as it goes on, and when it is stopped (SIGINT,
+SIGTERM). Exit code 1 if anything was found; the inputs are then in `.cache/fuzz/found`, and belong
+into `fuzz/regressions`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from fuzz.worker import MEMORY, SLOW_SECONDS, STATE, STATE_SIZE, TWINS, report  
 
 STALLED_SECONDS = 60
 SLICE = 50_000
-"""Executions of one process, times the target's weight: a new one has no memory of what the last one did to it."""
+"""Executions of one process, times the target's weight: a new one has no memory of what the last
+one did to it.
+"""
 
 
 @dataclass(slots=True)
@@ -63,7 +66,10 @@ def main() -> int:
 
 def fuzz(totals: dict[str, Total], options: argparse.Namespace) -> None:
     weights = {name: TARGETS[name].weight for name in totals}
-    planned = {name: -(-options.executions * weight // sum(weights.values())) for name, weight in weights.items()}
+    planned = {
+        name: -(-options.executions * weight // sum(weights.values()))
+        for name, weight in weights.items()
+    }
     begin = time.monotonic()
     number = 0
     while left := [name for name in totals if totals[name].executions < planned[name]]:
@@ -75,7 +81,9 @@ def fuzz(totals: dict[str, Total], options: argparse.Namespace) -> None:
             write(totals, options)
             done = sum(total.executions for total in totals.values())
             minutes = (time.monotonic() - begin) / 60
-            sys.stderr.write(f"{done:,} of {sum(planned.values()):,} in {minutes:.1f} min; last: {name}\n")
+            sys.stderr.write(
+                f"{done:,} of {sum(planned.values()):,} in {minutes:.1f} min; last: {name}\n"
+            )
 
 
 def write(totals: dict[str, Total], options: argparse.Namespace) -> None:
@@ -83,9 +91,15 @@ def write(totals: dict[str, Total], options: argparse.Namespace) -> None:
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", nargs="+", choices=sorted(TARGETS), default=list(TARGETS), metavar="TARGET")
-    parser.add_argument("--executions", type=int, default=1_000_000, help="in all (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--target", nargs="+", choices=sorted(TARGETS), default=list(TARGETS), metavar="TARGET"
+    )
+    parser.add_argument(
+        "--executions", type=int, default=1_000_000, help="in all (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=ROOT / "fuzz" / "RESULTS.md")
     return parser.parse_args(arguments)
@@ -96,7 +110,16 @@ def add(total: Total, name: str, *, seed: int, executions: int) -> None:
     begin = children_seconds()
     with tempfile.NamedTemporaryFile() as file:
         file.truncate(STATE_SIZE)
-        command = [sys.executable, "-m", "fuzz.worker", name, str(seed), str(executions), file.name, str(FOUND)]
+        command = [
+            sys.executable,
+            "-m",
+            "fuzz.worker",
+            name,
+            str(seed),
+            str(executions),
+            file.name,
+            str(FOUND),
+        ]
         environment = os.environ | {"PYTHONPATH": f"{ROOT / 'lib'}:{ROOT}"}
         kernels = "numba-boundscheck" if checks_bounds() else "numba"  # as lib/set-up.sh has it
         environment.setdefault("NUMBA_CACHE_DIR", str(ROOT / ".cache" / kernels))
@@ -114,7 +137,9 @@ def add(total: Total, name: str, *, seed: int, executions: int) -> None:
                 raise
             done, accepted, size = STATE.unpack_from(state)
             if not done:
-                sys.exit(f"{name}: the process ended with {process.returncode} before its first input, see above")
+                sys.exit(
+                    f"{name}: the process ended with {process.returncode} before its first input, see above"
+                )
             said = process.stdout.read() if process.stdout else b""
             if why is not None or process.returncode:
                 data = state[STATE.size : STATE.size + size]

@@ -1,4 +1,6 @@
-"""A directory for what a target reads through the real storage: in memory where there is such a place."""
+"""A directory for what a target reads through the real storage: in memory where there is such a
+place.
+"""
 
 from __future__ import annotations
 

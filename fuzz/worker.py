@@ -1,6 +1,8 @@
-"""One process that feeds a target until it is told to stop or dies: `python -m fuzz.worker`, started by `run.py`.
+"""One process that feeds a target until it is told to stop or dies: `python -m fuzz.worker`,
+started by `run.py`.
 
-Before each input it is put into a file that the runner has mapped as well: after a death, or in a hang, it lies there.
+Before each input it is put into a file that the runner has mapped as well: after a death, or in a
+hang, it lies there.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def run(name: str, *, seed: int, executions: int, state: mmap.mmap, found: Path)
     seeds = list(target.seeds())
     for data in seeds:
         target.accepts(data)
-        target.accepts(data, twins=False)  # compiles what there is to compile, before memory is limited
+        target.accepts(
+            data, twins=False
+        )  # compiles what there is to compile, before memory is limited
     _limit_memory()
     rng = random.Random(f"{name} {seed}")
     pool = list(seeds)
@@ -73,7 +77,9 @@ def run(name: str, *, seed: int, executions: int, state: mmap.mmap, found: Path)
             seen.add("slow")
             report(found, name, data, f"more than {SLOW_SECONDS} s of processor time")
         accepted += good
-        if good and rng.random() < _ADOPT:  # what was accepted leads on to what is odd in two places
+        if (
+            good and rng.random() < _ADOPT
+        ):  # what was accepted leads on to what is odd in two places
             if len(pool) < _POOL:
                 pool.append(data)
             else:

@@ -1,4 +1,6 @@
-"""A Spark job with nothing to do, run once at set-up: the JVM archives the classes that every start needs."""
+"""A Spark job with nothing to do, run once at set-up: the JVM archives the classes that every start
+needs.
+"""
 
 import tempfile
 

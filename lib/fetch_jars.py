@@ -1,7 +1,8 @@
-"""Fetches the jars that a list names: `python lib/fetch_jars.py jars.txt DIRECTORY`. Run at set-up, needs no package.
+"""Fetches the jars that a list names: `python lib/fetch_jars.py jars.txt DIRECTORY`. Run at set-up,
+needs no package.
 
-What is there and has the right checksum is not fetched again. https_proxy is obeyed; WINNOW_MAVEN names a mirror of
-Maven Central.
+What is there and has the right checksum is not fetched again. https_proxy is obeyed; WINNOW_MAVEN
+names a mirror of Maven Central.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def _fetch(url: str, jar: Path, digest: str) -> None:
             new.rename(jar)
             return
         why = f"its SHA-256 is {found}, not {digest}"
-    sys.exit(f"can't fetch {url}: {why}. https_proxy is obeyed, and WINNOW_MAVEN may name a mirror of {CENTRAL}.")
+    sys.exit(
+        f"can't fetch {url}: {why}. https_proxy is obeyed, and WINNOW_MAVEN may name a mirror of {CENTRAL}."
+    )
 
 
 if __name__ == "__main__":

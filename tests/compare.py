@@ -1,4 +1,5 @@
-"""Is what Winnow left the same as what Kafka left? Directories are compared file by file, dumps line by line.
+"""Is what Winnow left the same as what Kafka left? Directories are compared file by file, dumps
+line by line.
 
 Every function raises AssertionError that shows the first difference in Kafka's terms.
 """
@@ -12,14 +13,39 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint", "partition.metadata")
+SUFFIXES = (
+    ".log",
+    ".index",
+    ".timeindex",
+    ".txnindex",
+    ".snapshot",
+    "leader-epoch-checkpoint",
+    "partition.metadata",
+)
 LAYOUT = frozenset({"pos", "size", "crc", "bytes", "entries"})
-"""What may differ in a dump where a codec was applied again: its output is as good as Kafka's, not always as long."""
+"""What may differ in a dump where a codec was applied again: its output is as good as Kafka's, not
+always as long.
+"""
 
 BATCH_HEADER = struct.Struct(">qi i b I h i q q q h i i".replace(" ", ""))
 BATCH_FIELDS = (
-    *("base offset", "batch length", "partition leader epoch", "magic", "CRC", "attributes", "last offset delta"),
-    *("base timestamp", "max timestamp", "producer id", "producer epoch", "base sequence", "record count"),
+    *(
+        "base offset",
+        "batch length",
+        "partition leader epoch",
+        "magic",
+        "CRC",
+        "attributes",
+        "last offset delta",
+    ),
+    *(
+        "base timestamp",
+        "max timestamp",
+        "producer id",
+        "producer epoch",
+        "base sequence",
+        "record count",
+    ),
 )
 SIZE_PREFIX = 12
 
@@ -27,20 +53,22 @@ SIZE_PREFIX = 12
 def assert_same_partition(found: Path, kafkas: Path, *, but: Collection[str] = ()) -> None:
     """Same file names, same bytes, same modification times (ms) of `.log` files that have records.
 
-    `but` names suffixes (of `SUFFIXES`) whose bytes may differ; the files must be there all the same. What does not
-    belong in a partition directory, such as `.deleted` files or sub-directories, is a difference.
+    `but` names suffixes (of `SUFFIXES`) whose bytes may differ; the files must be there all the
+    same. What does not belong in a partition directory, such as `.deleted` files or
+    sub-directories, is a difference.
     """
     names, kafkas_names = _names(found), _names(kafkas)
     if names != kafkas_names:
-        message = (
-            f"{found.name}: only here {sorted(names - kafkas_names)}, only Kafka has {sorted(kafkas_names - names)}"
-        )
+        message = f"{found.name}: only here {sorted(names - kafkas_names)}, only Kafka has {sorted(kafkas_names - names)}"
         raise AssertionError(message)
     for name in sorted(names):
         if not name.endswith(tuple(but)) or not but:
             assert_same_bytes(found / name, kafkas / name)
         if name.endswith(".log") and (found / name).stat().st_size:
-            ours, theirs = (directory.joinpath(name).stat().st_mtime_ns // 10**6 for directory in (found, kafkas))
+            ours, theirs = (
+                directory.joinpath(name).stat().st_mtime_ns // 10**6
+                for directory in (found, kafkas)
+            )
             if ours != theirs:
                 message = f"{found.name}/{name}: modified at {ours} ms, Kafka says {theirs} ms ({ours - theirs:+} ms)"
                 raise AssertionError(message)
@@ -48,7 +76,9 @@ def assert_same_partition(found: Path, kafkas: Path, *, but: Collection[str] = (
 
 def assert_same_log_dir(found: Path, kafkas: Path, *, but: Collection[str] = ()) -> None:
     """`assert_same_partition` for every partition, all failing ones in one message."""
-    directories = {entry.name for root in (found, kafkas) for entry in root.iterdir() if entry.is_dir()}
+    directories = {
+        entry.name for root in (found, kafkas) for entry in root.iterdir() if entry.is_dir()
+    }
     failures = []
     for name in sorted(directories):
         try:
@@ -56,7 +86,10 @@ def assert_same_log_dir(found: Path, kafkas: Path, *, but: Collection[str] = ())
         except (AssertionError, OSError) as difference:
             failures.append(str(difference))
     if failures:
-        message = f"{len(failures)} of {len(directories)} partitions differ from Kafka's:\n" + "\n".join(failures)
+        message = (
+            f"{len(failures)} of {len(directories)} partitions differ from Kafka's:\n"
+            + "\n".join(failures)
+        )
         raise AssertionError(message)
 
 
@@ -67,10 +100,12 @@ def assert_same_dump(
     logical: bool = False,
     name: str = "",
 ) -> None:
-    """Two dumps (lines of JSON, or parsed) are equal; times of empty segments, which tell when they were made, apart.
+    """Two dumps (lines of JSON, or parsed) are equal; times of empty segments, which tell when they
+    were made, apart.
 
-    `logical`: record for record and batch header for batch header, but not where they lie and how long they are:
-    for batches that were compressed again. Of offset and time indexes only whether they have entries is then compared.
+    `logical`: record for record and batch header for batch header, but not where they lie and how
+    long they are: for batches that were compressed again. Of offset and time indexes only whether
+    they have entries is then compared.
     """
     ours, theirs = _comparable(found, logical=logical), _comparable(kafkas, logical=logical)
     for number, (mine, judged) in enumerate(zip_longest(ours, theirs), start=1):
@@ -88,10 +123,11 @@ def assert_same_bytes(found: Path, kafkas: Path) -> None:
     ours, theirs = found.read_bytes(), kafkas.read_bytes()
     if ours == theirs:
         return
-    at = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs)))
-    message = (
-        f"{found.parent.name}/{found.name}: {len(ours)} bytes, Kafka has {len(theirs)}; first difference at byte {at}"
+    at = next(
+        (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
+        min(len(ours), len(theirs)),
     )
+    message = f"{found.parent.name}/{found.name}: {len(ours)} bytes, Kafka has {len(theirs)}; first difference at byte {at}"
     raise AssertionError(message + _described(found.suffix, ours, theirs, at))
 
 
@@ -108,16 +144,23 @@ def _described(suffix: str, ours: bytes, theirs: bytes, at: int) -> str:
         return f"\n  found {ours[at : at + 60]!r}\n  Kafka {theirs[at : at + 60]!r}"
     start = at - at % entry.size
     texts = (
-        str(entry.unpack_from(data, start)) if start + entry.size <= len(data) else "its end" for data in (ours, theirs)
+        str(entry.unpack_from(data, start)) if start + entry.size <= len(data) else "its end"
+        for data in (ours, theirs)
     )
-    return ", in entry {} (relative offsets)\n  found {}\n  Kafka {}".format(at // entry.size, *texts)
+    return ", in entry {} (relative offsets)\n  found {}\n  Kafka {}".format(
+        at // entry.size, *texts
+    )
 
 
 def _batch_start(log: bytes, at: int) -> int:
     """Where the batch begins that holds byte `at`."""
     position = 0
     while position + SIZE_PREFIX <= len(log):
-        following = position + SIZE_PREFIX + max(0, int.from_bytes(log[position + 8 : position + SIZE_PREFIX], "big"))
+        following = (
+            position
+            + SIZE_PREFIX
+            + max(0, int.from_bytes(log[position + 8 : position + SIZE_PREFIX], "big"))
+        )
         if following > at:
             break
         position = following
@@ -127,7 +170,9 @@ def _batch_start(log: bytes, at: int) -> int:
 def _header(log: bytes, position: int, at: int) -> dict[str, Any] | None:
     if position + BATCH_HEADER.size > len(log):
         return None
-    fields: dict[str, Any] = dict(zip(BATCH_FIELDS, BATCH_HEADER.unpack_from(log, position), strict=True))
+    fields: dict[str, Any] = dict(
+        zip(BATCH_FIELDS, BATCH_HEADER.unpack_from(log, position), strict=True)
+    )
     near = max(position + BATCH_HEADER.size, at - 8)
     return fields | {f"records, from byte {near}": log[near : near + 48].hex()}
 
@@ -164,7 +209,10 @@ def _fields(mine: Mapping[str, Any] | None, judged: Mapping[str, Any] | None) ->
         return f"  found {_shortened(mine)}\n  Kafka {_shortened(judged)}"
     names = [name for name in {**mine, **judged} if mine.get(name) != judged.get(name)]
     same = {name: value for name, value in judged.items() if name not in names}
-    shown = [f"  {name}: found {_shortened(mine.get(name))}, Kafka {_shortened(judged.get(name))}" for name in names]
+    shown = [
+        f"  {name}: found {_shortened(mine.get(name))}, Kafka {_shortened(judged.get(name))}"
+        for name in names
+    ]
     return "\n".join([*shown, f"  alike: {_shortened(same)}"])
 
 

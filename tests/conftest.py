@@ -1,4 +1,6 @@
-"""Fixtures for all tests: recorded log directories to write into, Kafka itself as the judge, and Spark."""
+"""Fixtures for all tests: recorded log directories to write into, Kafka itself as the judge, and
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# No deadline: the first example may compile a kernel. In CI the examples are always the same, elsewhere they are new.
+# No deadline: the first example may compile a kernel. In CI the examples are always the same,
+# elsewhere they are new.
 hypothesis.settings.register_profile("winnow", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("winnow")
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Kafka]:
-    """Kafka's cleaner, retention, loader and dump in one JVM; fetched from Maven Central on first use."""
+    """Kafka's cleaner, retention, loader and dump in one JVM; fetched from Maven Central on first
+    use.
+    """
     with Kafka() as judge:
         yield judge
 
@@ -57,8 +62,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One directory after the other, since the files of one share servers; shuffled only within it. The short ones, of
-    tests/unit, come last: of two processes none is then left alone with a long one.
+    """One directory after the other, since the files of one share servers; shuffled only within it.
+    The short ones, of tests/unit, come last: of two processes none is then left alone with a long
+    one.
     """
     items.sort(key=lambda item: item.path.parent)
 
@@ -86,7 +92,11 @@ def local_session() -> SparkSession:
 
     root = Path(__file__).resolve().parent.parent
     # Workers are forked by the JVM, which hands its environment on.
-    paths = [str(root / "lib"), str(root), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    paths = [
+        str(root / "lib"),
+        str(root),
+        *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)),
+    ]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -96,7 +106,9 @@ def local_session() -> SparkSession:
             builder = builder.config(*line.split(maxsplit=1))
     # Delta reads a table's own log in 50 tasks unless it is told otherwise.
     builder = builder.config("spark.databricks.delta.snapshotPartitions", "2")
-    builder = builder.master("local[2,4]").config("spark.python.daemon.module", "winnow.worker.daemon")
+    builder = builder.master("local[2,4]").config(
+        "spark.python.daemon.module", "winnow.worker.daemon"
+    )
     return builder.config("spark.log.level", "ERROR").getOrCreate()
 
 

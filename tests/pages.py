@@ -1,10 +1,11 @@
-"""Pages of the documentation as programs: their blocks, and a reader who does all that they say, in order.
+"""Pages of the documentation as programs: their blocks, and a reader who does all that they say, in
+order.
 
-A `console` block holds commands, each behind `$ `, and what they print on stdout. Shown output is compared: a line
-`...` stands for any lines, `...` in a line for anything in it. A command without shown output has only to succeed, and
-one that `echo $?` follows has only to end with what that shows. `python` blocks share their names, `spark` among them,
-and what one prints is in the `text` block after it, if there is one; `sql` runs as it stands; blocks in other languages
-are not run.
+A `console` block holds commands, each behind `$ `, and what they print on stdout. Shown output is
+compared: a line `...` stands for any lines, `...` in a line for anything in it. A command without
+shown output has only to succeed, and one that `echo $?` follows has only to end with what that
+shows. `python` blocks share their names, `spark` among them, and what one prints is in the `text`
+block after it, if there is one; `sql` runs as it stands; blocks in other languages are not run.
 """
 
 from __future__ import annotations
@@ -72,7 +73,9 @@ def commands(block: Block) -> Iterator[Command]:
 
 @dataclass
 class Reader:
-    """Who sits before a page, in the directory `place`; commands start there, in this process where that can be."""
+    """Who sits before a page, in the directory `place`; commands start there, in this process where
+    that can be.
+    """
 
     spark: SparkSession
     place: Path
@@ -110,22 +113,37 @@ class Reader:
         last, asked = 0, True
         for command in commands(block):
             if command.line == "echo $?":
-                assert command.shown.strip() == str(last), f"{command.where}: the exit code is {last}"
+                assert command.shown.strip() == str(last), (
+                    f"{command.where}: the exit code is {last}"
+                )
                 asked = True
                 continue
             assert asked, f"{command.where}: the command before `{command.line}` failed with {last}"
             last, printed, complaints = self._run(self.own(command.line))
             asked = last == 0
             if command.shown:
-                _compare(self.own(command.shown), printed, f"{command.where}: {command.line}\n{complaints}")
+                _compare(
+                    self.own(command.shown),
+                    printed,
+                    f"{command.where}: {command.line}\n{complaints}",
+                )
         assert asked, f"{block.where}: the last command failed with {last}: {complaints}"
 
     def _run(self, line: str) -> tuple[int, str, str]:
         typed, _, file = line.partition(" > ")
         words = shlex.split(typed, comments=True)
-        if words[0] != PROGRAM or _SHELL.search(typed.partition(" #")[0]) or words[1].endswith(".py"):
+        if (
+            words[0] != PROGRAM
+            or _SHELL.search(typed.partition(" #")[0])
+            or words[1].endswith(".py")
+        ):
             done = subprocess.run(
-                ["bash", "-c", line], cwd=self.place, check=False, capture_output=True, text=True, env=_environment()
+                ["bash", "-c", line],
+                cwd=self.place,
+                check=False,
+                capture_output=True,
+                text=True,
+                env=_environment(),
             )
             return done.returncode, done.stdout, done.stderr
         code, out, err = run_here(self.spark, words[1:])
@@ -135,7 +153,9 @@ class Reader:
 
 
 def run_here(spark: SparkSession, words: list[str]) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command line over a session that stays; they are pipes to it."""
+    """Exit code, stdout and stderr of a command line over a session that stays; they are pipes to
+    it.
+    """
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.delenv("COLUMNS", raising=False)
@@ -151,7 +171,9 @@ def run_over(spark: SparkSession, words: list[str]) -> int:
 
 
 def checkout(place: Path) -> Path:
-    """`place` as the directory that pages are read in: a checkout whose own files a reader would name."""
+    """`place` as the directory that pages are read in: a checkout whose own files a reader would
+    name.
+    """
     for name in ("spark-submit.sh", "demo"):
         (place / name).symlink_to(ROOT / name)
     return place
@@ -163,7 +185,9 @@ def _environment() -> dict[str, str]:
 
 def _compare(shown: str, printed: str, where: str) -> None:
     pattern = "".join(
-        r"(?:.*\n)*?" if line == "..." else ".*?".join(map(re.escape, line.rstrip().split("..."))) + r"[ ]*\n"
+        r"(?:.*\n)*?"
+        if line == "..."
+        else ".*?".join(map(re.escape, line.rstrip().split("..."))) + r"[ ]*\n"
         for line in shown.rstrip("\n").split("\n")
     )
     assert re.fullmatch(pattern + r"\n*", printed), f"{where}\nshown:\n{shown}\nprinted:\n{printed}"

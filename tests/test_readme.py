@@ -36,11 +36,15 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
 @pytest.mark.parametrize("verb", ["plan", "clean"])
 def test_the_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
     words = [PROGRAM, *words_of(verb, log_dir)]
-    run = subprocess.run([*words, "--json", "--profile"], cwd=ROOT, check=False, capture_output=True, text=True)
+    run = subprocess.run(
+        [*words, "--json", "--profile"], cwd=ROOT, check=False, capture_output=True, text=True
+    )
     told = json.loads(run.stdout)
     assert (run.returncode, told["status"]) == (0, "done"), run.stderr
     phases = {phase["name"]: phase for phase in told["profile"]["phases"]}
-    assert sum(phase["seconds"] for phase in phases.values()) == pytest.approx(told["profile"]["seconds"])
+    assert sum(phase["seconds"] for phase in phases.values()) == pytest.approx(
+        told["profile"]["seconds"]
+    )
     assert {"starting the process", "starting Spark", "deciding"} <= phases.keys()
     assert {"writing the ledger", "writing the report"} <= phases.keys() or verb == "plan"
     assert sum(phase["tasks"] for phase in phases.values()) > 0
@@ -49,7 +53,9 @@ def test_the_commands_of_the_first_screen_run(verb: str, log_dir: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("verb", ["doctor", "doctor --deep", "explain", "inspect", "plan --estimate", "verify"])
+@pytest.mark.parametrize(
+    "verb", ["doctor", "doctor --deep", "explain", "inspect", "plan --estimate", "verify"]
+)
 def test_the_commands_that_look_run(verb: str, spark: SparkSession, log_dir: Path) -> None:
     code, out, err = run_here(spark, [*words_of(verb, log_dir), "--json"])
     assert code == 0, err
@@ -65,9 +71,16 @@ def words_of(verb: str, log_dir: Path) -> list[str]:
 
 def test_what_a_clean_did_is_history(log_dir: Path, tmp_path: Path) -> None:
     state = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")}
-    subprocess.run([ROOT / "spark-submit.sh", "clean", log_dir, "--json"], check=True, capture_output=True, env=state)
+    subprocess.run(
+        [ROOT / "spark-submit.sh", "clean", log_dir, "--json"],
+        check=True,
+        capture_output=True,
+        env=state,
+    )
     [command] = re.findall(r"^\$ (\./spark-submit\.sh history)", README, re.MULTILINE)
-    told = subprocess.run([*command.split(), "--json"], cwd=ROOT, check=True, capture_output=True, env=state)
+    told = subprocess.run(
+        [*command.split(), "--json"], cwd=ROOT, check=True, capture_output=True, env=state
+    )
     assert len(json.loads(told.stdout)["runs"]) == 1
     assert len(list((tmp_path / "state").rglob("*.html"))) == 1
 
@@ -85,7 +98,9 @@ def test_the_python_example_runs(
 
 
 @pytest.mark.spark
-def test_segment_files_are_a_data_frame(spark: SparkSession, log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_segment_files_are_a_data_frame(
+    spark: SparkSession, log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     [example] = [block.text for block in blocks(PAGE, "python") if "kafka-log" in block.text]
     exec(example.replace("/var/lib/kafka", str(log_dir)), {"spark": spark})  # noqa: S102 - that is the point
     assert re.search(r"^\|\s*c-tomb\|\s*[0-9]+\|", capsys.readouterr().out, re.MULTILINE)
@@ -94,7 +109,11 @@ def test_segment_files_are_a_data_frame(spark: SparkSession, log_dir: Path, caps
 def test_every_file_that_is_named_is_there() -> None:
     links = re.findall(r"\]\(([^)#]+)\)", README)
     files = re.findall(r"`((?:tests|docs|benchmarks|conf)/[\w./-]+)`", README)
-    missing = [name for name in [*links, *files] if not name.startswith("http") and not (ROOT / name).exists()]
+    missing = [
+        name
+        for name in [*links, *files]
+        if not name.startswith("http") and not (ROOT / name).exists()
+    ]
     assert not missing
 
 

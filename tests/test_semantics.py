@@ -1,4 +1,6 @@
-"""docs/semantics.md is true: its functions and tests exist, and it has every rule that code cites and all 99 cases."""
+"""docs/semantics.md is true: its functions and tests exist, and it has every rule that code cites
+and all 99 cases.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ TESTS = Path(__file__).resolve().parent
 LIB = TESTS.parent / "lib"
 DOCUMENT = (TESTS.parent / "docs" / "semantics.md").read_text(encoding="utf-8")
 ROWS = [
-    [cell.strip() for cell in line.strip("|").split("|")] for line in DOCUMENT.splitlines() if line.startswith("| ")
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in DOCUMENT.splitlines()
+    if line.startswith("| ")
 ]
 RULES = {row[0]: row for row in ROWS if re.fullmatch(r"S\d+\.\d+", row[0])}
 CASES = [row for row in ROWS if row[0].isdecimal()]
@@ -28,11 +32,17 @@ SUPPRESSION = re.compile(r"# noqa: [^#\n]*")
 
 
 def named_functions(text: str) -> set[str]:
-    return {code for code in CODE.findall(text) if FUNCTION.fullmatch(code) and not TEST_FILE.fullmatch(code)}
+    return {
+        code
+        for code in CODE.findall(text)
+        if FUNCTION.fullmatch(code) and not TEST_FILE.fullmatch(code)
+    }
 
 
 def named_tests(text: str) -> set[tuple[str, str]]:
-    """(file, name) of each; a name belongs to the file before it, and a file without one is (file, "")."""
+    """(file, name) of each; a name belongs to the file before it, and a file without one is (file,
+    "").
+    """
     found: set[tuple[str, str]] = set()
     file = ""
     for code in CODE.findall(text):
@@ -72,7 +82,11 @@ def test_every_test_is_there(file: str, name: str) -> None:
 
 def test_every_rule_has_a_function_and_a_test() -> None:
     assert len(RULES) > 50
-    lacking = [rule for rule, row in RULES.items() if not named_functions(row[2]) or not named_tests(row[3])]
+    lacking = [
+        rule
+        for rule, row in RULES.items()
+        if not named_functions(row[2]) or not named_tests(row[3])
+    ]
     assert lacking == []
 
 
@@ -114,6 +128,8 @@ def test_a_test_that_is_named_after_a_case_is_named_by_the_document() -> None:
             numbers = re.match(r"test_cases?((?:_(?:and_)?\d+)+)_", name)
             for number in re.findall(r"\d+", numbers[1]) if numbers else ():
                 answer = CASES[int(number) - 1][2]
-                if not any(at == path and fnmatchcase(name, pattern) for at, pattern in named_tests(answer)):
+                if not any(
+                    at == path and fnmatchcase(name, pattern) for at, pattern in named_tests(answer)
+                ):
                     unnamed.append((number, path, name))
     assert unnamed == [], "docs/semantics.md lacks these at their cases"

@@ -1,10 +1,13 @@
-"""Cleans the log directories of every broker once a day, a task for each, and records all of it in one ledger.
+"""Cleans the log directories of every broker once a day, a task for each, and records all of it in
+one ledger.
 
-A broker has to be stopped while its directories are cleaned: put the tasks that stop and start it around each of
-these, or let the tasks work on snapshots of the disks. Where brokers have machines of their own, the argument `queue`
-sends a task to the worker on that machine; `pool`, of one slot, has one broker cleaned at a time.
+A broker has to be stopped while its directories are cleaned: put the tasks that stop and start it
+around each of these, or let the tasks work on snapshots of the disks. Where brokers have machines
+of their own, the argument `queue` sends a task to the worker on that machine; `pool`, of one slot,
+has one broker cleaned at a time.
 
-Put it into Airflow's dags folder, with Winnow's `lib` on PYTHONPATH and a Spark connection `spark_default`.
+Put it into Airflow's dags folder, with Winnow's `lib` on PYTHONPATH and a Spark connection
+`spark_default`.
 """
 
 from __future__ import annotations
@@ -18,10 +21,13 @@ from airflow.sdk import DAG
 from winnow.airflow import WinnowCleanOperator
 
 BROKERS: dict[str, list[str]] = json.loads(
-    os.environ.get("WINNOW_BROKERS", '{"broker-1": ["/var/lib/kafka"], "broker-2": ["/var/lib/kafka"]}')
+    os.environ.get(
+        "WINNOW_BROKERS", '{"broker-1": ["/var/lib/kafka"], "broker-2": ["/var/lib/kafka"]}'
+    )
 )
 TOPIC_CONFIGS = os.environ.get("WINNOW_TOPIC_CONFIGS")
-"""What `kafka-configs --describe` printed, for log directories without the cluster's metadata log."""
+"""What `kafka-configs --describe` printed, for log directories without the cluster's metadata log.
+"""
 LEDGER = os.environ.get("WINNOW_LEDGER", "hdfs:///winnow/ledger")
 
 with DAG(
@@ -37,5 +43,9 @@ with DAG(
             task_id=f"clean_{broker.replace('-', '_')}",
             log_dirs=log_dirs,
             ledger=LEDGER,
-            arguments=["--timeout", "2h", *(["--topic-configs", TOPIC_CONFIGS] if TOPIC_CONFIGS else [])],
+            arguments=[
+                "--timeout",
+                "2h",
+                *(["--topic-configs", TOPIC_CONFIGS] if TOPIC_CONFIGS else []),
+            ],
         )

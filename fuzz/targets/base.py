@@ -18,10 +18,11 @@ class BrokenPropertyError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """`check` gets any bytes. It returns for what is accepted, raises one of `refusals` for what is refused.
+    """`check` gets any bytes. It returns for what is accepted, raises one of `refusals` for what is
+    refused.
 
-    Any other exception is a finding, as is a death of the interpreter, more than a second, and more memory than the
-    runner grants.
+    Any other exception is a finding, as is a death of the interpreter, more than a second, and more
+    memory than the runner grants.
     """
 
     check: Callable[[bytes], object]
@@ -31,7 +32,9 @@ class Target:
     """Its share of the executions; less where one of them takes long."""
     refusals: tuple[type[WinnowError], ...] = (CorruptLogError,)
     quick: Callable[[bytes], object] | None = None
-    """`check` without the plain twins, where it asks them: they take ten times as long as the kernels they judge."""
+    """`check` without the plain twins, where it asks them: they take ten times as long as the
+    kernels they judge.
+    """
 
     def accepts(self, data: bytes, *, twins: bool = True) -> bool:
         """Whether the input is accepted. Raises what is a finding."""
@@ -48,7 +51,9 @@ def require(holds: bool, what: str) -> None:  # noqa: FBT001 - reads as a senten
         raise BrokenPropertyError(what)
 
 
-def same_outcome(fast: Callable[[], Any], plain: Callable[[], Any], what: str) -> tuple[Any, Any] | None:
+def same_outcome(
+    fast: Callable[[], Any], plain: Callable[[], Any], what: str
+) -> tuple[Any, Any] | None:
     """What both give, or None if both refuse. A finding if only one of them does."""
     results: list[Any] = []
     refused: list[CorruptLogError | None] = []
@@ -60,5 +65,8 @@ def same_outcome(fast: Callable[[], Any], plain: Callable[[], Any], what: str) -
             refused.append(error)
     if refused[0] is None and refused[1] is None:
         return results[0], results[1]
-    require(None not in refused, f"{what}: the kernel says {refused[0] or 'yes'}, its twin {refused[1] or 'yes'}")
+    require(
+        None not in refused,
+        f"{what}: the kernel says {refused[0] or 'yes'}, its twin {refused[1] or 'yes'}",
+    )
     return None

@@ -1,4 +1,6 @@
-"""Batches of all formats: walked, decompressed, scanned and filtered by kernels and by their plain twins alike."""
+"""Batches of all formats: walked, decompressed, scanned and filtered by kernels and by their plain
+twins alike.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ from winnow.wire.search import find_batch, find_batch_plain
 from winnow.wire.walk import first_bad_crc
 
 _FEW = 2000
-"""Bytes in which `find_batch` can't run out of its budget: no frame in them covers more, and few begin in them."""
+"""Bytes in which `find_batch` can't run out of its budget: no frame in them covers more, and few
+begin in them.
+"""
 
 
 def check_log(data: bytes, *, twins: bool = True) -> None:
@@ -61,7 +65,9 @@ def check_records(data: bytes, *, twins: bool = True) -> None:
 
 
 def check_wrapper(data: bytes, *, twins: bool = True) -> None:
-    """Byte 0: codec and magic; 8 bytes: its offset; byte 9: whether the entries' CRCs are made right; then entries."""
+    """Byte 0: codec and magic; 8 bytes: its offset; byte 9: whether the entries' CRCs are made
+    right; then entries.
+    """
     head = data[:1] or b"\x00"
     magic, codec, bits = head[0] >> 7, Codec(1 + (head[0] & 0x7F) % 3), (head[0] >> 2) & 0x08
     offset = int.from_bytes(data[1:9], "big", signed=True)
@@ -74,7 +80,9 @@ def check_wrapper(data: bytes, *, twins: bool = True) -> None:
 
 
 def check_find(data: bytes, *, twins: bool = True) -> None:
-    """As `check_log`: where the next batch begins. The kernel gives up where prepared bytes ask for too many sums."""
+    """As `check_log`: where the next batch begins. The kernel gives up where prepared bytes ask for
+    too many sums.
+    """
     buf = as_bytes(sealed(data[1:]) if data[:1] >= b"\x80" else data[1:])
     for start, least, end in ((0, 0, 2**62), (1, 5, 10**12 + 5000)):
         found = find_batch(buf, start, least, end)
@@ -96,7 +104,11 @@ def check_decode(data: bytes) -> None:
 def v2_batch(data: bytes) -> bytes:
     """A batch with the right length and CRC, from the input of `check_records`."""
     codec = Codec((data[:1] or b"\x00")[0] % 5)
-    base, epoch, rest = data[1:9].ljust(8, b"\x00"), data[9:13].ljust(4, b"\x00"), data[13:53].ljust(40, b"\x00")
+    base, epoch, rest = (
+        data[1:9].ljust(8, b"\x00"),
+        data[9:13].ljust(4, b"\x00"),
+        data[13:53].ljust(40, b"\x00"),
+    )
     payload = compress(codec, data[53:])
     rest = rest[:1] + bytes([rest[1] & ~CODEC_MASK | codec]) + rest[2:]
     length = struct.pack(">i", HEADER_V2_SIZE - FRAME_SIZE + len(payload))
@@ -152,7 +164,12 @@ def wrapper_seeds() -> list[bytes]:
     for n in range(120):
         magic, base = n % 2, rng.choice((0, 1, 10**6))
         entries = b"".join(
-            entry(i if magic else base + i, magic, rng.choice((None, b"", b"key")), rng.choice((None, b"v" * n)))
+            entry(
+                i if magic else base + i,
+                magic,
+                rng.choice((None, b"", b"key")),
+                rng.choice((None, b"v" * n)),
+            )
             for i in range(rng.randrange(1, 4))
         )
         offset = struct.pack(">q", rng.choice((base + 3, base + 3, 0)))

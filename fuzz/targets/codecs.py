@@ -32,11 +32,21 @@ def _check_kernel(codec: Codec, data: bytes) -> None:
     """What a kernel takes is what the Python functions make of it."""
     sink, begin, end = Sink(_LIMIT), np.zeros(1, np.int64), np.array([len(data)])
     done = decompress_many(
-        sink, as_bytes(data), np.array([int(codec)]), begin, end, np.zeros(1, np.int64), limit=_LIMIT, enough=1
+        sink,
+        as_bytes(data),
+        np.array([int(codec)]),
+        begin,
+        end,
+        np.zeros(1, np.int64),
+        limit=_LIMIT,
+        enough=1,
     )
     if done:
         raw = decompress(codec, data, limit=_LIMIT)
-        require(bytes(sink.data()[begin[0] : end[0]]) == bytes(raw), "a kernel made something else of it")
+        require(
+            bytes(sink.data()[begin[0] : end[0]]) == bytes(raw),
+            "a kernel made something else of it",
+        )
 
 
 def _gzip(data: bytes) -> None:
@@ -64,7 +74,16 @@ def _zstd(data: bytes) -> None:
 
 def _raws() -> list[bytes]:
     rng = random.Random(3)
-    return [b"", b"a", b"abc" * 40, bytes(4096), bytes(4097), rng.randbytes(100), rng.randbytes(9) * 30, bytes(10**6)]
+    return [
+        b"",
+        b"a",
+        b"abc" * 40,
+        bytes(4096),
+        bytes(4097),
+        rng.randbytes(100),
+        rng.randbytes(9) * 30,
+        bytes(10**6),
+    ]
 
 
 def _seeds(codec: Codec) -> list[bytes]:
@@ -79,7 +98,11 @@ def _zstd_seeds() -> list[bytes]:
 def _snappy_seeds() -> list[bytes]:
     """With Java's header and without: some clients wrote one bare block."""
     streams = _seeds(Codec.SNAPPY)
-    return streams + [stream[20:] for stream in streams if len(stream) > 20] + [a + b for a in streams for b in streams]
+    return (
+        streams
+        + [stream[20:] for stream in streams if len(stream) > 20]
+        + [a + b for a in streams for b in streams]
+    )
 
 
 def _lz4_seeds() -> list[bytes]:
@@ -87,7 +110,9 @@ def _lz4_seeds() -> list[bytes]:
 
 
 def _varint(data: bytes) -> None:
-    """Byte 0: where the area ends; then a number. Kernels are in `records`; here the plain reader's own bounds."""
+    """Byte 0: where the area ends; then a number. Kernels are in `records`; here the plain reader's
+    own bounds.
+    """
     end = (data[:1] or b"\x00")[0] % 16
     for read in (plain_varint, plain_varlong):
         value, after = read(data[1:], 0, min(end, len(data) - 1))
@@ -95,9 +120,13 @@ def _varint(data: bytes) -> None:
 
 
 TARGETS = {
-    "gzip": Target(check=_gzip, seeds=lambda: [a + b for a in _seeds(Codec.GZIP) for b in (b"", a)]),
+    "gzip": Target(
+        check=_gzip, seeds=lambda: [a + b for a in _seeds(Codec.GZIP) for b in (b"", a)]
+    ),
     "snappy": Target(check=_snappy, seeds=_snappy_seeds),
     "lz4": Target(check=_lz4, seeds=_lz4_seeds),
     "zstd": Target(check=_zstd, seeds=_zstd_seeds),
-    "varint": Target(check=_varint, seeds=lambda: [b"\x0f" + struct.pack(">Q", 0x8080808080808001), b"\x05\x01"]),
+    "varint": Target(
+        check=_varint, seeds=lambda: [b"\x0f" + struct.pack(">Q", 0x8080808080808001), b"\x05\x01"]
+    ),
 }

@@ -17,9 +17,12 @@ def check_columns(blocks: RecordBlocks, *, twins: bool) -> None:
     records = records_plain(blocks, blocks.rows)
     headers = [header for record in records for header in record.headers]
     require(places.offset.tolist() == [record.offset for record in records], "offsets differ")
-    require(places.timestamp.tolist() == [record.timestamp for record in records], "timestamps differ")
     require(
-        places.headers.size.tolist() == [len(record.headers) for record in records], "headers are counted differently"
+        places.timestamp.tolist() == [record.timestamp for record in records], "timestamps differ"
+    )
+    require(
+        places.headers.size.tolist() == [len(record.headers) for record in records],
+        "headers are counted differently",
     )
     require(columns[0] == [record.key for record in records], "keys differ")
     require(columns[1] == [record.value for record in records], "values differ")

@@ -45,12 +45,23 @@ def _base(data: bytes) -> int:
 
 def _offset_index(data: bytes) -> None:
     """8 bytes: the base offset; 4: the size of the log; then the file."""
-    base, size, content = _base(data), int.from_bytes(data[8:12], "big"), without_preallocated(data[12:], 8)
-    entries = decode_offset_index(content, "i", base_offset=base, log_bytes=size, end_offset=base + 2**31)
+    base, size, content = (
+        _base(data),
+        int.from_bytes(data[8:12], "big"),
+        without_preallocated(data[12:], 8),
+    )
+    entries = decode_offset_index(
+        content, "i", base_offset=base, log_bytes=size, end_offset=base + 2**31
+    )
     require(len(entries) * 8 == len(content), "entries were lost")
     positions, offsets = entries["position"].tolist(), entries["offset"].tolist()
-    require(all(0 < p < size for p in positions) and sorted(set(positions)) == positions, "positions")
-    require(all(base <= o < base + 2**31 for o in offsets) and sorted(set(offsets)) == offsets, "offsets")
+    require(
+        all(0 < p < size for p in positions) and sorted(set(positions)) == positions, "positions"
+    )
+    require(
+        all(base <= o < base + 2**31 for o in offsets) and sorted(set(offsets)) == offsets,
+        "offsets",
+    )
 
 
 def _time_index(data: bytes) -> None:
@@ -59,7 +70,9 @@ def _time_index(data: bytes) -> None:
     require(len(entries) * 12 == len(content), "entries were lost")
     stamps, offsets = entries["timestamp"].tolist(), entries["offset"].tolist()
     require(min(stamps, default=0) >= 0 and sorted(set(stamps)) == stamps, "timestamps")
-    require(all(base <= o < base + 2**31 for o in offsets) and sorted(offsets) == offsets, "offsets")
+    require(
+        all(base <= o < base + 2**31 for o in offsets) and sorted(offsets) == offsets, "offsets"
+    )
 
 
 def _built_indexes(data: bytes) -> None:
@@ -69,8 +82,13 @@ def _built_indexes(data: bytes) -> None:
     builder = IndexBuilder(base_offset=base, index_interval_bytes=interval)
     builder.append(rows)
     index, times = builder.finish()
-    require((index, times) == index_plain(rows, base_offset=base, interval=interval), "kernel and twin differ")
-    entries = decode_offset_index(index, "i", base_offset=base, log_bytes=len(data), end_offset=base + 2**31)
+    require(
+        (index, times) == index_plain(rows, base_offset=base, interval=interval),
+        "kernel and twin differ",
+    )
+    entries = decode_offset_index(
+        index, "i", base_offset=base, log_bytes=len(data), end_offset=base + 2**31
+    )
     check_index_against(entries, rows, file="i")
     decode_time_index(times, "t", base_offset=base, end_offset=base + 2**31)
 
@@ -92,7 +110,10 @@ def _snapshot(data: bytes) -> None:
     entries = decode_snapshot(content, where="s")
     require(encode_snapshot(entries) == content, "entries do not come back as they were")
     state = expire(from_entries(entries), 2**62, 86_400_000)
-    require(len(last_records(state)) <= len({astuple(e)[0] for e in entries}), "more producers than entries")
+    require(
+        len(last_records(state)) <= len({astuple(e)[0] for e in entries}),
+        "more producers than entries",
+    )
 
 
 def _offset_checkpoint(data: bytes) -> None:
@@ -102,7 +123,10 @@ def _offset_checkpoint(data: bytes) -> None:
         written(META_PROPERTIES, b"")
         update_offset_checkpoint(storage, path, {key: None})
         update_offset_checkpoint(storage, path, {key: before[key]})
-        require(read_offset_checkpoint(storage, path) == before, "an entry was lost when the file was written again")
+        require(
+            read_offset_checkpoint(storage, path) == before,
+            "an entry was lost when the file was written again",
+        )
 
 
 def _leader_epochs(data: bytes) -> None:
@@ -111,13 +135,19 @@ def _leader_epochs(data: bytes) -> None:
     require(list(epochs) == sorted(set(epochs)), "epochs do not ascend")
     folded = fold_leader_epochs(epochs, epochs[-1][1] if epochs else 0)
     write_leader_epochs(storage, directory(), folded)
-    require(read_leader_epochs(storage, directory()) == folded, "epochs do not come back as they were written")
+    require(
+        read_leader_epochs(storage, directory()) == folded,
+        "epochs do not come back as they were written",
+    )
 
 
 def _meta_properties(data: bytes) -> None:
     written(META_PROPERTIES, data)
     meta = read_meta(storage, directory())
-    require(meta.version in {0, 1} and (meta.version == 0 or meta.cluster_id is not None), "meta.properties")
+    require(
+        meta.version in {0, 1} and (meta.version == 0 or meta.cluster_id is not None),
+        "meta.properties",
+    )
 
 
 def _partition_metadata(data: bytes) -> None:
@@ -127,7 +157,9 @@ def _partition_metadata(data: bytes) -> None:
 
 
 def _recorded(suffix: str, *, head: Callable[[str], bytes] = lambda _: b"") -> list[bytes]:
-    """Files of real brokers with that end of their names, those of no more than 2 KB; `head` is given the name."""
+    """Files of real brokers with that end of their names, those of no more than 2 KB; `head` is
+    given the name.
+    """
     found = {
         head(path.name) + path.read_bytes()
         for log_dir in ("clean", "legacy", "damaged")
@@ -143,22 +175,32 @@ def _with_base(name: str) -> bytes:
 
 TARGETS = {
     "index": Target(
-        check=_offset_index, seeds=lambda: _recorded(".index", head=lambda name: _with_base(name) + b"\x00\x10\x00\x00")
+        check=_offset_index,
+        seeds=lambda: _recorded(".index", head=lambda name: _with_base(name) + b"\x00\x10\x00\x00"),
     ),
     "timeindex": Target(check=_time_index, seeds=lambda: _recorded(".timeindex", head=_with_base)),
     "built-indexes": Target(
-        check=_built_indexes, seeds=lambda: [bytes(8) + sealed(seed[1:]) for seed in log_seeds()[::2]]
+        check=_built_indexes,
+        seeds=lambda: [bytes(8) + sealed(seed[1:]) for seed in log_seeds()[::2]],
     ),
     "txnindex": Target(check=_txn_index, seeds=lambda: _recorded(".txnindex", head=_with_base)),
     "snapshot": Target(
-        check=_snapshot, seeds=lambda: [f + s for s in _recorded(".snapshot") for f in (b"\0", b"\x40")]
+        check=_snapshot,
+        seeds=lambda: [f + s for s in _recorded(".snapshot") for f in (b"\0", b"\x40")],
     ),
-    "offset-checkpoint": Target(check=_offset_checkpoint, seeds=lambda: _recorded("-offset-checkpoint")),
+    "offset-checkpoint": Target(
+        check=_offset_checkpoint, seeds=lambda: _recorded("-offset-checkpoint")
+    ),
     "leader-epochs": Target(check=_leader_epochs, seeds=lambda: _recorded(LEADER_EPOCHS)),
     "meta-properties": Target(
         check=_meta_properties,
-        seeds=lambda: [*_recorded(META_PROPERTIES), b"version=0\nbroker.id=1\ncluster.id=\\u0041\n"],
+        seeds=lambda: [
+            *_recorded(META_PROPERTIES),
+            b"version=0\nbroker.id=1\ncluster.id=\\u0041\n",
+        ],
         refusals=(UsageError,),
     ),
-    "partition-metadata": Target(check=_partition_metadata, seeds=lambda: _recorded(PARTITION_METADATA)),
+    "partition-metadata": Target(
+        check=_partition_metadata, seeds=lambda: _recorded(PARTITION_METADATA)
+    ),
 }

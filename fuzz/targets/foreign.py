@@ -1,4 +1,6 @@
-"""A whole log directory in which links, pipes, sparse files and the like have the places of some files."""
+"""A whole log directory in which links, pipes, sparse files and the like have the places of some
+files.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,16 @@ def _foreign(data: bytes) -> None:
         except OSError as error:
             raise CorruptLogError(str(error)) from None
         except WinnowError as error:
-            require(UNREADABLE not in str(error), "an error shows what is in a file of somebody else")
+            require(
+                UNREADABLE not in str(error), "an error shows what is in a file of somebody else"
+            )
             raise
         finally:
             require(state_of(home / "outside") == before, "something outside was changed")
-        require(UNREADABLE not in told or verb == "inspect", "what is in a file of somebody else is shown")
+        require(
+            UNREADABLE not in told or verb == "inspect",
+            "what is in a file of somebody else is shown",
+        )
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -47,7 +54,11 @@ def _put(log_dir: Path, name: str, kind: str) -> None:
 TARGETS = {
     "foreign-files": Target(
         check=_foreign,
-        seeds=lambda: [bytes((verb, name, kind)) for verb in range(len(VERBS)) for name, kind in ((1, 7), (9, 1))],
+        seeds=lambda: [
+            bytes((verb, name, kind))
+            for verb in range(len(VERBS))
+            for name, kind in ((1, 7), (9, 1))
+        ],
         weight=1,
         refusals=(WinnowError,),
     ),

@@ -1,4 +1,6 @@
-"""The JSON files that Winnow writes for itself, and a `.swap` log beside the segments that it would replace."""
+"""The JSON files that Winnow writes for itself, and a `.swap` log beside the segments that it would
+replace.
+"""
 
 from __future__ import annotations
 
@@ -41,23 +43,39 @@ def _journal(data: bytes) -> None:
     if journal is None:
         raise CorruptLogError("a journal that no run wrote")
     write_journal(storage, staging, journal)
-    require(read_journal(storage, staging) == journal, "a journal does not come back as it was written")
+    require(
+        read_journal(storage, staging) == journal, "a journal does not come back as it was written"
+    )
 
 
 def _journals() -> list[bytes]:
     segment = Segment(0, 100, 1_700_000_000_000, 8, 12, None, -1, -1)
     files = {s: StagedFile(f"{segment_file(0, s)}.a1", 5, 7) for s in (LOG, INDEX, TIMEINDEX)}
-    done = JournalGroup(sources=(segment,), output=Output(files=files, log_mtime_ms=3), open_producers=(4,))
-    rest = Rest(first_dirty_offset=0, legacy_delete_horizon_ms=-1, last_records=((7, None, -1), (8, 3, 0)))
+    done = JournalGroup(
+        sources=(segment,), output=Output(files=files, log_mtime_ms=3), open_producers=(4,)
+    )
+    rest = Rest(
+        first_dirty_offset=0, legacy_delete_horizon_ms=-1, last_records=((7, None, -1), (8, 3, 0))
+    )
     whole = Journal(run_id="run", now=1, end_offset=9, checkpoint_before=None, groups=(done,))
     waiting = Journal(
-        run_id="run", now=1, end_offset=9, checkpoint_before=3, groups=(JournalGroup(sources=(segment,)),), rest=rest
+        run_id="run",
+        now=1,
+        end_offset=9,
+        checkpoint_before=3,
+        groups=(JournalGroup(sources=(segment,)),),
+        rest=rest,
     )
-    return [json.dumps({"version": 1, **_without_stamps(asdict(one))}).encode() for one in (whole, waiting)]
+    return [
+        json.dumps({"version": 1, **_without_stamps(asdict(one))}).encode()
+        for one in (whole, waiting)
+    ]
 
 
 def _without_stamps(told: dict[str, object]) -> dict[str, object]:
-    return json.loads(json.dumps(told), object_hook=lambda o: {k: v for k, v in o.items() if k != "log_stamp"})  # type: ignore[no-any-return]
+    return json.loads(
+        json.dumps(told), object_hook=lambda o: {k: v for k, v in o.items() if k != "log_stamp"}
+    )  # type: ignore[no-any-return]
 
 
 _RUN = {
@@ -97,12 +115,16 @@ def _quarantine(data: bytes) -> None:
 
 def _commit_record(data: bytes) -> None:
     record = decode(data, "here")
-    require(decode(encode(record), "here") == record, "a record does not come back as it was written")
+    require(
+        decode(encode(record), "here") == record, "a record does not come back as it was written"
+    )
     record.in_order()
 
 
 def _swap(data: bytes) -> None:
-    """The output of a cleaning of the first two of four segments: whatever it holds, the others stay."""
+    """The output of a cleaning of the first two of four segments: whatever it holds, the others
+    stay.
+    """
     path = _empty("swap")
     for base, log in _logs().items():
         for suffix, content in ((LOG, log), (INDEX, b""), (TIMEINDEX, b"")):
@@ -110,7 +132,10 @@ def _swap(data: bytes) -> None:
     written(f"swap/{segment_file(0, LOG)}{SWAP}", data)
     recover(storage, path)
     for base in _BASES[2:]:
-        require(storage.read_bytes(f"{path}/{segment_file(base, LOG)}") == _logs()[base], "a segment was no source")
+        require(
+            storage.read_bytes(f"{path}/{segment_file(base, LOG)}") == _logs()[base],
+            "a segment was no source",
+        )
 
 
 @cache
@@ -132,21 +157,28 @@ def _empty(name: str) -> str:
 TARGETS = {
     "journal": Target(check=_journal, seeds=_journals),
     "kept-run": Target(
-        check=lambda data: _kept(data, json.dumps(_STEP).encode()), seeds=lambda: [json.dumps(_RUN).encode()]
+        check=lambda data: _kept(data, json.dumps(_STEP).encode()),
+        seeds=lambda: [json.dumps(_RUN).encode()],
     ),
     "kept-step": Target(
-        check=lambda data: _kept(json.dumps(_RUN).encode(), data), seeds=lambda: [json.dumps(_STEP).encode()]
+        check=lambda data: _kept(json.dumps(_RUN).encode(), data),
+        seeds=lambda: [json.dumps(_STEP).encode()],
     ),
     "quarantine-manifest": Target(
         check=_quarantine,
-        seeds=lambda: [json.dumps({"version": 1, "segments": [{"base_offset": 0, "log_bytes": 1}]}).encode()],
+        seeds=lambda: [
+            json.dumps({"version": 1, "segments": [{"base_offset": 0, "log_bytes": 1}]}).encode()
+        ],
     ),
     "commit-record": Target(
         check=_commit_record,
         seeds=lambda: [
             encode(
                 Record(
-                    id="1", state="decided", puts={"a": Copied("b", 1, "e", 2), "c": Content(b"d", 3)}, deletes=("b",)
+                    id="1",
+                    state="decided",
+                    puts={"a": Copied("b", 1, "e", 2), "c": Content(b"d", 3)},
+                    deletes=("b",),
                 )
             )
         ],

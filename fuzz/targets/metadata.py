@@ -9,7 +9,14 @@ from fuzz.scratch import directory, log_dir, storage, written
 from fuzz.targets.base import Target, require
 from fuzz.targets.batches import sealed
 from tests.fixtures.data import unpacked
-from tests.unit.logdir.metadata_logs import FOOTER, HEADER, KRAFT_VERSION, LEADER_CHANGE, batch, control
+from tests.unit.logdir.metadata_logs import (
+    FOOTER,
+    HEADER,
+    KRAFT_VERSION,
+    LEADER_CHANGE,
+    batch,
+    control,
+)
 from tests.unit.wire import metadata_values as values
 from winnow.clean.plan.settings import with_metadata
 from winnow.errors import CorruptLogError
@@ -77,7 +84,10 @@ def _check(found: ClusterMetadata, base: int) -> None:
     _, end = read_log(storage, f"{directory()}/{METADATA_DIR}", start=base)
     require(found.end_offset == end, "the metadata ends elsewhere than its log")
     settings, _ = with_metadata(Settings(), storage, [log_dir()])
-    require(settings.metadata is not None and settings.metadata.problem is None, "metadata that was read is not used")
+    require(
+        settings.metadata is not None and settings.metadata.problem is None,
+        "metadata that was read is not used",
+    )
     for topic in [*found.topics, *found.topic_configs, "t"][:5]:
         settings.resolve(topic, node_id=1)
     settings.notes()
@@ -87,12 +97,16 @@ def _logs() -> list[bytes]:
     batches = [control(0, LEADER_CHANGE)]
     batches += [batch(1 + n, value, codec=Codec(n % 5)) for n, value in enumerate(_VALUES)]
     together = control(0, LEADER_CHANGE) + batch(1, *_VALUES)
-    recorded = next(unpacked("before-clean").glob("clean/__cluster_metadata-0/*.log")).read_bytes()[:3000]
+    recorded = next(unpacked("before-clean").glob("clean/__cluster_metadata-0/*.log")).read_bytes()[
+        :3000
+    ]
     return [b"\x20" + log for log in (b"".join(batches), together, recorded)]
 
 
 def _snapshots() -> list[bytes]:
-    whole = control(0, HEADER, KRAFT_VERSION) + batch(2, *_VALUES) + control(2 + len(_VALUES), FOOTER)
+    whole = (
+        control(0, HEADER, KRAFT_VERSION) + batch(2, *_VALUES) + control(2 + len(_VALUES), FOOTER)
+    )
     return [b"\x20" + whole, b"\x20" + control(0, HEADER) + control(1, FOOTER)]
 
 
@@ -116,10 +130,34 @@ def _internals() -> list[bytes]:
     group = b"\x00\x02" + text(b"group")
     transaction = b"\x00\x00" + text(b"id")
     offset = b"\x00\x03" + struct.pack(">qi", 5, 1) + text(b"meta") + struct.pack(">q", 1)
-    members = b"\x00\x03" + text(b"consumer") + struct.pack(">i", 1) + text(b"range") + text(b"m") + bytes(12)
-    ongoing = b"\x00\x00" + struct.pack(">qhibi", 7, 1, 60000, 1, 1) + text(b"t") + struct.pack(">iiqq", 1, 0, 1, 1)
-    flexible = b"\x00\x01" + struct.pack(">qhib", 7, 1, 60000, 1) + b"\x02\x02t\x02" + bytes(4) + b"\x00" + bytes(17)
-    pairs = ((0, commit, offset), (0, group, members), (1, transaction, ongoing), (1, transaction, flexible))
+    members = (
+        b"\x00\x03"
+        + text(b"consumer")
+        + struct.pack(">i", 1)
+        + text(b"range")
+        + text(b"m")
+        + bytes(12)
+    )
+    ongoing = (
+        b"\x00\x00"
+        + struct.pack(">qhibi", 7, 1, 60000, 1, 1)
+        + text(b"t")
+        + struct.pack(">iiqq", 1, 0, 1, 1)
+    )
+    flexible = (
+        b"\x00\x01"
+        + struct.pack(">qhib", 7, 1, 60000, 1)
+        + b"\x02\x02t\x02"
+        + bytes(4)
+        + b"\x00"
+        + bytes(17)
+    )
+    pairs = (
+        (0, commit, offset),
+        (0, group, members),
+        (1, transaction, ongoing),
+        (1, transaction, flexible),
+    )
     return [bytes([topic, len(key)]) + key + value for topic, key, value in pairs]
 
 

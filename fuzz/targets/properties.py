@@ -1,4 +1,6 @@
-"""What must hold for batches of any formats: of the kernels alone, and between them and their plain twins."""
+"""What must hold for batches of any formats: of the kernels alone, and between them and their plain
+twins.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,17 @@ _UNSCANNED = {Fault.NONE, Fault.MAX_TIMESTAMP}
 
 
 def walked(buf: Bytes, start: int = 0, least_offset: int = 0, *, twins: bool = True) -> Rows:
-    """All batches, as the kernel and its twin have them. Raises CorruptLogError unless they fill the bytes."""
+    """All batches, as the kernel and its twin have them. Raises CorruptLogError unless they fill
+    the bytes.
+    """
     out = np.zeros(_ROWS, BATCH)
     found = walk_batches(buf, start, least_offset, out)
     count, position, status = found
     if twins:
         twin = np.zeros(_ROWS, BATCH)
-        require(found == walk_batches_plain(buf, start, least_offset, twin), f"walks differ: {found}")
+        require(
+            found == walk_batches_plain(buf, start, least_offset, twin), f"walks differ: {found}"
+        )
         require(bool((out[:count] == twin[:count]).all()), "rows of the walks differ")
     require(0 <= position <= len(buf) or start > len(buf), "the walk left the bytes")
     if status not in (WalkStatus.FULL, WalkStatus.END):
@@ -50,7 +56,9 @@ def walked(buf: Bytes, start: int = 0, least_offset: int = 0, *, twins: bool = T
 
 
 def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) -> None:
-    """Whole batches with CRCs that are right: what can be read can be filtered, and what is to stay does stay."""
+    """Whole batches with CRCs that are right: what can be read can be filtered, and what is to stay
+    does stay.
+    """
     blocks = _inflated(buf, rows) if twins else inflate(buf, rows, limit=LIMIT)
     rows = blocks.rows
     columns = _scanned(blocks) if twins else scan_records(blocks, rows, SECRET, check_crc=True)
@@ -72,7 +80,9 @@ def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) ->
     for kept, which in ((keep, retention), (np.ones_like(keep), np.ones_like(retention))):
         filtered = same_outcome(
             lambda kept=kept, which=which: filter_batches(blocks, rows, kept, which, **settings),
-            lambda kept=kept, which=which: filter_batches_plain(blocks, rows, kept, which, **settings),
+            lambda kept=kept, which=which: filter_batches_plain(
+                blocks, rows, kept, which, **settings
+            ),
             "filter",
         )
         if filtered is not None:
@@ -81,7 +91,9 @@ def check_batches(buf: Bytes, rows: Rows, rng: random.Random, *, twins: bool) ->
 
 
 def _inflated(buf: Bytes, rows: Rows) -> RecordBlocks:
-    """The twin of the conversion takes one batch at a time: whatever it refuses, and each record, must be the same."""
+    """The twin of the conversion takes one batch at a time: whatever it refuses, and each record,
+    must be the same.
+    """
     for i in np.flatnonzero(rows["magic"] < MAX_MAGIC).tolist():
         both = same_outcome(
             lambda i=i: inflate(buf, rows[i : i + 1], limit=LIMIT),
@@ -91,7 +103,10 @@ def _inflated(buf: Bytes, rows: Rows) -> RecordBlocks:
         if both is None:
             raise CorruptLogError("v0 or v1 can't be read")
         blocks, records = both
-        require(read_records(blocks.area(0), blocks.rows[0]) == records, "conversion differs from its twin")
+        require(
+            read_records(blocks.area(0), blocks.rows[0]) == records,
+            "conversion differs from its twin",
+        )
     return inflate(buf, rows, limit=LIMIT)
 
 
@@ -104,14 +119,19 @@ def _scanned(blocks: RecordBlocks) -> RecordColumns:
     if both is None:
         raise CorruptLogError("records can't be read")
     for name in _COLUMNS:
-        require(bool((getattr(both[0], name) == getattr(both[1], name)).all()), f"scans differ in {name}")
+        require(
+            bool((getattr(both[0], name) == getattr(both[1], name)).all()),
+            f"scans differ in {name}",
+        )
     if (blocks.rows["magic"] == MAX_MAGIC).all():
         _check_control(blocks, blocks.rows)
     return both[0]
 
 
 def _check_control(blocks: RecordBlocks, rows: Rows) -> None:
-    """What its twin can read of control batches, the kernel reads alike; the twin is the stricter one."""
+    """What its twin can read of control batches, the kernel reads alike; the twin is the stricter
+    one.
+    """
     chosen = np.flatnonzero((rows["attributes"] & CONTROL) != 0)
     for i in chosen.tolist():
         one = RecordBlocks(
@@ -130,7 +150,10 @@ def _check_control(blocks: RecordBlocks, rows: Rows) -> None:
         )
         if both is not None:
             for name in ("type", "coordinator_epoch", "timestamp"):
-                require(bool((getattr(both[0], name) == getattr(both[1], name)).all()), f"control differs in {name}")
+                require(
+                    bool((getattr(both[0], name) == getattr(both[1], name)).all()),
+                    f"control differs in {name}",
+                )
 
 
 def _check_sums(blocks: RecordBlocks, hashes: NDArray[np.uint64], *, twins: bool) -> None:
@@ -146,17 +169,25 @@ def _check_sums(blocks: RecordBlocks, hashes: NDArray[np.uint64], *, twins: bool
     if not twins:
         return
     for i, fault in enumerate(faults):
-        require((fault == 0) == (first_fault_plain(blocks, i) is None), f"records of batch {i} are judged differently")
+        require(
+            (fault == 0) == (first_fault_plain(blocks, i) is None),
+            f"records of batch {i} are judged differently",
+        )
     figures = zip(counts.records.tolist(), counts.bytes.tolist(), strict=True)
     found = dict(zip(counts.names, figures, strict=True))
-    require(found == count_names_plain(blocks, blocks.rows, CONSUMER_OFFSETS), "names are counted differently")
+    require(
+        found == count_names_plain(blocks, blocks.rows, CONSUMER_OFFSETS),
+        "names are counted differently",
+    )
 
 
 def _check_same(mine: Filtered, twin: Filtered) -> None:
     require(bytes(mine.data) == bytes(twin.data), "filters differ in their bytes")
     found, wanted = ([getattr(one, name) for name in _COUNTS] for one in (mine, twin))
     require(found == wanted, f"filters differ: {found} and {wanted}")
-    require(mine.tombstones.tolist() == twin.tombstones.tolist(), "filters differ in their tombstones")
+    require(
+        mine.tombstones.tolist() == twin.tombstones.tolist(), "filters differ in their tombstones"
+    )
 
 
 def _check_sound(filtered: Filtered) -> None:
@@ -165,7 +196,10 @@ def _check_sound(filtered: Filtered) -> None:
     count, position, status = walk_batches(filtered.data, 0, 0, rows)
     whole = (position, status) == (len(filtered.data), WalkStatus.END)
     require(whole, f"what was filtered can't be walked: {status.name}")
-    require(bool((rows[:count] == filtered.batches).all()), "rows of what was filtered are not those of its bytes")
+    require(
+        bool((rows[:count] == filtered.batches).all()),
+        "rows of what was filtered are not those of its bytes",
+    )
     require(first_bad_crc(filtered.data, rows[:count]) < 0, "what was filtered has a wrong CRC")
     again = inflate(filtered.data, rows[:count], limit=4 * LIMIT)
     records = len(scan_records(again, again.rows, SECRET))

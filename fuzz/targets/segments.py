@@ -32,7 +32,9 @@ _BASE = 0
 
 
 def _split(data: bytes) -> dict[str, bytes]:
-    """Byte 0: whether CRCs are made right first; then five times a length of 2 bytes and the content of a file."""
+    """Byte 0: whether CRCs are made right first; then five times a length of 2 bytes and the
+    content of a file.
+    """
     files, at = {}, 1
     for suffix in _SUFFIXES:
         size = int.from_bytes(data[at : at + 2], "big") % 4096
@@ -47,7 +49,9 @@ def _split(data: bytes) -> dict[str, bytes]:
 
 
 def _joined(files: dict[str, bytes]) -> bytes:
-    return b"\x20" + b"".join(len(c).to_bytes(2, "big") + c for c in (files.get(s, b"") for s in _SUFFIXES))
+    return b"\x20" + b"".join(
+        len(c).to_bytes(2, "big") + c for c in (files.get(s, b"") for s in _SUFFIXES)
+    )
 
 
 class _Partition:
@@ -74,7 +78,10 @@ def _walk(data: bytes) -> None:
         listing = list_segments(storage, path)
         segment = listing.segments[0]
         wanted = TransactionsWanted(
-            high_watermark=2**62, log_start_offset=0, end_offset=None, txn_index=segment.txnindex_bytes is not None
+            high_watermark=2**62,
+            log_start_offset=0,
+            end_offset=None,
+            txn_index=segment.txnindex_bytes is not None,
         )
         walk = walk_segment(
             path,
@@ -84,7 +91,10 @@ def _walk(data: bytes) -> None:
             check_index=segment.index_bytes is not None,
             transactions=wanted,
         )
-        require(sum(split.end - split.start for split in walk.splits) == segment.log_bytes, "bytes outside of splits")
+        require(
+            sum(split.end - split.start for split in walk.splits) == segment.log_bytes,
+            "bytes outside of splits",
+        )
         if listing.problems:
             raise listing.problems[0]
 
@@ -93,7 +103,9 @@ def _sweep(data: bytes) -> None:
     """Never raises for what is in a file, and finds whatever a walk would refuse."""
     scope = Scope(str(directory()), "t-0", "t", 0)
     with _Partition(_split(data)):
-        found = check_directory(storage, PartitionPlace(scope=scope, log_start_offset=0, recovery_point=None))
+        found = check_directory(
+            storage, PartitionPlace(scope=scope, log_start_offset=0, recovery_point=None)
+        )
         findings = list(found.findings)
         for log in found.logs:
             findings += check_segment(storage, log, max_decompressed_bytes=LIMIT).findings
@@ -109,7 +121,11 @@ def _inspect(data: bytes) -> None:
     """Never raises for what is in a file."""
     with _Partition(_split(data)) as path:
         files = list_directory(storage, path)
-        lines = [line for name in files.entries for line in describe_file(storage, files, name, records=True).lines]
+        lines = [
+            line
+            for name in files.entries
+            for line in describe_file(storage, files, name, records=True).lines
+        ]
         segments = Segments(storage, path)
         for find in (segments.find_offset, segments.find_timestamp):
             find(int.from_bytes(data[-3:], "big"))
@@ -129,7 +145,9 @@ def _recover(data: bytes) -> None:
         except CorruptLogError:
             require(dict(_content(path)) == swap, "a refused recovery changed the directory")
             raise
-        require(dict(_content(path))[log] == files[log], "the log is not the one that was to replace it")
+        require(
+            dict(_content(path))[log] == files[log], "the log is not the one that was to replace it"
+        )
         recover(storage, path)
 
 
@@ -145,7 +163,9 @@ def _seeds() -> list[bytes]:
         for log in sorted(unpacked(f"before-{log_dir}").glob(f"{log_dir}/*/{_BASE:020d}.log")):
             data = log.read_bytes()[:1500]
             end = 0
-            while end + 12 <= len(data) and end + 12 + (size := int.from_bytes(data[end + 8 : end + 12])) <= len(data):
+            while end + 12 <= len(data) and end + 12 + (
+                size := int.from_bytes(data[end + 8 : end + 12])
+            ) <= len(data):
                 end += 12 + size
             if end:
                 files = {".log": data[:end], **_indexes(data[:end])}

@@ -1,4 +1,6 @@
-"""What people and tools write: server.properties, the output of kafka-configs, settings, names of files."""
+"""What people and tools write: server.properties, the output of kafka-configs, settings, names of
+files.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from tests.fixtures.data import TOPIC_CONFIGS
 from winnow.clean.plan.settings import with_metadata
 from winnow.errors import CorruptLogError, UsageError
 from winnow.logdir.names import DirectoryKind, base_offset_of, parse_partition_dir, segment_file
-from winnow.policy.sources import Settings, parse_server_properties, parse_set, parse_topic_configs, parse_topic_set
+from winnow.policy.sources import (
+    Settings,
+    parse_server_properties,
+    parse_set,
+    parse_topic_configs,
+    parse_topic_set,
+)
 
 _PROPERTIES = b"""# a broker
 node.id=1
@@ -40,7 +48,9 @@ def _text(data: bytes) -> str:
 
 def _server_properties(data: bytes) -> None:
     found = parse_server_properties(_text(data))
-    settings = Settings(server_properties=found, topic_sets=[parse_topic_set("*:cleanup.policy=compact")])
+    settings = Settings(
+        server_properties=found, topic_sets=[parse_topic_set("*:cleanup.policy=compact")]
+    )
     settings.resolve("t", node_id=1)
     settings.notes()
     with_metadata(settings, storage, [log_dir()])
@@ -57,7 +67,9 @@ def _topic_configs(data: bytes) -> None:
 def _sets(data: bytes) -> None:
     text = _text(data[1:])
     if data[:1] >= b"\x40":
-        settings = Settings(topic_sets=[parse_topic_set(text)], sets=[parse_set("cleanup.policy=compact")])
+        settings = Settings(
+            topic_sets=[parse_topic_set(text)], sets=[parse_set("cleanup.policy=compact")]
+        )
     else:
         settings = Settings(sets=[parse_set(text), parse_set("cleanup.policy=compact")])
     settings.resolve("t", node_id=None)
@@ -69,7 +81,9 @@ def _directory_name(data: bytes) -> None:
     found = parse_partition_dir(name)
     partition = found.topic_partition
     require(
-        "/" not in name and (partition is None) == (found.kind in {DirectoryKind.DELETE, DirectoryKind.STRAY}), name
+        "/" not in name
+        and (partition is None) == (found.kind in {DirectoryKind.DELETE, DirectoryKind.STRAY}),
+        name,
     )
     require(partition is None or (partition.partition >= 0 and bool(partition.topic)), name)
     if partition is not None and found.kind is DirectoryKind.CURRENT and found.is_canonical:
@@ -79,7 +93,10 @@ def _directory_name(data: bytes) -> None:
 def _file_name(data: bytes) -> None:
     name = data.replace(b"/", b"").replace(b"\0", b"")[:255].decode("utf-8", "surrogateescape")
     base = base_offset_of(name)
-    require(0 <= base < 2**63 and name.startswith(segment_file(base, "")), "a file would be looked for elsewhere")
+    require(
+        0 <= base < 2**63 and name.startswith(segment_file(base, "")),
+        "a file would be looked for elsewhere",
+    )
 
 
 def _lines(text: bytes) -> Callable[[], list[bytes]]:
@@ -87,7 +104,9 @@ def _lines(text: bytes) -> Callable[[], list[bytes]]:
 
 
 TARGETS = {
-    "server-properties": Target(check=_server_properties, seeds=_lines(_PROPERTIES), refusals=(UsageError,)),
+    "server-properties": Target(
+        check=_server_properties, seeds=_lines(_PROPERTIES), refusals=(UsageError,)
+    ),
     "topic-configs": Target(
         check=_topic_configs,
         seeds=lambda: [*_lines(_DESCRIBED)(), *_lines(TOPIC_CONFIGS.read_bytes()[:2000])()],
@@ -97,7 +116,12 @@ TARGETS = {
         check=_sets,
         seeds=lambda: [
             flag + text
-            for text in (b"cleanup.policy=compact", b"*:retention.ms=-1", b"log.retention.hours=1", b"t:min.x=0.5")
+            for text in (
+                b"cleanup.policy=compact",
+                b"*:retention.ms=-1",
+                b"log.retention.hours=1",
+                b"t:min.x=0.5",
+            )
             for flag in (b"\x00", b"\x40")
         ],
         refusals=(UsageError,),
@@ -112,7 +136,11 @@ TARGETS = {
     ),
     "file-name": Target(
         check=_file_name,
-        seeds=lambda: [b"%020d" % n + s for n in (0, 5, 2**63 - 1, 10**19) for s in (b".log", b".index.swap", b"")],
+        seeds=lambda: [
+            b"%020d" % n + s
+            for n in (0, 5, 2**63 - 1, 10**19)
+            for s in (b".log", b".index.swap", b"")
+        ],
         refusals=(CorruptLogError,),
     ),
 }

@@ -1,4 +1,6 @@
-"""Winnow cleans Apache Kafka log directories without a broker: retention and compaction as a Spark batch job."""
+"""Winnow cleans Apache Kafka log directories without a broker: retention and compaction as a Spark
+batch job.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,17 @@ if TYPE_CHECKING:
 
     from winnow.values import Plan, Result, clean, compare, explain, ledger_table, plan, verify
 
-__all__ = ["Plan", "Result", "clean", "compare", "explain", "ledger_table", "plan", "register", "verify"]
+__all__ = [
+    "Plan",
+    "Result",
+    "clean",
+    "compare",
+    "explain",
+    "ledger_table",
+    "plan",
+    "register",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -1,7 +1,9 @@
-"""Winnow as a task of Apache Airflow: its Spark provider's operator, told which application, binary and arguments.
+"""Winnow as a task of Apache Airflow: its Spark provider's operator, told which application, binary
+and arguments.
 
-Nothing else in Winnow imports this module, and it needs nothing of Winnow's but its own files: Airflow's environment
-has to have `apache-airflow-providers-apache-spark` and this directory on its path, and no package of ours.
+Nothing else in Winnow imports this module, and it needs nothing of Winnow's but its own files:
+Airflow's environment has to have `apache-airflow-providers-apache-spark` and this directory on its
+path, and no package of ours.
 """
 
 from __future__ import annotations
@@ -16,19 +18,28 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 
 HOME = str(Path(__file__).resolve().parents[2])
 """Where Winnow lies, with its spark-submit.sh."""
-_SUMS = ("segments_before", "segments_after", "bytes_before", "bytes_after", "records_before", "records_after")
+_SUMS = (
+    "segments_before",
+    "segments_after",
+    "bytes_before",
+    "bytes_after",
+    "records_before",
+    "records_after",
+)
 
 
 class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
     """Cleans the log directories of one stopped broker.
 
-    `as_of`: the clock of every decision, by default the end of the data interval, so that a retry decides as the first
-    try did, goes on where that was killed, and otherwise finds nothing left to do. `arguments`: more of those of
-    `winnow clean`. `home`: Winnow on the machine that the task runs on. `result_file`: where driver and worker of
-    Airflow both see it; needed where the driver runs elsewhere, as in Spark's cluster mode.
+    `as_of`: the clock of every decision, by default the end of the data interval, so that a retry
+    decides as the first try did, goes on where that was killed, and otherwise finds nothing left to
+    do. `arguments`: more of those of `winnow clean`. `home`: Winnow on the machine that the task
+    runs on. `result_file`: where driver and worker of Airflow both see it; needed where the driver
+    runs elsewhere, as in Spark's cluster mode.
 
-    XCom `return_value`, and `result` also of a run that failed after it had a result: `summary` of it.
-    All arguments of SparkSubmitOperator are taken but for the application, its arguments and the binary.
+    XCom `return_value`, and `result` also of a run that failed after it had a result: `summary` of
+    it. All arguments of SparkSubmitOperator are taken but for the application, its arguments and
+    the binary.
     """
 
     template_fields: ClassVar[Sequence[str]] = (
@@ -55,7 +66,11 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
         **spark: Any,  # noqa: ANN401 - SparkSubmitOperator's
     ) -> None:
         spark.setdefault("name", "winnow")
-        super().__init__(application=f"{home}/jobs/winnow_job.py", spark_binary=f"{home}/spark-submit.sh", **spark)
+        super().__init__(
+            application=f"{home}/jobs/winnow_job.py",
+            spark_binary=f"{home}/spark-submit.sh",
+            **spark,
+        )
         self.log_dirs = log_dirs
         self.topics = topics
         self.as_of = as_of
@@ -64,7 +79,9 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
         self.result_file = result_file
 
     def execute(self, context: Any) -> dict[str, Any] | None:  # noqa: ANN401 - Airflow's
-        """The summary of the run. Raises AirflowException, as SparkSubmitOperator does, for every other exit code."""
+        """The summary of the run. Raises AirflowException, as SparkSubmitOperator does, for every
+        other exit code.
+        """
         with tempfile.TemporaryDirectory(prefix="winnow-") as directory:
             file = Path(self.result_file or f"{directory}/result.json")
             file.unlink(missing_ok=True)
@@ -72,7 +89,9 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
             try:
                 super().execute(context)
             finally:
-                told = summary(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
+                told = (
+                    summary(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else None
+                )
                 if told is not None:
                     context["ti"].xcom_push(key="result", value=told)
             return told
@@ -86,7 +105,9 @@ class WinnowCleanOperator(SparkSubmitOperator):  # type: ignore[misc]
 
 
 def summary(result: dict[str, Any]) -> dict[str, Any]:
-    """Of the JSON object of a run what is small enough for XCom. A sum with an unknown part is null."""
+    """Of the JSON object of a run what is small enough for XCom. A sum with an unknown part is
+    null.
+    """
     partitions = result["partitions"]
     sums = {}
     for key in _SUMS:

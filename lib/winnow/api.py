@@ -1,5 +1,5 @@
-"""Winnow's Python API: `plan`, `clean`, `explain`, `verify` Kafka log directories with a SparkSession of the caller's;
-`recover` them without one.
+"""Winnow's Python API: `plan`, `clean`, `explain`, `verify` Kafka log directories with a
+SparkSession of the caller's; `recover` them without one.
 
 from winnow.api import clean, plan
 from winnow.policy.sources import Settings, parse_server_properties
@@ -81,18 +81,19 @@ def plan(
 ) -> RunResult:
     """What `clean` would do with these log directories and why. Changes nothing in them.
 
-    `now`: the clock of every decision, ms since the epoch. `topics`: globs, all topics if there are none.
-    `unclean_shutdown`: see `UncleanShutdown`. `on_corrupt`: what `clean` is to do about damage, see `OnCorrupt`.
-    `max_extra_space`: bytes that may be written before as many are removed, in all; None: what the disks have free.
-    `free_at_least`: of what retention lets go delete the oldest segments that have so many bytes, and do nothing else.
-    `estimate`: read all records of what is to be compacted, as `clean` does, and tell exactly what would be left.
+    `now`: the clock of every decision, ms since the epoch. `topics`: globs, all topics if there are
+    none. `unclean_shutdown`: see `UncleanShutdown`. `on_corrupt`: what `clean` is to do about
+    damage, see `OnCorrupt`. `max_extra_space`: bytes that may be written before as many are
+    removed, in all; None: what the disks have free. `free_at_least`: of what retention lets go
+    delete the oldest segments that have so many bytes, and do nothing else. `estimate`: read all
+    records of what is to be compacted, as `clean` does, and tell exactly what would be left.
     `seen`: is told what all decisions rest on before anything is done; what it raises ends the run.
     `throttle`: bytes of segments that all tasks read and write per second at most; None: what
     `log.cleaner.io.max.bytes.per.second` says. `stop`: lets another thread end the run early.
-    `output`, `work_dir`, `work_space`: as for `clean`; then, and where a log directory is a URL, nothing is written but
-    a private copy of it, which is thrown away.
-    Raises UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one, and
-    StoppedError if the run was stopped before there was a result.
+    `output`, `work_dir`, `work_space`: as for `clean`; then, and where a log directory is a URL,
+    nothing is written but a private copy of it, which is thrown away. Raises UsageError for what is
+    not a Kafka log directory, LogDirInUseError where a broker runs on one, and StoppedError if the
+    run was stopped before there was a result.
     """
     return run_anywhere(
         elsewhere_of(log_dirs, output, begin_again=False, work_dir=work_dir, work_space=work_space),
@@ -138,22 +139,28 @@ def clean(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunResult:
-    """Applies each topic's cleanup policy to these log directories, as Kafka would (arguments as for `plan`).
+    """Applies each topic's cleanup policy to these log directories, as Kafka would (arguments as
+    for `plan`).
 
-    `keep_replaced`: what the run replaces or deletes stays on the disk, where brokers don't see it, until `recover`
-    undoes the run or purges what it kept. Nothing is freed until then.
-    A partition that can't be understood, or whose policy is not known, is left as it is and reported.
-    `ledger`: directory or URL of a ledger that the run is written to when all is done. That it can't be written changes
-    nothing else: a note says so, and `RunResult.ledger` is None. UsageError if it lies in a log directory.
-    `output`: a directory or URL for each log directory, where the cleaned one is written; then the log directories,
-    which may be URLs as well, are only read. `begin_again`: remove what a run that did not finish left there.
-    `work_dir`, `work_space`: see `winnow.verbs.output.clean.Elsewhere`.
+    `keep_replaced`: what the run replaces or deletes stays on the disk, where brokers don't see it,
+    until `recover` undoes the run or purges what it kept. Nothing is freed until then. A partition
+    that can't be understood, or whose policy is not known, is left as it is and reported. `ledger`:
+    directory or URL of a ledger that the run is written to when all is done. That it can't be
+    written changes nothing else: a note says so, and `RunResult.ledger` is None. UsageError if it
+    lies in a log directory. `output`: a directory or URL for each log directory, where the cleaned
+    one is written; then the log directories, which may be URLs as well, are only read.
+    `begin_again`: remove what a run that did not finish left there. `work_dir`, `work_space`: see
+    `winnow.verbs.output.clean.Elsewhere`.
     """
     if ledger is not None:
         check_ledger(ledger, (*log_dirs, *output))
     if output and (keep_replaced or free_at_least is not None):
-        raise UsageError("what is written elsewhere replaces and frees nothing", hint="Leave those options out.")
-    elsewhere = elsewhere_of(log_dirs, output, begin_again=begin_again, work_dir=work_dir, work_space=work_space)
+        raise UsageError(
+            "what is written elsewhere replaces and frees nothing", hint="Leave those options out."
+        )
+    elsewhere = elsewhere_of(
+        log_dirs, output, begin_again=begin_again, work_dir=work_dir, work_space=work_space
+    )
     started = now_ms()
     result = run_anywhere(
         elsewhere,
@@ -177,20 +184,27 @@ def clean(
     if ledger is None:
         return result
     (progress or Silence()).stage("writing the ledger")
-    return recorded(spark.sparkContext, ledger, entry_of(result, log_dirs=log_dirs, started=started, ended=now_ms()))
+    return recorded(
+        spark.sparkContext,
+        ledger,
+        entry_of(result, log_dirs=log_dirs, started=started, ended=now_ms()),
+    )
 
 
-def history(spark: SparkSession, ledger: str, *, since: int | None = None, topics: Sequence[str] = ()) -> History:
+def history(
+    spark: SparkSession, ledger: str, *, since: int | None = None, topics: Sequence[str] = ()
+) -> History:
     """What the runs in a ledger did, and how long ago each partition was cleaned.
 
-    `since`: only runs that ended then or later, ms since the epoch. `topics`: globs, all topics if there are none.
-    Raises UsageError where there is no ledger.
+    `since`: only runs that ended then or later, ms since the epoch. `topics`: globs, all topics if
+    there are none. Raises UsageError where there is no ledger.
     """
     return read_history(spark, ledger, since=since, topics=topics)
 
 
 def ledger_table(spark: SparkSession, ledger: str) -> DataFrame:
-    """All of a ledger: one row for each partition of each run, with the columns of `winnow.ledger.schema.LEDGER`.
+    """All of a ledger: one row for each partition of each run, with the columns of
+    `winnow.ledger.schema.LEDGER`.
 
     Raises UsageError where there is no ledger.
     """
@@ -209,16 +223,18 @@ def erase(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> EraseResult:
-    """Takes every record with one of the keys out of all segments that can be rewritten, whatever the cleanup policy,
-    and reads everything again to prove it. Offsets, checkpoints and all other records stay as they are.
+    """Takes every record with one of the keys out of all segments that can be rewritten, whatever
+    the cleanup policy, and reads everything again to prove it. Offsets, checkpoints and all other
+    records stay as they are.
 
-    `keys`: bytes, an Arrow array of them, or a DataFrame with a column `key`, binary or string. `settings`: index
-    intervals and which topics are tiered; Kafka's defaults without them. `topics`: globs, all topics if there are none;
-    Kafka's own only by their names. `dry_run`: look and count, change nothing. `ledger`: as for `clean`; the keys are
-    in it as hashes under `EraseResult.hash_key`, which only the result tells. A dry run is not recorded.
+    `keys`: bytes, an Arrow array of them, or a DataFrame with a column `key`, binary or string.
+    `settings`: index intervals and which topics are tiered; Kafka's defaults without them.
+    `topics`: globs, all topics if there are none; Kafka's own only by their names. `dry_run`: look
+    and count, change nothing. `ledger`: as for `clean`; the keys are in it as hashes under
+    `EraseResult.hash_key`, which only the result tells. A dry run is not recorded.
 
-    The active segment, and what lies at or above the high watermark, is looked into and not changed. Raises UsageError
-    for no keys, and otherwise as `plan` does.
+    The active segment, and what lies at or above the high watermark, is looked into and not
+    changed. Raises UsageError for no keys, and otherwise as `plan` does.
     """
     from winnow.verbs.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415 - it loads Arrow, as no other verb does
     from winnow.verbs.erase.keys import different_keys  # noqa: PLC0415
@@ -243,7 +259,9 @@ def erase(
         )
         with cancelling_jobs(spark.sparkContext, request.stop):
             result = erase_from(spark, dirs, request, different, run_id=new_run_id())
-        skipped = (f"{d.path}/{s.name} is not looked into: {s.why}" for d in dirs for s in d.skipped)
+        skipped = (
+            f"{d.path}/{s.name} is not looked into: {s.why}" for d in dirs for s in d.skipped
+        )
         result = replace(result, notes=(*found_settings.notes(), *found, *skipped))
     if ledger is None or dry_run:
         return result
@@ -257,7 +275,8 @@ def erase(
 
 
 def erasures(spark: SparkSession, ledger: str) -> DataFrame:
-    """The erasures in a ledger, a row each, with the columns of `winnow.ledger.erasures.LEDGER_OF_ERASURES`.
+    """The erasures in a ledger, a row each, with the columns of
+    `winnow.ledger.erasures.LEDGER_OF_ERASURES`.
 
     Raises UsageError where there are none.
     """
@@ -277,11 +296,11 @@ def explain(
     unclean_shutdown: UncleanShutdown = "refuse",
     progress: Progress | None = None,
 ) -> Explanation:
-    """Why `clean` would clean a partition, or would not, and what it would make of the record at `offset`, or of all
-    records with `key`. Changes nothing in the log directories.
+    """Why `clean` would clean a partition, or would not, and what it would make of the record at
+    `offset`, or of all records with `key`. Changes nothing in the log directories.
 
-    `partition`: TOPIC-PARTITION, as its directory is called. The rest is as for `plan`.
-    Raises UsageError as `plan` does, for a partition that is not there and for both an offset and a key.
+    `partition`: TOPIC-PARTITION, as its directory is called. The rest is as for `plan`. Raises
+    UsageError as `plan` does, for a partition that is not there and for both an offset and a key.
     """
     if offset is not None and key is not None:
         raise UsageError("an offset and a key together", expected="one of them, or neither")
@@ -318,9 +337,9 @@ def doctor(
 ) -> Diagnosis:
     """What ails these log directories, what would free space in them, and which command comes next.
 
-    `deep`: read all records of compacted topics as well, for those without a key and for tombstones by age.
-    Changes nothing. After an unclean shutdown it looks at what lies below the recovery point. Arguments and errors
-    are as for `plan`.
+    `deep`: read all records of compacted topics as well, for those without a key and for tombstones
+    by age. Changes nothing. After an unclean shutdown it looks at what lies below the recovery
+    point. Arguments and errors are as for `plan`.
     """
     progress = progress or Silence()
     with locked(log_dirs, to_change=False) as dirs:
@@ -347,11 +366,13 @@ def verify(
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     progress: Progress | None = None,
 ) -> SweepResult:
-    """Reads every batch, record, index and side file of these log directories and tells all that is wrong.
+    """Reads every batch, record, index and side file of these log directories and tells all that is
+    wrong.
 
-    Changes nothing. `topics`: globs, all topics if there are none, Kafka's own included. `max_decompressed_bytes`:
-    a batch that holds more is not read but named (`max.decompressed.message.bytes`).
-    Raises UsageError for what is not a Kafka log directory and LogDirInUseError where a broker runs on one.
+    Changes nothing. `topics`: globs, all topics if there are none, Kafka's own included.
+    `max_decompressed_bytes`: a batch that holds more is not read but named
+    (`max.decompressed.message.bytes`). Raises UsageError for what is not a Kafka log directory and
+    LogDirInUseError where a broker runs on one.
     """
     with ExitStack() as locks:
         found = find_log_dirs(Places(), log_dirs)
@@ -373,12 +394,12 @@ def compare_replicas(
     topics: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> CompareResult:
-    """Whether the replicas of each partition in these log directories, of several brokers or of copies of one, tell
-    consumers the same: the first difference that matters (docs/decisions/0023).
+    """Whether the replicas of each partition in these log directories, of several brokers or of
+    copies of one, tell consumers the same: the first difference that matters (docs/decisions/0023).
 
-    Changes nothing. `topics`: globs, all topics if there are none, Kafka's own included.
-    Raises UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one and
-    CorruptLogError for a checkpoint that can't be read.
+    Changes nothing. `topics`: globs, all topics if there are none, Kafka's own included. Raises
+    UsageError for what is not a Kafka log directory, LogDirInUseError where a broker runs on one
+    and CorruptLogError for a checkpoint that can't be read.
     """
     storage = Places()
     with ExitStack() as locks:
@@ -398,8 +419,11 @@ def recover(
     purge_run: str | None = None,
     dry_run: bool = False,
 ) -> RecoverResult:
-    """Puts right what a crash left; undoes a run that kept what it replaced, or purges it. Needs no Spark.
+    """Puts right what a crash left; undoes a run that kept what it replaced, or purges it. Needs no
+    Spark.
 
     See `winnow.verbs.recover.run.recover_log_dirs`.
     """
-    return recover_log_dirs(log_dirs, topics=topics, undo_run=undo_run, purge_run=purge_run, dry_run=dry_run)
+    return recover_log_dirs(
+        log_dirs, topics=topics, undo_run=undo_run, purge_run=purge_run, dry_run=dry_run
+    )

@@ -1,7 +1,8 @@
 """How many bytes the records of one batch may take in memory.
 
-A batch of 58 KB can hold 1.9 GB, which Kafka's default limit allows. A task needs up to four times as much to rewrite
-it, so that a batch may take a quarter of a core's share of the memory. WINNOW_MAX_BATCH_BYTES sets another limit.
+A batch of 58 KB can hold 1.9 GB, which Kafka's default limit allows. A task needs up to four times
+as much to rewrite it, so that a batch may take a quarter of a core's share of the memory.
+WINNOW_MAX_BATCH_BYTES sets another limit.
 """
 
 from __future__ import annotations
@@ -30,12 +31,18 @@ def batch_budget() -> int:
     return budget_of(os.environ, memory=_memory(), cores=_cores(), process=_process_limit())
 
 
-def budget_of(environment: Mapping[str, str], *, memory: int, cores: int, process: int | None) -> int:
-    """`memory` of the machine or container, in bytes, `process`: what this process alone may have, None: no limit."""
+def budget_of(
+    environment: Mapping[str, str], *, memory: int, cores: int, process: int | None
+) -> int:
+    """`memory` of the machine or container, in bytes, `process`: what this process alone may have,
+    None: no limit.
+    """
     given = environment.get(VARIABLE)
     if given is not None:
         if not given.isascii() or not given.isdigit() or int(given) == 0:
-            raise UsageError(f"{VARIABLE} is no number of bytes", expected="1 or more", found=repr(given))
+            raise UsageError(
+                f"{VARIABLE} is no number of bytes", expected="1 or more", found=repr(given)
+            )
         return int(given)
     share = max(memory * (_OTHERS - 1) // _OTHERS // cores // _TIMES, LEAST_BYTES)
     return share if process is None else min(share, process // _TIMES)

@@ -1,8 +1,8 @@
 """The few kinds of error that Winnow raises.
 
-Every message says what was expected, what was found, where, and what to do; build it with the fields
-below so that none of the four is forgotten. A `CorruptLogError` concerns one partition and never stops
-the others.
+Every message says what was expected, what was found, where, and what to do; build it with the
+fields below so that none of the four is forgotten. A `CorruptLogError` concerns one partition and
+never stops the others.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 FAILS_ONE_PARTITION: Final = Exception
-"""What to catch around the work on one of many partitions: any exception is the failure of that partition, and the
-others go on. `failure_of` has the words for it. What ends the whole run, like a signal, is no `Exception`."""
+"""What to catch around the work on one of many partitions: any exception is the failure of that
+partition, and the others go on. `failure_of` has the words for it. What ends the whole run, like a
+signal, is no `Exception`.
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +41,8 @@ class WinnowError(Exception):
         hint: str | None = None,
         position: int | None = None,
     ) -> None:
-        """`position`: the byte of the file at which it is, for programs; people are told by `where`.
+        """`position`: the byte of the file at which it is, for programs; people are told by
+        `where`.
 
         Credentials of URLs are left out of all texts: errors are logged, recorded and shown.
         """
@@ -52,12 +55,18 @@ class WinnowError(Exception):
         super().__init__(self._message())
 
     def at(self, where: str) -> Self:
-        """The same error, told of this place. A byte that it names is one of another count, and left out."""
-        return type(self)(self.problem, expected=self.expected, found=self.found, where=where, hint=self.hint)
+        """The same error, told of this place. A byte that it names is one of another count, and
+        left out.
+        """
+        return type(self)(
+            self.problem, expected=self.expected, found=self.found, where=where, hint=self.hint
+        )
 
     @property
     def what(self) -> str:
-        """The problem with what was expected and found, for those who say themselves where and what to do."""
+        """The problem with what was expected and found, for those who say themselves where and what
+        to do.
+        """
         parts = [self.problem]
         if self.expected is not None:
             parts.append(f"expected {self.expected}")
@@ -74,7 +83,8 @@ class WinnowError(Exception):
         return text
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Keyword-only fields: the default would call cls(message) and lose them on the way back from a worker.
+        # Keyword-only fields: the default would call cls(message) and lose them on the way back
+        # from a worker.
         fields = (self.problem, self.expected, self.found, self.where, self.hint, self.position)
         return (_rebuild, (type(self), *fields))
 
@@ -96,7 +106,9 @@ def _rebuild(
 
 
 def failure_of(error: Exception) -> str:
-    """What to say of an exception that failed one partition. One that nobody raised on purpose is logged as well."""
+    """What to say of an exception that failed one partition. One that nobody raised on purpose is
+    logged as well.
+    """
     if isinstance(error, WinnowError | OSError):
         return str(error)
     _log.error("an unexpected error in the work on a partition", exc_info=error)
@@ -129,7 +141,9 @@ class OversizedBatchError(CorruptLogError):
 
 
 class BatchMemoryError(OversizedBatchError):
-    """A batch that may be sound, but needs more memory than a task may take. The partition is left as it was."""
+    """A batch that may be sound, but needs more memory than a task may take. The partition is left
+    as it was.
+    """
 
     exit_code = 1
 

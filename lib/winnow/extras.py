@@ -1,4 +1,6 @@
-"""Packages that only some runs need. Messages name these: on PyPI, `winnow` is a stranger's package."""
+"""Packages that only some runs need. Messages name these: on PyPI, `winnow` is a stranger's
+package.
+"""
 
 from __future__ import annotations
 

@@ -6,8 +6,11 @@ import re
 from datetime import UTC, datetime
 
 _STEP = 1024
-# A secret may have slashes in it, as those of S3 do. What is a number and a slash after the colon is a port.
-_USER_AND_SECRET = re.compile(r"""([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/@:"'<>]*:(?![0-9]+/)[^\s@"'<>]*|[^\s/@"'<>]+)@""")
+# A secret may have slashes in it, as those of S3 do. What is a number and a slash after the colon
+# is a port.
+_USER_AND_SECRET = re.compile(
+    r"""([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/@:"'<>]*:(?![0-9]+/)[^\s@"'<>]*|[^\s/@"'<>]+)@"""
+)
 _SECRET_PARAMETER = re.compile(
     r"""([?&][^\s=&"'<>]*(?:passw|token|secret|signature|credential|apikey|api_key|api-key)[^\s=&"'<>]*=)[^\s&"'<>]+""",
     re.IGNORECASE,
@@ -28,17 +31,25 @@ def size(count: int) -> str:
 
 def moment(now: int) -> str:
     """ISO-8601 in UTC of milliseconds since the epoch."""
-    return datetime.fromtimestamp(now / 1000, tz=UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(now / 1000, tz=UTC)
+        .isoformat(timespec="seconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def printable(text: str) -> str:
-    """Nothing that a terminal would obey, or that can't be encoded: names and values may come from damaged files."""
+    """Nothing that a terminal would obey, or that can't be encoded: names and values may come from
+    damaged files.
+    """
     return "\n".join(map(one_line, text.split("\n")))
 
 
 def one_line(text: str) -> str:
     """The same for what has to be one line: a name with a line break can't pass for two."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
+    return (
+        text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
+    )
 
 
 def redacted(text: str) -> str:
@@ -57,7 +68,9 @@ def counted(count: int, noun: str) -> str:
 
 
 def instant(ms: int) -> str:
-    """ISO-8601 in UTC to the millisecond, as `--timestamp` takes it; `no time` for -1, a number for no time of ours."""
+    """ISO-8601 in UTC to the millisecond, as `--timestamp` takes it; `no time` for -1, a number for
+    no time of ours.
+    """
     if ms == -1:
         return "no time"
     try:

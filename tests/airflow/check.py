@@ -1,4 +1,6 @@
-"""Runs the example DAG in Airflow over the log directories of two brokers, twice, and looks at what became of them."""
+"""Runs the example DAG in Airflow over the log directories of two brokers, twice, and looks at what
+became of them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def write_broker(path: Path, node: int) -> Path:
     with LogDirWriter(path, clock=lambda: WRITTEN, node_id=node) as log_dir:
         log = log_dir.partition("orders", 0)
         for round_ in range(20):
-            log.append_records([Record(0, WRITTEN, b"key-%d" % n, b"%d" % round_ * 200) for n in range(10)])
+            log.append_records(
+                [Record(0, WRITTEN, b"key-%d" % n, b"%d" % round_ * 200) for n in range(10)]
+            )
         log.roll()
         log.append_records([Record(0, WRITTEN, b"last", b"value")])
     return path
@@ -57,7 +61,9 @@ def run_dag(airflow: str, environment: Mapping[str, str]) -> float:
 def xcoms(home: Path) -> dict[str, dict[str, Any]]:
     """The newest `return_value` of each task."""
     with sqlite3.connect(home / "airflow.db") as database:
-        rows = database.execute("select task_id, value from xcom where key = 'return_value' order by timestamp")
+        rows = database.execute(
+            "select task_id, value from xcom where key = 'return_value' order by timestamp"
+        )
         found: dict[str, dict[str, Any]] = {}
         for task, value in rows:
             loaded = json.loads(value)
@@ -85,9 +91,13 @@ def main() -> None:
 
 
 def check(airflow: str, directory: Path) -> list[str]:
-    brokers = {f"broker-{node}": write_broker(directory / f"broker-{node}", node) for node in (1, 2)}
+    brokers = {
+        f"broker-{node}": write_broker(directory / f"broker-{node}", node) for node in (1, 2)
+    }
     home = directory / "home"
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "SPARK"))} | {
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "SPARK"))
+    } | {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "examples" / "airflow"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -97,13 +107,19 @@ def check(airflow: str, directory: Path) -> list[str]:
         "WINNOW_LEDGER": str(directory / "ledger"),
         "WINNOW_TOPIC_CONFIGS": str(directory / "topics"),
     }
-    (directory / "topics").write_text("orders cleanup.policy=compact\norders min.cleanable.dirty.ratio=0\n")
-    subprocess.run([airflow, "db", "migrate"], env=environment, check=True, stdout=subprocess.DEVNULL)
+    (directory / "topics").write_text(
+        "orders cleanup.policy=compact\norders min.cleanable.dirty.ratio=0\n"
+    )
+    subprocess.run(
+        [airflow, "db", "migrate"], env=environment, check=True, stdout=subprocess.DEVNULL
+    )
     before = logs_of(brokers)
     seconds = run_dag(airflow, environment)
     cleaned = logs_of(brokers)
     told = xcoms(home)
-    version = subprocess.run([airflow, "version"], env=environment, check=True, capture_output=True, text=True).stdout
+    version = subprocess.run(
+        [airflow, "version"], env=environment, check=True, capture_output=True, text=True
+    ).stdout
     where = f"Python {platform.python_version()}, {os.cpu_count()} cores ({platform.machine()}), other work beside it"
     ran = f"`airflow dags test winnow {AS_OF}` over two brokers took {seconds:.0f} s"
     lines = [
@@ -123,14 +139,30 @@ def check(airflow: str, directory: Path) -> list[str]:
     sizes = [sum(size for _, size in logs.values()) for logs in (before, cleaned)]
     lines.append(expect("logs are smaller", found=sizes[1] < sizes[0], expected=True))
     run_dag(airflow, environment)
-    lines.append(expect("a second run changed a file", found=logs_of(brokers) != cleaned, expected=False))
+    lines.append(
+        expect("a second run changed a file", found=logs_of(brokers) != cleaned, expected=False)
+    )
     again = xcoms(home)
-    lines.append(expect("a second run cleaned", found=[again[task]["cleaned"] for task in TASKS], expected=[0, 0]))
+    lines.append(
+        expect(
+            "a second run cleaned",
+            found=[again[task]["cleaned"] for task in TASKS],
+            expected=[0, 0],
+        )
+    )
     recorded = history(directory / "ledger")
-    lines.append(expect("runs in the one ledger", found=len(recorded["runs"]), expected=2 * len(TASKS)))
+    lines.append(
+        expect("runs in the one ledger", found=len(recorded["runs"]), expected=2 * len(TASKS))
+    )
     wanted = sorted(told[task]["run_id"] for task in TASKS)
     freeing = sorted(run["run_id"] for run in recorded["runs"] if run["freed_bytes"])
-    lines.append(expect("those that freed something are the tasks' first", found=freeing == wanted, expected=True))
+    lines.append(
+        expect(
+            "those that freed something are the tasks' first",
+            found=freeing == wanted,
+            expected=True,
+        )
+    )
     return lines
 
 

@@ -24,7 +24,9 @@ def cells(strings: list[bytes | None]) -> Cells:
 
 def strings(column: Cells) -> list[bytes | None]:
     pairs = zip(column.begin.tolist(), column.size.tolist(), strict=True)
-    return [None if size < 0 else column.data[begin : begin + size].tobytes() for begin, size in pairs]
+    return [
+        None if size < 0 else column.data[begin : begin + size].tobytes() for begin, size in pairs
+    ]
 
 
 def one_by_one(
@@ -46,19 +48,30 @@ def one_by_one(
 
 
 @given(STRINGS, st.data(), st.sampled_from(Codec), st.integers(0, 2**62))
-def test_equals_its_twin(keys: list[bytes | None], data: st.DataObject, codec: Codec, base: int) -> None:
+def test_equals_its_twin(
+    keys: list[bytes | None], data: st.DataObject, codec: Codec, base: int
+) -> None:
     n = len(keys)
-    values = data.draw(st.lists(st.one_of(st.none(), st.binary(max_size=70)), min_size=n, max_size=n))
+    values = data.draw(
+        st.lists(st.one_of(st.none(), st.binary(max_size=70)), min_size=n, max_size=n)
+    )
     stamps = np.array(data.draw(st.lists(st.integers(-1, 2**62), min_size=n, max_size=n)), np.int64)
     ends = np.array(sorted({*data.draw(st.lists(st.integers(1, n), max_size=4)), n}), np.int64)
     columns = cells(keys), cells(values), stamps, ends
-    assert encode_batches(*columns, base_offset=base, codec=codec).tobytes() == one_by_one(*columns, base, codec)
+    assert encode_batches(*columns, base_offset=base, codec=codec).tobytes() == one_by_one(
+        *columns, base, codec
+    )
 
 
 def test_a_cell_of_many_bytes_and_cells_that_overlap() -> None:
     pool = as_bytes(bytes(range(256)) * 500)
     values = Cells(pool, np.array([0, 3, 7], np.int64), np.array([100_000, 3, 0], np.int64))
-    columns = cells([b"a", b"b", b"c"]), values, np.arange(3, dtype=np.int64), np.array([1, 3], np.int64)
+    columns = (
+        cells([b"a", b"b", b"c"]),
+        values,
+        np.arange(3, dtype=np.int64),
+        np.array([1, 3], np.int64),
+    )
     assert encode_batches(*columns, base_offset=9).tobytes() == one_by_one(*columns, 9)
 
 
@@ -76,7 +89,9 @@ def test_columns_that_do_not_fit_together() -> None:
         encode_batches(two, cells([b"a"]), times, np.array([2], np.int64), base_offset=0)
 
 
-@pytest.mark.parametrize(("begin", "size"), [(-1, 1), (0, 4), (3, 1), (0, -2), (2**63 - 1, 1), (1, 2**63 - 1)])
+@pytest.mark.parametrize(
+    ("begin", "size"), [(-1, 1), (0, 4), (3, 1), (0, -2), (2**63 - 1, 1), (1, 2**63 - 1)]
+)
 def test_cells_outside_of_their_data(begin: int, size: int) -> None:
     with pytest.raises(ValueError, match="do not lie"):
         Cells(as_bytes(b"abc"), np.array([begin], np.int64), np.array([size], np.int64))

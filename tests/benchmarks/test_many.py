@@ -8,8 +8,18 @@ from winnow.storage.local import LocalStorage
 def test_linked_partitions_are_partitions_like_others(tmp_path: Path) -> None:
     assert make(tmp_path, 250, 3, 0.1) == 25
     (log_dir,) = survey_log_dirs(LocalStorage(), [str(tmp_path / "log-dir")])
-    assert (len(log_dir.partitions), log_dir.skipped, log_dir.error, log_dir.clean_shutdown) == (250, (), None, True)
-    assert {partition.topic for partition in log_dir.partitions} == {"c0000", "d0000", "d0001", "d0002"}
+    assert (len(log_dir.partitions), log_dir.skipped, log_dir.error, log_dir.clean_shutdown) == (
+        250,
+        (),
+        None,
+        True,
+    )
+    assert {partition.topic for partition in log_dir.partitions} == {
+        "c0000",
+        "d0000",
+        "d0001",
+        "d0002",
+    }
     assert set(log_dir.checkpoints.high_watermark) == set(log_dir.partitions)
     for partition in log_dir.partitions[::50]:
         listing = list_segments(LocalStorage(), f"{log_dir.path}/{partition}")

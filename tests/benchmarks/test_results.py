@@ -19,7 +19,11 @@ def result(name: str, kafka: float, own: float) -> Result:
 
 
 def test_each_case_and_size_has_its_last_result(tmp_path: Path) -> None:
-    first, second, other = result("offsets", 8, 2), result("offsets", 9, 2), result("lz4-100B", 12, 2)
+    first, second, other = (
+        result("offsets", 8, 2),
+        result("offsets", 9, 2),
+        result("lz4-100B", 12, 2),
+    )
     larger, largest = replace(other, mib=4096), replace(other, mib=16384)
     for one in (first, second, largest, larger, other):
         save(one, tmp_path)
@@ -29,7 +33,9 @@ def test_each_case_and_size_has_its_last_result(tmp_path: Path) -> None:
 def test_a_ratio_is_held_against_its_aim() -> None:
     lines = report([result("lz4-100B", 12, 2), result("offsets", 9, 2)]).splitlines()
     kafka = "Kafka's cleaner, 1 GiB buffer, JVM already warm"
-    assert f"| lz4-100B | 2 | 5.0x | {kafka} | 12.00 | 2.00 | 6.0x | 6.0x - 6.0x | - | yes |" in lines
+    assert (
+        f"| lz4-100B | 2 | 5.0x | {kafka} | 12.00 | 2.00 | 6.0x | 6.0x - 6.0x | - | yes |" in lines
+    )
     assert f"| offsets | 2 | 10.0x | {kafka} | 9.00 | 2.00 | 4.5x | 4.5x - 4.5x | - | no |" in lines
     assert sum("* Machine:" in line for line in lines) == 1
     assert "| gzip-100B | - | 3.0x | not measured | - | - | - | - | - | - |" in lines
@@ -38,18 +44,30 @@ def test_a_ratio_is_held_against_its_aim() -> None:
 def test_what_the_disk_alone_takes_is_what_can_be_reached() -> None:
     one = result("one-1KB", 5, 2.5)
     runs = {**one.runs, "disk": [Measure(2, None, 1 << 20)] * 5}
-    assert any("| 2.0x | 2.0x - 2.0x | 2.5x | no |" in line for line in report([replace(one, runs=runs)]).splitlines())
+    assert any(
+        "| 2.0x | 2.0x - 2.0x | 2.5x | no |" in line
+        for line in report([replace(one, runs=runs)]).splitlines()
+    )
     runs = {**one.runs, "disk": [Measure(0.01, None, 50)] * 5}
-    assert any("| 2.0x | 2.0x - 2.0x | - | no |" in line for line in report([replace(one, runs=runs)]).splitlines())
+    assert any(
+        "| 2.0x | 2.0x - 2.0x | - | no |" in line
+        for line in report([replace(one, runs=runs)]).splitlines()
+    )
 
 
 def test_the_disk_writes_all_of_it_and_reads_it_back(tmp_path: Path) -> None:
     measure = disk(tmp_path / "disk", 50_000_000, cores=2)
-    assert measure.bytes_after == sum(file.stat().st_size for file in (tmp_path / "disk").iterdir()) == 50_000_000
+    assert (
+        measure.bytes_after
+        == sum(file.stat().st_size for file in (tmp_path / "disk").iterdir())
+        == 50_000_000
+    )
     assert measure.seconds > 0
 
 
-def test_a_disk_that_takes_less_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_takes_less_is_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: write(file, data[:1000], at))
     with pytest.raises(ContestantFailedError, match="no room for 25000000 bytes"):

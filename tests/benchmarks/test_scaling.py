@@ -31,10 +31,16 @@ def point(random: np.random.Generator, factor: str = "input size") -> Point:
         peak_bytes=1 << 30,
         anonymous_bytes=1 << 29,
     )
-    return Point(**{name: getattr(made, name) for name in Point.__slots__} | {"seconds": Model(TRUTH).seconds(made)})
+    return Point(
+        **{name: getattr(made, name) for name in Point.__slots__}
+        | {"seconds": Model(TRUTH).seconds(made)}
+    )
 
 
-POINTS = [point(np.random.default_rng(seed), factor) for seed, factor in enumerate(["input size", "cores"] * 10)]
+POINTS = [
+    point(np.random.default_rng(seed), factor)
+    for seed, factor in enumerate(["input size", "cores"] * 10)
+]
 
 
 def test_a_model_finds_what_points_were_made_with() -> None:
@@ -47,7 +53,10 @@ def test_a_model_finds_what_points_were_made_with() -> None:
 
 def test_nothing_gets_cheaper_by_being_more() -> None:
     cheaper = [
-        Point(**{name: getattr(p, name) for name in Point.__slots__} | {"seconds": 100 - p.partitions / 4})
+        Point(
+            **{name: getattr(p, name) for name in Point.__slots__}
+            | {"seconds": 100 - p.partitions / 4}
+        )
         for p in POINTS
     ]
     model = fit(cheaper)
@@ -66,10 +75,15 @@ def test_a_cluster_needs_what_is_scarcest() -> None:
     found = need(Model(TRUTH), like, cluster, log_bytes=like.log_bytes * 10, partitions=100)
     spread = 2.0 * like.log_bytes / 1e8 + 0.25 * like.records / 1e5 + 0.125 * like.keys / 1e5
     assert found.cpu_hours * 3600 == pytest.approx(spread / 8)
-    assert found.disk_hours * 3600 == pytest.approx((3 * like.log_bytes + 2 * like.written_bytes) * 10 / 2e9)
+    assert found.disk_hours * 3600 == pytest.approx(
+        (3 * like.log_bytes + 2 * like.written_bytes) * 10 / 2e9
+    )
     assert found.network_hours * 3600 == pytest.approx(24 * like.records * 10 / 2e9)
     assert found.driver_hours * 3600 == pytest.approx(1.5 + 1)
-    assert found.hours == max(found.cpu_hours, found.disk_hours, found.network_hours) + found.driver_hours
+    assert (
+        found.hours
+        == max(found.cpu_hours, found.disk_hours, found.network_hours) + found.driver_hours
+    )
 
 
 def test_each_factor_is_varied_alone() -> None:
@@ -81,14 +95,24 @@ def test_each_factor_is_varied_alone() -> None:
             for p in plans
             if p.factor == factor
         ]
-        assert len({tuple(value for name, value in other.items() if name != factor) for other in others}) == 1
+        assert (
+            len(
+                {
+                    tuple(value for name, value in other.items() if name != factor)
+                    for other in others
+                }
+            )
+            == 1
+        )
         assert len({other[factor] for other in others}) == len(others) > 1
 
 
 def test_the_report_has_every_point(tmp_path: Path) -> None:
     write(POINTS, tmp_path, command="a command")
     text = (tmp_path / "SCALING.md").read_text()
-    assert sum(line.startswith(("| input size", "| cores")) for line in text.splitlines()) == len(POINTS)
+    assert sum(line.startswith(("| input size", "| cores")) for line in text.splitlines()) == len(
+        POINTS
+    )
     assert "0 % at the median, 0 % at most (6)" in text
     assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
     assert len((tmp_path / "scaling.csv").read_text().splitlines()) == 1 + len(POINTS)

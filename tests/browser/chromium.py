@@ -101,7 +101,14 @@ def _run(file: Path, directory: Path, *options: str) -> subprocess.CompletedProc
     profile = directory / "profile"
     shutil.rmtree(profile, ignore_errors=True)
     return subprocess.run(
-        [chromium, *OPTIONS, f"--user-data-dir={profile}", f"--window-size={WINDOW},800", *options, file.as_uri()],
+        [
+            chromium,
+            *OPTIONS,
+            f"--user-data-dir={profile}",
+            f"--window-size={WINDOW},800",
+            *options,
+            file.as_uri(),
+        ],
         check=True,
         capture_output=True,
         text=True,

@@ -27,7 +27,9 @@ def test_nothing_sticks_out(tmp_path: Path, run: RunResult, width: int) -> None:
 
 
 def test_the_size_of_what_was_freed_is_read_first(tmp_path: Path) -> None:
-    lines = [line for line in show(render(everything()), tmp_path, width=PHONE).text.splitlines() if line]
+    lines = [
+        line for line in show(render(everything()), tmp_path, width=PHONE).text.splitlines() if line
+    ]
     assert lines[0].startswith("Winnow, clean at 2026-11-21T22:26:40Z")
     assert lines[1] == "6.0 MiB"
 

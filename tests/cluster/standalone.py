@@ -1,7 +1,8 @@
-"""A standalone cluster of two hosts, which are two loopback addresses of this machine: Spark runs no second copy of a
-task on the host of the first.
+"""A standalone cluster of two hosts, which are two loopback addresses of this machine: Spark runs
+no second copy of a task on the host of the first.
 
-A host has Spark, Java, and a Python without packages: neither the environment of the tests nor their virtual one.
+A host has Spark, Java, and a Python without packages: neither the environment of the tests nor
+their virtual one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ class Cluster:
 
     def executors(self, host: int) -> list[int]:
         """Process ids."""
-        return [pid for pid in pids_below(work_dir(self.scratch, HOSTS[host])) if EXECUTOR in command_of(pid)]
+        return [
+            pid
+            for pid in pids_below(work_dir(self.scratch, HOSTS[host]))
+            if EXECUTOR in command_of(pid)
+        ]
 
 
 @contextmanager
@@ -52,8 +57,12 @@ def two_hosts(scratch: Path) -> Iterator[Cluster]:
     started: list[subprocess.Popen[bytes]] = []
     with (scratch / "cluster.log").open("ab") as output:
         try:
-            started.append(_start([*manager, "--webui-port", str(web)], "127.0.0.1", scratch, output))
-            started.extend(_start(_worker(host, master, scratch), host, scratch, output) for host in HOSTS)
+            started.append(
+                _start([*manager, "--webui-port", str(web)], "127.0.0.1", scratch, output)
+            )
+            started.extend(
+                _start(_worker(host, master, scratch), host, scratch, output) for host in HOSTS
+            )
             _wait_for_workers(f"http://127.0.0.1:{web}/json/", scratch)
             yield Cluster(master, tuple(started[1:]), scratch)
         finally:
@@ -69,7 +78,9 @@ def work_dir(scratch: Path, host: str) -> Path:
 
 def bare_python() -> Path:
     """That from which the virtual environment was made."""
-    return Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return (
+        Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    )
 
 
 def environment_of(host: str, scratch: Path) -> dict[str, str]:
@@ -119,7 +130,9 @@ def _worker(host: str, master: str, scratch: Path) -> list[str]:
     ]
 
 
-def _start(command: list[str], host: str, scratch: Path, output: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(
+    command: list[str], host: str, scratch: Path, output: IO[bytes]
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [SPARK_HOME / "bin" / "spark-class", *command],
         env=environment_of(host, scratch),

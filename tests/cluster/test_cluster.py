@@ -1,4 +1,6 @@
-"""Runs on a cluster whose hosts have nothing of Winnow: to the same bytes as on this machine, whatever dies."""
+"""Runs on a cluster whose hosts have nothing of Winnow: to the same bytes as on this machine,
+whatever dies.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.standalone import HOSTS, Cluster, bare_python, environment_of, pids_below, two_hosts, work_dir
+from tests.cluster.standalone import (
+    HOSTS,
+    Cluster,
+    bare_python,
+    environment_of,
+    pids_below,
+    two_hosts,
+    work_dir,
+)
 from tests.kill import log
 from tests.kill.kills import RUN_SECONDS, Field, fresh, told, wait_for
 from tests.kill.processes import ROOT, Run
@@ -62,7 +72,10 @@ def test_the_bytes_are_those_of_a_local_run_though_a_host_and_an_executor_are_ki
         assert code == 0, told(field)
     log.assert_same(log_dir, field.undisturbed)
     # Of the executor that took the place of the first one.
-    *_, site = sorted(work_dir(tmp_path, HOSTS[0]).glob("app-*/*/winnow/site"), key=lambda site: int(site.parts[-3]))
+    *_, site = sorted(
+        work_dir(tmp_path, HOSTS[0]).glob("app-*/*/winnow/site"),
+        key=lambda site: int(site.parts[-3]),
+    )
     assert int(site.parts[-3]) > 1
     sent = kernels_of_the_package()
     assert len(sent) > 40
@@ -92,8 +105,13 @@ def test_the_other_verbs_and_a_script(field: Field, tmp_path: Path) -> None:
             assert ended.returncode == 0, ended.stderr[-3000:]
             return ended.stdout
 
-        assert json.loads(output("verify", log_dir, "--json"))["checked"]["partitions"] == len(log.PARTITIONS) + 1
-        erased = json.loads(output("erase", log_dir, "--keys", keys, *plain, "--dry-run", "--no-ledger", "--json"))
+        assert (
+            json.loads(output("verify", log_dir, "--json"))["checked"]["partitions"]
+            == len(log.PARTITIONS) + 1
+        )
+        erased = json.loads(
+            output("erase", log_dir, "--keys", keys, *plain, "--dry-run", "--no-ledger", "--json")
+        )
         assert (erased["status"], erased["keys_found"]) == ("done", 0)
         records = output(script, log_dir / "c-tomb-0", log_dir / log.LEGACY).split()
     assert records == ["records:", "1000", "records:", str(log.LEGACY_END_OFFSET)]

@@ -1,4 +1,6 @@
-"""A task that runs twice, on two hosts: the late one wakes up when all is committed, and can't touch it."""
+"""A task that runs twice, on two hosts: the late one wakes up when all is committed, and can't
+touch it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tests.kill.processes import DAEMON, Run
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_speculation_leaves_the_same_bytes_and_late_tasks_find_nowhere_to_write(field: Field, tmp_path: Path) -> None:
+def test_speculation_leaves_the_same_bytes_and_late_tasks_find_nowhere_to_write(
+    field: Field, tmp_path: Path
+) -> None:
     events = tmp_path / "events"
     events.mkdir()
     conf = {
@@ -42,7 +46,9 @@ def test_speculation_leaves_the_same_bytes_and_late_tasks_find_nowhere_to_write(
             code = run.wait(timeout_seconds=RUN_SECONDS)
             assert code == 0, (tmp_path / "output").read_text(errors="replace")[-3000:]
             done = log.content(log_dir)
-            with suppress(ProcessLookupError):  # Spark may have killed it when the other one was done
+            with suppress(
+                ProcessLookupError
+            ):  # Spark may have killed it when the other one was done
                 os.kill(late, signal.SIGCONT)
                 time.sleep(1)
         finally:
@@ -62,7 +68,9 @@ def _stop_a_worker(run: Run, scratch: Path) -> int:
                 here = os.readlink(f"/proc/{name}/cwd").startswith(str(scratch))
                 command = Path(f"/proc/{name}/cmdline").read_text(errors="replace")
                 parent = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1]
-                forked = DAEMON in command and DAEMON in Path(f"/proc/{parent}/cmdline").read_text(errors="replace")
+                forked = DAEMON in command and DAEMON in Path(f"/proc/{parent}/cmdline").read_text(
+                    errors="replace"
+                )
                 if here and forked:
                     os.kill(int(name), signal.SIGSTOP)
                     return int(name)

@@ -15,7 +15,9 @@ from tests.kill.processes import Run
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_the_bytes_are_those_of_a_local_run(field: Field, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_are_those_of_a_local_run(
+    field: Field, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log_dir = fresh(field)
     conf = {
         "spark.yarn.jars": f"local:{SPARK_HOME}/jars/*",

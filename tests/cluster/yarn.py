@@ -1,4 +1,6 @@
-"""YARN on loopback: a real ResourceManager and a real NodeManager, which is a host as in `tests.cluster.standalone`."""
+"""YARN on loopback: a real ResourceManager and a real NodeManager, which is a host as in
+`tests.cluster.standalone`.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def yarn(home: Path) -> Iterator[Path]:
     """The directory with its configuration, for HADOOP_CONF_DIR. `home` takes all files and logs."""
     home.mkdir()
     scheduler, tracker, manager, admin, web = free_ports(5)
-    _write_site(home / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(home / "tmp")})
+    _write_site(
+        home / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(home / "tmp")}
+    )
     _write_site(
         home / "yarn-site.xml",
         {
@@ -81,18 +85,25 @@ def yarn(home: Path) -> Iterator[Path]:
 
 def _run(home: Path, name: str, server: str) -> subprocess.Popen[bytes]:
     flags = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dhadoop.log.dir={home}"]
-    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.util")]
+    opened = [
+        f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.util")
+    ]
     path = ":".join(map(str, (home, *fetched(JARS | _BOUNCY_CASTLE), f"{SPARK_HOME}/jars/*")))
     command = [java(), *flags, *opened, "-cp", path, server]
     with (home / f"{name}.log").open("wb") as output:
         return subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, cwd=home, env=environment_of(HOST, home)
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=home,
+            env=environment_of(HOST, home),
         )
 
 
 def _write_site(file: Path, properties: dict[str, str]) -> None:
     rows = "".join(
-        f"<property><name>{key}</name><value>{value}</value></property>" for key, value in properties.items()
+        f"<property><name>{key}</name><value>{value}</value></property>"
+        for key, value in properties.items()
     )
     file.write_text(f"<configuration>{rows}</configuration>")
 

@@ -1,4 +1,6 @@
-"""Partitions by hand, down to their offsets: with gaps, with empty segments, with segments that span far too many."""
+"""Partitions by hand, down to their offsets: with gaps, with empty segments, with segments that
+span far too many.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ FAR = MAX_OFFSET_SPAN
 """The largest distance that fits."""
 
 Segments = Mapping[int, Sequence[tuple[int, str]]]
-"""Base offset -> (offset, key) of each record, a batch each; a capital key is a tombstone. The last one is active."""
+"""Base offset -> (offset, key) of each record, a batch each; a capital key is a tombstone. The last
+one is active.
+"""
 
 
 def one(offset: int, key: str, *, leader_epoch: int = 0) -> bytes:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.crash.runs import Case, CrashRun, record_run
-from tests.crash.small_log import GROUP_BYTES, HOUR_MS, INTERVAL_BYTES, NAME, NOW, make_small_log, time_of
+from tests.crash.small_log import (
+    GROUP_BYTES,
+    HOUR_MS,
+    INTERVAL_BYTES,
+    NAME,
+    NOW,
+    make_small_log,
+    time_of,
+)
 from tests.crash.transactional_log import TWO_SEGMENTS, make_transactional_log
 from tests.fixtures.data import copy_log_dir
 from tests.kafka.judge.judge import Kafka
@@ -27,10 +35,15 @@ CASES = {
     "compact": Case("compact", NAME, NOW, _SMALL | {"cleanup.policy": "compact"}),
     # What the first two groups become is too old.
     "compact,delete": Case(
-        "compact,delete", NAME, NOW, _SMALL | {"cleanup.policy": "compact,delete", "retention.ms": NOW - time_of(4)}
+        "compact,delete",
+        NAME,
+        NOW,
+        _SMALL | {"cleanup.policy": "compact,delete", "retention.ms": NOW - time_of(4)},
     ),
     # Everything is too old, the active segment as well.
-    "delete": Case("delete", NAME, NOW, _SMALL | {"cleanup.policy": "delete", "retention.ms": 1000}),
+    "delete": Case(
+        "delete", NAME, NOW, _SMALL | {"cleanup.policy": "delete", "retention.ms": 1000}
+    ),
     # The same, and nothing that goes is gone.
     "kept": Case(
         "kept",
@@ -40,14 +53,24 @@ CASES = {
         keep=True,
     ),
     "kept, all deleted": Case(
-        "kept, all deleted", NAME, NOW, _SMALL | {"cleanup.policy": "delete", "retention.ms": 1000}, keep=True
+        "kept, all deleted",
+        NAME,
+        NOW,
+        _SMALL | {"cleanup.policy": "delete", "retention.ms": 1000},
+        keep=True,
     ),
-    "kept, compact": Case("kept, compact", NAME, NOW, _SMALL | {"cleanup.policy": "compact"}, keep=True),
+    "kept, compact": Case(
+        "kept, compact", NAME, NOW, _SMALL | {"cleanup.policy": "compact"}, keep=True
+    ),
     "kept, transactions": Case(
         "kept, transactions",
         NAME,
         NOW,
-        {"cleanup.policy": "compact", "internal.segment.bytes": TWO_SEGMENTS, "min.cleanable.dirty.ratio": 0},
+        {
+            "cleanup.policy": "compact",
+            "internal.segment.bytes": TWO_SEGMENTS,
+            "min.cleanable.dirty.ratio": 0,
+        },
         keep=True,
     ),
     # Written by a real broker.
@@ -55,19 +78,29 @@ CASES = {
         "recorded",
         "c-tomb-0",
         1_795_300_000_000,
-        {"cleanup.policy": "compact", "internal.segment.bytes": 8192, "min.cleanable.dirty.ratio": 0},
+        {
+            "cleanup.policy": "compact",
+            "internal.segment.bytes": 8192,
+            "min.cleanable.dirty.ratio": 0,
+        },
     ),
     "transactions": Case(
         "transactions",
         NAME,
         NOW,
-        {"cleanup.policy": "compact", "internal.segment.bytes": TWO_SEGMENTS, "min.cleanable.dirty.ratio": 0},
+        {
+            "cleanup.policy": "compact",
+            "internal.segment.bytes": TWO_SEGMENTS,
+            "min.cleanable.dirty.ratio": 0,
+        },
     ),
 }
 
 
 @pytest.fixture(scope="session")
-def crash_run(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], CrashRun]:
+def crash_run(
+    spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], CrashRun]:
     """The run of a case of CASES by its name, made when first asked for."""
     made: dict[str, CrashRun] = {}
 

@@ -52,7 +52,9 @@ def snapshot(offset: int) -> bytes:
     return encode_snapshot([ProducerEntry(7, 0, offset, offset - 1, 0, 1_000_000 + offset, -1, -1)])
 
 
-def make_log(root: Path, segments: dict[int, list[Record]], *, end: int, checkpoints: dict[str, int]) -> Path:
+def make_log(
+    root: Path, segments: dict[int, list[Record]], *, end: int, checkpoints: dict[str, int]
+) -> Path:
     """A log directory with one partition T; all segments but the first, and `end`, have a snapshot."""
     directory = root / str(T)
     directory.mkdir(parents=True)
@@ -79,7 +81,11 @@ def state_of(root: Path) -> PartitionState:
         high_watermark=read_offset_checkpoint(STORAGE, f"{root}/replication-offset-checkpoint"),
     )
     return resolve(
-        listing, log_dir=str(root), topic_partition=T, checkpoints=checkpoints, log_end_offset=read_log(root).end
+        listing,
+        log_dir=str(root),
+        topic_partition=T,
+        checkpoints=checkpoints,
+        log_end_offset=read_log(root).end,
     )
 
 
@@ -102,7 +108,9 @@ class ReadLog:
 
 
 def read_log(root: Path) -> ReadLog:
-    """Reads every batch, CRCs included; offsets must ascend through the whole log and respect the segments' bases."""
+    """Reads every batch, CRCs included; offsets must ascend through the whole log and respect the
+    segments' bases.
+    """
     logs = sorted((root / str(T)).glob("*.log"))
     records: list[Record] = []
     end = 0
@@ -131,7 +139,11 @@ def stage(root: Path, sources: tuple[Segment, ...], keep: set[int]) -> StagedGro
     base = sources[0].base_offset
     bases = {source.base_offset for source in sources}
     following = min((b for b in read_log(root).bases if b > max(bases)), default=2**62)
-    kept = [one for one in read_log(root).records if one.offset in keep and base <= one.offset < following]
+    kept = [
+        one
+        for one in read_log(root).records
+        if one.offset in keep and base <= one.offset < following
+    ]
     paths = {}
     for suffix, data in segment_bytes(base, kept).items():
         paths[suffix] = f"{directory}/{segment_file(base, suffix)}.attempt"

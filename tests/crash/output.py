@@ -1,7 +1,9 @@
-"""`clean --output` killed at every effect on its destination: `python -m tests.crash.output DIRECTORY`.
+"""`clean --output` killed at every effect on its destination: `python -m tests.crash.output
+DIRECTORY`.
 
-A process of its own, because it forks: a child does the run and dies without a word, as by SIGKILL. Its private copy
-stays behind. What the cleaning does to that copy is of no matter here, and it does nothing.
+A process of its own, because it forks: a child does the run and dies without a word, as by SIGKILL.
+Its private copy stays behind. What the cleaning does to that copy is of no matter here, and it does
+nothing.
 """
 
 from __future__ import annotations
@@ -68,7 +70,10 @@ def write_source(directory: Path) -> None:
 
 def run(source: Path, output: Path, at: int) -> None:
     asked = Elsewhere(
-        sources=[LocalStore(str(source))], destinations=[Dying(str(output), at)], begin_again=True, work_space=400
+        sources=[LocalStore(str(source))],
+        destinations=[Dying(str(output), at)],
+        begin_again=True,
+        work_space=400,
     )
     clean_elsewhere(asked, _nothing, run_id="x", stop=Stop(), progress=Silence())
 
@@ -94,7 +99,9 @@ def killed(source: Path, output: Path, at: int) -> bool:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    files = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
+    files = {
+        str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()
+    }
     return {name: path.read_bytes() for name, path in files.items() if name not in BESIDE}
 
 
@@ -126,7 +133,11 @@ def main(home: Path) -> None:
             if not is_log_directory(output):
                 assert not killed(source, output, 10_000)
         assert contents(output) == expected
-        assert not [path for path in output.iterdir() if path.is_dir() and path.name not in os.listdir(source)]
+        assert not [
+            path
+            for path in output.iterdir()
+            if path.is_dir() and path.name not in os.listdir(source)
+        ]
         at += 1
     assert contents(source) == expected
     sys.stdout.write(f"{at} {whole}\n")

@@ -1,6 +1,8 @@
-"""Record every effect on a file system, then make the state that a crash after any of them would leave.
+"""Record every effect on a file system, then make the state that a crash after any of them would
+leave.
 
-`crash_points` yields directories; whoever takes them may run our recovery or Kafka's own loader over each.
+`crash_points` yields directories; whoever takes them may run our recovery or Kafka's own loader
+over each.
 """
 
 from __future__ import annotations
@@ -48,9 +50,13 @@ class Effect:
 
 
 class RecordingStorage(Places):
-    """Does what it is told and remembers each effect, but for the making of directories that comes first."""
+    """Does what it is told and remembers each effect, but for the making of directories that comes
+    first.
+    """
 
-    def __init__(self, root: Path | str, *, before_first: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self, root: Path | str, *, before_first: Callable[[], object] = lambda: None
+    ) -> None:
         self._root = f"{root}/"
         self._before_first = before_first
         self.effects: list[Effect] = []
@@ -63,7 +69,9 @@ def _recorder(method: str) -> Callable[..., None]:
         getattr(Places, method)(self, *arguments)
         count = 2 if method in _TARGET else 1
         # The directory itself is "", as in `Effect.parent`.
-        paths = tuple(f"{path}/".removeprefix(self._root).removesuffix("/") for path in arguments[:count])
+        paths = tuple(
+            f"{path}/".removeprefix(self._root).removesuffix("/") for path in arguments[:count]
+        )
         if self.effects or method != "mkdir":
             self.effects.append(Effect(method, paths, arguments[count:]))
 
@@ -80,7 +88,9 @@ class CrashPoint:
     """A copy that may be changed; gone when the next point is asked for."""
     label: str
     in_order: bool
-    """False: the file system kept a later effect and lost an earlier one, which only a sync rules out."""
+    """False: the file system kept a later effect and lost an earlier one, which only a sync rules
+    out.
+    """
     steps: Sequence[Effect] = ()
     """That led to it."""
 
@@ -100,7 +110,9 @@ def crash_points(
     out_of_order: bool = False,
     every: int = 1,
 ) -> Iterator[CrashPoint]:
-    """States that a crash during `action(storage, root)` on a copy of `pristine` can leave; see `crash_states`."""
+    """States that a crash during `action(storage, root)` on a copy of `pristine` can leave; see
+    `crash_states`.
+    """
     whole = scratch / "whole"
     shutil.copytree(pristine, whole)
     effects = record(whole, lambda storage: action(storage, whole))
@@ -109,19 +121,27 @@ def crash_points(
 
 
 def crash_states(
-    pristine: Path, scratch: Path, effects: Sequence[Effect], *, out_of_order: bool = False, every: int = 1
+    pristine: Path,
+    scratch: Path,
+    effects: Sequence[Effect],
+    *,
+    out_of_order: bool = False,
+    every: int = 1,
 ) -> Iterator[CrashPoint]:
     """States that a crash during these effects, the first of them on `pristine`, can leave.
 
-    One after each effect, each file also half written, and the first before any. With `out_of_order` also those of a
-    file system that keeps of the effects after the last sync of a directory all but one, or only one. States that
-    look alike come once. `every`: only each so many of them.
+    One after each effect, each file also half written, and the first before any. With
+    `out_of_order` also those of a file system that keeps of the effects after the last sync of a
+    directory all but one, or only one. States that look alike come once. `every`: only each so many
+    of them.
     """
     if not effects:
         raise AssertionError("there is no effect to crash after")
     seen: set[str] = set()
     made: set[tuple[Effect, ...]] = set()
-    for number, (label, steps, in_order) in enumerate(_histories(effects, out_of_order=out_of_order)):
+    for number, (label, steps, in_order) in enumerate(
+        _histories(effects, out_of_order=out_of_order)
+    ):
         lasting = tuple(step for step in steps if not step.is_sync)
         if number % every or lasting in made:
             continue
@@ -137,7 +157,9 @@ def crash_states(
         shutil.rmtree(root)
 
 
-def _histories(effects: Sequence[Effect], *, out_of_order: bool) -> Iterator[tuple[str, list[Effect], bool]]:
+def _histories(
+    effects: Sequence[Effect], *, out_of_order: bool
+) -> Iterator[tuple[str, list[Effect], bool]]:
     yield "before anything", [], True
     for done in range(1, len(effects) + 1):
         past, last = [*effects[:done]], effects[done - 1]
@@ -145,10 +167,18 @@ def _histories(effects: Sequence[Effect], *, out_of_order: bool) -> Iterator[tup
             (data,) = last.rest
             assert isinstance(data, bytes)
             for size in sorted({0, len(data) // 2}):
-                yield f"{done}: half of {last}", [*past[:-1], Effect("create", last.paths, (data[:size],))], True
+                yield (
+                    f"{done}: half of {last}",
+                    [*past[:-1], Effect("create", last.paths, (data[:size],))],
+                    True,
+                )
         yield f"{done}: {last}", past, True
         if out_of_order:
-            loose = [n for n, effect in enumerate(past) if not effect.is_sync and not _is_durable(past, n)]
+            loose = [
+                n
+                for n, effect in enumerate(past)
+                if not effect.is_sync and not _is_durable(past, n)
+            ]
             for one in loose:
                 yield f"{done}: {last}, without {past[one]}", past[:one] + past[one + 1 :], False
                 yield (
@@ -160,11 +190,15 @@ def _histories(effects: Sequence[Effect], *, out_of_order: bool) -> Iterator[tup
 
 def _is_durable(effects: list[Effect], number: int) -> bool:
     parent = effects[number].parent
-    return any(later.method == "fsync_dir" and later.paths[0] == parent for later in effects[number + 1 :])
+    return any(
+        later.method == "fsync_dir" and later.paths[0] == parent for later in effects[number + 1 :]
+    )
 
 
 def replay(steps: Sequence[Effect], root: Path | str, *, strict: bool = True) -> None:
-    """Applies effects to a directory; unless `strict`, those that have become impossible are left out."""
+    """Applies effects to a directory; unless `strict`, those that have become impossible are left
+    out.
+    """
     for step in steps:
         try:
             step.apply(root)

@@ -1,4 +1,6 @@
-"""Runs of Winnow whose every effect on the log directory is remembered, and what any crash of one must leave."""
+"""Runs of Winnow whose every effect on the log directory is remembered, and what any crash of one
+must leave.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,11 @@ class Case:
 
     @property
     def settings(self) -> Settings:
-        return Settings(topic_sets=tuple(parse_topic_set(f"{self.topic}:{k}={v}") for k, v in self.config.items()))
+        return Settings(
+            topic_sets=tuple(
+                parse_topic_set(f"{self.topic}:{k}={v}") for k, v in self.config.items()
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -79,20 +85,28 @@ class CrashRun:
         """Of the staging, then of the commit (`crash_states`)."""
         if not out_of_order:
             yield from self._staging_crashes(scratch / "staging")
-        yield from crash_states(self.staged, scratch / "commit", self.effects, out_of_order=out_of_order, every=every)
+        yield from crash_states(
+            self.staged, scratch / "commit", self.effects, out_of_order=out_of_order, every=every
+        )
 
     def before_retention(self, scratch: Path) -> list[Record]:
-        """The records when the compaction is done: what the run keeps and what its retention takes after that."""
+        """The records when the compaction is done: what the run keeps and what its retention takes
+        after that.
+        """
         if not self.case.compacts:
             return read_log(self.before / self.case.partition).records
-        moved = [n for n, effect in enumerate(self.effects) if effect.paths[-1] == CLEANER_CHECKPOINT]
+        moved = [
+            n for n, effect in enumerate(self.effects) if effect.paths[-1] == CLEANER_CHECKPOINT
+        ]
         root = scratch / "compacted"
         copy_tree(self.staged, root)
         replay(self.effects[: moved[0] + 1], root)
         return read_log(root / self.case.partition).records
 
     def _staging_crashes(self, scratch: Path) -> Iterator[CrashPoint]:
-        """Staged files appear one after the other, each empty and half at first. Tasks write them, not the driver."""
+        """Staged files appear one after the other, each empty and half at first. Tasks write them,
+        not the driver.
+        """
         directory = self.staged / self.case.partition
         files = [p.relative_to(self.staged) for p in sorted(directory.glob(f"{STAGING_PREFIX}*/*"))]
         for number, last in enumerate(files):
@@ -128,7 +142,9 @@ def run_winnow(
 
 
 def gather(case: Case, before: Path, points: Iterable[CrashPoint], log_dir: Path) -> dict[str, str]:
-    """Makes a log directory of states after a crash, each a partition of it; the label of each by its name."""
+    """Makes a log directory of states after a crash, each a partition of it; the label of each by
+    its name.
+    """
     log_dir.mkdir()
     for name in ("meta.properties", ".kafka_cleanshutdown"):
         copy_file(before / name, log_dir / name)
@@ -151,7 +167,9 @@ def content_of(directory: Path, *, snapshots: bool = True) -> dict[str, bytes]:
     """All that is in a partition directory, where nothing but files may be."""
     assert not [path for path in directory.iterdir() if path.is_dir()]
     return {
-        path.name: path.read_bytes() for path in sorted(directory.iterdir()) if snapshots or path.suffix != SNAPSHOT
+        path.name: path.read_bytes()
+        for path in sorted(directory.iterdir())
+        if snapshots or path.suffix != SNAPSHOT
     }
 
 
@@ -191,7 +209,9 @@ class ReadLog:
 
 @lru_cache(maxsize=4096)
 def batches_of(log: bytes) -> tuple[tuple[Rows, list[Record]], ...]:
-    """Every batch of a segment, CRCs included. Crashes leave mostly the same segments: each is read once."""
+    """Every batch of a segment, CRCs included. Crashes leave mostly the same segments: each is read
+    once.
+    """
     found, position = [], 0
     while position < len(log):
         found.append(decode_batch(log, position))
@@ -200,7 +220,9 @@ def batches_of(log: bytes) -> tuple[tuple[Rows, list[Record]], ...]:
 
 
 def read_log(directory: Path) -> ReadLog:
-    """Every batch, CRCs included; offsets must ascend through the whole log and respect the segments' bases."""
+    """Every batch, CRCs included; offsets must ascend through the whole log and respect the
+    segments' bases.
+    """
     records: list[Record] = []
     end = empty = 0
     undecided: dict[int, set[int]] = defaultdict(set)
@@ -210,7 +232,9 @@ def read_log(directory: Path) -> ReadLog:
         assert base >= end, f"{path} begins below {end}"
         end = base
         for header, found in batches_of(path.read_bytes()):
-            assert int(header["base_offset"]) >= end, f"{path} at byte {header['position']}: offsets go back"
+            assert int(header["base_offset"]) >= end, (
+                f"{path} at byte {header['position']}: offsets go back"
+            )
             records += found
             empty += not found
             offsets, producer = {one.offset for one in found}, int(header["producer_id"])
@@ -226,11 +250,15 @@ def read_log(directory: Path) -> ReadLog:
 
 
 def void_by_index(directory: Path) -> frozenset[int]:
-    """Offsets of control records and of those that a consumer drops because of the transaction indexes (S1.8)."""
+    """Offsets of control records and of those that a consumer drops because of the transaction
+    indexes (S1.8).
+    """
     aborted = [
         entry
         for path in sorted(directory.glob(f"*{TXNINDEX}"))
-        for entry in read_txn_index(LocalStorage(), str(path), base_offset=int(path.name.split(".")[0]))
+        for entry in read_txn_index(
+            LocalStorage(), str(path), base_offset=int(path.name.split(".")[0])
+        )
     ]
     void: set[int] = set()
     for path in sorted(directory.glob("*.log")):
@@ -239,7 +267,9 @@ def void_by_index(directory: Path) -> frozenset[int]:
             if attributes & CONTROL or (
                 attributes & TRANSACTIONAL
                 and any(
-                    e.producer_id == header["producer_id"] and e.first_offset <= base <= e.last_offset for e in aborted
+                    e.producer_id == header["producer_id"]
+                    and e.first_offset <= base <= e.last_offset
+                    for e in aborted
                 )
             ):
                 void |= {one.offset for one in found}
@@ -248,7 +278,11 @@ def void_by_index(directory: Path) -> frozenset[int]:
 
 def files_of(directory: Path, *suffixes: str) -> dict[str, bytes]:
     """Content by name."""
-    return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.name.endswith(suffixes)}
+    return {
+        path.name: path.read_bytes()
+        for path in sorted(directory.iterdir())
+        if path.name.endswith(suffixes)
+    }
 
 
 @dataclass(frozen=True)
@@ -265,17 +299,24 @@ class MustHold:
     def check(self, root: Path, label: str) -> None:
         found = read_log(root / self.case.partition)
         assert found.end == self.before.end, f"{label}: the log end offset moved"
-        assert void_by_index(root / self.case.partition) == found.void, f"{label}: a reader sees aborted records"
-        assert found.by_offset.items() <= self.before.by_offset.items(), f"{label}: records that were not there before"
+        assert void_by_index(root / self.case.partition) == found.void, (
+            f"{label}: a reader sees aborted records"
+        )
+        assert found.by_offset.items() <= self.before.by_offset.items(), (
+            f"{label}: records that were not there before"
+        )
         lost = self.after.by_offset.keys() - found.by_offset.keys()
         assert not lost, f"{label}: lost offsets {sorted(lost)}"
-        # A key's newest record may go, if the run lets it go, but then all of the key goes: no older one comes back.
+        # A key's newest record may go, if the run lets it go, but then all of the key goes: no
+        # older one comes back.
         for key, newest in found.newest.items():
             assert newest == self.before.newest[key], f"{label}: {newest} was superseded"
         # Retention takes from the start on: of what it took, nothing below is left.
         gone = [offset for offset in self.compacted if offset not in found.by_offset]
         kept = [offset for offset in self.compacted if offset in found.by_offset]
-        assert max(gone, default=-1) < min(kept, default=found.end), f"{label}: a hole at {max(gone)}"
+        assert max(gone, default=-1) < min(kept, default=found.end), (
+            f"{label}: a hole at {max(gone)}"
+        )
         if not gone:
             assert found.state == self.before.state, f"{label}: another value per key"
         checkpoint = checkpoint_entry(root, CLEANER_CHECKPOINT, self.case.partition)
@@ -297,4 +338,6 @@ def must_hold(run: CrashRun, scratch: Path) -> MustHold:
 
 def checkpoint_entry(root: Path, name: str, partition: str) -> int | None:
     topic, _, number = partition.rpartition("-")
-    return read_offset_checkpoint(LocalStorage(), f"{root}/{name}").get(TopicPartition(topic, int(number)))
+    return read_offset_checkpoint(LocalStorage(), f"{root}/{name}").get(
+        TopicPartition(topic, int(number))
+    )

@@ -1,4 +1,6 @@
-"""A small log that has one of everything that a run must bring through a crash; Kafka itself makes its side files."""
+"""A small log that has one of everything that a run must bring through a crash; Kafka itself makes
+its side files.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ SEGMENT_BYTES = 800
 """About, of each source; a run merges pairs of them."""
 GROUP_BYTES = 2 * SEGMENT_BYTES + 100
 
-# A word is a batch, a letter a record with that key, a capital one a tombstone, a leading digit a producer id, and "~"
-# says that the batch has a delete horizon that is over. The last segment is the active one.
+# A word is a batch, a letter a record with that key, a capital one a tombstone, a leading digit a
+# producer id, and "~" says that the batch has a delete horizon that is over. The last segment is
+# the active one.
 SEGMENTS = (
     # One group: both sources keep something. The first two segments were cleaned before.
     "ab c Z~ de",
@@ -30,7 +33,8 @@ SEGMENTS = (
     # One group: the second source goes whole, and lies beyond the end of what replaces both.
     "i 7jk c r",
     "a c d f",
-    # One group: the first source goes whole. `q` was deleted so long ago that its tombstone goes as well.
+    # One group: the first source goes whole. `q` was deleted so long ago that its tombstone goes as
+    # well.
     "j r",
     "a c d f Q~ B j k r",
     "a s B",
@@ -52,7 +56,9 @@ def time_of(number: int) -> int:
 
 
 def make_small_log(root: Path, kafka: Kafka, *, log_start_offset: int = 0) -> Path:
-    """A log directory with this one partition, as a broker that was stopped in good order leaves it."""
+    """A log directory with this one partition, as a broker that was stopped in good order leaves
+    it.
+    """
     directory = root / NAME
     directory.mkdir(parents=True)
     (root / "meta.properties").write_text("#\nversion=1\nnode.id=1\ncluster.id=c\n")
@@ -65,22 +71,33 @@ def make_small_log(root: Path, kafka: Kafka, *, log_start_offset: int = 0) -> Pa
             data += _batch(word, offset, number, sequences)
             offset += sum(map(str.isalpha, word))
         pad = SEGMENT_BYTES - len(data) - len(_batch(last, offset, number, dict(sequences)))
-        data += _batch(last, offset, number, sequences, pad=pad if number + 1 < len(SEGMENTS) else 0)
+        data += _batch(
+            last, offset, number, sequences, pad=pad if number + 1 < len(SEGMENTS) else 0
+        )
         (directory / segment_file(segment_at(number), LOG)).write_bytes(data)
-    # Recovery as after a crash: it writes indexes, leader epochs and, for all segments but the first, snapshots.
+    # Recovery as after a crash: it writes indexes, leader epochs and, for all segments but the
+    # first, snapshots.
     kafka.open(directory, unclean=True, now=NOW, config={"index.interval.bytes": INTERVAL_BYTES})
     for number in range(len(SEGMENTS)):
-        os.utime(directory / segment_file(segment_at(number), LOG), ns=(time_of(number) * 10**6,) * 2)
+        os.utime(
+            directory / segment_file(segment_at(number), LOG), ns=(time_of(number) * 10**6,) * 2
+        )
     (root / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
     first_dirty = segment_at(FIRST_DIRTY_SEGMENT)
-    for name, offset in {"cleaner": first_dirty, "log-start": log_start_offset, "replication": END}.items():
+    for name, offset in {
+        "cleaner": first_dirty,
+        "log-start": log_start_offset,
+        "replication": END,
+    }.items():
         if offset:
             file = root / f"{name}-offset-checkpoint"
             file.write_text(f"0\n2\nother 3 99\nt 0 {offset}\n")
     return root
 
 
-def _batch(word: str, offset: int, segment: int, sequences: dict[int, int], *, pad: int = 0) -> bytes:
+def _batch(
+    word: str, offset: int, segment: int, sequences: dict[int, int], *, pad: int = 0
+) -> bytes:
     producer = int(word[0]) if word[0].isdigit() else -1
     records = []
     for at, letter in enumerate(filter(str.isalpha, word), start=offset):

@@ -1,4 +1,6 @@
-"""A crash at any instant of an erasure: each segment is old or new, and the next erasure does the rest."""
+"""A crash at any instant of an erasure: each segment is old or new, and the next erasure does the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ import pytest
 
 from tests.crash.replay import RecordingStorage, crash_points
 from tests.crash.runs import content_of, read_log
-from tests.crash.small_log import END, INTERVAL_BYTES, NAME, NOW, SEGMENTS, make_small_log, segment_at
+from tests.crash.small_log import (
+    END,
+    INTERVAL_BYTES,
+    NAME,
+    NOW,
+    SEGMENTS,
+    make_small_log,
+    segment_at,
+)
 from tests.fixtures.data import copy_tree
 from tests.kafka.judge.judge import Kafka
 from winnow.logdir.commit.recovery import leftovers, recover
@@ -27,7 +37,9 @@ from winnow.wire.key_search import key_set_of
 STORAGE = LocalStorage()
 CONFIG = {"index.interval.bytes": INTERVAL_BYTES}
 KEYS = frozenset([b"b", b"j", b"k", b"r"])
-"""Nothing is left of the one batch with a producer id, nor of a whole segment; one segment has none of them."""
+"""Nothing is left of the one batch with a producer id, nor of a whole segment; one segment has none
+of them.
+"""
 SET = key_set_of(sorted(KEYS), (1, 2))
 UNLIMITED = 2**31 - 9
 
@@ -50,7 +62,9 @@ def stage(directory: Path) -> list[StagedGroup]:
             SET,
         ).staged
         for segment, following in pairwise(segments)
-        if scan_segment(str(directory), segment, SET, max_decompressed_bytes=UNLIMITED).matches.records
+        if scan_segment(
+            str(directory), segment, SET, max_decompressed_bytes=UNLIMITED
+        ).matches.records
     ]
 
 
@@ -65,7 +79,10 @@ def erasure(root: Path) -> Callable[[RecordingStorage, Path], None]:
             moved = replace(
                 group,
                 sources=tuple(replace(source, log_stamp=()) for source in group.sources),
-                paths={suffix: path.replace(str(root), str(where)) for suffix, path in group.paths.items()},
+                paths={
+                    suffix: path.replace(str(root), str(where))
+                    for suffix, path in group.paths.items()
+                },
             )
             swap_group(storage, directory, moved)
         remove_staging(storage, f"{directory}/.winnow-run")
@@ -87,11 +104,14 @@ def test_each_segment_is_old_or_new_and_the_next_one_finishes(
     act = erasure(root)
     copy_tree(root, whole)
     act(RecordingStorage(whole), whole)
-    # A loader that completes a swap takes the producer snapshot at its base along, and so does recovery (S6.3).
+    # A loader that completes a swap takes the producer snapshot at its base along, and so does
+    # recovery (S6.3).
     wanted = content_of(whole / NAME, snapshots=False)
     bases = [segment_at(number) for number in range(len(SEGMENTS))]
     changed = [
-        base for base in bases if (whole / NAME / log_of(base)).read_bytes() != (pristine / log_of(base)).read_bytes()
+        base
+        for base in bases
+        if (whole / NAME / log_of(base)).read_bytes() != (pristine / log_of(base)).read_bytes()
     ]
     assert len(changed) == 7
     before = read_log(pristine)
@@ -109,7 +129,9 @@ def test_each_segment_is_old_or_new_and_the_next_one_finishes(
         assert list_segments(STORAGE, str(directory)).problems == (), point.label
         for base in bases:
             found = (directory / log_of(base)).read_bytes()
-            assert found in ((pristine / log_of(base)).read_bytes(), wanted[log_of(base)]), point.label
+            assert found in ((pristine / log_of(base)).read_bytes(), wanted[log_of(base)]), (
+                point.label
+            )
         log = read_log(directory)
         assert log.end == before.end == END, point.label
         assert must_stay <= log.by_offset.keys(), point.label
@@ -133,8 +155,12 @@ def log_of(base: int) -> str:
     return segment_file(base, LOG)
 
 
-def test_kafka_replays_the_same_of_every_producer(small: Path, kafka: Kafka, tmp_path: Path) -> None:
-    """From the batches alone, as after a crash: headers of emptied batches tell it what their records did."""
+def test_kafka_replays_the_same_of_every_producer(
+    small: Path, kafka: Kafka, tmp_path: Path
+) -> None:
+    """From the batches alone, as after a crash: headers of emptied batches tell it what their
+    records did.
+    """
     copies = [tmp_path / name for name in ("before", "after")]
     for copy in copies:
         copy_tree(small, copy)

@@ -1,4 +1,6 @@
-"""A destination of `clean --output` is at any moment no log directory, or a whole one, and can be begun again."""
+"""A destination of `clean --output` is at any moment no log directory, or a whole one, and can be
+begun again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A crash at any instant of a quarantine: a segment has its damage or has lost it, and then the damage is set aside."""
+"""A crash at any instant of a quarantine: a segment has its damage or has lost it, and then the
+damage is set aside.
+"""
 
 from __future__ import annotations
 
@@ -97,11 +99,16 @@ def quarantine(root: Path, *, keep: bool) -> Callable[[RecordingStorage, Path], 
             replace(
                 item,
                 source=replace(item.source, log_stamp=()),  # in a copy the files are others
-                paths={suffix: path.replace(str(root), str(where)) for suffix, path in item.paths.items()},
+                paths={
+                    suffix: path.replace(str(root), str(where))
+                    for suffix, path in item.paths.items()
+                },
             )
             for item in staged
         ]
-        storage.fsync_dir(here.directory)  # directories that are made before any effect are not recorded
+        storage.fsync_dir(
+            here.directory
+        )  # directories that are made before any effect are not recorded
         if keep:
             begin_keeping(storage, here, run_id=RUN, now=NOW)
         commit_quarantine(storage, here, moved, run_id=RUN, now=NOW)
@@ -132,7 +139,9 @@ def check_set_aside(directory: Path, pristine: Path) -> None:
             assert copy == log[damage["start"] : damage["end"]]
             assert hashlib.sha256(copy).hexdigest() == damage["sha256"]
             found[segment["base_offset"]] = (damage["start"] // SIZE, damage["end"] // SIZE)
-    assert found == {base: (offsets[0] - base, offsets[-1] - base + 1) for base, offsets in DAMAGED.items()}
+    assert found == {
+        base: (offsets[0] - base, offsets[-1] - base + 1) for base, offsets in DAMAGED.items()
+    }
 
 
 @pytest.mark.parametrize(("out_of_order", "keep"), [(False, False), (True, False), (False, True)])
@@ -164,7 +173,9 @@ def test_a_crash_leaves_each_segment_old_or_new(
         for base in set(DAMAGED) - moved:
             for suffix in (INDEX, TIMEINDEX):
                 name = segment_file(base, suffix)
-                assert (directory / name).read_bytes() == (pristine / name).read_bytes(), point.label
+                assert (directory / name).read_bytes() == (pristine / name).read_bytes(), (
+                    point.label
+                )
         if moved:
             check_set_aside(directory, pristine)
         else:
@@ -183,7 +194,9 @@ def test_a_crash_leaves_each_segment_old_or_new(
 
 
 def test_kafka_recovers_all_that_is_left(root: Path, kafka: Kafka, tmp_path: Path) -> None:
-    """From the batches alone, as after an unclean shutdown; with the damage in its place it cuts the log off there."""
+    """From the batches alone, as after an unclean shutdown; with the damage in its place it cuts
+    the log off there.
+    """
     damaged = tmp_path / "t-0"
     copy_tree(root / "t-0", damaged)
     assert kafka.load(damaged, unclean=True, now=NOW, config=CONFIG).state["end_offset"] < END

@@ -14,29 +14,47 @@ from winnow.logdir.commit.recovery import leftovers, recover
 from winnow.logdir.commit.retain import retain
 from winnow.storage.local import LocalStorage
 
-_CHECKPOINTS = {"cleaner-offset-checkpoint": 2, "log-start-offset-checkpoint": 1, "replication-offset-checkpoint": 11}
+_CHECKPOINTS = {
+    "cleaner-offset-checkpoint": 2,
+    "log-start-offset-checkpoint": 1,
+    "replication-offset-checkpoint": 11,
+}
 Action = Callable[[RecordingStorage, Path], None]
 
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
-    segments = {base: [logs.record(o, o) for o in range(base, min(base + 3, 11))] for base in range(0, 11, 3)}
+    segments = {
+        base: [logs.record(o, o) for o in range(base, min(base + 3, 11))]
+        for base in range(0, 11, 3)
+    }
     return logs.make_log(tmp_path / "log", segments, end=11, checkpoints=_CHECKPOINTS)
 
 
 def _delete_below(start: int) -> Action:
-    """Retention up to `start`, decided on what is there: what a run would do, and a second run after a crash."""
+    """Retention up to `start`, decided on what is there: what a run would do, and a second run
+    after a crash.
+    """
 
     def act(storage: RecordingStorage, root: Path) -> None:
         state = logs.state_of(root)
         doomed = [segment for segment in state.segments if segment.base_offset < start]
         roll = len(doomed) == len(state.segments)
-        retain(storage, state, deleted=doomed, roll=roll, log_start_offset=start, entries=logs.COMPACTED)
+        retain(
+            storage,
+            state,
+            deleted=doomed,
+            roll=roll,
+            log_start_offset=start,
+            entries=logs.COMPACTED,
+        )
 
     return act
 
 
-@pytest.mark.parametrize(("start", "left"), [(6, [6, 9]), (11, [11])], ids=["two of four", "all, with a roll"])
+@pytest.mark.parametrize(
+    ("start", "left"), [(6, [6, 9]), (11, [11])], ids=["two of four", "all, with a roll"]
+)
 @pytest.mark.parametrize("out_of_order", [False, True])
 def test_a_crash_leaves_a_log_without_a_hole(
     log_dir: Path, tmp_path: Path, start: int, left: list[int], *, out_of_order: bool
@@ -49,7 +67,9 @@ def test_a_crash_leaves_a_log_without_a_hole(
         recover(LocalStorage(), directory)
         after = logs.read_log(point.root)
         assert after.end == 11, point.label
-        assert after.records == before.records[len(before.records) - len(after.records) :], point.label
+        assert after.records == before.records[len(before.records) - len(after.records) :], (
+            point.label
+        )
         assert {one.offset for one in after.records} >= set(range(start, 11)), point.label
         assert leftovers(LocalStorage(), directory) == (), point.label
         assert not point.in_order or logs.listing_of(point.root).problems == (), point.label
@@ -62,7 +82,12 @@ def test_a_crash_leaves_a_log_without_a_hole(
 
 
 def test_the_new_segment_is_there_before_the_only_one_goes(tmp_path: Path) -> None:
-    root = logs.make_log(tmp_path / "log", {0: [logs.record(0, 0), logs.record(1, 1)]}, end=2, checkpoints=_CHECKPOINTS)
+    root = logs.make_log(
+        tmp_path / "log",
+        {0: [logs.record(0, 0), logs.record(1, 1)]},
+        end=2,
+        checkpoints=_CHECKPOINTS,
+    )
     for point in crash_points(root, tmp_path / "crash", _delete_below(2), out_of_order=True):
         recover(LocalStorage(), f"{point.root}/{logs.T}")
         assert logs.read_log(point.root).end == 2, point.label

@@ -1,4 +1,6 @@
-"""The recovery that finishes an interrupted round may itself be stopped anywhere, and is never wrong about the past."""
+"""The recovery that finishes an interrupted round may itself be stopped anywhere, and is never
+wrong about the past.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def test_a_round_with_a_journal_is_finished_and_one_without_was_never_begun(
     assert out_of_order or untouched > 20
 
 
-def test_a_crash_of_the_finishing_is_as_good_as_none(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
+def test_a_crash_of_the_finishing_is_as_good_as_none(
+    crash_run: Callable[[str], CrashRun], tmp_path: Path
+) -> None:
     run = crash_run("compact")
     after = content(run.after)
 
@@ -125,7 +129,14 @@ def add_segment(root: Path) -> None:
 
 CHANGES = {
     change.__name__: change
-    for change in (touch_source, truncate_staged, remove_staged, move_checkpoint, cut_journal, add_segment)
+    for change in (
+        touch_source,
+        truncate_staged,
+        remove_staged,
+        move_checkpoint,
+        cut_journal,
+        add_segment,
+    )
 }
 
 
@@ -155,7 +166,9 @@ def test_what_changed_since_makes_it_give_up_the_rest(
 def test_damage_of_a_staged_file_is_reported_and_nothing_is_removed(
     suffix: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
-    """Random bytes of the right size and age, wherever the file is: staged, on its way, or in its place."""
+    """Random bytes of the right size and age, wherever the file is: staged, on its way, or in its
+    place.
+    """
     run = crash_run("compact")
     places = set()
     for point in run.crashes(tmp_path / "crash", out_of_order=False):
@@ -177,7 +190,9 @@ def test_damage_of_a_staged_file_is_reported_and_nothing_is_removed(
     assert places == {"staged", ".swap"}
 
 
-def test_a_round_without_checksums_is_given_up(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
+def test_a_round_without_checksums_is_given_up(
+    crash_run: Callable[[str], CrashRun], tmp_path: Path
+) -> None:
     """An earlier version wrote its journal."""
     run = crash_run("compact")
     holds = must_hold(run, tmp_path)
@@ -198,29 +213,45 @@ def test_a_round_without_checksums_is_given_up(crash_run: Callable[[str], CrashR
     assert given_up > 10
 
 
-def test_a_run_that_would_not_compact_gives_it_up(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
+def test_a_run_that_would_not_compact_gives_it_up(
+    crash_run: Callable[[str], CrashRun], tmp_path: Path
+) -> None:
     run = crash_run("compact")
-    first = next(point for point in run.crashes(tmp_path, out_of_order=False) if has_journal(point.root))
+    first = next(
+        point for point in run.crashes(tmp_path, out_of_order=False) if has_journal(point.root)
+    )
     assert roll(first.root, finish=False).given_up == "run"
     assert content(first.root) == content(run.before)
 
 
-def test_a_round_beyond_what_can_be_trusted_is_given_up(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
+def test_a_round_beyond_what_can_be_trusted_is_given_up(
+    crash_run: Callable[[str], CrashRun], tmp_path: Path
+) -> None:
     run = crash_run("compact")
     end = checkpoint_entry(run.after, CLEANER_CHECKPOINT, str(T))
     assert end is not None
-    first = next(point for point in run.crashes(tmp_path / "a", out_of_order=False) if has_journal(point.root))
+    first = next(
+        point
+        for point in run.crashes(tmp_path / "a", out_of_order=False)
+        if has_journal(point.root)
+    )
     copy_tree(first.root, tmp_path / "copy")
-    assert put_right(STORAGE, str(first.root), T, finish=True, trusted_end=end - 1).given_up == "run"
+    assert (
+        put_right(STORAGE, str(first.root), T, finish=True, trusted_end=end - 1).given_up == "run"
+    )
     assert put_right(STORAGE, str(tmp_path / "copy"), T, finish=True, trusted_end=end).finished
 
 
-@pytest.mark.parametrize("name", ["../../../../etc/passwd", "x/00000000000000000000.log.1", "..", ""])
+@pytest.mark.parametrize(
+    "name", ["../../../../etc/passwd", "x/00000000000000000000.log.1", "..", ""]
+)
 def test_a_name_in_a_journal_can_not_lead_out_of_its_directory(
     name: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
     run = crash_run("compact")
-    first = next(point for point in run.crashes(tmp_path, out_of_order=False) if has_journal(point.root))
+    first = next(
+        point for point in run.crashes(tmp_path, out_of_order=False) if has_journal(point.root)
+    )
     (journal,) = (first.root / str(T)).glob(f"{STAGING_PREFIX}*/{JOURNAL}")
     value = json.loads(journal.read_text())
     value["groups"][0]["output"]["files"][".log"]["name"] = name
@@ -248,13 +279,17 @@ def _last_group(point: CrashPoint) -> tuple[int, dict[str, str]]:
 
 
 def _output_of_last_group(point: CrashPoint, suffix: str) -> Path | None:
-    """Where the file is before any source of its group has its name taken; None if it is empty, or no longer so."""
+    """Where the file is before any source of its group has its name taken; None if it is empty, or
+    no longer so.
+    """
     base, files = _last_group(point)
     directory = point.root / str(T)
     swaps = list(directory.glob(f"{base:020d}.*.swap"))
     cleaned = list(directory.glob(f"{base:020d}.*.cleaned"))
     candidates = [*directory.glob(f"{STAGING_PREFIX}*/{files.get(suffix)}")]
-    candidates += [path for path in swaps if not cleaned and path.name == f"{base:020d}{suffix}.swap"]
+    candidates += [
+        path for path in swaps if not cleaned and path.name == f"{base:020d}{suffix}.swap"
+    ]
     found = [path for path in candidates if path.stat().st_size]
     return found[0] if found else None
 

@@ -1,6 +1,8 @@
-"""After a crash at any instant the next run at the same clock ends where the first one was heading for, byte for byte.
+"""After a crash at any instant the next run at the same clock ends where the first one was heading
+for, byte for byte.
 
-Every state that a crash can leave becomes a partition of one log directory, so that one run sees them all.
+Every state that a crash can leave becomes a partition of one log directory, so that one run sees
+them all.
 """
 
 from __future__ import annotations
@@ -33,16 +35,24 @@ pytestmark = pytest.mark.spark
     ],
 )
 def test_the_next_run_ends_where_the_first_would_have(
-    name: str, *, out_of_order: bool, crash_run: Callable[[str], CrashRun], spark: SparkSession, tmp_path: Path
+    name: str,
+    *,
+    out_of_order: bool,
+    crash_run: Callable[[str], CrashRun],
+    spark: SparkSession,
+    tmp_path: Path,
 ) -> None:
     run = crash_run(name)
     crashed = tmp_path / "crashed"
-    labels = _gather(run, crashed, tmp_path / "points", out_of_order=out_of_order, every=1 + 3 * out_of_order)
+    labels = _gather(
+        run, crashed, tmp_path / "points", out_of_order=out_of_order, every=1 + 3 * out_of_order
+    )
     assert len(labels) > 80
 
     results = {f"{r.topic}-{r.partition}": r for r in run_winnow(spark, crashed, run.case)}
     assert results.keys() == labels.keys()
-    # Without order a file system may lose an index that a loader would miss: such a partition is left alone.
+    # Without order a file system may lose an index that a loader would miss: such a partition is
+    # left alone.
     left = {n: r.error or r.reason for n, r in results.items() if r.error or r.left_alone}
     assert out_of_order or left == {}
     assert len(left) < len(labels) / 10, left
@@ -55,7 +65,9 @@ def test_the_next_run_ends_where_the_first_would_have(
             assert checkpoint_entry(crashed, CLEANER_CHECKPOINT, partition) == checkpoint, label
 
 
-@pytest.mark.parametrize("name", ["compact", "compact,delete", "delete", "recorded", "transactions"])
+@pytest.mark.parametrize(
+    "name", ["compact", "compact,delete", "delete", "recorded", "transactions"]
+)
 def test_which_is_where_kafka_would_end(
     name: str, crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
 ) -> None:
@@ -68,7 +80,9 @@ def test_which_is_where_kafka_would_end(
         kafka.retain([theirs / run.case.partition], now=run.case.now, config=run.case.config)
     ours = kafka.dump(run.after / run.case.partition)
     start = run.result.log_start_offset_after or 0
-    assert_same_dump(as_loaded(ours, start), as_loaded(kafka.dump(theirs / run.case.partition), start), name=name)
+    assert_same_dump(
+        as_loaded(ours, start), as_loaded(kafka.dump(theirs / run.case.partition), start), name=name
+    )
 
 
 def test_a_broker_in_between_changes_what_is_left_to_do_and_loses_nothing(
@@ -78,11 +92,17 @@ def test_a_broker_in_between_changes_what_is_left_to_do_and_loses_nothing(
     crashed = tmp_path / "crashed"
     labels = _gather(run, crashed, tmp_path / "points", every=4)
     for partition in labels:
-        assert kafka.load(crashed / partition, now=run.case.now, config=run.case.config).error is None
+        assert (
+            kafka.load(crashed / partition, now=run.case.now, config=run.case.config).error is None
+        )
     results = run_winnow(spark, crashed, run.case)
-    assert {f"{r.topic}-{r.partition}": r.error or r.reason for r in results if r.error or r.left_alone} == {}
+    assert {
+        f"{r.topic}-{r.partition}": r.error or r.reason for r in results if r.error or r.left_alone
+    } == {}
     finished = [r for r in results if "finished the cleaning" in r.reason]
-    assert len(finished) > len(results) / 4, "what the loader did not change is finished all the same"
+    assert len(finished) > len(results) / 4, (
+        "what the loader did not change is finished all the same"
+    )
 
     holds = must_hold(run, tmp_path)
     for partition, label in labels.items():
@@ -90,7 +110,9 @@ def test_a_broker_in_between_changes_what_is_left_to_do_and_loses_nothing(
         alone.mkdir()
         copy_tree(crashed / partition, alone / run.case.partition)
         entry = checkpoint_entry(crashed, CLEANER_CHECKPOINT, partition)
-        write_checkpoint(alone / CLEANER_CHECKPOINT, {} if entry is None else {run.case.partition: entry})
+        write_checkpoint(
+            alone / CLEANER_CHECKPOINT, {} if entry is None else {run.case.partition: entry}
+        )
         holds.check(alone, label)
         assert entry == checkpoint_entry(run.after, CLEANER_CHECKPOINT, run.case.partition), label
 
@@ -99,4 +121,6 @@ def _gather(
     run: CrashRun, log_dir: Path, scratch: Path, *, out_of_order: bool = False, every: int = 1
 ) -> dict[str, str]:
     points = run.crashes(scratch, out_of_order=out_of_order, every=every)
-    return gather(run.case, run.before, (p for p in points if p.in_order is not out_of_order), log_dir)
+    return gather(
+        run.case, run.before, (p for p in points if p.in_order is not out_of_order), log_dir
+    )

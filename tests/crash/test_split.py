@@ -35,11 +35,17 @@ END = BASE + 3 * FAR + 12
 AFTER = {END - 4: [(END - 4, "a"), (END - 3, "h")], END - 2: [(END - 2, "c"), (END - 1, "h")]}
 BEFORE = {0: [(0, "a"), (1, "z")]}
 LOGS = {
-    "in the middle": ({**BEFORE, BASE: FIRST_FITS + REST, **AFTER}, [BASE, BASE + FAR + 1, BASE + 3 * FAR]),
+    "in the middle": (
+        {**BEFORE, BASE: FIRST_FITS + REST, **AFTER},
+        [BASE, BASE + FAR + 1, BASE + 3 * FAR],
+    ),
     "the first one": ({BASE: FIRST_FITS + REST, **AFTER}, [BASE, BASE + FAR + 1, BASE + 3 * FAR]),
     # Kafka's first part begins where the first batch does, above the source's base.
     "nothing near its base": ({**BEFORE, BASE: REST, **AFTER}, [BASE + FAR + 1, BASE + 3 * FAR]),
-    "the first one, nothing near its base": ({BASE: REST, **AFTER}, [BASE + FAR + 1, BASE + 3 * FAR]),
+    "the first one, nothing near its base": (
+        {BASE: REST, **AFTER},
+        [BASE + FAR + 1, BASE + 3 * FAR],
+    ),
 }
 
 
@@ -79,8 +85,12 @@ def swap(root: Path) -> Callable[[RecordingStorage, Path], None]:
     return act
 
 
-def test_kafka_splits_in_the_same_way(case: tuple[Path, list[int]], kafka: Kafka, tmp_path: Path) -> None:
-    """Files, names, bytes and times. Kafka's loader splits whatever it can't index while it recovers a log."""
+def test_kafka_splits_in_the_same_way(
+    case: tuple[Path, list[int]], kafka: Kafka, tmp_path: Path
+) -> None:
+    """Files, names, bytes and times. Kafka's loader splits whatever it can't index while it
+    recovers a log.
+    """
     root, parts = case
     theirs = tmp_path / "kafka"
     copy_tree(root, theirs)
@@ -88,7 +98,9 @@ def test_kafka_splits_in_the_same_way(case: tuple[Path, list[int]], kafka: Kafka
     mtime = (root / "t-0" / segment_file(BASE, LOG)).stat().st_mtime_ns
     swap_split(STORAGE, f"{root}/t-0", stage(root))
     assert kafka.load(theirs / "t-0", unclean=True, now=NOW, config=CONFIG).error is None
-    assert [int(name[:20]) for name in files_of(root / "t-0", LOG) if BASE <= int(name[:20]) < END - 4] == parts
+    assert [
+        int(name[:20]) for name in files_of(root / "t-0", LOG) if BASE <= int(name[:20]) < END - 4
+    ] == parts
     for suffix in (LOG, INDEX, TIMEINDEX):
         assert files_of(root / "t-0", suffix) == files_of(theirs / "t-0", suffix)
         for base in parts:
@@ -121,7 +133,9 @@ def test_a_crash_leaves_the_old_segment_or_its_parts(
         recover(STORAGE, str(directory))
         assert read_log(directory) == before, point.label
         assert leftovers(STORAGE, str(directory)) == (), point.label
-        assert not point.in_order or list_segments(STORAGE, str(directory)).problems == (), point.label
+        assert not point.in_order or list_segments(STORAGE, str(directory)).problems == (), (
+            point.label
+        )
         bases = [int(name[:20]) for name in files_of(directory, LOG)]
         inside = tuple(base for base in bases if BASE <= base < END - 4)
         assert inside in {(BASE,), tuple(parts), (BASE, *parts)}, point.label
@@ -133,7 +147,9 @@ def test_a_crash_leaves_the_old_segment_or_its_parts(
             loaded = kafka.load(copy / "t-0", unclean=unclean, now=NOW, config=CONFIG)
             assert loaded.error is None, point.label
             assert loaded.state["end_offset"] == before.end, point.label
-            assert [line["o"] for line in loaded.records] == [one.offset for one in before.records], point.label
+            assert [line["o"] for line in loaded.records] == [
+                one.offset for one in before.records
+            ], point.label
             if not unclean:  # else Kafka splits what is not split yet
                 assert files_of(copy / "t-0", LOG) == files_of(directory, LOG), point.label
         points += 1
@@ -142,7 +158,9 @@ def test_a_crash_leaves_the_old_segment_or_its_parts(
 
 
 @pytest.mark.parametrize("case", ["in the middle", "nothing near its base"], indirect=True)
-def test_a_crash_of_the_recovery_loses_nothing(case: tuple[Path, list[int]], tmp_path: Path) -> None:
+def test_a_crash_of_the_recovery_loses_nothing(
+    case: tuple[Path, list[int]], tmp_path: Path
+) -> None:
     root, _ = case
     before = read_log(root / "t-0")
 
@@ -171,7 +189,9 @@ def test_the_split_of_a_segment_with_an_aborted_transaction_keeps_its_index(tmp_
     (root / "t-0" / segment_file(BASE, TXNINDEX)).write_bytes(encode_txn_index(entries))
     swap_split(STORAGE, f"{root}/t-0", stage(root))
     found = {
-        base: read_txn_index(STORAGE, f"{root}/t-0/{segment_file(base, TXNINDEX)}", base_offset=base)
+        base: read_txn_index(
+            STORAGE, f"{root}/t-0/{segment_file(base, TXNINDEX)}", base_offset=base
+        )
         for base in parts
         if (root / "t-0" / segment_file(base, TXNINDEX)).exists()
     }

@@ -17,17 +17,24 @@ from winnow.storage.local import LocalStorage
 # Keys of offsets 0.. in segments of three; the last segment is the active one.
 _KEYS = [0, 1, 0, 2, 0, 2, 3, 3, 4, 4, 5, 5, 3, 4, 6, 6, 7, 3, 0, 5]
 _GROUPS = ((0, 3), (6, 9), (12,), (15,))
-"""The second loses its second source whole and the last record of its first one; the last one survives untouched."""
+"""The second loses its second source whole and the last record of its first one; the last one
+survives untouched.
+"""
 
 
 def _segments() -> dict[int, list[logs.Record]]:
-    return {base: [logs.record(o, _KEYS[o]) for o in range(base, min(base + 3, 20))] for base in range(0, 20, 3)}
+    return {
+        base: [logs.record(o, _KEYS[o]) for o in range(base, min(base + 3, 20))]
+        for base in range(0, 20, 3)
+    }
 
 
 @pytest.fixture
 def staged(tmp_path: Path) -> Path:
     """A log directory whose groups are staged and not swapped yet."""
-    root = logs.make_log(tmp_path / "log", _segments(), end=20, checkpoints={"cleaner-offset-checkpoint": 3})
+    root = logs.make_log(
+        tmp_path / "log", _segments(), end=20, checkpoints={"cleaner-offset-checkpoint": 3}
+    )
     _groups(root)
     return root
 
@@ -40,7 +47,9 @@ def _groups(root: Path) -> list[StagedGroup]:
     by_base = {segment.base_offset: segment for segment in logs.state_of(root).segments}
     directory = logs.staging(root)
     shutil.rmtree(directory, ignore_errors=True)
-    return [logs.stage(root, tuple(by_base[base] for base in bases), _survivors()) for bases in _GROUPS]
+    return [
+        logs.stage(root, tuple(by_base[base] for base in bases), _survivors()) for bases in _GROUPS
+    ]
 
 
 def _swap_all(storage: RecordingStorage, root: Path) -> None:
@@ -51,7 +60,11 @@ def _swap_all(storage: RecordingStorage, root: Path) -> None:
             for suffix in (".log", ".index", ".timeindex")
         }
         sources = tuple(by_base[base] for base in bases)
-        swap_group(storage, f"{root}/{logs.T}", StagedGroup(base_offset=bases[0], sources=sources, paths=paths))
+        swap_group(
+            storage,
+            f"{root}/{logs.T}",
+            StagedGroup(base_offset=bases[0], sources=sources, paths=paths),
+        )
 
 
 def _assert_nothing_lost(point: CrashPoint, before: logs.ReadLog) -> None:
@@ -59,11 +72,15 @@ def _assert_nothing_lost(point: CrashPoint, before: logs.ReadLog) -> None:
     assert after.end == before.end, point.label
     assert after.latest == before.latest, point.label
     assert _survivors() <= {one.offset for one in after.records}, point.label
-    assert {one.offset: one for one in after.records}.items() <= {one.offset: one for one in before.records}.items()
+    assert {one.offset: one for one in after.records}.items() <= {
+        one.offset: one for one in before.records
+    }.items()
 
 
 @pytest.mark.parametrize("out_of_order", [False, True])
-def test_a_crash_at_any_instant_loses_nothing(staged: Path, tmp_path: Path, *, out_of_order: bool) -> None:
+def test_a_crash_at_any_instant_loses_nothing(
+    staged: Path, tmp_path: Path, *, out_of_order: bool
+) -> None:
     before = logs.read_log(staged)
     points = 0
     for point in crash_points(staged, tmp_path / "crash", _swap_all, out_of_order=out_of_order):
@@ -75,7 +92,11 @@ def test_a_crash_at_any_instant_loses_nothing(staged: Path, tmp_path: Path, *, o
         listing = logs.listing_of(point.root)
         # Out of order a superseded source that stays may lack an index; what is new never does.
         new = tuple(f"{bases[0]:020d}." for bases in _GROUPS)
-        problems = [p for p in listing.problems if point.in_order or Path(p.expected or "").name.startswith(new)]
+        problems = [
+            p
+            for p in listing.problems
+            if point.in_order or Path(p.expected or "").name.startswith(new)
+        ]
         assert problems == [], point.label
         assert listing.snapshot_offsets[-1] == 20, point.label
         done = fingerprint(point.root)
@@ -117,16 +138,28 @@ def test_a_crash_during_recovery_changes_nothing(staged: Path, tmp_path: Path) -
         expected = tmp_path / "expected"
         shutil.copytree(point.root, expected)
         recover(LocalStorage(), f"{expected}/{logs.T}")
-        again = crash_points(point.root, tmp_path / "again", lambda storage, root: recover(storage, f"{root}/{logs.T}"))
+        again = crash_points(
+            point.root,
+            tmp_path / "again",
+            lambda storage, root: recover(storage, f"{root}/{logs.T}"),
+        )
         for second in again:
             recover(LocalStorage(), f"{second.root}/{logs.T}")
-            assert _without_strays(second.root) == _without_strays(expected), f"{point.label}; {second.label}"
+            assert _without_strays(second.root) == _without_strays(expected), (
+                f"{point.label}; {second.label}"
+            )
         shutil.rmtree(expected)
 
 
 def _without_strays(root: Path) -> dict[str, bytes]:
-    """All files but snapshots: those at bases that are gone a broker removes, too, whenever it starts."""
-    return {path.name: path.read_bytes() for path in root.rglob("*") if path.is_file() and path.suffix != ".snapshot"}
+    """All files but snapshots: those at bases that are gone a broker removes, too, whenever it
+    starts.
+    """
+    return {
+        path.name: path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and path.suffix != ".snapshot"
+    }
 
 
 def test_without_a_crash_only_the_new_is_there(staged: Path) -> None:
@@ -134,6 +167,8 @@ def test_without_a_crash_only_the_new_is_there(staged: Path) -> None:
     after = logs.read_log(staged)
     assert after.bases == [0, 6, 12, 15, 18]
     assert {one.offset for one in after.records} == _survivors()
-    assert leftovers(LocalStorage(), f"{staged}/{logs.T}") == (f"{logs.staging(staged).rpartition('/')[2]}",)
+    assert leftovers(LocalStorage(), f"{staged}/{logs.T}") == (
+        f"{logs.staging(staged).rpartition('/')[2]}",
+    )
     # Case 80: snapshots at the bases of removed sources are gone, the newest stays.
     assert logs.listing_of(staged).snapshot_offsets == (6, 12, 15, 18, 20)

@@ -1,4 +1,6 @@
-"""A run that keeps what it replaces is stopped anywhere, by our recovery or Kafka's loader put right, and undone."""
+"""A run that keeps what it replaces is stopped anywhere, by our recovery or Kafka's loader put
+right, and undone.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,12 @@ def undo_all(storage: LocalStorage, root: Path) -> None:
     directory = f"{root}/{T}"
     recover(storage, directory)
     for run_id in reversed(kept_run_ids(storage, directory)):
-        undo(storage, str(root), T, plan_undo(storage, str(root), T, read_kept(storage, directory, run_id)))
+        undo(
+            storage,
+            str(root),
+            T,
+            plan_undo(storage, str(root), T, read_kept(storage, directory, run_id)),
+        )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -63,7 +70,9 @@ def test_a_run_stopped_anywhere_can_be_undone(
         if points % 8 == 0:
             copy = tmp_path / "kafka"
             copy_tree(point.root, copy)
-            assert kafka.load(copy / str(T), now=run.case.now, config=run.case.config).error is None, point.label
+            assert (
+                kafka.load(copy / str(T), now=run.case.now, config=run.case.config).error is None
+            ), point.label
             undo_all(STORAGE, copy)
             assert_as_before(run, copy, f"{point.label}, loaded by Kafka", checkpoints=False)
             shutil.rmtree(copy)
@@ -77,29 +86,39 @@ def test_a_run_stopped_anywhere_can_be_undone(
     assert (points, with_kafka) > (100, 12)
 
 
-@pytest.mark.parametrize("name", ["kept", "kept, all deleted", "kept, compact", "kept, transactions"])
+@pytest.mark.parametrize(
+    "name", ["kept", "kept, all deleted", "kept, compact", "kept, transactions"]
+)
 def test_a_run_stopped_anywhere_can_not_be_undone_when_kafka_has_cleaned_since(
     name: str, crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
 ) -> None:
     run = crash_run(name)
     refused = 0
-    for point in crash_states(run.staged, tmp_path / "crash", run.effects, out_of_order=False, every=29):
+    for point in crash_states(
+        run.staged, tmp_path / "crash", run.effects, out_of_order=False, every=29
+    ):
         directory = point.root / str(T)
-        assert kafka.load(directory, now=run.case.now, config=run.case.config).error is None, point.label
+        assert kafka.load(directory, now=run.case.now, config=run.case.config).error is None, (
+            point.label
+        )
         with LogDirWriter(point.root, clock=lambda: run.case.now, cluster_id="c") as log_dir:
             log = log_dir.partition("t", 0, leader_epoch=9)
             for key in (b"a", b"z"):
                 log.append_records([Record(0, run.case.now, key, b"later")])
                 log.roll()
         logs = files_of(directory, LOG)
-        kafka.attend([directory], now=run.case.now + HOUR_MS, hw_checkpoint=True, config=run.case.config)
+        kafka.attend(
+            [directory], now=run.case.now + HOUR_MS, hw_checkpoint=True, config=run.case.config
+        )
         assert files_of(directory, LOG) != logs, point.label
         cleaned = read_log(directory).records
         if not kept_run_ids(STORAGE, str(directory)):
             continue
         (found,) = recover_log_dirs([str(point.root)], undo_run="run").partitions
         # Without a step that came to pass there is nothing to put back.
-        assert found.error is None or "the log has moved on since the run" in found.error, point.label
+        assert found.error is None or "the log has moved on since the run" in found.error, (
+            point.label
+        )
         assert (found.error is None) <= (found.segments_restored == 0), point.label
         assert read_log(directory).records == cleaned, point.label
         refused += found.error is not None
@@ -115,7 +134,9 @@ def test_an_undo_stopped_anywhere_gives_all_back_or_nothing_when_kafka_has_clean
     outcomes = set()
     for point in crash_points(run.after, tmp_path / "crash", undo_all, every=21):
         directory = point.root / str(T)
-        assert kafka.load(directory, now=run.case.now, config=run.case.config).error is None, point.label
+        assert kafka.load(directory, now=run.case.now, config=run.case.config).error is None, (
+            point.label
+        )
         kafka.attend([directory], now=run.case.now, hw_checkpoint=True, config=run.case.config)
         cleaned = read_log(directory).records
         if not kept_run_ids(STORAGE, str(directory)):
@@ -123,7 +144,9 @@ def test_an_undo_stopped_anywhere_gives_all_back_or_nothing_when_kafka_has_clean
         (found,) = recover_log_dirs([str(point.root)], undo_run="run").partitions
         back = found.error is None
         assert back or "the log has moved on since the run" in str(found.error), point.label
-        assert read_log(directory).records == (read_log(run.before / str(T)).records if back else cleaned), point.label
+        assert read_log(directory).records == (
+            read_log(run.before / str(T)).records if back else cleaned
+        ), point.label
         outcomes.add(back)
     assert outcomes
 
@@ -155,7 +178,9 @@ def test_everything_that_went_is_kept_and_counted(crash_run: Callable[[str], Cra
     kept = read_kept(STORAGE, str(directory), run_id)
     assert run.result.kept_bytes == kept.bytes
     assert kept.bytes == sum(
-        path.stat().st_size for path in directory.glob(".winnow-kept-*/*/*") if path.name != "step.json"
+        path.stat().st_size
+        for path in directory.glob(".winnow-kept-*/*/*")
+        if path.name != "step.json"
     )
     gone = set(files_of(run.before / str(T), LOG).values()) - set(files_of(directory, LOG).values())
     assert gone <= {path.read_bytes() for path in directory.glob(".winnow-kept-*/*/*.log")}
@@ -170,7 +195,9 @@ def test_a_broker_sees_nothing_of_what_is_kept(
         copy_tree(run.after, copy)
     for path in (copies[1] / str(T)).glob(".winnow-*"):
         shutil.rmtree(path)
-    loaded = [kafka.load(copy / str(T), now=run.case.now, config=run.case.config) for copy in copies]
+    loaded = [
+        kafka.load(copy / str(T), now=run.case.now, config=run.case.config) for copy in copies
+    ]
     assert loaded[0].error is None
     assert loaded[0].lines == loaded[1].lines
     assert loaded[0].state == loaded[1].state
@@ -185,7 +212,10 @@ def test_after_an_undo_kafka_loads_what_it_loaded_before(
     copy_tree(run.after, undone)
     undo_all(STORAGE, undone)
     assert not list(undone.rglob(".winnow*"))
-    views = [kafka.load(copy / str(T), now=run.case.now, config=run.case.config) for copy in (before, undone)]
+    views = [
+        kafka.load(copy / str(T), now=run.case.now, config=run.case.config)
+        for copy in (before, undone)
+    ]
     assert views[0].lines == views[1].lines
     assert views[0].state == views[1].state
 
@@ -193,7 +223,8 @@ def test_after_an_undo_kafka_loads_what_it_loaded_before(
 def assert_as_before(run: CrashRun, root: Path, label: str, *, checkpoints: bool = True) -> None:
     """Byte for byte. If all was deleted a new active segment has come, and stays.
 
-    Kafka's loader writes snapshots and epochs as it likes them, so that after it only the log counts.
+    Kafka's loader writes snapshots and epochs as it likes them, so that after it only the log
+    counts.
     """
     directory, before = root / str(T), run.before / str(T)
     suffixes = (LOG, *INDEX_SUFFIXES) + ((SNAPSHOT, LEADER_EPOCHS) if checkpoints else ())
@@ -206,11 +237,15 @@ def assert_as_before(run: CrashRun, root: Path, label: str, *, checkpoints: bool
     assert not [path for path in directory.iterdir() if path.is_dir()], label
     if checkpoints:
         for name in (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT):
-            assert checkpoint_entry(root, name, str(T)) == checkpoint_entry(run.before, name, str(T)), label
+            assert checkpoint_entry(root, name, str(T)) == checkpoint_entry(
+                run.before, name, str(T)
+            ), label
 
 
 def _assert_nothing_lost(holds: MustHold, root: Path, label: str) -> None:
-    """Whole from the first record on, and at least what the run left; values as before (compare `MustHold.check`)."""
+    """Whole from the first record on, and at least what the run left; values as before (compare
+    `MustHold.check`).
+    """
     found = read_log(root / str(T))
     assert found.end == holds.before.end, label
     assert found.by_offset.items() <= holds.before.by_offset.items(), label
@@ -220,18 +255,24 @@ def _assert_nothing_lost(holds: MustHold, root: Path, label: str) -> None:
         assert checkpoint == was, f"{label}: the checkpoint calls clean what is not"
 
 
-def _assert_kafka_agrees(run: CrashRun, kafka: Kafka, root: Path, scratch: Path, label: str) -> None:
+def _assert_kafka_agrees(
+    run: CrashRun, kafka: Kafka, root: Path, scratch: Path, label: str
+) -> None:
     ours, theirs = scratch / "ours", scratch / "theirs"
     scratch.mkdir()
     for copy in (ours, theirs):
         copy_tree(root, copy)
     recover(STORAGE, f"{ours}/{T}")
-    assert kafka.load(theirs / str(T), now=run.case.now, config=run.case.config).error is None, label
+    assert kafka.load(theirs / str(T), now=run.case.now, config=run.case.config).error is None, (
+        label
+    )
     assert files_of(ours / str(T), LOG) == files_of(theirs / str(T), LOG), label
     shutil.rmtree(scratch)
 
 
-def test_an_undo_changes_nothing_where_it_can_not_be_done(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
+def test_an_undo_changes_nothing_where_it_can_not_be_done(
+    crash_run: Callable[[str], CrashRun], tmp_path: Path
+) -> None:
     run = crash_run("kept")
     copy_tree(run.after, tmp_path / "log")
     output = min((tmp_path / "log" / str(T)).glob("*.log"))

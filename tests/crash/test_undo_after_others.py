@@ -34,7 +34,11 @@ pytestmark = pytest.mark.spark
 
 Half = Literal["retention", "compaction"] | None
 DAY_MS = 24 * HOUR_MS
-COMPACT = {"cleanup.policy": "compact", "internal.segment.bytes": 100, "min.cleanable.dirty.ratio": 0}
+COMPACT = {
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": 100,
+    "min.cleanable.dirty.ratio": 0,
+}
 BOTH = COMPACT | {"cleanup.policy": "compact,delete", "retention.bytes": 400, "retention.ms": -1}
 
 
@@ -81,14 +85,25 @@ def more(s: Script, *, key: str) -> None:
     s.put("z")
 
 
-def keep(spark: SparkSession, root: Path, config: Mapping[str, object], *, only: Half = None) -> RunResult:
+def keep(
+    spark: SparkSession, root: Path, config: Mapping[str, object], *, only: Half = None
+) -> RunResult:
     sets = tuple(parse_topic_set(f"t:{name}={value}") for name, value in config.items())
-    result = clean(spark, [str(root)], settings=Settings(topic_sets=sets), now=NOW, keep_replaced=True, only=only)
+    result = clean(
+        spark,
+        [str(root)],
+        settings=Settings(topic_sets=sets),
+        now=NOW,
+        keep_replaced=True,
+        only=only,
+    )
     assert result.partitions[0].kept_bytes, result
     return result
 
 
-def kafka_cleans(kafka: Kafka, directory: Path, *, now: int, config: Mapping[str, object] = COMPACT) -> int:
+def kafka_cleans(
+    kafka: Kafka, directory: Path, *, now: int, config: Mapping[str, object] = COMPACT
+) -> int:
     """What a broker of that clock does to the log: how many rounds its cleaner took."""
     answer = kafka.attend([directory], now=now, hw_checkpoint=True, config=config)[directory]
     assert "error" not in answer, answer
@@ -105,11 +120,15 @@ def go_on(kafka: Kafka, directory: Path, *, tombstone: str = "later") -> None:
 
 
 def assert_refused(directory: Path, run_id: str, why: str) -> None:
-    before = {str(path): path.read_bytes() for path in directory.parent.rglob("*") if path.is_file()}
+    before = {
+        str(path): path.read_bytes() for path in directory.parent.rglob("*") if path.is_file()
+    }
     result = recover([str(directory.parent)], undo_run=run_id)
     assert why in (result.partitions[0].error or ""), result
     assert result.exit_code == 3
-    assert {str(path): path.read_bytes() for path in directory.parent.rglob("*") if path.is_file()} == before
+    assert {
+        str(path): path.read_bytes() for path in directory.parent.rglob("*") if path.is_file()
+    } == before
 
 
 @pytest.mark.parametrize("script", [aborted, committed])
@@ -120,12 +139,18 @@ def test_undo_is_refused_when_kafka_has_dropped_the_marker(
     result = keep(spark, tmp_path / "log", COMPACT)
     outputs = files_of(directory, LOG)
     go_on(kafka, directory)
-    assert min(outputs.items()) == min(files_of(directory, LOG).items()), "what the run left is still there"
-    assert not any(files_of(directory, TXNINDEX).values()), "nothing tells of the transaction any more"
+    assert min(outputs.items()) == min(files_of(directory, LOG).items()), (
+        "what the run left is still there"
+    )
+    assert not any(files_of(directory, TXNINDEX).values()), (
+        "nothing tells of the transaction any more"
+    )
     assert_refused(directory, result.run_id, "the log has moved on since the run")
 
 
-def test_undo_is_refused_when_a_tombstone_has_come_and_gone(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+def test_undo_is_refused_when_a_tombstone_has_come_and_gone(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
     directory = write(tmp_path / "log", secret)
     result = keep(spark, tmp_path / "log", BOTH, only="retention")
     assert b"secret" not in read_log(directory).state
@@ -141,7 +166,9 @@ def test_undo_is_refused_when_a_tombstone_has_come_and_gone(spark: SparkSession,
 def test_undo_keeps_what_was_appended_and_is_refused_once_kafka_has_cleaned(
     config: Mapping[str, object], spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
-    directory = write(tmp_path / "log", secret if "delete" in str(config["cleanup.policy"]) else aborted)
+    directory = write(
+        tmp_path / "log", secret if "delete" in str(config["cleanup.policy"]) else aborted
+    )
     before = read_log(directory).by_offset
     result = keep(spark, tmp_path / "log", config)
     write(tmp_path / "log", partial(more, key="new" * 200))
@@ -157,7 +184,9 @@ def test_undo_keeps_what_was_appended_and_is_refused_once_kafka_has_cleaned(
     assert_refused(directory, result.run_id, "the log has moved on since the run")
 
 
-def test_a_run_that_an_older_version_kept_can_be_purged_only(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_that_an_older_version_kept_can_be_purged_only(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     directory = write(tmp_path / "log", aborted)
     result = keep(spark, tmp_path / "log", COMPACT)
     manifest = directory / f".winnow-kept-{result.run_id}" / RUN_JSON
@@ -177,7 +206,11 @@ def test_an_erasure_closes_what_was_kept_before_it(spark: SparkSession, tmp_path
     assert dry.partitions[0].closed_undos == ()
     assert recover([str(tmp_path / "log")], undo_run=result.run_id, dry_run=True).exit_code == 0
     erased = erase(spark, [str(tmp_path / "log")], keys=[b"secret"])
-    assert (erased.status, erased.proven, erased.partitions[0].closed_undos) == ("partial", True, (result.run_id,))
+    assert (erased.status, erased.proven, erased.partitions[0].closed_undos) == (
+        "partial",
+        True,
+        (result.run_id,),
+    )
     told = f"t-0: run {result.run_id} can't be undone any more; `recover --purge {result.run_id}` removes what it kept"
     assert told in lines(erased)
     assert_refused(directory, result.run_id, f"an erasure (run {erased.run_id})")
@@ -193,14 +226,18 @@ def test_half_of_what_closes_a_run_closes_it(spark: SparkSession, tmp_path: Path
     pristine = tmp_path / "pristine"
     copy_tree(tmp_path / "log", pristine)
     closed = []
-    for point in crash_points(pristine, tmp_path / "crash", lambda s, root: close_kept(s, f"{root}/t-0", why="a test")):
+    for point in crash_points(
+        pristine, tmp_path / "crash", lambda s, root: close_kept(s, f"{root}/t-0", why="a test")
+    ):
         (found,) = recover([str(point.root)], undo_run=result.run_id).partitions
         closed.append(found.error is not None)
     assert closed == [False, True, True, True]
     assert not read_kept(LocalStorage(), str(directory), result.run_id).closed_by
 
 
-def test_undo_is_refused_when_an_abort_marker_has_no_entry_in_its_index(spark: SparkSession, tmp_path: Path) -> None:
+def test_undo_is_refused_when_an_abort_marker_has_no_entry_in_its_index(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Consumers drop aborted records by the index. Retention, which asks for no transactions, has
     removed the data.
     """
@@ -208,4 +245,6 @@ def test_undo_is_refused_when_an_abort_marker_has_no_entry_in_its_index(spark: S
     for index in directory.glob(f"*{TXNINDEX}"):
         index.write_bytes(b"")
     result = keep(spark, tmp_path / "log", BOTH | {"retention.bytes": 200}, only="retention")
-    assert_refused(directory, result.run_id, "the transaction index and the markers in the log disagree")
+    assert_refused(
+        directory, result.run_id, "the transaction index and the markers in the log disagree"
+    )

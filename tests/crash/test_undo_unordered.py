@@ -1,4 +1,6 @@
-"""The same on a file system that keeps effects in another order, as far as nothing was synced (see test_undo)."""
+"""The same on a file system that keeps effects in another order, as far as nothing was synced (see
+test_undo).
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,12 @@ SURVIVORS = {1, 4, 6, 8}
 
 @pytest.fixture
 def before(tmp_path: Path) -> Path:
-    segments = {base: [logs.record(o, o) for o in range(base, base + 3)] for base in range(0, 12, 3)}
-    return logs.make_log(tmp_path / "log", segments, end=12, checkpoints={"cleaner-offset-checkpoint": 3})
+    segments = {
+        base: [logs.record(o, o) for o in range(base, base + 3)] for base in range(0, 12, 3)
+    }
+    return logs.make_log(
+        tmp_path / "log", segments, end=12, checkpoints={"cleaner-offset-checkpoint": 3}
+    )
 
 
 @pytest.fixture
@@ -41,12 +47,20 @@ def staged(before: Path, tmp_path: Path) -> Path:
 
 
 def _clean(storage: RecordingStorage, root: Path) -> None:
-    """Two segments become one, and then that one goes as well. In between the run learns where the checkpoint goes."""
+    """Two segments become one, and then that one goes as well. In between the run learns where the
+    checkpoint goes.
+    """
     state = logs.state_of(root)
     staging = logs.staging(root)
-    paths = {suffix: f"{staging}/{0:020d}{suffix}.attempt" for suffix in (".log", ".index", ".timeindex")}
+    paths = {
+        suffix: f"{staging}/{0:020d}{suffix}.attempt" for suffix in (".log", ".index", ".timeindex")
+    }
     begin_keeping(storage, state, run_id="run", now=0)
-    swap_group(storage, state.directory, StagedGroup(base_offset=0, sources=state.segments[:2], paths=paths))
+    swap_group(
+        storage,
+        state.directory,
+        StagedGroup(base_offset=0, sources=state.segments[:2], paths=paths),
+    )
     begin_keeping(storage, state, run_id="run", now=0, cleaner_checkpoint_after=9)
     update_offset_checkpoint(storage, f"{root}/{CLEANER_CHECKPOINT}", {logs.T: 9})
     delete_segments(storage, state.directory, logs.state_of(root).segments[:1])
@@ -57,7 +71,12 @@ def _undo(storage: LocalStorage, root: Path) -> None:
     directory = f"{root}/{logs.T}"
     recover(storage, directory)
     for run_id in kept_run_ids(storage, directory):
-        undo(storage, str(root), logs.T, plan_undo(storage, str(root), logs.T, read_kept(storage, directory, run_id)))
+        undo(
+            storage,
+            str(root),
+            logs.T,
+            plan_undo(storage, str(root), logs.T, read_kept(storage, directory, run_id)),
+        )
 
 
 def test_a_run_that_keeps_can_be_undone(before: Path, staged: Path, tmp_path: Path) -> None:
@@ -97,12 +116,16 @@ def _between(log: logs.ReadLog) -> list[list[Record]]:
 
 
 def _assert_as_before(before: Path, point: CrashPoint) -> None:
-    wanted, found = ({p.name: p.read_bytes() for p in _files(root, point)} for root in (before, point.root))
+    wanted, found = (
+        {p.name: p.read_bytes() for p in _files(root, point)} for root in (before, point.root)
+    )
     assert found == wanted, point.label
     assert not any(path.is_dir() for path in (point.root / str(logs.T)).iterdir()), point.label
 
 
 def _files(root: Path, point: CrashPoint) -> list[Path]:
-    """Out of order a segment that stays may lose an index, which a broker builds again, or a snapshot."""
+    """Out of order a segment that stays may lose an index, which a broker builds again, or a
+    snapshot.
+    """
     suffixes = (LOG, *INDEX_SUFFIXES, SNAPSHOT) if point.in_order else (LOG,)
     return [path for path in (root / str(logs.T)).iterdir() if path.name.endswith(suffixes)]

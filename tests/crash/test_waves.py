@@ -1,4 +1,6 @@
-"""A run that rewrites a partition in several waves is stopped at any instant; the next one ends where it would have."""
+"""A run that rewrites a partition in several waves is stopped at any instant; the next one ends
+where it would have.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.crash.replay import CrashPoint, RecordingStorage, fingerprint
-from tests.crash.runs import CrashRun, checkpoint_entry, content_of, gather, must_hold, read_log, run_winnow
+from tests.crash.runs import (
+    CrashRun,
+    checkpoint_entry,
+    content_of,
+    gather,
+    must_hold,
+    read_log,
+    run_winnow,
+)
 from tests.fixtures.data import copy_tree
 from winnow.logdir.commit.roll_forward import put_right
 from winnow.logdir.names import CLEANER_CHECKPOINT
@@ -24,7 +34,9 @@ ONE_GROUP = 2000
 
 
 class Snapshots(RecordingStorage):
-    """A copy of the log directory as it is before each effect: what a kill at that instant leaves. Tasks write, too."""
+    """A copy of the log directory as it is before each effect: what a kill at that instant leaves.
+    Tasks write, too.
+    """
 
     def __init__(self, root: Path, scratch: Path) -> None:
         super().__init__(root)
@@ -65,7 +77,9 @@ def waves(
     ours = scratch / "ours"
     copy_tree(run.before, ours)
     storage = Snapshots(ours, scratch)
-    (result,) = run_winnow(spark, ours, replace(run.case, max_extra_space=ONE_GROUP), storage=storage)
+    (result,) = run_winnow(
+        spark, ours, replace(run.case, max_extra_space=ONE_GROUP), storage=storage
+    )
     assert result.error is None, result.error
     assert content_of(ours / run.case.partition) == content_of(run.after / run.case.partition)
     journals = [effect for effect in storage.effects if effect.paths[-1].endswith("/round.json")]
@@ -89,7 +103,9 @@ def test_the_next_run_goes_on_with_the_same_groups(
         assert checkpoint_entry(crashed, CLEANER_CHECKPOINT, partition) == checkpoint, label
 
 
-def test_every_state_in_between_is_a_sound_log(waves: tuple[CrashRun, Sequence[CrashPoint]], tmp_path: Path) -> None:
+def test_every_state_in_between_is_a_sound_log(
+    waves: tuple[CrashRun, Sequence[CrashPoint]], tmp_path: Path
+) -> None:
     run, points = waves
     holds = must_hold(run, tmp_path)
     for point in points[::3]:

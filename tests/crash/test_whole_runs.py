@@ -1,4 +1,6 @@
-"""A whole run is stopped at every effect that it has; two loaders look at what is left: ours and Kafka's own (S6)."""
+"""A whole run is stopped at every effect that it has; two loaders look at what is left: ours and
+Kafka's own (S6).
+"""
 
 from __future__ import annotations
 
@@ -88,14 +90,22 @@ def test_a_crash_of_the_recovery_is_as_good_as_none(
             copy = tmp_path / f"kafka-{points}"
             copy_tree(second.root, copy)
             recover(STORAGE, f"{second.root}/{partition}")
-            assert files_of(second.root / partition, LOG, *INDEXES) == files_of(done / partition, LOG, *INDEXES), label
-            assert kafka.load(copy / partition, now=run.case.now, config=run.case.config).error is None, label
-            assert files_of(copy / partition, LOG, *INDEXES) == files_of(done / partition, LOG, *INDEXES), label
+            assert files_of(second.root / partition, LOG, *INDEXES) == files_of(
+                done / partition, LOG, *INDEXES
+            ), label
+            assert (
+                kafka.load(copy / partition, now=run.case.now, config=run.case.config).error is None
+            ), label
+            assert files_of(copy / partition, LOG, *INDEXES) == files_of(
+                done / partition, LOG, *INDEXES
+            ), label
             points += 1
     assert points > 100
 
 
-def test_the_small_log_has_one_of_everything(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
+def test_the_small_log_has_one_of_everything(
+    crash_run: Callable[[str], CrashRun], tmp_path: Path
+) -> None:
     """What the crashes above are meant to meet is there."""
     run = crash_run("compact")
     before, after = (read_log(root / run.case.partition) for root in (run.before, run.after))
@@ -104,18 +114,33 @@ def test_the_small_log_has_one_of_everything(crash_run: Callable[[str], CrashRun
     assert len(sources) == 2 * len(logs) - 1, "two for each, and the active one"
     assert b"" in logs.values(), "a group of which nothing is left"
     assert after.empty_batches == 1, "kept for a producer"
-    assert [key for key, one in after.newest.items() if one.value is None] == [b"b"], "a tombstone that stays"
+    assert [key for key, one in after.newest.items() if one.value is None] == [b"b"], (
+        "a tombstone that stays"
+    )
     assert before.newest.keys() - after.newest.keys() == {b"q", b"z"}, "tombstones that go"
-    assert any(one.key == b"q" and one.value for one in before.records), "one of them with the value it deletes"
+    assert any(one.key == b"q" and one.value for one in before.records), (
+        "one of them with the value it deletes"
+    )
 
     both = crash_run("compact,delete")
-    assert must_hold(both, tmp_path).compacted.keys() > read_log(both.after / both.case.partition).by_offset.keys()
-    effects = {str(effect).split("/")[-1] for effect in (*both.effects, *crash_run("delete").effects)}
-    for name in ("cleaner-offset-checkpoint", "log-start-offset-checkpoint", "leader-epoch-checkpoint"):
+    assert (
+        must_hold(both, tmp_path).compacted.keys()
+        > read_log(both.after / both.case.partition).by_offset.keys()
+    )
+    effects = {
+        str(effect).split("/")[-1] for effect in (*both.effects, *crash_run("delete").effects)
+    }
+    for name in (
+        "cleaner-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        "leader-epoch-checkpoint",
+    ):
         assert any(name in effect for effect in effects), name
 
 
-def test_the_transactional_log_has_indexes_that_come_go_and_stay(crash_run: Callable[[str], CrashRun]) -> None:
+def test_the_transactional_log_has_indexes_that_come_go_and_stay(
+    crash_run: Callable[[str], CrashRun],
+) -> None:
     run = crash_run("transactions")
     before, after = (read_log(root / run.case.partition) for root in (run.before, run.after))
     indexes = {
@@ -123,11 +148,17 @@ def test_the_transactional_log_has_indexes_that_come_go_and_stay(crash_run: Call
         for name, root in (("before", run.before), ("after", run.after))
     }
     assert len(indexes["before"]) == 5
-    assert len(indexes["before"].keys() - indexes["after"].keys()) == 2, "merged into the one before"
-    merged = [len(data) - len(indexes["before"].get(name, b"")) for name, data in indexes["after"].items()]
+    assert len(indexes["before"].keys() - indexes["after"].keys()) == 2, (
+        "merged into the one before"
+    )
+    merged = [
+        len(data) - len(indexes["before"].get(name, b"")) for name, data in indexes["after"].items()
+    ]
     assert max(merged) > 0, "one has more entries than it had"
     last = {one.key: one for one in before.records}
-    assert {key for key, one in before.newest.items() if last[key] != one} >= {b"a", b"h", b"b"}, "newest, but aborted"
+    assert {key for key, one in before.newest.items() if last[key] != one} >= {b"a", b"h", b"b"}, (
+        "newest, but aborted"
+    )
     assert before.newest.keys() >= after.newest.keys() - {b"c"}
     assert {one.offset for one in after.records} & before.void, (
         "markers, and what is not decided below the cleaned range"
@@ -147,7 +178,9 @@ def _assert_recovered(run: CrashRun, point: CrashPoint, holds: MustHold) -> None
     assert fingerprint(directory) == once, point.label
 
 
-def _assert_kafka_agrees(run: CrashRun, kafka: Kafka, copy: Path, point: CrashPoint, *, unclean: bool) -> None:
+def _assert_kafka_agrees(
+    run: CrashRun, kafka: Kafka, copy: Path, point: CrashPoint, *, unclean: bool
+) -> None:
     """Kafka's loader on a copy of what the crash left, against our recovery of it."""
     label = f"{point.label} (unclean: {unclean})"
     ours, theirs = point.root / run.case.partition, copy / run.case.partition
@@ -160,6 +193,6 @@ def _assert_kafka_agrees(run: CrashRun, kafka: Kafka, copy: Path, point: CrashPo
     ], label
     assert files_of(theirs, LOG) == files_of(ours, LOG), label
     if point.in_order and not unclean:
-        # After an unclean shutdown Kafka builds indexes anew. Out of order one may be lost: Kafka builds it again,
-        # and we leave the partition alone and say so.
+        # After an unclean shutdown Kafka builds indexes anew. Out of order one may be lost: Kafka
+        # builds it again, and we leave the partition alone and say so.
         assert files_of(theirs, *INDEXES) == files_of(ours, *INDEXES), label

@@ -1,6 +1,7 @@
 """The nightly script and its units, as docs/how-to/schedule.md has them.
 
-`systemctl` is a script that notes what it is asked: there is no systemd where tests run. All else is real.
+`systemctl` is a script that notes what it is asked: there is no systemd where tests run. All else
+is real.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Night:
     environment: dict[str, str]
 
     def run(self) -> int:
-        done = subprocess.run(["bash", self.script], check=False, env=self.environment, capture_output=True, text=True)
+        done = subprocess.run(
+            ["bash", self.script], check=False, env=self.environment, capture_output=True, text=True
+        )
         return done.returncode
 
     @property
@@ -49,13 +52,19 @@ def night(tmp_path: Path) -> Night:
     (tmp_path / "server.properties").write_text("log.retention.hours=168\n")
     script = tmp_path / "winnow-nightly.sh"
     script.write_text(
-        block.text.replace(LOG_DIR, str(log_dir)).replace("/etc/kafka", str(tmp_path)).replace("local[4]", "local[2]")
+        block.text.replace(LOG_DIR, str(log_dir))
+        .replace("/etc/kafka", str(tmp_path))
+        .replace("local[4]", "local[2]")
     )
     (tmp_path / "bin").mkdir()
     systemctl = tmp_path / "bin" / "systemctl"
     systemctl.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\n')
     systemctl.chmod(0o755)
-    own = {"WINNOW_HOME": str(checkout(tmp_path)), "XDG_RUNTIME_DIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    own = {
+        "WINNOW_HOME": str(checkout(tmp_path)),
+        "XDG_RUNTIME_DIR": str(tmp_path),
+        "XDG_STATE_HOME": str(tmp_path),
+    }
     path = f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}"
     return Night(tmp_path, script, os.environ | own | {"PATH": path})
 
@@ -90,7 +99,9 @@ def test_the_broker_starts_when_a_cleaning_that_was_told_to_end_has_ended(night:
         f"echo cleaning >>{night.place}/asked\nwhile :; do sleep 0.05; done\n"
     )
     cleaning.chmod(0o755)
-    with subprocess.Popen(["bash", night.script], env=night.environment, start_new_session=True) as running:
+    with subprocess.Popen(
+        ["bash", night.script], env=night.environment, start_new_session=True
+    ) as running:
         while "cleaning" not in night.asked:
             time.sleep(0.02)
         os.killpg(running.pid, signal.SIGTERM)  # as systemd does it

@@ -42,9 +42,13 @@ def test_the_tutorial(spark: SparkSession, place: Path) -> None:
 
 
 def test_every_page_with_something_to_run_has_a_reader() -> None:
-    runnable = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if blocks(page, *RUNNABLE)}
+    runnable = {
+        str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if blocks(page, *RUNNABLE)
+    }
     assert runnable == {"tutorial.md", *OTHERS, *(f"how-to/{page}.md" for page in HOW_TO)}
-    assert [name for name, test in OTHERS.items() if f'"{name}"' not in (ROOT / test).read_text("utf-8")] == []
+    assert [
+        name for name, test in OTHERS.items() if f'"{name}"' not in (ROOT / test).read_text("utf-8")
+    ] == []
 
 
 @pytest.mark.parametrize("page", HOW_TO)
@@ -54,7 +58,9 @@ def test_how_to(page: str, spark: SparkSession, place: Path) -> None:
 
 
 def _own(place: Path) -> dict[str, str]:
-    """What a reader has in place of what the pages name. Of broker and topics as they were recorded."""
+    """What a reader has in place of what the pages name. Of broker and topics as they were
+    recorded.
+    """
     (place / "server.properties").write_text("log.retention.hours=168\n", encoding="utf-8")
     (place / "topic-configs.txt").write_bytes(TOPIC_CONFIGS.read_bytes())
     log_dir = copy_log_dir("clean", place / "kafka", only=PARTITIONS)

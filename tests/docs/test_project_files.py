@@ -16,11 +16,15 @@ _CODE = re.compile(r"`([^`\n]+)`")
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _TOP = ("benchmarks", "conf", "demo", "docs", "examples", "fuzz", "jobs", "lib", "tests")
 _PATH = re.compile(rf"(?:{'|'.join(_TOP)})/[\w./-]*\w")
-PAGES = sorted(p for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md")))
+PAGES = sorted(
+    p for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md"))
+)
 
 
 def _anchors(page: Path) -> set[str]:
-    headings = re.findall(r"^#+ +(.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    headings = re.findall(
+        r"^#+ +(.+)$", _FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE
+    )
     plain = (re.sub(r"[^\w\- ]", "", heading.lower().replace("`", "")) for heading in headings)
     return {heading.strip().replace(" ", "-") for heading in plain}
 
@@ -61,7 +65,11 @@ def test_version_is_the_same_everywhere() -> None:
     metadata = configparser.ConfigParser()
     metadata.read(ROOT / "setup.cfg", encoding="utf-8")
     assert metadata["metadata"]["version"] == VERSION
-    first = re.search(r"^## (\S+) \((unreleased|\d{4}-\d\d-\d\d)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    first = re.search(
+        r"^## (\S+) \((unreleased|\d{4}-\d\d-\d\d)\)$",
+        (ROOT / "CHANGELOG.md").read_text(),
+        re.MULTILINE,
+    )
     assert first is not None
     assert first[1] == VERSION
 
@@ -72,6 +80,10 @@ DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
 def test_decision_says_its_status(page: Path) -> None:
     status = re.findall(
-        r"^Status: (accepted|superseded by \[\d+\]\((\d{4}-[\w-]+\.md)\))\.?$", page.read_text(), re.MULTILINE
+        r"^Status: (accepted|superseded by \[\d+\]\((\d{4}-[\w-]+\.md)\))\.?$",
+        page.read_text(),
+        re.MULTILINE,
     )
-    assert len(status) == 1, "one line `Status: accepted.` or `Status: superseded by [N](NNNN-name.md).`"
+    assert len(status) == 1, (
+        "one line `Status: accepted.` or `Status: superseded by [N](NNNN-name.md).`"
+    )

@@ -1,4 +1,6 @@
-"""The reference is what the code's own tables write: `.venv/bin/python -m tests.reference` after a change of one."""
+"""The reference is what the code's own tables write: `.venv/bin/python -m tests.reference` after a
+change of one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from winnow.policy.keys import KEYS
 
 
 def test_every_page_is_as_the_code_has_it() -> None:
-    stale = [page.name for page, text in sections.pages() if page.read_text(encoding="utf-8") != text]
+    stale = [
+        page.name for page, text in sections.pages() if page.read_text(encoding="utf-8") != text
+    ]
     assert not stale, "run .venv/bin/python -m tests.reference"
 
 
@@ -21,7 +25,9 @@ def test_every_table_has_a_page() -> None:
 
 @pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.default])
 def test_the_default_of_an_option_is_what_it_is_without_it(name: str) -> None:
-    assert parse_options({"path": "/kafka", name: OPTIONS[name].default}) == parse_options({"path": "/kafka"})
+    assert parse_options({"path": "/kafka", name: OPTIONS[name].default}) == parse_options(
+        {"path": "/kafka"}
+    )
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)

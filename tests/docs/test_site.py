@@ -25,11 +25,17 @@ def test_the_site_is_built_without_a_broken_link_and_has_every_page(tmp_path: Pa
 
 def test_the_proofs_that_safety_names_are_there() -> None:
     """They are tests, and take long: each is named as it is started."""
-    lines = [command.line.partition("#")[0] for block in blocks(DOCS / "safety.md") for command in commands(block)]
+    lines = [
+        command.line.partition("#")[0]
+        for block in blocks(DOCS / "safety.md")
+        for command in commands(block)
+    ]
     files = [word for line in lines for word in line.split()[1:] if "/" in word]
     modules = [line.split()[2] for line in lines if " -m " in line]
     assert lines
     assert [name for name in files if not (ROOT / name).exists()] == []
     assert [
-        name for name in modules if not any((ROOT / name.replace(".", "/")).parent.glob(f"{name.split('.')[-1]}*"))
+        name
+        for name in modules
+        if not any((ROOT / name.replace(".", "/")).parent.glob(f"{name.split('.')[-1]}*"))
     ] == []

@@ -19,7 +19,10 @@ def command(output: Path, executions: int) -> list[str]:
 
 def test_a_run_is_recorded(tmp_path: Path) -> None:
     output = tmp_path / "results.md"
-    assert subprocess.run(command(output, 3000), check=False, stderr=subprocess.DEVNULL).returncode == 0
+    assert (
+        subprocess.run(command(output, 3000), check=False, stderr=subprocess.DEVNULL).returncode
+        == 0
+    )
     text = output.read_text(encoding="utf-8")
     assert "3,000 executions of 3,000 planned, 0 findings. Seed 7" in text
     assert re.search(r"^\| varint \| 1,500 \| \d+% \|", text, re.MULTILINE)
@@ -34,6 +37,8 @@ def test_a_run_that_is_stopped_is_recorded_so_far(tmp_path: Path) -> None:
         run.send_signal(signal.SIGTERM)
         assert run.wait() == 0
     assert first.startswith("200,000 of 1,000,000,000 ")
-    done = re.search(r"([\d,]+) executions of 1,000,000,000 planned", output.read_text(encoding="utf-8"))
+    done = re.search(
+        r"([\d,]+) executions of 1,000,000,000 planned", output.read_text(encoding="utf-8")
+    )
     assert done is not None
     assert int(done[1].replace(",", "")) >= 200_000

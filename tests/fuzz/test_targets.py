@@ -1,4 +1,6 @@
-"""The short form of fuzzing: inputs that once failed, and some hundred mutations of each target's seeds."""
+"""The short form of fuzzing: inputs that once failed, and some hundred mutations of each target's
+seeds.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,15 @@ from fuzz.targets import TARGETS
 REGRESSIONS = Path(__file__).resolve().parents[2] / "fuzz" / "regressions"
 ONCE_FAILED = sorted(REGRESSIONS.glob("*/*"))
 NUMBERS = st.integers(0, 2**24 - 1)
-EDITS = st.lists(st.builds(Edit, st.integers(0, len(Kind) - 1), NUMBERS, NUMBERS), min_size=1, max_size=4)
+EDITS = st.lists(
+    st.builds(Edit, st.integers(0, len(Kind) - 1), NUMBERS, NUMBERS), min_size=1, max_size=4
+)
 SEEDS = {name: list(target.seeds()) for name, target in TARGETS.items()}
 
 
-@pytest.mark.parametrize("path", ONCE_FAILED, ids=[f"{path.parent.name}/{path.name}" for path in ONCE_FAILED])
+@pytest.mark.parametrize(
+    "path", ONCE_FAILED, ids=[f"{path.parent.name}/{path.name}" for path in ONCE_FAILED]
+)
 def test_what_once_failed_is_accepted_or_refused(path: Path) -> None:
     TARGETS[path.parent.name].accepts(path.read_bytes())
 

@@ -54,7 +54,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Of an undisturbed run, in seconds: until it stages, from then to its first commit, from then to its last."""
+    """Of an undisturbed run, in seconds: until it stages, from then to its first commit, from then
+    to its last.
+    """
 
     start: float
     staging: float
@@ -74,17 +76,25 @@ class Field:
     """What a run makes of `source`."""
     scratch: Path
     again: Callable[[Path], None]
-    """The next run over a log directory; raises AssertionError unless it does all there is to do."""
+    """The next run over a log directory; raises AssertionError unless it does all there is to do.
+    """
 
 
 def choose(rng: random.Random, number: int, lengths: Lengths) -> Kill:
-    """Victims take turns; half of the moments lie in the commits, which are the shortest part of a run."""
+    """Victims take turns; half of the moments lie in the commits, which are the shortest part of a
+    run.
+    """
     victim: Victim = VICTIMS[number % len(VICTIMS)]
     if victim in SURVIVED:
-        # From the first task on: before, there is none of them, and commits are none of their business.
+        # From the first task on: before, there is none of them, and commits are none of their
+        # business.
         stage: Stage = rng.choice(("start", "staging"))
         return Kill(
-            victim, stage, rng.uniform(0.5, 1) * lengths.start if stage == "start" else rng.random() * lengths.staging
+            victim,
+            stage,
+            rng.uniform(0.5, 1) * lengths.start
+            if stage == "start"
+            else rng.random() * lengths.staging,
         )
     stage = rng.choices(("start", "staging", "commit"), (1, 1, 2))[0]
     return Kill(victim, stage, rng.random() * lengths.of(stage))
@@ -135,7 +145,9 @@ def carry_out(kill: Kill, field: Field, *, kafka: Kafka | None = None) -> Outcom
         finally:
             if run.processes():
                 run.kill_all()
-    assert log.committed(log_dir) == seen, f"{kill}: something wrote to the log when the lock was free"
+    assert log.committed(log_dir) == seen, (
+        f"{kill}: something wrote to the log when the lock was free"
+    )
     state = state_of(log_dir, field)
     if kill.victim in SURVIVED:
         log.assert_same(log_dir, field.undisturbed)
@@ -157,8 +169,12 @@ def wait_for(run: Run, log_dir: Path, stage: Stage) -> float:
 def _has_begun(log_dir: Path, stage: Stage) -> bool:
     directories = [entry.path for entry in os.scandir(log_dir) if entry.is_dir()]
     names = (name for directory in directories for name in os.listdir(directory))
-    # Retention, which comes before anything is staged, leaves nothing that is .cleaned or .swap but an empty segment.
-    return any(name.startswith(STAGING_PREFIX) if stage == "staging" else name.endswith(SWAP) for name in names)
+    # Retention, which comes before anything is staged, leaves nothing that is .cleaned or .swap but
+    # an empty segment.
+    return any(
+        name.startswith(STAGING_PREFIX) if stage == "staging" else name.endswith(SWAP)
+        for name in names
+    )
 
 
 def strike(run: Run, victim: Victim) -> bool:
@@ -215,7 +231,9 @@ def state_of(log_dir: Path, field: Field) -> str:
 
 
 def ask_kafka(kafka: Kafka, log_dir: Path, field: Field) -> None:
-    """Kafka's loader takes each partition as it was left: what a run keeps is there, and the log ends where it did."""
+    """Kafka's loader takes each partition as it was left: what a run keeps is there, and the log
+    ends where it did.
+    """
     for name in (*log.PARTITIONS, log.LEGACY):
         copy = field.scratch / name
         copy_tree(log_dir / name, copy)

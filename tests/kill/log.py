@@ -1,4 +1,6 @@
-"""A log directory that gives every stage of a run something to do, and when two of them are the same."""
+"""A log directory that gives every stage of a run something to do, and when two of them are the
+same.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,27 @@ from tests.spark.runs import NOW, add_partition, new_log_dir, set_checkpoint
 from winnow.logdir.names import STAGING_PREFIX
 
 PARTITIONS = (
-    *("c-tomb-0", "c-4p-1", "c-hotkey-0", "c-zstd-0"),  # compacted: tombstones, segments of several keys, a codec
+    *(
+        "c-tomb-0",
+        "c-4p-1",
+        "c-hotkey-0",
+        "c-zstd-0",
+    ),  # compacted: tombstones, segments of several keys, a codec
     *("t-closed-0", "t-long-0", "b-txn-0"),  # transactions, some cleaned by a broker before
-    *("d-time-0", "d-size-0", "d-start-0"),  # deleted by time (with a roll), size and log start offset
+    *(
+        "d-time-0",
+        "d-size-0",
+        "d-start-0",
+    ),  # deleted by time (with a roll), size and log start offset
     *("cd-mixed-0", "__consumer_offsets-0"),
 )
 LEGACY = "v1-gzip-0"
 LEGACY_END_OFFSET = 1000
-SETS = ("cd-mixed:retention.ms=432000000", "b-txn:min.cleanable.dirty.ratio=0", "v1-*:cleanup.policy=compact")
+SETS = (
+    "cd-mixed:retention.ms=432000000",
+    "b-txn:min.cleanable.dirty.ratio=0",
+    "v1-*:cleanup.policy=compact",
+)
 
 
 def make(path: Path) -> Path:
@@ -41,7 +56,9 @@ def arguments(log_dir: Path) -> list[str]:
 
 
 def content(log_dir: Path) -> dict[str, str]:
-    """Every file's bytes, times of logs that have records, owner and mode; without `.lock`, which brokers make too."""
+    """Every file's bytes, times of logs that have records, owner and mode; without `.lock`, which
+    brokers make too.
+    """
     found = {}
     for path in sorted(log_dir.rglob("*")):
         name = str(path.relative_to(log_dir))
@@ -57,10 +74,14 @@ def content(log_dir: Path) -> dict[str, str]:
 
 def committed(log_dir: Path) -> dict[str, str]:
     """`content` but for staging directories."""
-    return {name: value for name, value in content(log_dir).items() if f"/{STAGING_PREFIX}" not in name}
+    return {
+        name: value for name, value in content(log_dir).items() if f"/{STAGING_PREFIX}" not in name
+    }
 
 
 def assert_same(found: Path, wanted: Path) -> None:
     ours, theirs = content(found), content(wanted)
     different = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
-    assert not different, f"{len(different)} files differ from those of an undisturbed run: {different[:10]}"
+    assert not different, (
+        f"{len(different)} files differ from those of an undisturbed run: {different[:10]}"
+    )

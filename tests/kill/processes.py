@@ -1,4 +1,6 @@
-"""The processes of a run as Linux tells of them: the JVM, the driver, Spark's daemons and workers, executors."""
+"""The processes of a run as Linux tells of them: the JVM, the driver, Spark's daemons and workers,
+executors.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Run:
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
                 status = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
-                command = Path(f"/proc/{name}/cmdline").read_text(errors="replace").replace("\0", " ")
+                command = (
+                    Path(f"/proc/{name}/cmdline").read_text(errors="replace").replace("\0", " ")
+                )
             except (OSError, IndexError):
                 continue
             if int(status[3]) == self.pid and status[0] != "Z":
@@ -67,7 +71,9 @@ class Run:
         return [
             one
             for one in self.processes()
-            if one.parent == self.pid and JOB in one.command and "java" not in one.command.split()[0]
+            if one.parent == self.pid
+            and JOB in one.command
+            and "java" not in one.command.split()[0]
         ]
 
     def executors(self) -> list[Process]:
@@ -75,11 +81,17 @@ class Run:
 
     def workers(self) -> list[Process]:
         """Forked by a daemon, which is the child of a JVM."""
-        python = {one.pid: one for one in self.processes() if DAEMON in one.command and JOB not in one.command}
+        python = {
+            one.pid: one
+            for one in self.processes()
+            if DAEMON in one.command and JOB not in one.command
+        }
         return [one for one in python.values() if one.parent in python]
 
     def kill_all(self) -> None:
-        """As `kill -9 -PGID`: the JVM and the driver. Spark's daemon has made itself a group of its own."""
+        """As `kill -9 -PGID`: the JVM and the driver. Spark's daemon has made itself a group of its
+        own.
+        """
         os.killpg(self.pid, signal.SIGKILL)
 
     def wait_until_gone(self) -> float:

@@ -1,4 +1,6 @@
-"""`python -m tests.kill.run --runs 200 --seed N [--record FILE]`: many real runs, each killed at a random moment."""
+"""`python -m tests.kill.run --runs 200 --seed N [--record FILE]`: many real runs, each killed at a
+random moment.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ def make_field(spark: SparkSession, scratch: Path) -> Field:
 
     def again(log_dir: Path) -> None:
         result = run(clean, spark, log_dir, sets=log.SETS)
-        left = [f"{p.topic}-{p.partition}: {p.error or p.reason}" for p in result.partitions if p.left_alone or p.error]
+        left = [
+            f"{p.topic}-{p.partition}: {p.error or p.reason}"
+            for p in result.partitions
+            if p.left_alone or p.error
+        ]
         assert not left, left
 
     source, undisturbed = log.make(scratch / "source"), scratch / "undisturbed"
@@ -46,7 +52,10 @@ def main() -> int:
     session = local_session()
     done: list[tuple[Kill, Outcome]] = []
     failed: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="winnow-kill-", dir=options.scratch) as scratch, Kafka() as kafka:
+    with (
+        tempfile.TemporaryDirectory(prefix="winnow-kill-", dir=options.scratch) as scratch,
+        Kafka() as kafka,
+    ):
         os.environ["XDG_STATE_HOME"] = f"{scratch}/state"
         field = make_field(session, Path(scratch))
         lengths = measure(field)
@@ -61,7 +70,9 @@ def main() -> int:
                 _say(f"FAILED {failed[-1]}")
                 continue
             done.append((kill, outcome))
-            _say(f"{number + 1}/{options.runs} {kill} -> {outcome} ({time.monotonic() - began:.0f} s)")
+            _say(
+                f"{number + 1}/{options.runs} {kill} -> {outcome} ({time.monotonic() - began:.0f} s)"
+            )
     session.stop()
     text = report(done, failed, lengths, seed=options.seed)
     _say(text)
@@ -70,7 +81,9 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def report(done: list[tuple[Kill, Outcome]], failed: list[str], lengths: Lengths, *, seed: int) -> str:
+def report(
+    done: list[tuple[Kill, Outcome]], failed: list[str], lengths: Lengths, *, seed: int
+) -> str:
     """What happened, as a page of docs/proofs."""
     states = sorted({outcome.state for _, outcome in done})
     counts = Counter((kill.victim, outcome.state) for kill, outcome in done if outcome.killed)
@@ -114,7 +127,10 @@ def report(done: list[tuple[Kill, Outcome]], failed: list[str], lengths: Lengths
 
 def _machine() -> str:
     lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
-    model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), platform.machine())
+    model = next(
+        (line.partition(":")[2].strip() for line in lines if "model name" in line),
+        platform.machine(),
+    )
     return f"{os.cpu_count()} cores ({model}), {platform.system()} {platform.release()}"
 
 

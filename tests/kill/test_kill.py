@@ -1,4 +1,6 @@
-"""A few kills at fixed moments; `python -m tests.kill.run` does hundreds at random ones (docs/proofs/kill.md)."""
+"""A few kills at fixed moments; `python -m tests.kill.run` does hundreds at random ones
+(docs/proofs/kill.md).
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,16 @@ pytestmark = pytest.mark.spark
         Kill("group", "commit", 0.0),
         Kill("driver", "staging", 0.0),
         Kill("worker", "staging", 0.0),
-        pytest.param(Kill("executor", "staging", 0.0), marks=pytest.mark.slow),  # see tests/cluster, too
+        pytest.param(
+            Kill("executor", "staging", 0.0), marks=pytest.mark.slow
+        ),  # see tests/cluster, too
         Kill("jvm", "start", 2.0),
     ],
     ids=lambda kill: f"{kill.victim}-{kill.stage}",
 )
-def test_after_a_kill_the_next_run_ends_where_an_undisturbed_one_does(field: Field, kafka: Kafka, kill: Kill) -> None:
+def test_after_a_kill_the_next_run_ends_where_an_undisturbed_one_does(
+    field: Field, kafka: Kafka, kill: Kill
+) -> None:
     outcome = carry_out(kill, field, kafka=kafka if kill.stage == "commit" else None)
     assert outcome.killed
     assert outcome.alive_s < 10

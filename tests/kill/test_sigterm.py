@@ -1,4 +1,6 @@
-"""What a scheduler does to a run it is tired of: SIGTERM to the process it has started, which is the JVM."""
+"""What a scheduler does to a run it is tired of: SIGTERM to the process it has started, which is
+the JVM.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,24 @@ def test_the_jvm_passes_it_on_waits_and_the_result_is_told(scratch: Path) -> Non
     text = (scratch / "output").read_text()
     told = json.loads(text[text.index("{\n") : text.rindex("}") + 1])
     assert told["status"] == "partial"
-    left = {f"{p['topic']}-{p['partition']}" for p in told["partitions"] if "it got SIGTERM" in p["reason"]}
+    left = {
+        f"{p['topic']}-{p['partition']}"
+        for p in told["partitions"]
+        if "it got SIGTERM" in p["reason"]
+    }
     assert {"c-tomb-0", "t-long-0"} <= left
     after = log.content(log_dir)
-    changed = {name.partition("/")[0] for name in {*before, *after} if before.get(name) != after.get(name)}
+    changed = {
+        name.partition("/")[0] for name in {*before, *after} if before.get(name) != after.get(name)
+    }
     assert not changed & left
     assert stray_files(log_dir) == []
 
 
 def test_spark_goes_after_the_job_and_not_before_it(scratch: Path) -> None:
-    """However slow the job is to notice: one whose Spark has gone would have failed instead of having been stopped."""
+    """However slow the job is to notice: one whose Spark has gone would have failed instead of
+    having been stopped.
+    """
     log_dir = scratch / "log-dir"
     with (scratch / "output").open("wb") as output:
         run = Run(log.arguments(log_dir), output=output)

@@ -1,4 +1,6 @@
-"""Writes a whole log directory: several partitions, and what a broker that stopped in good order leaves beside them."""
+"""Writes a whole log directory: several partitions, and what a broker that stopped in good order
+leaves beside them.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,14 @@ class LogDirWriter:
     with LogDirWriter("/logs", clock=lambda: 1_800_000_000_000) as log_dir:
         log_dir.partition("t", 0).append_records([Record(0, 1_800_000_000_000, b"key", b"value")])
 
-    `node_id`, `cluster_id` and `directory_id` (base64url uuids) go to `meta.properties` if there is none; the last has
-    a value derived from the others unless given. `clock`: ms since the epoch. Without the topics in the cluster's
-    metadata a broker takes the partitions for strays; `__cluster_metadata-0` is not written here.
+    `node_id`, `cluster_id` and `directory_id` (base64url uuids) go to `meta.properties` if there is
+    none; the last has a value derived from the others unless given. `clock`: ms since the epoch.
+    Without the topics in the cluster's metadata a broker takes the partitions for strays;
+    `__cluster_metadata-0` is not written here.
 
-    While it is open, and after an error, there is no `.kafka_cleanshutdown`, as beside a running broker.
-    Raises LogDirInUseError if the lock is held, UsageError if `meta.properties` is of another node or cluster.
+    While it is open, and after an error, there is no `.kafka_cleanshutdown`, as beside a running
+    broker. Raises LogDirInUseError if the lock is held, UsageError if `meta.properties` is of
+    another node or cluster.
     """
 
     def __init__(
@@ -68,7 +72,9 @@ class LogDirWriter:
         self._lock = lock_log_dir(self.path)
         try:
             self._identify(node_id, directory_id)
-            self._log_starts = read_offset_checkpoint(self._storage, f"{self.path}/{LOG_START_CHECKPOINT}")
+            self._log_starts = read_offset_checkpoint(
+                self._storage, f"{self.path}/{LOG_START_CHECKPOINT}"
+            )
             if self._storage.exists(self._marker):
                 self._storage.unlink(self._marker)
         except BaseException:
@@ -85,16 +91,19 @@ class LogDirWriter:
         log_start_offset: int = 0,
         leader_epoch: int = 0,
     ) -> LogWriter:
-        """The log of one partition; opened on first use, when the other arguments count, and closed with the directory.
+        """The log of one partition; opened on first use, when the other arguments count, and closed
+        with the directory.
 
-        `log_start_offset`: of a new log, or to raise it. `topic_id` (base64url uuid): for all partitions of a topic the
-        same one, derived from its name unless given.
+        `log_start_offset`: of a new log, or to raise it. `topic_id` (base64url uuid): for all
+        partitions of a topic the same one, derived from its name unless given.
         """
         key = TopicPartition(topic, partition)
         if key not in self._logs:
             if not parse_partition_dir(str(key)).has_legal_topic:
                 raise UsageError(
-                    "no topic can have this name", expected="1 to 249 of a-z A-Z 0-9 . _ -", found=repr(topic)
+                    "no topic can have this name",
+                    expected="1 to 249 of a-z A-Z 0-9 . _ -",
+                    found=repr(topic),
                 )
             self._logs[key] = LogWriter(
                 f"{self.path}/{key}",
@@ -110,14 +119,19 @@ class LogDirWriter:
         """Closes all logs, then writes the checkpoints and, last, the marker of a clean shutdown."""
         if self._close_logs():
             self._write_checkpoints()
-            self._storage.create(self._marker, f'{{"version":0,"brokerEpoch":{self._broker_epoch}}}'.encode())
+            self._storage.create(
+                self._marker, f'{{"version":0,"brokerEpoch":{self._broker_epoch}}}'.encode()
+            )
             self._lock.close()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         if error is None:
             self.close()
@@ -140,8 +154,16 @@ class LogDirWriter:
                     where=path,
                 )
             return
-        directory = directory_id or _uuid(f"{self._cluster_id}/{node_id}{os.path.abspath(self.path)}")
-        lines = ("#", f"node.id={node_id}", f"directory.id={directory}", "version=1", f"cluster.id={self._cluster_id}")
+        directory = directory_id or _uuid(
+            f"{self._cluster_id}/{node_id}{os.path.abspath(self.path)}"
+        )
+        lines = (
+            "#",
+            f"node.id={node_id}",
+            f"directory.id={directory}",
+            "version=1",
+            f"cluster.id={self._cluster_id}",
+        )
         self._storage.create(path, "".join(f"{line}\n" for line in lines).encode())
 
     def _close_logs(self) -> bool:

@@ -1,4 +1,6 @@
-"""Batches as a leader has them in its log: data of a producer or of nobody, and the markers of a coordinator."""
+"""Batches as a leader has them in its log: data of a producer or of nobody, and the markers of a
+coordinator.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ def data_batch(
 ) -> bytes:
     """One batch; `records` get offsets from `base_offset` on, whatever theirs were."""
     batch = encode_batch(
-        [replace(record, offset=offset) for offset, record in enumerate(records, start=base_offset)],
+        [
+            replace(record, offset=offset)
+            for offset, record in enumerate(records, start=base_offset)
+        ],
         leader_epoch=leader_epoch,
         codec=codec,
         log_append_time=log_append_time,
@@ -56,7 +61,13 @@ def data_batch(
 
 
 def marker_batch(
-    producer: Producer, *, commit: bool, offset: int, leader_epoch: int, coordinator_epoch: int, timestamp: int
+    producer: Producer,
+    *,
+    commit: bool,
+    offset: int,
+    leader_epoch: int,
+    coordinator_epoch: int,
+    timestamp: int,
 ) -> bytes:
     """The control batch that ends a producer's transaction (S2.3)."""
     key = MARKER_KEY.pack(0, COMMIT if commit else ABORT)

@@ -1,4 +1,6 @@
-"""The producers of a log that is written, and their snapshots on disk: taken, found again, removed (S1.9, S8.4)."""
+"""The producers of a log that is written, and their snapshots on disk: taken, found again, removed
+(S1.9, S8.4).
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,13 @@ from winnow.wire.buffers import Rows
 
 
 class ProducerSnapshots:
-    """A `ProducerTable` that knows up to which offset it is true, and when a snapshot of it is worth taking.
+    """A `ProducerTable` that knows up to which offset it is true, and when a snapshot of it is
+    worth taking.
 
-    Made as a broker's loader does it after a clean shutdown (`UnifiedLog.rebuildProducerState`): from the newest
-    snapshot, without producers that were idle for `expiration_ms` at `now_ms`, and a replay of what came later.
-    `bases`: base offsets of all segments, ascending. Raises CorruptLogError for what can't be read.
+    Made as a broker's loader does it after a clean shutdown (`UnifiedLog.rebuildProducerState`):
+    from the newest snapshot, without producers that were idle for `expiration_ms` at `now_ms`, and
+    a replay of what came later. `bases`: base offsets of all segments, ascending. Raises
+    CorruptLogError for what can't be read.
     """
 
     def __init__(
@@ -46,7 +50,9 @@ class ProducerSnapshots:
         self._last = self._end = self._newest_valid(log_start_offset, log_end_offset)
         if self._last > log_start_offset:
             entries = read_snapshot(self._storage, self._path(self._last))
-            self.table = ProducerTable(e for e in entries if not _is_expired(e, now_ms, expiration_ms))
+            self.table = ProducerTable(
+                e for e in entries if not _is_expired(e, now_ms, expiration_ms)
+            )
         self._replay(log_end_offset)
         self.take(log_end_offset)
 

@@ -1,7 +1,9 @@
-"""What a broker remembers of the producers of a log while it appends (S8.4, `ProducerStateManager`).
+"""What a broker remembers of the producers of a log while it appends (S8.4,
+`ProducerStateManager`).
 
-Kept in place and batch by batch, unlike what a loading broker makes of it all afterwards; in the order in which
-Java's HashMap would hand its entries out, so that snapshots are the same to the byte.
+Kept in place and batch by batch, unlike what a loading broker makes of it all afterwards; in the
+order in which Java's HashMap would hand its entries out, so that snapshots are the same to the
+byte.
 """
 
 from __future__ import annotations
@@ -50,7 +52,9 @@ class _Completed:
 
 
 class ProducerTable:
-    """Producer id -> what its last batch and its last marker left, and the transactions that are open."""
+    """Producer id -> what its last batch and its last marker left, and the transactions that are
+    open.
+    """
 
     def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
         self._entries = {entry.producer_id: entry for entry in entries}
@@ -78,8 +82,8 @@ class ProducerTable:
     def append(self, data: Buffer, rows: Rows) -> list[AbortedTransaction]:
         """Takes the batches `rows` of `data`, all of one append, and returns the aborts among them.
 
-        Raises CorruptLogError, with nothing changed, for a control batch of a producer that is no marker, and for a
-        batch outside of its producer's open transaction: Kafka refuses them, too.
+        Raises CorruptLogError, with nothing changed, for a control batch of a producer that is no
+        marker, and for a batch outside of its producer's open transaction: Kafka refuses them, too.
         """
         updates: dict[int, ProducerEntry] = {}
         opened: dict[int, int] = {}
@@ -98,8 +102,8 @@ class ProducerTable:
                 after, done = _after_marker(before, row, data, rows[number : number + 1])
                 completed += done
             updates[pid] = after
-        # HashMap.computeIfAbsent collected them: it puts a new key before those that share its slot, and grows one
-        # entry later than `put` does.
+        # HashMap.computeIfAbsent collected them: it puts a new key before those that share its
+        # slot, and grows one entry later than `put` does.
         for pid in _java_order(reversed(updates), _table_size(len(updates) - 1)):
             self._entries[pid] = _merged(self._entries.get(pid), updates[pid])
         self._grow()
@@ -149,7 +153,9 @@ def _without_batch(entry: ProducerEntry) -> ProducerEntry:
 
 
 def _merged(current: ProducerEntry | None, update: ProducerEntry) -> ProducerEntry:
-    """An append without a data batch of the epoch it ends in keeps the one known before, if that is of this epoch."""
+    """An append without a data batch of the epoch it ends in keeps the one known before, if that is
+    of this epoch.
+    """
     if current is None or update.last_offset != _NONE or current.epoch != update.epoch:
         return update
     return replace(
@@ -161,7 +167,11 @@ def _merged(current: ProducerEntry | None, update: ProducerEntry) -> ProducerEnt
 
 
 def _after_data(before: ProducerEntry, row: np.void) -> ProducerEntry:
-    base, last, sequence = int(row["base_offset"]), int(row["last_offset"]), int(row["base_sequence"])
+    base, last, sequence = (
+        int(row["base_offset"]),
+        int(row["last_offset"]),
+        int(row["base_sequence"]),
+    )
     transactional = bool(int(row["attributes"]) & TRANSACTIONAL)
     first = before.current_txn_first_offset
     if first != _NONE and not transactional:
@@ -198,7 +208,11 @@ def _after_marker(
         )
     epoch = int(row["producer_epoch"])
     first = before.current_txn_first_offset
-    done = [] if first == _NONE else [_Completed(before.producer_id, first, record.offset, kind == ABORT)]
+    done = (
+        []
+        if first == _NONE
+        else [_Completed(before.producer_id, first, record.offset, kind == ABORT)]
+    )
     kept = before if before.epoch == epoch else _without_batch(before)
     after = replace(
         kept,
@@ -219,7 +233,9 @@ def _table_size(count: int) -> int:
 
 
 def _java_order(producer_ids: Iterable[int], table_size: int) -> list[int]:
-    """A HashMap's order of its `Long` keys: by slot, in one slot as they came (unless eight or more share it)."""
+    """A HashMap's order of its `Long` keys: by slot, in one slot as they came (unless eight or more
+    share it).
+    """
 
     def slot(producer_id: int) -> int:
         code = (producer_id ^ producer_id >> 32) & 0xFFFFFFFF

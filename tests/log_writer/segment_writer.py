@@ -1,4 +1,6 @@
-"""One segment while it is being written: its log, both indexes as the log grows, and whether it is time to roll."""
+"""One segment while it is being written: its log, both indexes as the log grows, and whether it is
+time to roll.
+"""
 
 from __future__ import annotations
 
@@ -26,26 +28,36 @@ _ABORTED_TXN_VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentConfig:
-    """When a segment is full, and how dense its indexes are; Kafka's defaults. Sizes in bytes, times in ms."""
+    """When a segment is full, and how dense its indexes are; Kafka's defaults. Sizes in bytes,
+    times in ms.
+    """
 
     segment_bytes: int = 2**30
     """`segment.bytes`, or `internal.segment.bytes` where that is set."""
     segment_ms: int = 7 * 86_400_000
-    """`segment.ms`; of a compacted topic the smaller of it and `max.compaction.lag.ms`. What a broker drew at random
-    from `segment.jitter.ms` is to be subtracted."""
+    """`segment.ms`; of a compacted topic the smaller of it and `max.compaction.lag.ms`. What a
+    broker drew at random from `segment.jitter.ms` is to be subtracted.
+    """
     segment_index_bytes: int = 10 * 2**20
     index_interval_bytes: int = 4096
 
 
 class SegmentWriter:
-    """The active segment. Batches go to disk at once, indexes when it is finished: until then they may change.
+    """The active segment. Batches go to disk at once, indexes when it is finished: until then they
+    may change.
 
-    `created_ms`: when it was rolled, or opened again. With `resume` what the files hold is gone on with, as a broker
-    does after a restart: the distance to the next index entry is counted anew.
+    `created_ms`: when it was rolled, or opened again. With `resume` what the files hold is gone on
+    with, as a broker does after a restart: the distance to the next index entry is counted anew.
     """
 
     def __init__(
-        self, directory: str, base_offset: int, config: SegmentConfig, *, created_ms: int, resume: Rows | None = None
+        self,
+        directory: str,
+        base_offset: int,
+        config: SegmentConfig,
+        *,
+        created_ms: int,
+        resume: Rows | None = None,
     ) -> None:
         self.base_offset = base_offset
         self._config = config
@@ -61,7 +73,11 @@ class SegmentWriter:
         if resume is not None:
             self._resume(resume)
         path = f"{self._prefix}{LOG}"
-        fd = create_file(path, shared=True) if resume is None else open_file(path, os.O_WRONLY | os.O_APPEND)
+        fd = (
+            create_file(path, shared=True)
+            if resume is None
+            else open_file(path, os.O_WRONLY | os.O_APPEND)
+        )
         self._log = open(fd, "ab")  # noqa: SIM115 - closed by finish()
 
     @property
@@ -75,10 +91,14 @@ class SegmentWriter:
     def must_roll(self, *, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
         """Whether an append of `size` bytes has to go to a new segment (`LogSegment.shouldRoll`).
 
-        Time counts from the first batch's largest timestamp to that of the append; if the first has none, from when
-        the segment was made to now.
+        Time counts from the first batch's largest timestamp to that of the append; if the first has
+        none, from when the segment was made to now.
         """
-        waited = now_ms - self._created_ms if self._first_timestamp < 0 else max_timestamp - self._first_timestamp
+        waited = (
+            now_ms - self._created_ms
+            if self._first_timestamp < 0
+            else max_timestamp - self._first_timestamp
+        )
         return (
             self.size > self._config.segment_bytes - size
             or (self.size > 0 and waited > self._config.segment_ms)
@@ -88,20 +108,26 @@ class SegmentWriter:
         )
 
     def check_room(self, rows: Rows) -> None:
-        """Raises CorruptLogError if batches of one append can't all go here, although the segment did not have to roll.
+        """Raises CorruptLogError if batches of one append can't all go here, although the segment
+        did not have to roll.
 
-        The last offset may be too far from the base offset, or an index get full on the way; Kafka fails there, too.
+        The last offset may be too far from the base offset, or an index get full on the way; Kafka
+        fails there, too.
         """
         last_offset = int(rows["last_offset"][-1])
         if not self._fits(last_offset):
-            raise self._too_long(f"offsets up to {self.base_offset + MAX_OFFSET_SPAN}", str(last_offset))
+            raise self._too_long(
+                f"offsets up to {self.base_offset + MAX_OFFSET_SPAN}", str(last_offset)
+            )
         if len(rows) > 1:
             trial = copy(self)
             trial._index, trial._timeindex = self._index[:], self._timeindex[:]
             trial._index_batches(rows)
 
     def append(self, data: bytes, rows: Rows, *, now_ms: int) -> None:
-        """Writes whole batches, `rows` of which say where they are in `data`, and indexes them (S1.6, S1.7)."""
+        """Writes whole batches, `rows` of which say where they are in `data`, and indexes them
+        (S1.6, S1.7).
+        """
         self._index_batches(rows)
         self._log.write(data)
         self._written_ms = now_ms
@@ -119,14 +145,19 @@ class SegmentWriter:
     def finish(self) -> None:
         """Closes the log and writes the indexes, the time index with its forced last entry (S1.7).
 
-        The log's modification time is that of the last append: it is the age of records without a timestamp.
+        The log's modification time is that of the last append: it is the age of records without a
+        timestamp.
         """
         self._append_time_entry()
         self._log.flush()
         if self._written_ms is not None:
             os.utime(self._log.fileno(), ns=(self._written_ms * 1_000_000,) * 2)
         self._log.close()
-        for suffix, content in ((INDEX, self._index), (TIMEINDEX, self._timeindex), (TXNINDEX, self._txnindex)):
+        for suffix, content in (
+            (INDEX, self._index),
+            (TIMEINDEX, self._timeindex),
+            (TXNINDEX, self._txnindex),
+        ):
             if content or suffix != TXNINDEX:
                 write_new(f"{self._prefix}{suffix}", bytes(content))
 
@@ -162,7 +193,9 @@ class SegmentWriter:
         if self._since_last_entry > self._config.index_interval_bytes:
             if self._is_index_full() or self._is_time_index_full():
                 room = self._config.segment_index_bytes
-                raise self._too_long(f"indexes of up to {room} bytes", f"more, at offset {last_offset}")
+                raise self._too_long(
+                    f"indexes of up to {room} bytes", f"more, at offset {last_offset}"
+                )
             self._index += _OFFSET_ENTRY.pack(last_offset - self.base_offset, position)
             self._append_time_entry()
             self._since_last_entry = 0
@@ -171,7 +204,9 @@ class SegmentWriter:
 
     def _append_time_entry(self) -> None:
         if self._max_timestamp > self._last_time_entry:
-            self._timeindex += _TIME_ENTRY.pack(self._max_timestamp, self._offset_of_max - self.base_offset)
+            self._timeindex += _TIME_ENTRY.pack(
+                self._max_timestamp, self._offset_of_max - self.base_offset
+            )
             self._last_time_entry = self._max_timestamp
 
     def _resume(self, rows: Rows) -> None:
@@ -180,7 +215,9 @@ class SegmentWriter:
             for suffix in (INDEX, TIMEINDEX, TXNINDEX)
         )
         if self._timeindex:
-            last, relative = _TIME_ENTRY.unpack_from(self._timeindex, len(self._timeindex) - TIME_ENTRY_SIZE)
+            last, relative = _TIME_ENTRY.unpack_from(
+                self._timeindex, len(self._timeindex) - TIME_ENTRY_SIZE
+            )
             self._max_timestamp = self._last_time_entry = last
             self._offset_of_max = self.base_offset + relative
         if len(rows):

@@ -1,4 +1,6 @@
-"""Bytes that have to consist of whole batches: those of one append, or of a log that was closed in good order."""
+"""Bytes that have to consist of whole batches: those of one append, or of a log that was closed in
+good order.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from winnow.wire.walk import WalkStatus, describe, walk_batches
 def whole_batches(data: bytes, *, least_offset: int, file_name: str) -> Rows:
     """All of them, as BATCH rows. `file_name` is only said.
 
-    Raises CorruptLogError for anything else, and for offsets that don't ascend from `least_offset` on.
+    Raises CorruptLogError for anything else, and for offsets that don't ascend from `least_offset`
+    on.
     """
     out = np.zeros(len(data) // SMALLEST_ENTRY + 1, BATCH)
     count, position, status = walk_batches(data, 0, least_offset, out)

@@ -1,6 +1,7 @@
 """Writes a partition's log as a broker does: appends, rolls, and leaves all side files (S1, S8.4).
 
-For tests, benchmarks and demo data; for the data of a broker there is the broker. Clear rather than fast.
+For tests, benchmarks and demo data; for the data of a broker there is the broker. Clear rather than
+fast.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ from winnow.wire.walk import first_bad_crc
 
 
 class LogWriter:
-    """The log of one partition, from a new directory or going on with what lies in one after a clean shutdown.
+    """The log of one partition, from a new directory or going on with what lies in one after a
+    clean shutdown.
 
     with LogWriter("/logs/t-0", SegmentConfig(segment_bytes=65536), clock=lambda: 1_800_000_000_000) as log:
         log.append_records([Record(0, 1_800_000_000_000, b"key", b"value")])
 
-    `clock`: ms since the epoch, asked with every append. `log_start_offset`: a new log begins there; of an existing one
-    it is what the log directory's checkpoint says. `topic_id`: for `partition.metadata`, written if there is none.
-    `producer_expiration_ms`: when opening, producers idle for that long are forgotten (S8.4).
+    `clock`: ms since the epoch, asked with every append. `log_start_offset`: a new log begins
+    there; of an existing one it is what the log directory's checkpoint says. `topic_id`: for
+    `partition.metadata`, written if there is none. `producer_expiration_ms`: when opening,
+    producers idle for that long are forgotten (S8.4).
 
     Files are complete only after `close()`. Nothing is fsynced but the leader epochs.
     """
@@ -56,7 +59,9 @@ class LogWriter:
         self._clock = clock
         self._storage = LocalStorage()
         ensure_directories(self.directory)
-        if topic_id is not None and not self._storage.exists(f"{self.directory}/{PARTITION_METADATA}"):
+        if topic_id is not None and not self._storage.exists(
+            f"{self.directory}/{PARTITION_METADATA}"
+        ):
             self._write(PARTITION_METADATA, f"version: 0\ntopic_id: {topic_id}".encode())
         if not self._storage.exists(f"{self.directory}/{LEADER_EPOCHS}"):
             self._write(LEADER_EPOCHS, b"")
@@ -68,7 +73,9 @@ class LogWriter:
             self._bases.append(log_start_offset)
         rows = None if is_new else self._active_rows()
         self._log_start_offset = max(log_start_offset, self._bases[0])
-        self._log_end_offset = int(rows["last_offset"][-1]) + 1 if rows is not None and len(rows) else self._bases[-1]
+        self._log_end_offset = (
+            int(rows["last_offset"][-1]) + 1 if rows is not None and len(rows) else self._bases[-1]
+        )
         kept = tuple(entry for entry in self._epochs if entry[1] < self._log_end_offset)
         self._set_epochs(fold_leader_epochs(kept, log_start_offset))
         now_ms = clock()
@@ -96,7 +103,9 @@ class LogWriter:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the oldest open transaction, or the log start offset in it; else the log end offset."""
+        """First offset of the oldest open transaction, or the log start offset in it; else the log
+        end offset.
+        """
         first = self._producers.table.first_open_offset
         return self._log_end_offset if first is None else max(first, self._log_start_offset)
 
@@ -106,11 +115,13 @@ class LogWriter:
         return tuple(self._bases)
 
     def append(self, data: bytes) -> None:
-        """One append as a follower does it: whole batches of any version, with offsets and leader epochs of their own.
+        """One append as a follower does it: whole batches of any version, with offsets and leader
+        epochs of their own.
 
         Offsets may jump ahead, as those of a compacted log do. All of `data` goes into one segment.
-        Raises CorruptLogError, with nothing written, for what Kafka refuses: damaged batches, offsets that were there
-        already, a v2 batch without a leader epoch, more than a segment can hold, a marker that ends nothing.
+        Raises CorruptLogError, with nothing written, for what Kafka refuses: damaged batches,
+        offsets that were there already, a v2 batch without a leader epoch, more than a segment can
+        hold, a marker that ends nothing.
         """
         rows = self._read(data)
         now_ms = self._clock()
@@ -124,15 +135,21 @@ class LogWriter:
                 where=f"offset {first}",
             )
         if self._active.must_roll(
-            size=len(data), max_timestamp=int(rows["max_timestamp"].max()), last_offset=last_offset, now_ms=now_ms
+            size=len(data),
+            max_timestamp=int(rows["max_timestamp"].max()),
+            last_offset=last_offset,
+            now_ms=now_ms,
         ):
-            # Of a wrapper only the last offset is known without decompressing it; its first one can't be lower.
+            # Of a wrapper only the last offset is known without decompressing it; its first one
+            # can't be lower.
             legacy = int(rows["magic"][0]) < MAX_MAGIC
             self._roll(last_offset - MAX_OFFSET_SPAN if legacy else first, now_ms)
         self._active.check_room(rows)
         aborts = self._producers.append(data, rows)
         for row in rows:
-            self._assign_epoch(int(row["leader_epoch"]), int(row["base_offset"]), magic=int(row["magic"]))
+            self._assign_epoch(
+                int(row["leader_epoch"]), int(row["base_offset"]), magic=int(row["magic"])
+            )
         self._active.append(data, rows, now_ms=now_ms)
         self._log_end_offset = last_offset + 1
         for aborted in aborts:
@@ -148,14 +165,17 @@ class LogWriter:
         transactional: bool = False,
         log_append_time: bool = False,
     ) -> int:
-        """One batch as a leader appends it; returns its base offset. The offsets of `records` are not looked at.
+        """One batch as a leader appends it; returns its base offset. The offsets of `records` are
+        not looked at.
 
-        `base_sequence`: where none is given, it follows that producer's last batch. `log_append_time`: as by
-        `message.timestamp.type=LogAppendTime`, now.
+        `base_sequence`: where none is given, it follows that producer's last batch.
+        `log_append_time`: as by `message.timestamp.type=LogAppendTime`, now.
         """
         base = self._log_end_offset
         if base_sequence is None and producer != NOBODY:
-            base_sequence = self._producers.table.next_sequence(producer.producer_id, producer.epoch)
+            base_sequence = self._producers.table.next_sequence(
+                producer.producer_id, producer.epoch
+            )
         batch = data_batch(
             records,
             base_offset=base,
@@ -170,11 +190,18 @@ class LogWriter:
         return base
 
     def append_marker(
-        self, producer: Producer, *, commit: bool, coordinator_epoch: int = 0, timestamp: int | None = None
+        self,
+        producer: Producer,
+        *,
+        commit: bool,
+        coordinator_epoch: int = 0,
+        timestamp: int | None = None,
     ) -> int:
-        """The end of a producer's transaction, as its coordinator has it written (S2.3); returns its offset.
+        """The end of a producer's transaction, as its coordinator has it written (S2.3); returns
+        its offset.
 
-        `timestamp`: now, unless given. With transaction version 2 (KIP-890) the coordinator raises the epoch for it.
+        `timestamp`: now, unless given. With transaction version 2 (KIP-890) the coordinator raises
+        the epoch for it.
         """
         offset = self._log_end_offset
         batch = marker_batch(
@@ -194,9 +221,11 @@ class LogWriter:
         self._assign_epoch(epoch, self._log_end_offset, magic=MAX_MAGIC)
 
     def raise_log_start_offset(self, offset: int) -> None:
-        """As after `DeleteRecords`: what lies below is not served any more; segments stay until retention takes them.
+        """As after `DeleteRecords`: what lies below is not served any more; segments stay until
+        retention takes them.
 
-        Raises ValueError for an offset outside of the log. A lower one than before changes nothing, as in Kafka.
+        Raises ValueError for an offset outside of the log. A lower one than before changes nothing,
+        as in Kafka.
         """
         if not 0 <= offset <= self._log_end_offset:
             message = f"{offset} is not in 0..{self._log_end_offset}"
@@ -225,7 +254,10 @@ class LogWriter:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -263,7 +295,9 @@ class LogWriter:
         self._producers.take(base)
 
     def _assign_epoch(self, epoch: int, offset: int, *, magic: int) -> None:
-        """`LeaderEpochFileCache.assign`; old formats have no epochs, and Kafka forgets all it knew of them."""
+        """`LeaderEpochFileCache.assign`; old formats have no epochs, and Kafka forgets all it knew
+        of them.
+        """
         if magic < MAX_MAGIC:
             self._set_epochs(())
         elif not self._epochs or epoch != self._epochs[-1][0] or offset < self._epochs[-1][1]:

@@ -1,4 +1,6 @@
-"""examples/notebook.ipynb runs from its first cell to its last, in a kernel of its own, and shows what it says."""
+"""examples/notebook.ipynb runs from its first cell to its last, in a kernel of its own, and shows
+what it says.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,35 @@ def shown(cell: Any) -> list[str]:
     texts = []
     for output in cell.outputs:
         data = output.get("data", {})
-        texts += [output.get("text", ""), *(data[kind] for kind in ("text/html", "text/plain") if kind in data), *data]
+        texts += [
+            output.get("text", ""),
+            *(data[kind] for kind in ("text/html", "text/plain") if kind in data),
+            *data,
+        ]
     return texts
 
 
 def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, place in (("IPYTHONDIR", "ipython"), ("JUPYTER_RUNTIME_DIR", "runtime"), ("MPLCONFIGDIR", "mpl")):
+    for name, place in (
+        ("IPYTHONDIR", "ipython"),
+        ("JUPYTER_RUNTIME_DIR", "runtime"),
+        ("MPLCONFIGDIR", "mpl"),
+    ):
         monkeypatch.setenv(name, str(tmp_path / place))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("PYSPARK_PYTHON", os.environ.get("PYSPARK_PYTHON", "python3"))
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbformat.validate(notebook)
-    assert all(not cell.outputs and cell.execution_count is None for cell in notebook.cells if cell.cell_type == "code")
+    assert all(
+        not cell.outputs and cell.execution_count is None
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    )
     NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(NOTEBOOK.parent)}}
+        notebook,
+        timeout=300,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(NOTEBOOK.parent)}},
     ).execute()
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     _, _, bloat, plan, plots, result, ledger = ("\n".join(shown(cell)) for cell in code)

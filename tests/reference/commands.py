@@ -24,7 +24,10 @@ def all_verbs() -> Iterator[str]:
         yield "```text"
         yield from (f"./spark-submit.sh {example}" for example in LESSONS[name].examples)
         yield from ("```", "")
-        yield from table(("", ""), [_parameter(parameter) for parameter in command.params if not parameter.is_eager])
+        yield from table(
+            ("", ""),
+            [_parameter(parameter) for parameter in command.params if not parameter.is_eager],
+        )
         yield ""
 
 

@@ -19,16 +19,24 @@ _SPDX = {
     "MIT License": "MIT",
 }
 _UNSTATED = {"hdfs-native": "Apache-2.0", "numba": "BSD-2-Clause"}
-"""hdfs-native states none: its repository has Apache-2.0. numba states "BSD": its license file has two clauses."""
+"""hdfs-native states none: its repository has Apache-2.0. numba states "BSD": its license file has
+two clauses.
+"""
 _JARS = {"io/delta": "Apache-2.0", "io/unitycatalog": "Apache-2.0"}
 
 
 def licenses() -> Iterator[str]:
     """Each pinned package and each jar that set-up fetches."""
     packages = _PINNED.findall((ROOT / "requirements.txt").read_text(encoding="utf-8"))
-    yield from table(("Python package", "version", "license"), [(n, v, _license(n)) for n, v in packages])
+    yield from table(
+        ("Python package", "version", "license"), [(n, v, _license(n)) for n, v in packages]
+    )
     yield ""
-    jars = [line.split()[1] for line in (ROOT / "jars.txt").read_text(encoding="utf-8").splitlines() if line[:1] != "#"]
+    jars = [
+        line.split()[1]
+        for line in (ROOT / "jars.txt").read_text(encoding="utf-8").splitlines()
+        if line[:1] != "#"
+    ]
     yield from table(("Java library", "version", "license"), [_jar(path) for path in jars])
 
 
@@ -36,8 +44,17 @@ def _license(package: str) -> str:
     if package in _UNSTATED:
         return _UNSTATED[package]
     stated = metadata(package)
-    classifiers = [c.split(" :: ")[-1] for c in stated.get_all("Classifier") or () if c.startswith("License ::")]
-    named = stated.get("License-Expression") or next(iter(classifiers), None) or stated.get("License") or ""
+    classifiers = [
+        c.split(" :: ")[-1]
+        for c in stated.get_all("Classifier") or ()
+        if c.startswith("License ::")
+    ]
+    named = (
+        stated.get("License-Expression")
+        or next(iter(classifiers), None)
+        or stated.get("License")
+        or ""
+    )
     assert named, f"{package} states no license: read its license file and add it to _UNSTATED"
     return _SPDX.get(named, named)
 

@@ -1,4 +1,6 @@
-"""The rules that results name: those that the code gives as a reason, in the words of docs/semantics.md."""
+"""The rules that results name: those that the code gives as a reason, in the words of
+docs/semantics.md.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,15 @@ _RULE = re.compile(r"S[0-9]+\.[0-9]+")
 
 def rules() -> Iterator[str]:
     words = dict(
-        re.findall(r"^\| (S[0-9]+\.[0-9]+) \| (.*?) \|", (DOCS / "semantics.md").read_text("utf-8"), re.MULTILINE)
+        re.findall(
+            r"^\| (S[0-9]+\.[0-9]+) \| (.*?) \|",
+            (DOCS / "semantics.md").read_text("utf-8"),
+            re.MULTILINE,
+        )
     )
-    return table(("rule", "in short"), [(rule, words[rule]) for rule in sorted(_named(), key=_place)])
+    return table(
+        ("rule", "in short"), [(rule, words[rule]) for rule in sorted(_named(), key=_place)]
+    )
 
 
 def _named() -> set[str]:
@@ -25,7 +33,9 @@ def _named() -> set[str]:
         node.value
         for file in (ROOT / "lib" / "winnow").rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _RULE.fullmatch(node.value)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and _RULE.fullmatch(node.value)
     }
 
 

@@ -33,7 +33,10 @@ def exit_codes_of_verbs() -> Iterator[str]:
 
 def settings_of_topics() -> Iterator[str]:
     head = ("topic", "broker", "type", "default", "")
-    return table(head, [(code(key.name), _brokers(key), *_setting(key)) for key in KEYS if not key.broker_only])
+    return table(
+        head,
+        [(code(key.name), _brokers(key), *_setting(key)) for key in KEYS if not key.broker_only],
+    )
 
 
 def settings_of_the_broker() -> Iterator[str]:
@@ -74,7 +77,9 @@ def ledger() -> Iterator[str]:
 
 
 def _columns(fields: Iterable[StructField], inside: str = "") -> Iterator[Sequence[str]]:
-    """Columns inside of columns with the path to them; those of an array's elements as if it were one."""
+    """Columns inside of columns with the path to them; those of an array's elements as if it were
+    one.
+    """
     for field in fields:
         of = field.dataType
         element = of.elementType if isinstance(of, ArrayType) else of
@@ -87,19 +92,26 @@ def _columns(fields: Iterable[StructField], inside: str = "") -> Iterator[Sequen
 
 
 def kafka_log_columns() -> Iterator[str]:
-    columns = [(code(f.name), code(f.dataType.simpleString()), f.metadata["comment"]) for f in SCHEMA.fields]
+    columns = [
+        (code(f.name), code(f.dataType.simpleString()), f.metadata["comment"])
+        for f in SCHEMA.fields
+    ]
     return table(("Column", "Type", ""), columns)
 
 
 def kafka_log_options() -> Iterator[str]:
     rows = [
-        (code(name), code(option.default) if option.default else "", option.doc) for name, option in OPTIONS.items()
+        (code(name), code(option.default) if option.default else "", option.doc)
+        for name, option in OPTIONS.items()
     ]
     return table(("Option", "Default", ""), rows)
 
 
 def findings() -> Iterator[str]:
-    rows = [(code(kind.value), "yes" if kind.is_damage else "no", kind.found, kind.byte) for kind in Kind]
+    rows = [
+        (code(kind.value), "yes" if kind.is_damage else "no", kind.found, kind.byte)
+        for kind in Kind
+    ]
     return table(("kind", "damage", "what was found", "where the byte points"), rows)
 
 

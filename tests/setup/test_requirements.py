@@ -1,4 +1,6 @@
-"""What is installed is written down: the packages themselves, and those that they bring along, in exact versions."""
+"""What is installed is written down: the packages themselves, and those that they bring along, in
+exact versions.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def needed(name: str) -> Iterator[str]:
 @pytest.mark.parametrize("files", [WINNOW, DEVELOPERS], ids=["Winnow", "developers"])
 def test_what_they_bring_along_is_written_down_as_well(files: tuple[str, ...]) -> None:
     known = pinned(*files)
-    assert {(name, other) for name in known for other in needed(name) if other not in known} == set()
+    assert {
+        (name, other) for name in known for other in needed(name) if other not in known
+    } == set()
 
 
 def test_every_requirement_has_hashes() -> None:

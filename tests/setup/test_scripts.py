@@ -1,4 +1,6 @@
-"""spark-submit.sh before anything is set up: what it says on a machine that lacks something, whose option is whose."""
+"""spark-submit.sh before anything is set up: what it says on a machine that lacks something, whose
+option is whose.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,15 @@ TOOLS = ("bash", "dirname", "readlink", "find", "mkdir", "rm", "touch", "mv", "c
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """The scripts in a tree of their own, and `bin` with the commands that every system has, but no Python or Java."""
-    for name in ("spark-submit.sh", "lib/set-up.sh", "requirements.txt", "conf/spark-defaults.conf"):
+    """The scripts in a tree of their own, and `bin` with the commands that every system has, but no
+    Python or Java.
+    """
+    for name in (
+        "spark-submit.sh",
+        "lib/set-up.sh",
+        "requirements.txt",
+        "conf/spark-defaults.conf",
+    ):
         target = tmp_path / "tree" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target)
@@ -65,7 +74,9 @@ def refused(machine: Path, **environment: str) -> str:
 
 def test_no_java(machine: Path) -> None:
     python(machine, "3 13 venv")
-    assert "needs Java 17 or newer and there is no java on the PATH: install one" in refused(machine)
+    assert "needs Java 17 or newer and there is no java on the PATH: install one" in refused(
+        machine
+    )
 
 
 @pytest.mark.parametrize("version", ["11.0.22", "1.8.0_292", "16"])
@@ -88,12 +99,16 @@ def test_old_java_that_is_only_told_by_its_release_file(machine: Path) -> None:
 
 def test_java_home_that_is_none(machine: Path) -> None:
     java(machine, "17.0.1")
-    assert "JAVA_HOME is /nowhere and there is no bin/java in it" in refused(machine, JAVA_HOME="/nowhere")
+    assert "JAVA_HOME is /nowhere and there is no bin/java in it" in refused(
+        machine, JAVA_HOME="/nowhere"
+    )
 
 
 def test_no_python(machine: Path) -> None:
     java(machine, "17.0.1")
-    assert "needs Python 3.11 or newer and there is no python3 on the PATH: install one" in refused(machine)
+    assert "needs Python 3.11 or newer and there is no python3 on the PATH: install one" in refused(
+        machine
+    )
 
 
 def test_old_python(machine: Path) -> None:
@@ -141,7 +156,11 @@ def set_up_calls(machine: Path, **environment: str) -> list[str]:
 
 def test_packages_are_installed_by_their_hashes_only(machine: Path) -> None:
     installs = [call for call in set_up_calls(machine) if " -m pip " in call]
-    assert [call.rpartition("/")[2] for call in installs] == ["setuptools.txt", "pyspark.txt", "requirements.txt"]
+    assert [call.rpartition("/")[2] for call in installs] == [
+        "setuptools.txt",
+        "pyspark.txt",
+        "requirements.txt",
+    ]
     assert all("--require-hashes --no-deps --no-build-isolation" in call for call in installs)
     (spark, *_) = (machine / "spark").read_text(encoding="utf-8").splitlines()
     assert spark.startswith("pyspark==4")
@@ -185,7 +204,16 @@ def split(machine: Path, *arguments: str) -> tuple[list[str], list[str]]:
 
 def test_sparks_options_anywhere_in_both_forms(machine: Path) -> None:
     spark, job = split(
-        machine, "--master", "local[2]", "clean", "/a b", "--conf=spark.x=1 2", "--json", "--driver-memory", "3g", "/c"
+        machine,
+        "--master",
+        "local[2]",
+        "clean",
+        "/a b",
+        "--conf=spark.x=1 2",
+        "--json",
+        "--driver-memory",
+        "3g",
+        "/c",
     )
     assert spark == ["--master", "local[2]", "--conf", "spark.x=1 2", "--driver-memory", "3g"]
     assert job == ["clean", "/a b", "--json", "/c"]
@@ -217,7 +245,16 @@ def test_a_script_gets_all_that_follows_it(machine: Path) -> None:
     script.touch()
     line = dry(machine, "--master=local[2]", str(script), "plan", "--master", "x", "--help", "--")
     assert line[0].endswith("/bin/spark-submit")
-    assert line[-8:] == ["--master", "local[2]", str(script), "plan", "--master", "x", "--help", "--"]
+    assert line[-8:] == [
+        "--master",
+        "local[2]",
+        str(script),
+        "plan",
+        "--master",
+        "x",
+        "--help",
+        "--",
+    ]
 
 
 def test_a_script_gets_the_jvms_own_flags_unless_a_user_says_otherwise(machine: Path) -> None:
@@ -237,7 +274,10 @@ def test_a_script_gets_the_jvms_own_flags_unless_a_user_says_otherwise(machine: 
 def test_a_script_comes_first_and_exists(machine: Path) -> None:
     (machine / "mine.py").touch()
     assert dry(machine, "none.py")[-1] == "none.py"
-    assert split(machine, "plan", str(machine / "mine.py")) == ([], ["plan", str(machine / "mine.py")])
+    assert split(machine, "plan", str(machine / "mine.py")) == (
+        [],
+        ["plan", str(machine / "mine.py")],
+    )
     ended = start(machine, "--json", str(machine / "mine.py"))
     assert (ended.returncode, ended.stderr) == (
         2,
@@ -276,22 +316,32 @@ def test_executors_of_a_cluster_are_sent_what_they_need(machine: Path) -> None:
 
 def test_other_archives_go_along(machine: Path) -> None:
     for given in (["--archives", "a.zip#a"], ["--conf", "spark.archives=a.zip#a"]):
-        assert archives(dry(machine, "clean", "/k", *CLUSTER, *given)) == f"a.zip#a,{package(machine)}"
-    (machine / "mine.conf").write_text("spark.master spark://s:7077\nspark.archives a.zip#a\n", encoding="utf-8")
+        assert (
+            archives(dry(machine, "clean", "/k", *CLUSTER, *given)) == f"a.zip#a,{package(machine)}"
+        )
+    (machine / "mine.conf").write_text(
+        "spark.master spark://s:7077\nspark.archives a.zip#a\n", encoding="utf-8"
+    )
     line = dry(machine, "clean", "/k", "--properties-file", str(machine / "mine.conf"))
     assert archives(line) == f"a.zip#a,{package(machine)}"
 
 
-@pytest.mark.parametrize("given", ["hdfs:///w.tar.gz#winnow", "a.zip#a,hdfs:///w.tar.gz#winnow,b.zip#b"])
+@pytest.mark.parametrize(
+    "given", ["hdfs:///w.tar.gz#winnow", "a.zip#a,hdfs:///w.tar.gz#winnow,b.zip#b"]
+)
 def test_a_package_that_lies_elsewhere_is_taken(machine: Path, given: str) -> None:
     line = dry(machine, "clean", "/k", *CLUSTER, "--archives", given)
     assert (line.count("--archives"), archives(line), SITE in line) == (1, given, True)
 
 
 def test_executors_that_have_it_are_sent_nothing(machine: Path) -> None:
-    line = dry(machine, "clean", "/k", *CLUSTER, "--conf", "spark.executorEnv.PYTHONPATH=/opt/winnow/site")
+    line = dry(
+        machine, "clean", "/k", *CLUSTER, "--conf", "spark.executorEnv.PYTHONPATH=/opt/winnow/site"
+    )
     assert not {"--archives", SITE} & set(line)
-    assert not any(word.startswith(("spark.pyspark.python", "spark.executorEnv.NUMBA")) for word in line)
+    assert not any(
+        word.startswith(("spark.pyspark.python", "spark.executorEnv.NUMBA")) for word in line
+    )
     assert f"spark.pyspark.driver.python={machine}/tree/.venv/bin/python" in line
 
 
@@ -309,15 +359,24 @@ def test_a_driver_on_the_cluster_is_not_ours_to_equip(machine: Path) -> None:
 
 def test_an_option_without_its_value(machine: Path) -> None:
     ended = start(machine, "plan", "--master")
-    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "winnow: --master needs a value\n")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        2,
+        "",
+        "winnow: --master needs a value\n",
+    )
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--help"], ["plan", "--help"], ["--version"], ["inspect", "/k"], ["package"], ["x"]]
+    "arguments",
+    [[], ["--help"], ["plan", "--help"], ["--version"], ["inspect", "/k"], ["package"], ["x"]],
 )
 def test_what_needs_no_spark_does_not_start_it(machine: Path, arguments: list[str]) -> None:
     tree = machine / "tree"
-    assert dry(machine, *arguments) == [f"{tree}/.venv/bin/python", f"{tree}/jobs/winnow_job.py", *arguments]
+    assert dry(machine, *arguments) == [
+        f"{tree}/.venv/bin/python",
+        f"{tree}/jobs/winnow_job.py",
+        *arguments,
+    ]
 
 
 def test_a_link_to_the_script_finds_its_tree(machine: Path) -> None:

@@ -42,7 +42,9 @@ def check(stdout: str, stderr: str, code: int) -> None:
 
 
 def test_through_pipes() -> None:
-    ended = subprocess.run(COMMAND, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120)
+    ended = subprocess.run(
+        COMMAND, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120
+    )
     check(ended.stdout, ended.stderr, ended.returncode)
 
 
@@ -66,7 +68,13 @@ def test_a_reader_that_has_gone_holds_nobody_up() -> None:
     os.close(read)
     try:
         ended = subprocess.run(
-            COMMAND, env=ENVIRONMENT, stdout=write, stderr=subprocess.PIPE, text=True, check=False, timeout=120
+            COMMAND,
+            env=ENVIRONMENT,
+            stdout=write,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=120,
         )
     finally:
         os.close(write)
@@ -87,7 +95,12 @@ def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     try:
         ended = subprocess.run(
-            [SUBMIT, job], env=ENVIRONMENT, stdout=theirs, stderr=subprocess.DEVNULL, check=False, timeout=120
+            [SUBMIT, job],
+            env=ENVIRONMENT,
+            stdout=theirs,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            timeout=120,
         )
     finally:
         os.close(theirs)
@@ -96,12 +109,19 @@ def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:
 
 
 def test_a_job_whose_jvm_is_gone_says_so_and_ends(tmp_path: Path) -> None:
-    """Whoever kills the JVM takes the streams with it: what is left to say goes to the job's own, and nobody waits."""
+    """Whoever kills the JVM takes the streams with it: what is left to say goes to the job's own,
+    and nobody waits.
+    """
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and does not listen
-        gateway = {"PYSPARK_GATEWAY_PORT": str(nobody.getsockname()[1]), "PYSPARK_GATEWAY_SECRET": "none"}
+        gateway = {
+            "PYSPARK_GATEWAY_PORT": str(nobody.getsockname()[1]),
+            "PYSPARK_GATEWAY_SECRET": "none",
+        }
         # Behind a parent whose streams are files, as spark-submit's may be.
-        parent = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:], check=False).returncode)"
+        parent = (
+            "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:], check=False).returncode)"
+        )
         with (tmp_path / "told").open("w") as told:
             ended = subprocess.run(
                 [sys.executable, "-c", parent, sys.executable, *COMMAND[3:]],

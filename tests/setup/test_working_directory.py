@@ -1,4 +1,6 @@
-"""Whoever may write to a log directory runs no code as the user who stands in it, and reads none of a run's files."""
+"""Whoever may write to a log directory runs no code as the user who stands in it, and reads none of
+a run's files.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,17 @@ from threading import Event, Thread
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MODULES = ("pyspark", "winnow", "numpy", "sitecustomize", "usercustomize", "numba", "json", "venv", "py4j")
+MODULES = (
+    "pyspark",
+    "winnow",
+    "numpy",
+    "sitecustomize",
+    "usercustomize",
+    "numba",
+    "json",
+    "venv",
+    "py4j",
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +58,13 @@ def run(directory: Path, *arguments: str, **environment: str) -> subprocess.Comp
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["inspect", "."], ["recover", ".", "--dry-run"]], ids=lambda a: a[0]
+    "arguments",
+    [["--help"], ["--version"], ["inspect", "."], ["recover", ".", "--dry-run"]],
+    ids=lambda a: a[0],
 )
-def test_verbs_without_spark_import_nothing_from_working_directory(hostile: Path, arguments: list[str]) -> None:
+def test_verbs_without_spark_import_nothing_from_working_directory(
+    hostile: Path, arguments: list[str]
+) -> None:
     ended = run(hostile, *arguments)
     assert ended.returncode in {0, 3}, ended.stderr
     assert ended.stdout
@@ -62,7 +78,9 @@ def test_spark_imports_nothing_from_working_directory_and_keeps_its_files_privat
 
     def watch() -> None:
         while not over.wait(0.05):
-            seen.update({path.name: stat.S_IMODE(path.lstat().st_mode) for path in tmp_path.iterdir()})
+            seen.update(
+                {path.name: stat.S_IMODE(path.lstat().st_mode) for path in tmp_path.iterdir()}
+            )
 
     watcher = Thread(target=watch)
     watcher.start()
@@ -86,30 +104,43 @@ def test_spark_imports_nothing_from_working_directory_and_keeps_its_files_privat
 
 def test_script_finds_what_lies_beside_it(tmp_path: Path) -> None:
     (tmp_path / "beside_me.py").write_text("WORDS = 'found it'\n", encoding="utf-8")
-    (tmp_path / "script.py").write_text("import beside_me\nprint(beside_me.WORDS)\n", encoding="utf-8")
+    (tmp_path / "script.py").write_text(
+        "import beside_me\nprint(beside_me.WORDS)\n", encoding="utf-8"
+    )
     (tmp_path / "tmp").mkdir()
     ended = run(ROOT, str(tmp_path / "script.py"), TMPDIR=str(tmp_path / "tmp"))
     assert ended.stdout == "found it\n", ended.stderr
     wait_until_empty(tmp_path / "tmp")
 
 
-def test_console_of_python_alone_imports_nothing_from_working_directory(hostile: Path, tmp_path: Path) -> None:
+def test_console_of_python_alone_imports_nothing_from_working_directory(
+    hostile: Path, tmp_path: Path
+) -> None:
     """Without spark-submit.sh Python starts Java, and Java Python's workers."""
     code = "import sys; from winnow.cli.main import run; sys.exit(run(['plan', '.', '--estimate']))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib"), "TMPDIR": str(tmp_path)}
     ended = subprocess.run(
-        [sys.executable, "-P", "-c", code], cwd=hostile, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-c", code],
+        cwd=hostile,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ended.returncode in {0, 3}, ended.stderr
     wait_until_empty(tmp_path)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_files_of_run_that_is_killed_are_removed(hostile: Path, tmp_path: Path, number: int) -> None:
+def test_files_of_run_that_is_killed_are_removed(
+    hostile: Path, tmp_path: Path, number: int
+) -> None:
     command = [ROOT / "spark-submit.sh", "plan", ".", "--estimate"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, cwd=hostile, env=environment, stdout=quiet, stderr=quiet) as process:
+    with subprocess.Popen(
+        command, cwd=hostile, env=environment, stdout=quiet, stderr=quiet
+    ) as process:
         for _ in range(600):
             if list(tmp_path.glob("winnow-run-*/blockmgr-*")):
                 break

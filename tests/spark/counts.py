@@ -1,4 +1,5 @@
-"""What some runs count of themselves, and what they counted when that was last looked at: figures, not times.
+"""What some runs count of themselves, and what they counted when that was last looked at: figures,
+not times.
 
 `PYTHONPATH=lib .venv/bin/python -m tests.spark.counts` writes tests/spark/counts.json anew.
 """
@@ -49,19 +50,36 @@ def _counts(phase: Phase) -> dict[str, int]:
 
 
 def measured(spark: SparkSession, scratch: Path) -> dict[str, Counts]:
-    """Of a cleaning and a verification of the recorded log directory, and of a cleaning of one made for it."""
+    """Of a cleaning and a verification of the recorded log directory, and of a cleaning of one made
+    for it.
+    """
     recorded = copy_log_dir("clean", scratch / "recorded")
     made = scratch / "made"
     made.mkdir()
-    make(Case("counts", partitions=2, codec=Codec.LZ4), _RAW_BYTES, made, segment_bytes=_SEGMENT_BYTES)
-    settings = Settings(topic_configs=parse_topic_configs((made / "topic-configs.txt").read_text(encoding="utf-8")))
+    make(
+        Case("counts", partitions=2, codec=Codec.LZ4),
+        _RAW_BYTES,
+        made,
+        segment_bytes=_SEGMENT_BYTES,
+    )
+    settings = Settings(
+        topic_configs=parse_topic_configs((made / "topic-configs.txt").read_text(encoding="utf-8"))
+    )
     return {
-        "verify, recorded": counted(spark, lambda progress: verify(spark, [str(recorded)], progress=progress)),
-        "clean, recorded": counted(spark, lambda progress: run(clean, spark, recorded, progress=progress)),
+        "verify, recorded": counted(
+            spark, lambda progress: verify(spark, [str(recorded)], progress=progress)
+        ),
+        "clean, recorded": counted(
+            spark, lambda progress: run(clean, spark, recorded, progress=progress)
+        ),
         "clean, made": counted(
             spark,
             lambda progress: clean(
-                spark, [str(made / "log-dir")], settings=settings, now=BENCHMARK_NOW, progress=progress
+                spark,
+                [str(made / "log-dir")],
+                settings=settings,
+                now=BENCHMARK_NOW,
+                progress=progress,
             ),
         ),
     }

@@ -1,7 +1,7 @@
 """What may be wrong with a partition directory, done to a sound one.
 
-Each function takes the directory, damages it, and returns a pattern that the error must match: the file, and the byte
-where there is one.
+Each function takes the directory, damages it, and returns a pattern that the error must match: the
+file, and the byte where there is one.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class Log:
         struct.pack_into(">I", self.data, start + CRC_AT, crc)
 
 
-def field(batch: int, at: int, kind: str, value: int, *, segment: int = 1, sealed: bool = False) -> Damage:
+def field(
+    batch: int, at: int, kind: str, value: int, *, segment: int = 1, sealed: bool = False
+) -> Damage:
     def damage(directory: Path) -> str:
         log = Log(directory, segment)
         log.put(batch, at, kind, value, sealed=sealed)
@@ -299,8 +301,14 @@ PLAIN: dict[str, Damage] = {
 """For partitions whose batches are not compressed, with three batches or more in each segment."""
 
 COMPRESSED: dict[str, tuple[str, Damage]] = {
-    **{f"half-{codec}": (f"c-{codec}-0", half_a_payload) for codec in ("gzip", "snappy", "lz4", "zstd")},
-    **{f"garbage-{codec}": (f"c-{codec}-0", garbage_payload) for codec in ("gzip", "snappy", "lz4", "zstd")},
+    **{
+        f"half-{codec}": (f"c-{codec}-0", half_a_payload)
+        for codec in ("gzip", "snappy", "lz4", "zstd")
+    },
+    **{
+        f"garbage-{codec}": (f"c-{codec}-0", garbage_payload)
+        for codec in ("gzip", "snappy", "lz4", "zstd")
+    },
     **{
         f"bomb-{codec.name.lower()}": (f"c-{codec.name.lower()}-0", bomb(codec, 64))
         for codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD)

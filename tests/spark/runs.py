@@ -31,7 +31,9 @@ class AtStage:
     part: str
     action: Callable[[], None]
 
-    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
+    def stage(
+        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
+    ) -> None:
         del total_bytes, total_tasks
         if self.part in name:
             self.action()
@@ -51,7 +53,9 @@ class File:
 
 
 def files_of(directory: Path) -> dict[str, File | None]:
-    """Relative path -> file; None for directories and what can't be read. `.lock` is left out: brokers make it too."""
+    """Relative path -> file; None for directories and what can't be read. `.lock` is left out:
+    brokers make it too.
+    """
     found: dict[str, File | None] = {}
     for path in directory.rglob("*"):
         name = str(path.relative_to(directory))
@@ -63,14 +67,18 @@ def files_of(directory: Path) -> dict[str, File | None]:
         except OSError:
             found[name] = None
             continue
-        found[name] = File(digest, status.st_mtime_ns, status.st_mode, (status.st_uid, status.st_gid))
+        found[name] = File(
+            digest, status.st_mtime_ns, status.st_mode, (status.st_uid, status.st_gid)
+        )
     return found
 
 
 def changes(before: Mapping[str, File | None], after: Mapping[str, File | None]) -> list[str]:
     """Names that came, went, or whose file is another in any way."""
     return sorted(
-        name for name in {*before, *after} if (name in before, before.get(name)) != (name in after, after.get(name))
+        name
+        for name in {*before, *after}
+        if (name in before, before.get(name)) != (name in after, after.get(name))
     )
 
 
@@ -84,7 +92,9 @@ def stray_files(log_dir: Path) -> list[str]:
 
 
 def settings(*topic_sets: str) -> Settings:
-    """Those of the broker that wrote the recorded directory, plus `GLOB:KEY=VALUE` of the test's own."""
+    """Those of the broker that wrote the recorded directory, plus `GLOB:KEY=VALUE` of the test's
+    own.
+    """
     return Settings(
         topic_configs=parse_topic_configs(TOPIC_CONFIGS.read_text(encoding="utf-8")),
         topic_sets=tuple(parse_topic_set(text) for text in topic_sets),
@@ -92,7 +102,12 @@ def settings(*topic_sets: str) -> Settings:
 
 
 def run(
-    verb: Verb, spark: SparkSession, *log_dirs: Path, sets: Sequence[str] = (), now: int = NOW, **more: Any
+    verb: Verb,
+    spark: SparkSession,
+    *log_dirs: Path,
+    sets: Sequence[str] = (),
+    now: int = NOW,
+    **more: Any,
 ) -> RunResult:
     return verb(spark, [str(path) for path in log_dirs], settings=settings(*sets), now=now, **more)
 
@@ -113,7 +128,8 @@ def new_log_dir(path: Path, *, cluster_id: str | None = None) -> Path:
         meta = (path / "meta.properties").read_text()
         (path / "meta.properties").write_text(
             "\n".join(
-                f"cluster.id={cluster_id}" if line.startswith("cluster.id") else line for line in meta.split("\n")
+                f"cluster.id={cluster_id}" if line.startswith("cluster.id") else line
+                for line in meta.split("\n")
             )
         )
     return path
@@ -131,12 +147,17 @@ def add_partition(log_dir: Path, name: str, source: str) -> Path:
 def checkpoint(path: Path) -> dict[str, int]:
     """Partition directory -> offset."""
     lines = path.read_text().splitlines()[2:] if path.exists() else []
-    return {f"{topic}-{partition}": int(offset) for topic, partition, offset in map(str.split, lines)}
+    return {
+        f"{topic}-{partition}": int(offset) for topic, partition, offset in map(str.split, lines)
+    }
 
 
 def set_checkpoint(path: Path, name: str, offset: int) -> None:
     entries = {**checkpoint(path), name: offset}
-    lines = [f"{key.rpartition('-')[0]} {key.rpartition('-')[2]} {value}" for key, value in entries.items()]
+    lines = [
+        f"{key.rpartition('-')[0]} {key.rpartition('-')[2]} {value}"
+        for key, value in entries.items()
+    ]
     path.write_text("".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)))
 
 

@@ -25,7 +25,9 @@ _MIB = 1 << 20
 
 
 def make(path: Path, *, big_mib: int, segment_mib: int, tiny: int, hot: bool) -> Settings:
-    """`big-0` and so many partitions of 20 records, all to be compacted. `hot`: most of its records have one key."""
+    """`big-0` and so many partitions of 20 records, all to be compacted. `hot`: most of its records
+    have one key.
+    """
     with LogDirWriter(path, clock=lambda: NOW - 86_400_000) as log_dir:
         log = log_dir.partition("big", 0, SegmentConfig(segment_bytes=segment_mib * _MIB))
         _fill(log, big_mib * _MIB // RECORD_BYTES, hot=hot)
@@ -38,7 +40,11 @@ def make(path: Path, *, big_mib: int, segment_mib: int, tiny: int, hot: bool) ->
     for number in range(1, tiny):
         shutil.copytree(path / "tiny-0", path / f"tiny-{number}")
     high_watermark(path, ends + [f"tiny {number} 20" for number in range(tiny)])
-    settings = ("cleanup.policy=compact", "min.cleanable.dirty.ratio=0.01", f"segment.bytes={segment_mib * _MIB}")
+    settings = (
+        "cleanup.policy=compact",
+        "min.cleanable.dirty.ratio=0.01",
+        f"segment.bytes={segment_mib * _MIB}",
+    )
     lines = [f"{topic} {setting}\n" for topic in ("big", "tiny") for setting in settings]
     return Settings(topic_configs=parse_topic_configs("".join(lines)))
 

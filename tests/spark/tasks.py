@@ -65,7 +65,10 @@ def _shuffled(spark: SparkSession, stage: int) -> tuple[int, ...]:
     jvm: Any = spark._jvm
     store = spark.sparkContext._jsc.sc().statusStore()
     mapper = jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
-    tasks = [task["taskMetrics"] for task in json.loads(mapper.writeValueAsString(store.taskList(stage, 0, 1 << 16)))]
+    tasks = [
+        task["taskMetrics"]
+        for task in json.loads(mapper.writeValueAsString(store.taskList(stage, 0, 1 << 16)))
+    ]
     return tuple(
         task["shuffleReadMetrics"]["localBytesRead"]
         + task["shuffleReadMetrics"]["remoteBytesRead"]

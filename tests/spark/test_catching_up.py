@@ -1,4 +1,6 @@
-"""A retention that died when its segments had gone: side files catch up with the log in the next run (S7.6)."""
+"""A retention that died when its segments had gone: side files catch up with the log in the next
+run (S7.6).
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,13 @@ def interrupted(tmp_path: Path) -> Path:
 
 
 def _run(spark: SparkSession, log_dir: Path, **more: object) -> None:
-    configs = "\n".join(f"{topic} cleanup.policy={p}\n{topic} retention.ms=-1" for topic, p in POLICIES.items())
+    configs = "\n".join(
+        f"{topic} cleanup.policy={p}\n{topic} retention.ms=-1" for topic, p in POLICIES.items()
+    )
     results = run_winnow(spark, log_dir, now=NOW, topic_configs=configs, **more)  # type: ignore[arg-type]
-    assert {(result.actions, result.error, result.log_start_offset_after) for result in results.values()} == {
-        (("none",), None, START)
-    }
+    assert {
+        (result.actions, result.error, result.log_start_offset_after) for result in results.values()
+    } == {(("none",), None, START)}
 
 
 def test_the_next_run_brings_leader_epochs_and_log_start_in_line(
@@ -56,11 +60,16 @@ def test_the_next_run_brings_leader_epochs_and_log_start_in_line(
     _run(spark, interrupted)
     for topic in POLICIES:
         kafka.open(theirs / f"{topic}-0", now=NOW)
-        epochs = [(root / f"{topic}-0" / "leader-epoch-checkpoint").read_text() for root in (interrupted, theirs)]
+        epochs = [
+            (root / f"{topic}-0" / "leader-epoch-checkpoint").read_text()
+            for root in (interrupted, theirs)
+        ]
         assert epochs[0] == epochs[1] == "0\n2\n1 5\n3 6\n"
     assert read_checkpoint(interrupted / LOG_START) == {"other-3": 99}
     done = files_of(interrupted)
-    assert changes(before, done) == sorted([LOG_START, *(f"{topic}-0/leader-epoch-checkpoint" for topic in POLICIES)])
+    assert changes(before, done) == sorted(
+        [LOG_START, *(f"{topic}-0/leader-epoch-checkpoint" for topic in POLICIES)]
+    )
     _run(spark, interrupted)
     assert changes(done, files_of(interrupted)) == []
 

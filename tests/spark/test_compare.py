@@ -1,4 +1,6 @@
-"""`verify --compare`: replicas that were cleaned at different times tell the same, and what else differs is found."""
+"""`verify --compare`: replicas that were cleaned at different times tell the same, and what else
+differs is found.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ SETTINGS = Settings(
     topic_sets=tuple(
         map(
             parse_topic_set,
-            ("*:cleanup.policy=compact", "*:min.cleanable.dirty.ratio=0", "*:delete.retention.ms=1000"),
+            (
+                "*:cleanup.policy=compact",
+                "*:min.cleanable.dirty.ratio=0",
+                "*:delete.retention.ms=1000",
+            ),
         )
     )
 )
@@ -43,17 +49,26 @@ SETTINGS = Settings(
 
 def put(log: LogWriter, *keys: str, value: bytes = b"v", codec: Codec = Codec.NONE) -> None:
     """One batch; a key that begins with `-` is a tombstone's."""
-    records = [Record(0, NOW - DAY_MS, k.lstrip("-").encode(), None if k[0] == "-" else value) for k in keys]
+    records = [
+        Record(0, NOW - DAY_MS, k.lstrip("-").encode(), None if k[0] == "-" else value)
+        for k in keys
+    ]
     log.append_records(records, codec=codec)
 
 
 def keyed(log: LogWriter) -> None:
-    """Superseded records, deletions, aborted and committed data over a few segments, and an active one."""
+    """Superseded records, deletions, aborted and committed data over a few segments, and an active
+    one.
+    """
     one, two = Producer(1), Producer(2)
     for round_ in range(3):
         put(log, "a", "b", "c", "d", value=b"%d" % round_, codec=Codec.LZ4)
-        log.append_records([Record(0, NOW - DAY_MS, b"a", b"committed")], producer=one, transactional=True)
-        log.append_records([Record(0, NOW - DAY_MS, b"b", b"aborted")], producer=two, transactional=True)
+        log.append_records(
+            [Record(0, NOW - DAY_MS, b"a", b"committed")], producer=one, transactional=True
+        )
+        log.append_records(
+            [Record(0, NOW - DAY_MS, b"b", b"aborted")], producer=two, transactional=True
+        )
         log.append_marker(two, commit=False)
         log.append_marker(one, commit=True)
         put(log, f"-{'cd'[round_ % 2]}", "e")
@@ -124,7 +139,9 @@ def by_topic(partitions: tuple[Comparison, ...]) -> dict[str, Comparison]:
 
 
 def test_brokers_are_cleaned_together_and_compared(spark: SparkSession, brokers: list[str]) -> None:
-    """The one twice, so that its tombstones are gone; the other only in part; nothing is different of these."""
+    """The one twice, so that its tombstones are gone; the other only in part; nothing is different
+    of these.
+    """
     first = clean(spark, brokers, settings=SETTINGS, now=NOW, topics=["both"])
     assert [(p.log_dir, p.topic, p.actions) for p in first.partitions] == [
         (path, "both", ("compacted",)) for path in brokers
@@ -133,9 +150,13 @@ def test_brokers_are_cleaned_together_and_compared(spark: SparkSession, brokers:
         clean(spark, brokers[:1], settings=SETTINGS, now=now, topics=["keyed", "both"])
     before = [files_of(Path(path)) for path in brokers]
     result = compare_replicas(spark, brokers)
-    assert [changes(was, files_of(Path(path))) for was, path in zip(before, brokers, strict=True)] == [[], []]
+    assert [
+        changes(was, files_of(Path(path))) for was, path in zip(before, brokers, strict=True)
+    ] == [[], []]
     found = by_topic(result.comparisons)
-    assert {topic: one.first and (one.first.kind, one.first.offset) for topic, one in found.items()} == {
+    assert {
+        topic: one.first and (one.first.kind, one.first.offset) for topic, one in found.items()
+    } == {
         "keyed": None,
         "both": None,
         "same": None,
@@ -176,7 +197,9 @@ def test_a_deleted_key_that_comes_back_on_one_broker(spark: SparkSession, tmp_pa
     assert "a tombstone at offset 2" in one.first.message
 
 
-def test_what_can_not_be_read_is_named(spark: SparkSession, brokers: list[str], tmp_path: Path) -> None:
+def test_what_can_not_be_read_is_named(
+    spark: SparkSession, brokers: list[str], tmp_path: Path
+) -> None:
     """A copy has its original's node.id."""
     copy = tmp_path / "copy"
     write(copy, 1)
@@ -184,7 +207,9 @@ def test_what_can_not_be_read_is_named(spark: SparkSession, brokers: list[str], 
     data = bytearray(log.read_bytes())
     data[100] ^= 1
     log.write_bytes(data)
-    found = by_topic(compare_replicas(spark, [str(copy), brokers[0]], topics=["same", "lost"]).comparisons)
+    found = by_topic(
+        compare_replicas(spark, [str(copy), brokers[0]], topics=["same", "lost"]).comparisons
+    )
     assert found["lost"].first is None
     first = found["same"].first
     assert first is not None
@@ -193,7 +218,10 @@ def test_what_can_not_be_read_is_named(spark: SparkSession, brokers: list[str], 
 
 
 def test_the_command(
-    spark: SparkSession, brokers: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    brokers: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("winnow.cli.reading.spark_context", lambda: nullcontext(spark))
     assert run_command(["verify", "--compare", *brokers, "--topics", "s*", "--json"]) == 0

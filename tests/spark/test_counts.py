@@ -1,4 +1,6 @@
-"""A run must not read, shuffle or start more than it did: counts are the same on every machine, times are not."""
+"""A run must not read, shuffle or start more than it did: counts are the same on every machine,
+times are not.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from tests.spark.counts import COUNTS, Counts, measured, recorded
 pytestmark = pytest.mark.spark
 
 SLACK = {"shuffle_bytes_written": 1.01}
-"""How Python's pickle cuts what is shuffled into pieces depends a little on which of them come first."""
+"""How Python's pickle cuts what is shuffled into pieces depends a little on which of them come
+first.
+"""
 
 RENEW = "If that is meant to be, `PYTHONPATH=lib .venv/bin/python -m tests.spark.counts` records the new figures."
 
@@ -43,10 +47,14 @@ def shrunk(found: Counts, known: Counts) -> list[str]:
 def test_no_run_does_more_than_it_did(spark: SparkSession, tmp_path: Path) -> None:
     found, known = measured(spark, tmp_path), recorded()
     assert found.keys() == known.keys()
-    more = [f"{case}, {line}" for case, counts in found.items() for line in grown(counts, known[case])]
+    more = [
+        f"{case}, {line}" for case, counts in found.items() for line in grown(counts, known[case])
+    ]
     assert not more, "\n".join([*more, RENEW])
     # Figures that are far too high would let anything through.
-    less = [f"{case}, {line}" for case, counts in known.items() for line in shrunk(found[case], counts)]
+    less = [
+        f"{case}, {line}" for case, counts in known.items() for line in shrunk(found[case], counts)
+    ]
     assert not less, "\n".join([*less, RENEW])
 
 

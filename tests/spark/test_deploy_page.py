@@ -74,7 +74,9 @@ def test_metrics_command_writes_the_time_of_the_last_success(here: Path) -> None
     (line,) = [found for found in snippets("bash") if "--metrics" in found]
     line = line.replace("/var/lib/kafka", "broker-1").replace("/var/lib/node_exporter/", "")
     assert run_command([*words(line), "--no-ledger", "--topic-configs", "topic-configs.txt"]) == 0
-    told = {family.name for family in text_string_to_metric_families((here / "winnow.prom").read_text())}
+    told = {
+        family.name for family in text_string_to_metric_families((here / "winnow.prom").read_text())
+    }
     assert "winnow_last_success_unixtime" in told
 
 
@@ -94,9 +96,16 @@ def test_what_can_not_run_here_becomes_the_command_it_says() -> None:
     assert len(dry) == 5
     for line in dry:
         told = subprocess.run(
-            ["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ
+            ["bash", "-c", line],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ,
         ).stdout.splitlines()
-        application = next(at for at, word in enumerate(told) if word.endswith("jobs/winnow_job.py"))
+        application = next(
+            at for at, word in enumerate(told) if word.endswith("jobs/winnow_job.py")
+        )
         assert told[0].endswith("spark-submit")
         assert told[application + 1 : application + 3] == ["clean", told[application + 2]]
         given = shlex.split(line)[2:]
@@ -123,6 +132,9 @@ def test_cron_tells_the_clock() -> None:
     stated = re.search(r"\$\(date [^)]*\)", line)
     assert stated is not None
     moment = subprocess.run(
-        ["bash", "-c", f"echo {stated[0]}".replace("\\%", "%")], capture_output=True, text=True, check=True
+        ["bash", "-c", f"echo {stated[0]}".replace("\\%", "%")],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT03:00:00Z\n", moment)

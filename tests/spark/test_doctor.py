@@ -37,7 +37,9 @@ Command = Callable[..., tuple[int, str]]
 def append_batch(directory: Path, records: Sequence[tuple[bytes | None, bytes | None]]) -> int:
     """One batch at the end of a log, in the active segment; how many of its records have no key."""
     end = read_log(directory).end
-    batch = encode_batch([Record(end + i, NOW - DAY_MS, key, value) for i, (key, value) in enumerate(records)])
+    batch = encode_batch(
+        [Record(end + i, NOW - DAY_MS, key, value) for i, (key, value) in enumerate(records)]
+    )
     with max(directory.glob("*.log")).open("ab") as log:
         log.write(batch)
     return sum(key is None for key, _ in records)
@@ -46,7 +48,11 @@ def append_batch(directory: Path, records: Sequence[tuple[bytes | None, bytes | 
 def census_plain(log_dir: Path, one: Census, now: int) -> Census:
     """The same by reading batch after batch, record after record, in Python."""
     keyless, ages = Amount(0, 0), [Amount(0, 0)] * (len(TOMBSTONE_AGES_MS) + 1)
-    horizons = {"horizon_come": Amount(0, 0), "horizon_to_come": Amount(0, 0), "no_horizon": Amount(0, 0)}
+    horizons = {
+        "horizon_come": Amount(0, 0),
+        "horizon_to_come": Amount(0, 0),
+        "no_horizon": Amount(0, 0),
+    }
     for log in (log_dir / f"{one.topic}-{one.partition}").glob("*.log"):
         data = log.read_bytes()
         position = 0
@@ -104,13 +110,20 @@ def test_figures_are_the_plans_and_nothing_changes(spark: SparkSession, tmp_path
     assert {f"{o.topic}-{o.partition}" for o in found.overdue} == due != set()
     retained = [p for p in foreseen.values() if p.actions == (RETAINED,)]
     gains = {gain.what: gain for gain in found.gains}
-    assert gains["retention"].freed_bytes == sum((p.bytes_before or 0) - (p.bytes_after or 0) for p in retained)
+    assert gains["retention"].freed_bytes == sum(
+        (p.bytes_before or 0) - (p.bytes_after or 0) for p in retained
+    )
     assert gains["compaction"].partitions == len(due)
     assert gains["compaction"].freed_bytes >= sum(o.dirty_bytes for o in found.overdue)
     assert gains["compaction"].seconds > 0
-    assert sum(topic.log_bytes for topic in found.topics) == sum(p.bytes_before or 0 for p in foreseen.values())
+    assert sum(topic.log_bytes for topic in found.topics) == sum(
+        p.bytes_before or 0 for p in foreseen.values()
+    )
     (held,) = [h for h in found.held_back if h.topic == "t-open"]
-    assert f"producer {held.producer_id} has a transaction open since offset {held.first_offset}" in held.words
+    assert (
+        f"producer {held.producer_id} has a transaction open since offset {held.first_offset}"
+        in held.words
+    )
     assert held.held_bytes > 0
     assert held.last_seen is not None
     (disk,) = found.disks
@@ -118,7 +131,9 @@ def test_figures_are_the_plans_and_nothing_changes(spark: SparkSession, tmp_path
 
 
 def test_deep_counts_what_the_plain_reader_counts(spark: SparkSession, tmp_path: Path) -> None:
-    """On recorded logs and on one with keyless records, cleaned once so that batches have delete horizons."""
+    """On recorded logs and on one with keyless records, cleaned once so that batches have delete
+    horizons.
+    """
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0", "c-zstd-0"])
     keyless = append_batch(log_dir / "c-zstd-0", [(None, b"value"), (None, None), (b"key", None)])
     assert run(clean, spark, log_dir, only="compaction").exit_code == 0
@@ -126,9 +141,9 @@ def test_deep_counts_what_the_plain_reader_counts(spark: SparkSession, tmp_path:
     for now in (NOW, day_later - 1, day_later):
         found = doctor(spark, [str(log_dir)], settings=settings(), now=now, deep=True)
         assert found.census is not None
-        assert {f"{one.topic}-{one.partition}": census_plain(log_dir, one, now) for one in found.census} == {
-            f"{one.topic}-{one.partition}": one for one in found.census
-        }
+        assert {
+            f"{one.topic}-{one.partition}": census_plain(log_dir, one, now) for one in found.census
+        } == {f"{one.topic}-{one.partition}": one for one in found.census}
         by_topic = {one.topic: one for one in found.census}
         assert by_topic["c-zstd"].keyless.records == keyless
         tombstones = by_topic["c-tomb"]
@@ -138,7 +153,9 @@ def test_deep_counts_what_the_plain_reader_counts(spark: SparkSession, tmp_path:
 
 
 def test_damage_that_nobody_had_looked_at(spark: SparkSession, tmp_path: Path) -> None:
-    """In a log that is not due: it is no reason to say nothing of those that are, and a deep look names it."""
+    """In a log that is not due: it is no reason to say nothing of those that are, and a deep look
+    names it.
+    """
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0", "c-zstd-0"])
     for log in (log_dir / "c-zstd-0").glob("*.log"):
         with log.open("r+b") as file:
@@ -170,7 +187,9 @@ def test_a_cleaner_that_has_not_been_seen_for_a_day(spark: SparkSession, tmp_pat
     assert "no cleaner has ever finished one there" in (dead(last) or "")
 
 
-def test_every_command_on_the_page_runs_and_frees_what_it_says(tmp_path: Path, command: Command) -> None:
+def test_every_command_on_the_page_runs_and_frees_what_it_says(
+    tmp_path: Path, command: Command
+) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0", "d-size-0", "t-open-0"])
     code, out = command("doctor", str(log_dir), *GIVEN, "--json")
     assert code == 0
@@ -185,13 +204,17 @@ def test_every_command_on_the_page_runs_and_frees_what_it_says(tmp_path: Path, c
         assert code == 0
         results.append(json.loads(out))
     freed = sum(p["bytes_before"] - p["bytes_after"] for p in results[0]["partitions"])
-    assert freed == next(gain["freed_bytes"] for gain in told["gains"] if gain["what"] == "retention")
+    assert freed == next(
+        gain["freed_bytes"] for gain in told["gains"] if gain["what"] == "retention"
+    )
     assert results[-1]["census"] is not None
     _, out = command("doctor", str(log_dir), *GIVEN)
     assert "nothing, by these topics' own rules" in out
 
 
-def test_after_a_crash_the_commands_say_how_far_they_go(spark: SparkSession, tmp_path: Path) -> None:
+def test_after_a_crash_the_commands_say_how_far_they_go(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0", "d-size-0"])
     (log_dir / ".kafka_cleanshutdown").unlink()
     found = doctor(spark, [str(log_dir)], settings=settings(), now=NOW)
@@ -201,7 +224,9 @@ def test_after_a_crash_the_commands_say_how_far_they_go(spark: SparkSession, tmp
     assert all("--unclean-shutdown=below-recovery-point" in advice.arguments for advice in cleans)
 
 
-def test_damage_and_unknown_topics_lead_to_the_verb_that_helps(spark: SparkSession, tmp_path: Path) -> None:
+def test_damage_and_unknown_topics_lead_to_the_verb_that_helps(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-torn-0"])
     found = doctor(spark, [str(log_dir)], settings=settings("x-*:cleanup.policy=compact"), now=NOW)
     (trouble,) = found.troubles

@@ -42,7 +42,17 @@ pytestmark = pytest.mark.spark
 COMPACTED = ("c-tomb-0", "c-zstd-0", "c-lz4-0", "c-multi-0")
 USERS = (*COMPACTED, "b-txn-0", "t-open-0", "t-long-0", "d-start-0")
 NAMES = (*USERS, "__consumer_offsets-0")
-COLUMNS = ("topic", "partition", "offset", "key", "value", "timestamp", "segment", "position", "magic")
+COLUMNS = (
+    "topic",
+    "partition",
+    "offset",
+    "key",
+    "value",
+    "timestamp",
+    "segment",
+    "position",
+    "magic",
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,9 @@ class Erased:
         return {base for base, following in pairwise(bases) if following <= end}
 
     def segment(self, name: str, record: Record) -> int:
-        return max(int(p.stem) for p in (self.before / name).glob("*.log") if int(p.stem) <= record.offset)
+        return max(
+            int(p.stem) for p in (self.before / name).glob("*.log") if int(p.stem) <= record.offset
+        )
 
     def matches(self, name: str) -> list[Record]:
         return [r for r in read_log(self.before / name).records if r.key in self.keys]
@@ -75,9 +87,19 @@ def erased(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Era
     before = copy_log_dir("clean", scratch / "before", only=NAMES)
     copy_tree(before, scratch / "after")
     # Those of markers begin with a zero; nobody can ask for them.
-    there = {r.key for name in USERS for r in read_log(before / name).records if r.key and not r.key.startswith(b"\0")}
+    there = {
+        r.key
+        for name in USERS
+        for r in read_log(before / name).records
+        if r.key and not r.key.startswith(b"\0")
+    }
     keys = frozenset(sorted(there)[::5])
-    result = erase(spark, [str(scratch / "after")], keys=[*keys, b"in no record"], ledger=str(scratch / "ledger"))
+    result = erase(
+        spark,
+        [str(scratch / "after")],
+        keys=[*keys, b"in no record"],
+        ledger=str(scratch / "ledger"),
+    )
     return Erased(before, scratch / "after", keys, result)
 
 
@@ -124,21 +146,34 @@ def test_files_without_a_match_are_not_touched(erased: Erased) -> None:
         )
     before, after = files_of(erased.before), files_of(erased.after)
     assert all(
-        before[file].mtime_ns // 10**6 == after[file].mtime_ns // 10**6 for file in changed if file.endswith(".log")
+        before[file].mtime_ns // 10**6 == after[file].mtime_ns // 10**6
+        for file in changed
+        if file.endswith(".log")
     )
 
 
-def test_the_ledger_has_hashes_that_only_the_results_key_explains(erased: Erased, spark: SparkSession) -> None:
+def test_the_ledger_has_hashes_that_only_the_results_key_explains(
+    erased: Erased, spark: SparkSession
+) -> None:
     assert erased.result.ledger == str(erased.after.parent / "ledger")
     (row,) = erasures(spark, erased.result.ledger).collect()
     assert (row.run_id, row.proven, row.keys) == (erased.result.run_id, True, len(erased.keys) + 1)
     hash_key = bytes.fromhex(erased.result.hash_key or "")
     given = [*erased.keys, b"in no record"]
-    assert row.key_hashes == sorted(blake2b(key, digest_size=16, key=hash_key).hexdigest() for key in given)
+    assert row.key_hashes == sorted(
+        blake2b(key, digest_size=16, key=hash_key).hexdigest() for key in given
+    )
     assert row.keys_hash == hash_keys(reversed(given), hash_key).together
-    told = {f"{p.topic}-{p.partition}": (p.records_erased, p.left_active, p.proof_reached) for p in row.partitions}
+    told = {
+        f"{p.topic}-{p.partition}": (p.records_erased, p.left_active, p.proof_reached)
+        for p in row.partitions
+    }
     partitions = erased.partitions.items()
-    assert told == {name: (p.erased.records, p.active.records, 0) for name, p in partitions if p.erased and p.active}
+    assert told == {
+        name: (p.erased.records, p.active.records, 0)
+        for name, p in partitions
+        if p.erased and p.active
+    }
     assert erased.result.hash_key not in str(row)
 
 
@@ -146,7 +181,9 @@ def test_kafkas_own_topics_only_by_name(erased: Erased, spark: SparkSession) -> 
     assert "__consumer_offsets-0" not in erased.partitions
     result = erase(spark, [str(erased.after)], keys=[b"none"], topics=["__consumer*"], dry_run=True)
     assert result.partitions == ()
-    result = erase(spark, [str(erased.after)], keys=[b"none"], topics=["__consumer_offsets"], dry_run=True)
+    result = erase(
+        spark, [str(erased.after)], keys=[b"none"], topics=["__consumer_offsets"], dry_run=True
+    )
     assert [p.topic for p in result.partitions] == ["__consumer_offsets"]
 
 
@@ -162,7 +199,9 @@ def test_a_second_one_does_nothing(erased: Erased, spark: SparkSession, tmp_path
     assert changes(before, files_of(tmp_path / "again")) == []
 
 
-def test_a_dry_run_counts_and_changes_nothing(erased: Erased, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_dry_run_counts_and_changes_nothing(
+    erased: Erased, spark: SparkSession, tmp_path: Path
+) -> None:
     copy_tree(erased.before, tmp_path / "dry")
     before = files_of(tmp_path / "dry")
     frame = spark.createDataFrame([(bytearray(key),) for key in sorted(erased.keys)], "key binary")
@@ -187,27 +226,48 @@ def test_old_formats(spark: SparkSession, tmp_path: Path) -> None:
     result = erase(spark, [str(log_dir)], keys=sorted(keys))
     assert {p.error for p in result.partitions} == {None}
     assert result.proven
-    active = {p.name: max(path.name for path in p.glob("*.log")) for p in log_dir.iterdir() if p.is_dir()}
-    wanted = [r for r in before if r["key"] not in keys or r["segment"] == active[f"{r['topic']}-{r['partition']}"]]
+    active = {
+        p.name: max(path.name for path in p.glob("*.log")) for p in log_dir.iterdir() if p.is_dir()
+    }
+    wanted = [
+        r
+        for r in before
+        if r["key"] not in keys or r["segment"] == active[f"{r['topic']}-{r['partition']}"]
+    ]
     after = rows(log_dir, columns=COLUMNS)
     identity = ("topic", "partition", "offset", "key", "value", "timestamp")
-    assert [[r[name] for name in identity] for r in after] == [[r[name] for name in identity] for r in wanted]
-    touched = {(r["topic"], r["partition"], r["segment"], r["position"]) for r in before if r not in wanted}
+    assert [[r[name] for name in identity] for r in after] == [
+        [r[name] for name in identity] for r in wanted
+    ]
+    touched = {
+        (r["topic"], r["partition"], r["segment"], r["position"]) for r in before if r not in wanted
+    }
     formats = {(r["topic"], r["partition"], r["offset"]): r["magic"] for r in after}
     for row in wanted:
         alone = (row["topic"], row["partition"], row["segment"], row["position"]) not in touched
-        assert formats[row["topic"], row["partition"], row["offset"]] == (row["magic"] if alone else 2)
+        assert formats[row["topic"], row["partition"], row["offset"]] == (
+            row["magic"] if alone else 2
+        )
     assert {0, 1, 2} <= {*formats.values()}
 
 
 def test_the_second_reading_finds_what_is_there(erased: Erased, spark: SparkSession) -> None:
     """Before the erasure, that is: as many as the erasure's own scan."""
     request = Request(settings=Settings(), topics=(), now=NO_CLOCK, only=None, touch=False)
-    found = find_targets(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(erased.before)]), request)
+    found = find_targets(
+        spark.sparkContext, survey_log_dirs(LocalStorage(), [str(erased.before)]), request
+    )
     targets = [target for target in found if isinstance(target, Target)]
-    proofs = {str(at): proof for at, proof in prove(spark, targets, different_keys(sorted(erased.keys))).items()}
-    assert {name: (proof.reached, proof.unreached, proof.problems) for name, proof in proofs.items()} == {
-        name: (p.closed.records, p.left.records, 0) for name, p in erased.partitions.items() if p.closed
+    proofs = {
+        str(at): proof
+        for at, proof in prove(spark, targets, different_keys(sorted(erased.keys))).items()
+    }
+    assert {
+        name: (proof.reached, proof.unreached, proof.problems) for name, proof in proofs.items()
+    } == {
+        name: (p.closed.records, p.left.records, 0)
+        for name, p in erased.partitions.items()
+        if p.closed
     }
     assert not any(proof.holds for proof in proofs.values())
 
@@ -228,7 +288,10 @@ def test_damage_and_older_copies_are_told(spark: SparkSession, tmp_path: Path) -
 
 
 def test_the_command(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
     monkeypatch.setattr("winnow.cli.erase.spark_session", lambda: nullcontext(spark))
@@ -236,11 +299,24 @@ def test_the_command(
     active = max(int(path.stem) for path in (log_dir / "c-tomb-0").glob("*.log"))
     key = min({r.key for r in log if r.key} - {r.key for r in log if r.offset >= active})
     (tmp_path / "keys").write_bytes(key + b"\r\n")
-    assert run_command(["erase", str(log_dir), "--keys", str(tmp_path / "keys"), "--dry-run", "--json"]) == 0
+    assert (
+        run_command(
+            ["erase", str(log_dir), "--keys", str(tmp_path / "keys"), "--dry-run", "--json"]
+        )
+        == 0
+    )
     planned = json.loads(capsys.readouterr().out)
-    assert (planned["dry_run"], planned["keys"], planned["keys_found"], planned["proven"]) == (True, 1, 1, None)
+    assert (planned["dry_run"], planned["keys"], planned["keys_found"], planned["proven"]) == (
+        True,
+        1,
+        1,
+        None,
+    )
     (tmp_path / "hex").write_text(key.hex())
-    assert run_command(["erase", str(log_dir), "--keys-hex", str(tmp_path / "hex"), "--no-ledger"]) == 0
+    assert (
+        run_command(["erase", str(log_dir), "--keys-hex", str(tmp_path / "hex"), "--no-ledger"])
+        == 0
+    )
     out, _ = capsys.readouterr()
     assert "Proven" in out
     assert f"{planned['partitions'][0]['closed']['records']} records erased" in out

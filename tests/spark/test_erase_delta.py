@@ -27,7 +27,9 @@ Erase = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def erase(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Erase:
+def erase(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Erase:
     monkeypatch.setattr("winnow.cli.erase.spark_session", lambda: nullcontext(spark))
 
     def call(log_dir: Path, *words: str) -> tuple[int, str, str]:
@@ -39,24 +41,30 @@ def erase(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 
 def write(spark: SparkSession, path: Path, schema: str, rows: list[tuple[Any, ...]]) -> str:
-    """A Delta table of two files, by Delta's own writer. Not in a session of its own: `createDataFrame` would leave
-    that to all later tests as the active one.
+    """A Delta table of two files, by Delta's own writer. Not in a session of its own:
+    `createDataFrame` would leave that to all later tests as the active one.
     """
     check = "spark.databricks.delta.requiredSparkConfsCheck.enabled"
     spark.conf.set(check, "false")
     try:
-        spark.createDataFrame(rows, schema).repartition(2).write.format("delta").save(f"file:{path}")
+        spark.createDataFrame(rows, schema).repartition(2).write.format("delta").save(
+            f"file:{path}"
+        )
     finally:
         spark.conf.unset(check)
     return str(path)
 
 
 @pytest.mark.parametrize("kind", ["binary", pytest.param("string", marks=pytest.mark.slow)])
-def test_the_same_keys_as_a_file_erase_the_same(kind: str, spark: SparkSession, tmp_path: Path, erase: Erase) -> None:
+def test_the_same_keys_as_a_file_erase_the_same(
+    kind: str, spark: SparkSession, tmp_path: Path, erase: Erase
+) -> None:
     from_file = copy_log_dir("clean", tmp_path / "from-file", only=[NAME])
     from_table = copy_log_dir("clean", tmp_path / "from-table", only=[NAME])
     before = files_of(from_file)
-    keys = sorted({record.key.decode() for record in read_log(from_file / NAME).records if record.key})[::7]
+    keys = sorted(
+        {record.key.decode() for record in read_log(from_file / NAME).records if record.key}
+    )[::7]
     assert keys
     (tmp_path / "keys").write_text("".join(f"{key}\n" for key in keys), encoding="utf-8")
     rows: list[tuple[Any, ...]] = [
@@ -65,13 +73,22 @@ def test_the_same_keys_as_a_file_erase_the_same(kind: str, spark: SparkSession, 
     schema = f"customer bigint, key {kind}"
     # Some key is there twice.
     url = write(spark, tmp_path / "table", schema, [*rows, rows[0]])
-    assert_df_equality(delta_keys(spark, url), spark.createDataFrame([*rows, rows[0]], schema), ignore_row_order=True)
+    assert_df_equality(
+        delta_keys(spark, url),
+        spark.createDataFrame([*rows, rows[0]], schema),
+        ignore_row_order=True,
+    )
 
     told = []
-    for log_dir, option in ((from_file, ["--keys", str(tmp_path / "keys")]), (from_table, ["--keys-delta", url])):
+    for log_dir, option in (
+        (from_file, ["--keys", str(tmp_path / "keys")]),
+        (from_table, ["--keys-delta", url]),
+    ):
         code, out, err = erase(log_dir, *option, "--json")
         result = json.loads(out.replace(str(log_dir), "LOG_DIR"))
-        told.append((code, err, {name: value for name, value in result.items() if name != "run_id"}))
+        told.append(
+            (code, err, {name: value for name, value in result.items() if name != "run_id"})
+        )
     assert told[0] == told[1]
     assert told[0][2]["keys"] == len(keys) == told[0][2]["keys_found"]
     assert changes(before, files_of(from_file)) != []
@@ -90,7 +107,12 @@ def test_the_same_keys_as_a_file_erase_the_same(kind: str, spark: SparkSession, 
     ],
 )
 def test_what_is_no_column_of_keys_is_refused(
-    schema: str, row: tuple[Any, ...], problem: str, spark: SparkSession, tmp_path: Path, erase: Erase
+    schema: str,
+    row: tuple[Any, ...],
+    problem: str,
+    spark: SparkSession,
+    tmp_path: Path,
+    erase: Erase,
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=[NAME])
     before = files_of(log_dir)

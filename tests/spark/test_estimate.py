@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.data import copy_tree, unpacked
-from tests.spark.runs import add_partition, by_name, changes, clean, files_of, new_log_dir, plan, run
+from tests.spark.runs import (
+    add_partition,
+    by_name,
+    changes,
+    clean,
+    files_of,
+    new_log_dir,
+    plan,
+    run,
+)
 from winnow.clean.result import PartitionResult
 from winnow.logdir.names import LOG, segment_file
 
@@ -19,7 +28,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# Compaction and then retention: by size, which looks at what compaction has left, and of all that there is.
+# Compaction and then retention: by size, which looks at what compaction has left, and of all that
+# there is.
 DELETES = ("size-0", "all-0")
 SETS = (
     "*:min.cleanable.dirty.ratio=0",
@@ -51,14 +61,18 @@ def test_the_estimate_is_what_cleaning_does(log_dir: Path, spark: SparkSession) 
     done = run(clean, spark, log_dir, sets=SETS)
     assert [told(p) for p in foreseen.partitions] == list(done.partitions)
     named = by_name(foreseen)
-    assert all(p.bytes_after is not None and p.settings for p in named.values() if p.actions != ("none",))
+    assert all(
+        p.bytes_after is not None and p.settings for p in named.values() if p.actions != ("none",)
+    )
     assert [named[name].actions for name in DELETES] == [("compacted", "retained")] * 2
     assert (named["all-0"].bytes_after, named["all-0"].segments_after) == (0, 1)
     assert 0 < named["size-0"].bytes_after < named["cd-mixed-0"].bytes_after
     assert named["__consumer_offsets-0"].holders[0].bytes_after is not None
 
 
-def test_without_it_nothing_is_said_of_what_compaction_leaves(spark: SparkSession, tmp_path: Path) -> None:
+def test_without_it_nothing_is_said_of_what_compaction_leaves(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = new_log_dir(tmp_path / "d")
     add_partition(path, "c-none-0", "c-none-0")
     (foreseen,) = run(plan, spark, path, sets=SETS).partitions

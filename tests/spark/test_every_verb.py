@@ -1,4 +1,6 @@
-"""Every verb that there is, to a pipe, to a terminal and as JSON: one object, no colour where none is wanted."""
+"""Every verb that there is, to a pipe, to a terminal and as JSON: one object, no colour where none
+is wanted.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ TOPICS = ["--topic-configs", str(TOPIC_CONFIGS), "--now", str(NOW)]
 
 @pytest.fixture(scope="module")
 def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """By verb, one that ends well: over the smallest log directory that each has something to say of."""
+    """By verb, one that ends well: over the smallest log directory that each has something to say
+    of.
+    """
     place = tmp_path_factory.mktemp("every-verb")
     log_dir = str(copy_log_dir("clean", place / "kafka", only=["c-tomb-0"]))
     ledger = ["--ledger", str(place / "ledger")]
@@ -50,7 +54,9 @@ def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_json_is_one_object_and_nothing_else(verb: str, spark: SparkSession, commands: dict[str, list[str]]) -> None:
+def test_json_is_one_object_and_nothing_else(
+    verb: str, spark: SparkSession, commands: dict[str, list[str]]
+) -> None:
     code, out, err = run_here(spark, [*commands[verb], "--json"])
     assert (code, type(json.loads(out))) == (0, dict)
     assert "\x1b" not in out + err

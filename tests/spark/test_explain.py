@@ -1,4 +1,6 @@
-"""What `explain` says of a record is what `clean` then does to it: every record of the recorded directories."""
+"""What `explain` says of a record is what `clean` then does to it: every record of the recorded
+directories.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.data import copy_log_dir, partition_dirs
-from tests.spark.runs import NOW, changes, checkpoint, clean, files_of, new_log_dir, run, set_checkpoint, settings
+from tests.spark.runs import (
+    NOW,
+    changes,
+    checkpoint,
+    clean,
+    files_of,
+    new_log_dir,
+    run,
+    set_checkpoint,
+    settings,
+)
 from tests.unit.clean.partitions import batch, make_partition, record
 from winnow.api import explain
 from winnow.clean.plan.prepare import LeftAlone, Request, prepare
@@ -80,7 +92,9 @@ def offsets_in(directory: Path) -> frozenset[int]:
         for piece in read_batches(LocalStorage(), str(log), size=log.stat().st_size):
             blocks = inflate(piece.data, piece.rows)
             for i in range(len(piece.rows)):
-                offsets |= {record.offset for record in read_records(blocks.area(i), blocks.rows[i])}
+                offsets |= {
+                    record.offset for record in read_records(blocks.area(i), blocks.rows[i])
+                }
     return frozenset(offsets)
 
 
@@ -89,10 +103,17 @@ def foretell(
 ) -> dict[str, dict[int, RecordFate]]:
     """The fate of every record, by partition, without a Spark job for each."""
     request = Request(
-        settings=settings(*sets), topics=(), now=now, only=None, touch=False, below_recovery_point=after_crash
+        settings=settings(*sets),
+        topics=(),
+        now=now,
+        only=None,
+        touch=False,
+        below_recovery_point=after_crash,
     )
     fates: dict[str, dict[int, RecordFate]] = {}
-    for item in prepare(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request):
+    for item in prepare(
+        spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request
+    ):
         if isinstance(item, LeftAlone):
             continue
         surveyed = survey_ground(spark.sparkContext, item, request, foresee=True)
@@ -101,13 +122,18 @@ def foretell(
         records = [r for place in places(item) for r in find_in_segment(search, place).records]
         latest = latest_of_each_key(records, search)
         fates[str(item.place.topic_partition)] = {
-            record.offset: fate_of(record, ground, latest=latest.get(record.key)) for record in records
+            record.offset: fate_of(record, ground, latest=latest.get(record.key))
+            for record in records
         }
     return fates
 
 
 def latest_of_each_key(records: list[FoundRecord], search: Search) -> dict[bytes | None, int]:
-    return {r.key: r.offset for r in records if search.dirty[0] <= r.offset < search.dirty[1] and r.counts}
+    return {
+        r.key: r.offset
+        for r in records
+        if search.dirty[0] <= r.offset < search.dirty[1] and r.counts
+    }
 
 
 def judged(spark: SparkSession, log_dir: Path, *sets: str, now: int = NOW) -> Judged:
@@ -115,7 +141,9 @@ def judged(spark: SparkSession, log_dir: Path, *sets: str, now: int = NOW) -> Ju
     fates = foretell(spark, log_dir, *sets, now=now)
     assert changes(before, files_of(log_dir)) == []
     run(clean, spark, log_dir, sets=sets, now=now)
-    return Judged(fates, {directory.name: offsets_in(directory) for directory in partition_dirs(log_dir)})
+    return Judged(
+        fates, {directory.name: offsets_in(directory) for directory in partition_dirs(log_dir)}
+    )
 
 
 def assert_told_the_truth(found: Judged, *, of_all: bool = True) -> None:
@@ -131,7 +159,9 @@ def assert_told_the_truth(found: Judged, *, of_all: bool = True) -> None:
 
 @pytest.fixture(scope="module")
 def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With a log start offset inside of a segment, in a log that is compacted and in one that is not."""
+    """With a log start offset inside of a segment, in a log that is compacted and in one that is
+    not.
+    """
     only = ("c-plain-0", "c-gzip-0", "b-cleaned-0", "d-*", "cd-mixed-0", "t-closed-0", "__[ct]*")
     log_dir = copy_log_dir("clean", tmp_path_factory.mktemp("explain") / "log-dir", only=only)
     (log_dir / "log-start-offset-checkpoint").write_text("0\n2\nd-start 0 1234\nt-closed 0 460\n")
@@ -140,7 +170,9 @@ def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def passes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Judged, ...]:
-    """Three passes over one directory: at once, as all is clean, and after every horizon, all dirty again."""
+    """Three passes over one directory: at once, as all is clean, and after every horizon, all dirty
+    again.
+    """
     log_dir = copy_log_dir("clean", tmp_path_factory.mktemp("passes") / "log-dir", only=JUDGED)
     (log_dir / "log-start-offset-checkpoint").write_text("0\n2\nd-start 0 1234\nt-closed 0 460\n")
     first = judged(spark, log_dir, *SETS)
@@ -159,8 +191,15 @@ def test_every_record_of_every_partition_has_the_fate_that_was_foretold(
 
 
 def test_all_verdicts_were_put_to_the_test(passes: tuple[Judged, ...]) -> None:
-    """Else the comparison would say little: both verdicts of the rules, and each reason that the recording has."""
-    told = Counter((f.verdict.value, f.rule) for p in passes for fates in p.fates.values() for f in fates.values())
+    """Else the comparison would say little: both verdicts of the rules, and each reason that the
+    recording has.
+    """
+    told = Counter(
+        (f.verdict.value, f.rule)
+        for p in passes
+        for fates in p.fates.values()
+        for f in fates.values()
+    )
     expected = {
         ("goes", "S5.5"),
         ("stays", "S5.5"),
@@ -181,7 +220,12 @@ def test_all_verdicts_were_put_to_the_test(passes: tuple[Judged, ...]) -> None:
             "its key has no record in the dirty range",
             "gets its delete horizon",
         ),
-        *("horizon has not come", "horizon has come", "batch's header does", "has a transaction open"),
+        *(
+            "horizon has not come",
+            "horizon has come",
+            "batch's header does",
+            "has a transaction open",
+        ),
         *("retention.bytes", "retention.ms", "below the log start offset", "is younger than"),
     ):
         assert reason in words, reason
@@ -205,13 +249,17 @@ def test_records_of_v0_and_v1(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_question_for_one_record_has_the_same_answer(spark: SparkSession, log_dir: Path) -> None:
     """One of each kind of fate, with the Spark jobs that a question for it takes."""
     for name in ("t-closed-0", "cd-mixed-0", "d-start-0"):
-        kinds = {(f.verdict, f.rule): f for f in foretell(spark, log_dir, *SETS, now=NOW)[name].values()}
+        kinds = {
+            (f.verdict, f.rule): f for f in foretell(spark, log_dir, *SETS, now=NOW)[name].values()
+        }
         assert len(kinds) > 1
         for fate in kinds.values():
             assert ask(spark, log_dir, name, *SETS, offset=fate.offset).records == (fate,)
 
 
-def ask(spark: SparkSession, log_dir: Path, partition: str, *sets: str, **question: object) -> Explanation:
+def ask(
+    spark: SparkSession, log_dir: Path, partition: str, *sets: str, **question: object
+) -> Explanation:
     return explain(
         spark,
         [str(log_dir)],
@@ -222,10 +270,16 @@ def ask(spark: SparkSession, log_dir: Path, partition: str, *sets: str, **questi
     )
 
 
-def test_the_record_at_an_offset_names_the_one_that_supersedes_it(spark: SparkSession, log_dir: Path) -> None:
+def test_the_record_at_an_offset_names_the_one_that_supersedes_it(
+    spark: SparkSession, log_dir: Path
+) -> None:
     foretold = foretell(spark, log_dir, now=NOW)["c-plain-0"]
-    goes = next(fate for fate in foretold.values() if fate.rule == "S5.5" and fate.verdict is Verdict.GOES)
-    stays = next(fate for fate in foretold.values() if fate.rule == "S5.5" and fate.verdict is Verdict.STAYS)
+    goes = next(
+        fate for fate in foretold.values() if fate.rule == "S5.5" and fate.verdict is Verdict.GOES
+    )
+    stays = next(
+        fate for fate in foretold.values() if fate.rule == "S5.5" and fate.verdict is Verdict.STAYS
+    )
     for fate in (goes, stays):
         assert ask(spark, log_dir, "c-plain-0", offset=fate.offset).records == (fate,)
     facts = {fact.name: fact.value for fact in goes.facts}
@@ -250,10 +304,17 @@ def test_a_key_gets_the_fates_of_all_its_records(spark: SparkSession, log_dir: P
 def test_a_partition_says_its_rule_and_its_figures(spark: SparkSession, log_dir: Path) -> None:
     found = ask(spark, log_dir, "c-plain-0")
     facts = {fact.name: fact.value for fact in found.facts}
-    assert (found.rule, found.actions, found.policy, found.exit_code) == ("S3.4", ("compacted",), "compact", 0)
+    assert (found.rule, found.actions, found.policy, found.exit_code) == (
+        "S3.4",
+        ("compacted",),
+        "compact",
+        0,
+    )
     assert facts["first_uncleanable_offset"] == facts["active_segment"]
     assert facts["dirty_ratio"] == 1
-    assert [s.base_offset for s in found.segments] == sorted(int(p.stem) for p in (log_dir / "c-plain-0").glob("*.log"))
+    assert [s.base_offset for s in found.segments] == sorted(
+        int(p.stem) for p in (log_dir / "c-plain-0").glob("*.log")
+    )
     assert found.segments[-1].fate.rule == "S3.2"
     assert found.records == ()
     sources = {setting.key: setting.source for setting in found.settings}
@@ -262,9 +323,15 @@ def test_a_partition_says_its_rule_and_its_figures(spark: SparkSession, log_dir:
 
 @pytest.mark.parametrize(
     ("partition", "rule", "action"),
-    [("b-cleaned-0", "S3.4", "none"), ("d-time-0", "S7.3", "retained"), ("__transaction_state-0", "S3.2", "none")],
+    [
+        ("b-cleaned-0", "S3.4", "none"),
+        ("d-time-0", "S7.3", "retained"),
+        ("__transaction_state-0", "S3.2", "none"),
+    ],
 )
-def test_each_partition_has_a_rule(spark: SparkSession, log_dir: Path, partition: str, rule: str, action: str) -> None:
+def test_each_partition_has_a_rule(
+    spark: SparkSession, log_dir: Path, partition: str, rule: str, action: str
+) -> None:
     found = ask(spark, log_dir, partition)
     assert (found.rule, found.actions) == (rule, (action,))
 
@@ -283,7 +350,9 @@ def test_an_offset_that_is_not_there(spark: SparkSession, log_dir: Path) -> None
     end = checkpoint(log_dir / "replication-offset-checkpoint")["c-plain-0"]
     assert ask(spark, log_dir, "c-plain-0", offset=end).records[0].verdict is Verdict.ABSENT
     cleaned = set(range(end)) - offsets_in(log_dir / "b-cleaned-0")
-    assert ask(spark, log_dir, "b-cleaned-0", offset=min(cleaned)).records[0].verdict is Verdict.ABSENT
+    assert (
+        ask(spark, log_dir, "b-cleaned-0", offset=min(cleaned)).records[0].verdict is Verdict.ABSENT
+    )
 
 
 def test_what_is_unclean_is_left_alone_with_the_rule(spark: SparkSession, tmp_path: Path) -> None:
@@ -293,7 +362,9 @@ def test_what_is_unclean_is_left_alone_with_the_rule(spark: SparkSession, tmp_pa
     assert (found.rule, found.left_alone, found.records[0].verdict) == ("S8.2", True, Verdict.STAYS)
 
 
-def test_after_a_crash_the_fates_are_those_of_what_can_be_trusted(spark: SparkSession, tmp_path: Path) -> None:
+def test_after_a_crash_the_fates_are_those_of_what_can_be_trusted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-4p-0", "t-closed-0", "d-time-0"])
     (log_dir / ".kafka_cleanshutdown").unlink()
     trusted = {}
@@ -303,8 +374,12 @@ def test_after_a_crash_the_fates_are_those_of_what_can_be_trusted(spark: SparkSe
         trusted[name] = bases[-2]
         set_checkpoint(points, name, bases[-2] + 1)
     fates = foretell(spark, log_dir, now=NOW, after_crash=True)
-    assert {name: max(told) < trusted[name] for name, told in fates.items()} == dict.fromkeys(trusted, True)
-    beyond = ask(spark, log_dir, "c-4p-0", offset=trusted["c-4p-0"], unclean_shutdown="below-recovery-point")
+    assert {name: max(told) < trusted[name] for name, told in fates.items()} == dict.fromkeys(
+        trusted, True
+    )
+    beyond = ask(
+        spark, log_dir, "c-4p-0", offset=trusted["c-4p-0"], unclean_shutdown="below-recovery-point"
+    )
     assert (beyond.records[0].verdict, beyond.records[0].rule) == (Verdict.STAYS, "S8.2")
     run(clean, spark, log_dir, unclean_shutdown="below-recovery-point")
     found = Judged(fates, {name: offsets_in(log_dir / name) for name in trusted})
@@ -319,15 +394,29 @@ def test_after_a_crash_on_the_command_line(
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-4p-0"])
     (log_dir / ".kafka_cleanshutdown").unlink()
-    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "as under spark-submit: the session that is there is taken")
-    command = ["explain", str(log_dir), "--partition", "c-4p-0", "--topic-set", "*:cleanup.policy=compact", "--json"]
+    monkeypatch.setenv(
+        "PYSPARK_GATEWAY_PORT", "as under spark-submit: the session that is there is taken"
+    )
+    command = [
+        "explain",
+        str(log_dir),
+        "--partition",
+        "c-4p-0",
+        "--topic-set",
+        "*:cleanup.policy=compact",
+        "--json",
+    ]
     told = {}
     for choice in ("refuse", "below-recovery-point"):
         assert main.run([*command, "--unclean-shutdown", choice]) == 0
         told[choice] = json.loads(capsys.readouterr().out)
     assert (told["refuse"]["rule"], told["refuse"]["left_alone"]) == ("S8.2", True)
     trusted = told["below-recovery-point"]
-    assert (trusted["rule"], trusted["left_alone"], trusted["actions"]) == ("S3.4", False, ["compacted"])
+    assert (trusted["rule"], trusted["left_alone"], trusted["actions"]) == (
+        "S3.4",
+        False,
+        ["compacted"],
+    )
     limit = checkpoint(log_dir / "recovery-point-offset-checkpoint")["c-4p-0"]
     assert trusted["facts"]["trusted_end"] == limit
     assert "only segments that lie entirely below offset" in trusted["reason"]
@@ -337,7 +426,9 @@ def test_a_segment_that_has_to_be_split_first(spark: SparkSession, tmp_path: Pat
     log_dir = new_log_dir(tmp_path / "log-dir")
     far = 2**31 + 5
     first = [batch(record(0, b"a")), batch(record(1, b"b"))]
-    partition = make_partition(log_dir / "c-plain-0", {0: first, far + 1: [batch(record(far + 1, b"a"))]})
+    partition = make_partition(
+        log_dir / "c-plain-0", {0: first, far + 1: [batch(record(far + 1, b"a"))]}
+    )
     with (partition / f"{0:020d}.log").open("ab") as log:  # no index can have an entry for it
         log.write(batch(record(far, b"a")))
     set_checkpoint(log_dir / "replication-offset-checkpoint", "c-plain-0", far + 2)

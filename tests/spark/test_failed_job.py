@@ -29,28 +29,41 @@ def error_of(rdd: RDD[object]) -> Exception:
 
 def test_what_was_raised_in_python(spark: SparkSession) -> None:
     def fails(number: int) -> object:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/there") if number else ValueError("a\nb")
+        raise (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/there")
+            if number
+            else ValueError("a\nb")
+        )
 
     numbers = spark.sparkContext.parallelize([0], 1)
     assert cause_of(error_of(numbers.map(fails))) == "ValueError: a"
     full = failed_job(error_of(numbers.map(lambda n: fails(n + 1))))
     assert full.exit_code == 6
-    assert full.message.endswith("(spark.local.dir): OSError: [Errno 28] No space left on device: '/there'")
+    assert full.message.endswith(
+        "(spark.local.dir): OSError: [Errno 28] No space left on device: '/there'"
+    )
 
 
 def test_what_was_thrown_in_java(spark: SparkSession) -> None:
     def thrown(words: str) -> Exception:
         return error_of(spark.sql(f"select raise_error('{words}')").rdd)
 
-    assert failed_job(thrown("why")).message == "the Spark job failed: [USER_RAISED_EXCEPTION] why SQLSTATE: P0001"
+    assert (
+        failed_job(thrown("why")).message
+        == "the Spark job failed: [USER_RAISED_EXCEPTION] why SQLSTATE: P0001"
+    )
     assert failed_job(thrown("No space left on device")).exit_code == 6
 
 
-def test_what_was_thrown_in_java_and_is_no_error_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_was_thrown_in_java_and_is_no_error_of_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     (tmp_path / "lines").write_text("a\n")
     lines = spark.sparkContext.textFile(str(tmp_path / "lines"))
     assert lines.getNumPartitions() > 0
     (tmp_path / "lines").unlink()
     failed = failed_job(error_of(lines))
     assert failed.exit_code == 1
-    assert failed.message.startswith("the Spark job failed: java.io.FileNotFoundException: File file:")
+    assert failed.message.startswith(
+        "the Spark job failed: java.io.FileNotFoundException: File file:"
+    )

@@ -71,7 +71,9 @@ def test_a_staging_directory_that_can_not_be_made_concerns_its_partition_only(
     assert result.exit_code == 3
 
 
-def test_a_source_that_changes_during_the_run_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_source_that_changes_during_the_run_is_not_replaced(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Somebody else writes in spite of the lock: what was read is not what is there any more."""
     log_dir = two_partitions(tmp_path / "d")
     log = log_dir / "fails-0" / f"{648:020d}.log"
@@ -99,8 +101,12 @@ def test_keys_that_were_read_ahead_and_are_gone_concern_their_partition_only(
     for number in range(8):  # or one segment would outweigh all others
         add_partition(log_dir, f"more-{number}", "c-4p-1")
 
-    def losing_keys(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[Outcome]]:
-        (failing,) = (partition for partition in job.partitions if partition.directory.endswith("fails-0"))
+    def losing_keys(
+        sc: SparkContext, job: CompactionJob, progress: Progress
+    ) -> list[list[Outcome]]:
+        (failing,) = (
+            partition for partition in job.partitions if partition.directory.endswith("fails-0")
+        )
         paths = [split.keys.path for split in failing.splits if split.keys is not None]
         assert paths
         for path in paths:
@@ -124,7 +130,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "disk"
     path.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=70m", "winnow-test", str(path)], check=False, capture_output=True
+        ["mount", "-t", "tmpfs", "-o", "size=70m", "winnow-test", str(path)],
+        check=False,
+        capture_output=True,
     )
     if mounted.returncode:
         pytest.skip(f"mounting is not allowed here: {mounted.stderr.decode().strip()}")
@@ -148,16 +156,30 @@ def test_a_disk_with_too_little_room_is_noticed_before_anything_is_written(
     assert stray_files(log_dir) == []
 
 
-def test_room_is_asked_for_when_retention_has_freed_some(spark: SparkSession, small_disk: Path) -> None:
+def test_room_is_asked_for_when_retention_has_freed_some(
+    spark: SparkSession, small_disk: Path
+) -> None:
     """Before that not even one group of segments fits."""
     log_dir = new_log_dir(small_disk / "d")
-    compacted, expired = add_partition(log_dir, "c-4p-1", "c-4p-1"), add_partition(log_dir, "d-time-0", "d-time-0")
-    needed, frees = (sum(log.stat().st_size for log in path.glob("*.log")) for path in (compacted, expired))
+    compacted, expired = (
+        add_partition(log_dir, "c-4p-1", "c-4p-1"),
+        add_partition(log_dir, "d-time-0", "d-time-0"),
+    )
+    needed, frees = (
+        sum(log.stat().st_size for log in path.glob("*.log")) for path in (compacted, expired)
+    )
     assert needed < frees
     (small_disk / "ballast").write_bytes(bytes(free_bytes(str(small_disk)) - needed // 8))
     held = by_name(run(clean, spark, log_dir, sets=SETS, topics=["c-4p"]))["c-4p-1"]
     assert held.error_code == NoSpaceError.exit_code
-    done = by_name(run(clean, spark, log_dir, sets=[*SETS, "d-time:cleanup.policy=delete", "d-time:retention.ms=0"]))
+    done = by_name(
+        run(
+            clean,
+            spark,
+            log_dir,
+            sets=[*SETS, "d-time:cleanup.policy=delete", "d-time:retention.ms=0"],
+        )
+    )
     assert (done["d-time-0"].actions, done["c-4p-1"].actions) == (("retained",), ("compacted",))
 
 
@@ -184,8 +206,12 @@ def test_a_disk_that_fills_up_during_the_run_leaves_the_log_as_it_was(
     assert by_name(again)["fails-0"].actions == ("compacted",)
 
 
-def test_a_run_that_was_refused_can_be_repeated_on_the_untouched_log(spark: SparkSession, tmp_path: Path) -> None:
-    """What a failed run leaves is good for the next one: it ends as on a directory that never saw the failure."""
+def test_a_run_that_was_refused_can_be_repeated_on_the_untouched_log(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What a failed run leaves is good for the next one: it ends as on a directory that never saw
+    the failure.
+    """
     log_dir, sound = two_partitions(tmp_path / "d"), tmp_path / "sound"
     copy_tree(log_dir, sound)
     log = log_dir / "fails-0" / f"{648:020d}.log"
@@ -204,8 +230,13 @@ def test_a_run_that_was_refused_can_be_repeated_on_the_untouched_log(spark: Spar
 def test_a_spark_job_that_fails_commits_nothing_and_its_partitions_are_reported(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def losing_splits(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[Outcome]]:
-        without = [replace(one, groups=tuple(replace(g, splits=()) for g in one.groups)) for one in job.partitions]
+    def losing_splits(
+        sc: SparkContext, job: CompactionJob, progress: Progress
+    ) -> list[list[Outcome]]:
+        without = [
+            replace(one, groups=tuple(replace(g, splits=()) for g in one.groups))
+            for one in job.partitions
+        ]
         return run_compaction(sc, replace(job, partitions=tuple(without)), progress)
 
     log_dir = two_partitions(tmp_path / "d")
@@ -231,7 +262,11 @@ def test_an_unexpected_error_in_one_partition_does_not_stop_the_others(
     for name, file, content in (
         (".winnow-x", "round.json", "[" * 5000 + "]" * 5000),
         (".winnow-x-quarantine", "file", ""),
-        (".winnow-quarantine-x", "manifest.json", '{"version": 1, "segments": [{"base_offset": "a", "log_bytes": 1}]}'),
+        (
+            ".winnow-quarantine-x",
+            "manifest.json",
+            '{"version": 1, "segments": [{"base_offset": "a", "log_bytes": 1}]}',
+        ),
     ):
         (log_dir / "fails-0" / name).mkdir()
         (log_dir / "fails-0" / name / file).write_text(content)

@@ -1,4 +1,6 @@
-"""Links out of the log directory, other names of the same files, and files that somebody changes behind our back."""
+"""Links out of the log directory, other names of the same files, and files that somebody changes
+behind our back.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def move_away(path: Path) -> Path:
     return elsewhere
 
 
-def test_a_partition_that_lies_elsewhere_is_left_alone_and_it_is_said_why(spark: SparkSession, log_dir: Path) -> None:
+def test_a_partition_that_lies_elsewhere_is_left_alone_and_it_is_said_why(
+    spark: SparkSession, log_dir: Path
+) -> None:
     elsewhere = move_away(log_dir / "linked-0")
     before = files_of(elsewhere)
     for verb in (plan, clean):
@@ -68,7 +72,9 @@ def test_a_segment_that_lies_elsewhere_keeps_its_partition_from_being_touched(
     spark: SparkSession, log_dir: Path, suffix: str
 ) -> None:
     directory = log_dir / "linked-0"
-    elsewhere = move_away(next(path for path in sorted(directory.iterdir()) if path.name.endswith(suffix)))
+    elsewhere = move_away(
+        next(path for path in sorted(directory.iterdir()) if path.name.endswith(suffix))
+    )
     before = files_of(directory)
     linked = by_name(run(clean, spark, log_dir, sets=SETS))["linked-0"]
     assert "found a symbolic link" in (linked.error or "")
@@ -76,7 +82,9 @@ def test_a_segment_that_lies_elsewhere_keeps_its_partition_from_being_touched(
     assert elsewhere.exists()
 
 
-def test_a_link_among_leftovers_goes_and_what_it_leads_to_stays(spark: SparkSession, log_dir: Path) -> None:
+def test_a_link_among_leftovers_goes_and_what_it_leads_to_stays(
+    spark: SparkSession, log_dir: Path
+) -> None:
     elsewhere = log_dir.parent / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "precious").write_text("x")

@@ -1,4 +1,6 @@
-"""Links, pipes and sparse files in partitions: every verb that needs Spark leaves them, and all outside, alone."""
+"""Links, pipes and sparse files in partitions: every verb that needs Spark leaves them, and all
+outside, alone.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-SETS = ("*:cleanup.policy=compact", "*:internal.segment.bytes=65536", "*:min.cleanable.dirty.ratio=0")
+SETS = (
+    "*:cleanup.policy=compact",
+    "*:internal.segment.bytes=65536",
+    "*:min.cleanable.dirty.ratio=0",
+)
 PLACES = (
     "00000000000000000000.log", "00000000000000000000.index", "00000000000000000000.timeindex",
     "00000000000000000000.txnindex", "00000000000000000000.snapshot", "leader-epoch-checkpoint", "partition.metadata",
@@ -41,11 +47,17 @@ def log_dir(tmp_path: Path) -> Path:
     return path
 
 
-def test_every_verb_leaves_what_is_outside_alone(spark: SparkSession, log_dir: Path, tmp_path: Path) -> None:
+def test_every_verb_leaves_what_is_outside_alone(
+    spark: SparkSession, log_dir: Path, tmp_path: Path
+) -> None:
     assert set(FOREIGN) <= KINDS.keys()
     before = state_of(tmp_path / "outside")
     (tmp_path / "keys").write_text("nobody\n", encoding="utf-8")
-    words = ["--now", "1795300000000", *(word for setting in SETS for word in ("--set", setting.removeprefix("*:")))]
+    words = [
+        "--now",
+        "1795300000000",
+        *(word for setting in SETS for word in ("--set", setting.removeprefix("*:"))),
+    ]
     told = ""
     with bounded(seconds=300, more_bytes=2**40):
         for verb in (

@@ -53,7 +53,9 @@ class Golden:
         self.log_dir = demo.unpack()
         self._capsys = capsys
 
-    def __call__(self, name: str, verb: str, *words: str, code: int = 0, of_this_run: bool = False) -> str:
+    def __call__(
+        self, name: str, verb: str, *words: str, code: int = 0, of_this_run: bool = False
+    ) -> str:
         """Runs a verb and compares what it says with golden/NAME.txt; what it said, as it was."""
         self._capsys.readouterr()
         assert run_command([verb, *words]) == code, self._capsys.readouterr().err
@@ -71,7 +73,10 @@ class Golden:
 
 @pytest.fixture
 def golden(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Golden:
     verbs_use(spark, monkeypatch)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -98,10 +103,15 @@ def test_before_anything_is_changed(golden: Golden) -> None:
 
 def test_what_is_done_and_told_afterwards(golden: Golden) -> None:
     log_dir, ledger = str(golden.log_dir), str(golden.scratch / "ledger")
-    out = golden("clean", "clean", log_dir, *GIVEN, "--keep-replaced", "--ledger", ledger, "--report", "none")
+    out = golden(
+        "clean", "clean", log_dir, *GIVEN, "--keep-replaced", "--ledger", ledger, "--report", "none"
+    )
     assert "cleaned" in out
     golden("recover", "recover", log_dir, of_this_run=True)
-    run_id = next(path.name.removeprefix(".winnow-kept-") for path in (golden.log_dir / "c-tomb-0").glob(".winnow-k*"))
+    run_id = next(
+        path.name.removeprefix(".winnow-kept-")
+        for path in (golden.log_dir / "c-tomb-0").glob(".winnow-k*")
+    )
     golden("recover-undo", "recover", log_dir, "--undo", run_id, "--dry-run", of_this_run=True)
     golden("recover-purge", "recover", log_dir, "--purge", "all")
     (golden.scratch / "keys").write_text("k0\nd1\nin no record\n", encoding="utf-8")

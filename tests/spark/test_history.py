@@ -49,14 +49,19 @@ class Told:
     command: Command
 
     def history(self, *words: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.command("history", "--ledger", self.ledger, "--json", *words))
+        found: dict[str, Any] = json.loads(
+            self.command("history", "--ledger", self.ledger, "--json", *words)
+        )
         return found
 
 
 @pytest.fixture(scope="module")
 def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     scratch = tmp_path_factory.mktemp("history")
-    log_dir, ledger = copy_log_dir("clean", scratch / "log-dir", only=NAMES), str(scratch / "ledger")
+    log_dir, ledger = (
+        copy_log_dir("clean", scratch / "log-dir", only=NAMES),
+        str(scratch / "ledger"),
+    )
     with pytest.MonkeyPatch.context() as patch, pytest.MonkeyPatch.context() as streams:
         verbs_use(spark, patch)
 
@@ -75,7 +80,9 @@ def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
             before, began = bytes_of(log_dir), now_ms()
             command(verb, str(log_dir), "--ledger", ledger, "--quiet", *words)
             after = bytes_of(log_dir)
-            steps.append(Step(began, now_ms(), {name: before[name] - after[name] for name in NAMES}))
+            steps.append(
+                Step(began, now_ms(), {name: before[name] - after[name] for name in NAMES})
+            )
 
         given = ["--topic-configs", str(TOPIC_CONFIGS), "--report", "none"]
         given += ["--topic-set", f"c-none:max.compaction.lag.ms={LAG_MS}"]
@@ -92,7 +99,9 @@ def now_ms() -> int:
 
 
 def bytes_of(log_dir: Path) -> dict[str, int]:
-    return {name: sum(log.stat().st_size for log in (log_dir / name).glob("*.log")) for name in NAMES}
+    return {
+        name: sum(log.stat().st_size for log in (log_dir / name).glob("*.log")) for name in NAMES
+    }
 
 
 def test_what_was_freed_by_whom_and_when(told: Told) -> None:
@@ -122,7 +131,10 @@ def test_time_since_a_partition_was_clean_and_what_is_due(told: Told) -> None:
         "d-time": second["ended"],
     }
     assert {p["last_run"] for p in found.values()} == {second["ended"]}
-    assert found["c-none"]["due"] == first_timestamp(max((told.log_dir / "c-none-0").glob("*.log"))) + LAG_MS
+    assert (
+        found["c-none"]["due"]
+        == first_timestamp(max((told.log_dir / "c-none-0").glob("*.log"))) + LAG_MS
+    )
     assert found["d-size"]["due"] is None
 
 

@@ -23,7 +23,9 @@ OFFSETS = ("__consumer_offsets-0", "__consumer_offsets-1")
 
 
 def counted(directory: Path) -> dict[str, tuple[int, int]]:
-    """Records and bytes by group, one batch after the other; each batch of this recording is of one group."""
+    """Records and bytes by group, one batch after the other; each batch of this recording is of one
+    group.
+    """
     records: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for path in sorted(directory.glob("*.log")):
@@ -31,11 +33,17 @@ def counted(directory: Path) -> dict[str, tuple[int, int]]:
         while position < len(data):
             header, found = decode_batch(data, position)
             position += int(header["size"])
-            names = {key.name for one in found if (key := decode_key("__consumer_offsets", one.key)) is not None}
+            names = {
+                key.name
+                for one in found
+                if (key := decode_key("__consumer_offsets", one.key)) is not None
+            }
             for name in names:
                 records[name] += len(found)
                 sizes[name] += int(header["size"])
-            assert len(names) == 1 or all(decode_key("__consumer_offsets", one.key) is None for one in found)
+            assert len(names) == 1 or all(
+                decode_key("__consumer_offsets", one.key) is None for one in found
+            )
     return {name: (records[name], sizes[name]) for name in records}
 
 
@@ -47,7 +55,9 @@ def assert_is(found: tuple[int, int] | None, records: int | None, size: int | No
     assert found[1] - size in range(max(found[0], 1))
 
 
-def test_the_groups_that_filled_the_offsets_topic_are_named(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_groups_that_filled_the_offsets_topic_are_named(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=[*OFFSETS, "c-tomb-0"])
     before = {name: counted(log_dir / name) for name in OFFSETS}
     foreseen = by_name(run(plan, spark, log_dir))
@@ -59,14 +69,18 @@ def test_the_groups_that_filled_the_offsets_topic_are_named(spark: SparkSession,
         assert result.holders_total == len(before[name]) > 1
         for holder in result.holders:
             assert_is(before[name].get(holder.name), holder.records_before, holder.bytes_before)
-            assert_is(after[name].get(holder.name, (0, 0)), holder.records_after, holder.bytes_after)
+            assert_is(
+                after[name].get(holder.name, (0, 0)), holder.records_after, holder.bytes_after
+            )
         sizes = [holder.bytes_before for holder in result.holders]
         assert sizes == sorted(sizes, reverse=True)
         assert foreseen[name].holders_total == result.holders_total
         assert foreseen[name].holders == tuple(
             replace(holder, records_after=None, bytes_after=None) for holder in result.holders
         )
-    assert "group-1" in before["__consumer_offsets-0"].keys() | before["__consumer_offsets-1"].keys()
+    assert (
+        "group-1" in before["__consumer_offsets-0"].keys() | before["__consumer_offsets-1"].keys()
+    )
 
 
 def test_no_key_of_any_other_topic_is_told(spark: SparkSession, tmp_path: Path) -> None:

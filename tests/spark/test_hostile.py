@@ -1,4 +1,6 @@
-"""Each damaged partition is reported and not touched, and all others are cleaned as if it were not there."""
+"""Each damaged partition is reported and not touched, and all others are cleaned as if it were not
+there.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ SETS = (
 
 @dataclass(frozen=True)
 class Hostile:
-    """One run over two log directories: one with every damage and sound partitions, one with sound ones only."""
+    """One run over two log directories: one with every damage and sound partitions, one with sound
+    ones only.
+    """
 
     log_dir: Path
     undamaged: Path
@@ -83,7 +87,9 @@ def hostile(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ho
 def test_a_damaged_partition_is_reported_with_file_and_byte(hostile: Hostile, name: str) -> None:
     result = hostile.results[f"h-{name}-0"]
     assert result.error is not None
-    assert re.search(hostile.patterns[name], result.error), f"{hostile.patterns[name]}\n{result.error}"
+    assert re.search(hostile.patterns[name], result.error), (
+        f"{hostile.patterns[name]}\n{result.error}"
+    )
     assert (result.actions, result.left_alone) == (("none",), True)
     assert result.reason
 
@@ -97,12 +103,25 @@ def test_no_byte_of_a_damaged_partition_changes(hostile: Hostile, name: str) -> 
 @pytest.mark.parametrize("source", [*SOUND, *(f"{which}-0" for which in BAD_SNAPSHOT)])
 def test_the_others_are_cleaned_as_without_the_damage(hostile: Hostile, source: str) -> None:
     mine, theirs = hostile.results[f"s-{source}"], hostile.results[f"u-{source}"]
-    assert (mine.error, mine.actions, mine.bytes_after) == (None, theirs.actions, theirs.bytes_after)
+    assert (mine.error, mine.actions, mine.bytes_after) == (
+        None,
+        theirs.actions,
+        theirs.bytes_after,
+    )
     assert mine.actions != ("none",)
-    found, wanted = files_of(hostile.log_dir / f"s-{source}"), files_of(hostile.undamaged / f"u-{source}")
-    differing = [name for name in changes(wanted, found) if not name.endswith((".snapshot", "leader-epoch-checkpoint"))]
+    found, wanted = (
+        files_of(hostile.log_dir / f"s-{source}"),
+        files_of(hostile.undamaged / f"u-{source}"),
+    )
+    differing = [
+        name
+        for name in changes(wanted, found)
+        if not name.endswith((".snapshot", "leader-epoch-checkpoint"))
+    ]
     assert differing == []
-    checkpoints = (checkpoint(d / "cleaner-offset-checkpoint") for d in (hostile.log_dir, hostile.undamaged))
+    checkpoints = (
+        checkpoint(d / "cleaner-offset-checkpoint") for d in (hostile.log_dir, hostile.undamaged)
+    )
     assert [c.get(f"{letter}-{source}") for c, letter in zip(checkpoints, "su", strict=True)] == [
         mine.first_dirty_offset_after,
         theirs.first_dirty_offset_after,
@@ -115,5 +134,7 @@ def test_the_exit_code_says_that_some_were_left_alone(hostile: Hostile) -> None:
 
 def test_nothing_is_left_behind(hostile: Hostile) -> None:
     assert stray_files(hostile.undamaged) == []
-    swap_that_was_there = [name for name in stray_files(hostile.log_dir) if not name.startswith("h-torn-swap")]
+    swap_that_was_there = [
+        name for name in stray_files(hostile.log_dir) if not name.startswith("h-torn-swap")
+    ]
     assert swap_that_was_there == []

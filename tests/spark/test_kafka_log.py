@@ -1,4 +1,6 @@
-"""`spark.read.format("kafka-log")` in a session: the documentation's own examples, SQL, plans, errors."""
+"""`spark.read.format("kafka-log")` in a session: the documentation's own examples, SQL, plans,
+errors.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def registered(spark: SparkSession) -> None:
     winnow.register(spark)
 
 
-def load(spark: SparkSession, path: str = CLEAN, schema: str | None = None, **options: str) -> DataFrame:
+def load(
+    spark: SparkSession, path: str = CLEAN, schema: str | None = None, **options: str
+) -> DataFrame:
     reader = spark.read.format("kafka-log").options(**options)
     return (reader.schema(schema) if schema else reader).load(path)
 
@@ -35,13 +39,17 @@ def test_the_examples_of_the_documentation_run(spark: SparkSession, tmp_path: Pa
     reader.follow(PAGE)
     assert reader.names["latest"].count() > 1
     assert reader.names["hour"].count() > 0
-    assert min(row.offset for row in reader.names["some"].where("topic = 'c-tomb'").collect()) >= 600
+    assert (
+        min(row.offset for row in reader.names["some"].where("topic = 'c-tomb'").collect()) >= 600
+    )
     assert "problem" in reader.names["damage"].columns
 
 
 def test_sql(spark: SparkSession) -> None:
     [block] = blocks(PAGE, "sql")
-    *statements, query = (part for part in block.text.replace(LOG_DIR, CLEAN).split(";") if part.strip())
+    *statements, query = (
+        part for part in block.text.replace(LOG_DIR, CLEAN).split(";") if part.strip()
+    )
     for statement in statements:
         spark.sql(statement)
     last = {row["key"]: row["last"] for row in spark.sql(query).collect()}
@@ -70,7 +78,9 @@ def test_options_give_what_conditions_give_and_read_less(spark: SparkSession) ->
 
 def test_a_schema_chooses_columns(spark: SparkSession) -> None:
     chosen = load(spark, f"{CLEAN}/c-tomb-0", "offset bigint, key binary")
-    assert_df_equality(chosen, load(spark, f"{CLEAN}/c-tomb-0").select("offset", "key"), ignore_metadata=True)
+    assert_df_equality(
+        chosen, load(spark, f"{CLEAN}/c-tomb-0").select("offset", "key"), ignore_metadata=True
+    )
     with pytest.raises(Exception, match="no such column"):
         load(spark, CLEAN, "nothing int").collect()
 
@@ -79,7 +89,10 @@ def test_modes(spark: SparkSession) -> None:
     path = f"{DAMAGED}/x-badcrc-0"
     bad = load(spark, path).where("NOT crcOk").collect()
     assert [(row.baseOffset, row.offset) for row in bad] == [(1608, None)]
-    assert load(spark, path).where("offset >= 0").count() == load(spark, path, mode="DROPMALFORMED").count()
+    assert (
+        load(spark, path).where("offset >= 0").count()
+        == load(spark, path, mode="DROPMALFORMED").count()
+    )
     with pytest.raises(Exception, match="does not match its CRC: base offset 1608"):
         load(spark, path, mode="FAILFAST").collect()
 
@@ -110,6 +123,11 @@ def test_importing_winnow_loads_nothing() -> None:
     code = "import sys, winnow; print([m for m in ('pyspark', 'numba', 'numpy', 'pyarrow') if m in sys.modules])"
     python = ROOT / ".venv" / "bin" / "python"
     done = subprocess.run(
-        [python, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": "lib"}, cwd=ROOT
+        [python, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": "lib"},
+        cwd=ROOT,
     )
     assert done.stdout == "[]\n"

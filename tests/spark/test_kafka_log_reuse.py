@@ -1,4 +1,6 @@
-"""A DataFrame of `kafka-log` gives the same rows in every plan: nothing of a query is kept in the source."""
+"""A DataFrame of `kafka-log` gives the same rows in every plan: nothing of a query is kept in the
+source.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def test_a_self_join_filters_each_side_by_itself(session: SparkSession) -> None:
     assert low.join(high, "partition").count() == 50
 
 
-def test_subqueries_of_one_statement_over_a_view_filter_apart(session: SparkSession, log: DataFrame) -> None:
+def test_subqueries_of_one_statement_over_a_view_filter_apart(
+    session: SparkSession, log: DataFrame
+) -> None:
     log.createOrReplaceTempView("records")
     [row] = session.sql(
         "SELECT (SELECT count(*) FROM records WHERE offset < 100) AS low,"
@@ -71,8 +75,14 @@ def test_subqueries_of_one_statement_over_a_view_filter_apart(session: SparkSess
 
 
 def test_a_view_that_sql_made_filters_apart(session: SparkSession) -> None:
-    session.sql(f"CREATE OR REPLACE TEMPORARY VIEW made USING `kafka-log` OPTIONS (path '{C_NONE}')")
-    made = [session.table("made"), session.sql("SELECT * FROM made WHERE offset < 100"), session.table("made")]
+    session.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW made USING `kafka-log` OPTIONS (path '{C_NONE}')"
+    )
+    made = [
+        session.table("made"),
+        session.sql("SELECT * FROM made WHERE offset < 100"),
+        session.table("made"),
+    ]
     assert [rows.count() for rows in made] == [ALL, LOW, ALL]
 
 
@@ -92,7 +102,9 @@ def test_a_plan_that_was_made_before_a_filter_keeps_its_rows(log: DataFrame) -> 
     assert (whole.first()[0], low.first()[0], whole.first()[0]) == (ALL, LOW, ALL)
 
 
-def test_an_export_after_a_filter_has_all_rows(session: SparkSession, log: DataFrame, tmp_path: Path) -> None:
+def test_an_export_after_a_filter_has_all_rows(
+    session: SparkSession, log: DataFrame, tmp_path: Path
+) -> None:
     assert log.where("offset < 100").count() == LOW
     log.write.parquet(str(tmp_path / "export"))
     assert session.read.parquet(str(tmp_path / "export")).count() == ALL
@@ -105,7 +117,9 @@ def test_two_threads_each_get_the_rows_of_their_own_query(log: DataFrame) -> Non
         assert (list(low), list(whole)) == ([10, 20, 30], [ALL] * 3)
 
 
-def test_a_dataframe_refuses_segments_that_changed_after_its_first_query(session: SparkSession, tmp_path: Path) -> None:
+def test_a_dataframe_refuses_segments_that_changed_after_its_first_query(
+    session: SparkSession, tmp_path: Path
+) -> None:
     """Spark keeps the plan of the first query; a new `load` makes a new one."""
     copy_tree(Path(C_NONE), tmp_path / "c-none-0")
     log = session.read.format("kafka-log").schema("offset bigint").load(str(tmp_path / "c-none-0"))
@@ -115,7 +129,13 @@ def test_a_dataframe_refuses_segments_that_changed_after_its_first_query(session
     first.write_bytes(b"")
     with pytest.raises(Exception, match="changed since the DataFrame was planned"):
         log.count()
-    assert session.read.format("kafka-log").load(str(tmp_path / "c-none-0")).where("offset >= 0").count() < ALL
+    assert (
+        session.read.format("kafka-log")
+        .load(str(tmp_path / "c-none-0"))
+        .where("offset >= 0")
+        .count()
+        < ALL
+    )
 
 
 def test_register_changes_no_setting_and_needs_none(spark: SparkSession) -> None:

@@ -43,7 +43,9 @@ def _anonymous_bytes(pid: int) -> int:
 
 @contextmanager
 def short_of_memory(spark: SparkSession, limit: int) -> Iterator[list[int]]:
-    """As the system does it when memory runs out: a Python worker that has more than `limit` bytes is killed."""
+    """As the system does it when memory runs out: a Python worker that has more than `limit` bytes
+    is killed.
+    """
     jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
     killed: list[int] = []
     over = threading.Event()
@@ -66,7 +68,9 @@ def short_of_memory(spark: SparkSession, limit: int) -> Iterator[list[int]]:
 
 
 @pytest.mark.spark
-def test_only_the_partition_that_kills_its_worker_fails(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_the_partition_that_kills_its_worker_fails(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir_with_bomb(tmp_path / "d", raw_bytes=LEAST_BYTES - MIB, sound=SOUND)
     before = files_of(tmp_path / "d" / "t-0")
     with short_of_memory(spark, 420 * MIB) as killed:
@@ -74,8 +78,12 @@ def test_only_the_partition_that_kills_its_worker_fails(spark: SparkSession, tmp
     assert killed
     first, *others = result.partitions
     assert "a worker died of this partition" in str(first.error)
-    assert [(p.error, p.actions, p.records_after) for p in others] == [(None, ("compacted",), 2)] * SOUND
-    assert {name: f for name, f in files_of(tmp_path / "d" / "t-0").items() if ".winnow-" not in name} == before
+    assert [(p.error, p.actions, p.records_after) for p in others] == [
+        (None, ("compacted",), 2)
+    ] * SOUND
+    assert {
+        name: f for name, f in files_of(tmp_path / "d" / "t-0").items() if ".winnow-" not in name
+    } == before
     assert not list((tmp_path / "d" / "t-0").glob(".winnow-*"))
 
 
@@ -92,12 +100,18 @@ except BatchMemoryError as error:
 """
 
 
-def test_a_batch_larger_than_the_memory_allows_is_refused_before_it_takes_it(tmp_path: Path) -> None:
+def test_a_batch_larger_than_the_memory_allows_is_refused_before_it_takes_it(
+    tmp_path: Path,
+) -> None:
     """58 KB that expand to 1.9 GB, within Kafka's default limit, in a process that may have 3 GiB."""
     (tmp_path / "batch").write_bytes(data := bomb(0, 1900 * 10**6))
     assert len(data) < 70_000
-    environment = {name: value for name, value in os.environ.items() if name != "WINNOW_MAX_BATCH_BYTES"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "WINNOW_MAX_BATCH_BYTES"
+    }
     command = [sys.executable, "-c", _IN_LITTLE, str(tmp_path / "batch")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert "a batch needs too much memory: expected at most 805306368 bytes" in done.stdout, done.stderr
+    assert "a batch needs too much memory: expected at most 805306368 bytes" in done.stdout, (
+        done.stderr
+    )
     assert "WINNOW_MAX_BATCH_BYTES" in done.stdout

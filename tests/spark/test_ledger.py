@@ -1,4 +1,6 @@
-"""Runs that are recorded: what the ledger then holds, who may write at once, and that it stops no run."""
+"""Runs that are recorded: what the ledger then holds, who may write at once, and that it stops no
+run.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def ledger(tmp_path: Path) -> str:
 
 
 def entry(result: RunResult, *, ended: int = NOW, host: str = "h") -> Entry:
-    return Entry(result=result, log_dirs=["/kafka"], started=ended - 2000, ended=ended, user="u", host=host)
+    return Entry(
+        result=result, log_dirs=["/kafka"], started=ended - 2000, ended=ended, user="u", host=host
+    )
 
 
 def of_id(run_id: str, result: RunResult) -> RunResult:
@@ -45,12 +49,27 @@ def of_id(run_id: str, result: RunResult) -> RunResult:
 def test_a_run_is_recorded_as_it_was_told(spark: SparkSession, ledger: str, tmp_path: Path) -> None:
     log_dir = new_log_dir(tmp_path / "log")
     add_partition(log_dir, "q-0", "c-none-0")
-    result = run(clean, spark, log_dir, ledger=ledger, sets=["q:cleanup.policy=compact", "q:max.compaction.lag.ms=5"])
+    result = run(
+        clean,
+        spark,
+        log_dir,
+        ledger=ledger,
+        sets=["q:cleanup.policy=compact", "q:max.compaction.lag.ms=5"],
+    )
     assert result.ledger == ledger
     (told,) = by_name(result).values()
     table = ledger_table(spark, ledger)
     (row,) = table.collect()
-    for name in ("topic", "partition", "log_dir", "policy", "reason", "bytes_before", "bytes_after", "records_after"):
+    for name in (
+        "topic",
+        "partition",
+        "log_dir",
+        "policy",
+        "reason",
+        "bytes_before",
+        "bytes_after",
+        "records_after",
+    ):
         assert row[name] == getattr(told, name), name
     assert (row.run_id, row.actions, row.max_compaction_lag_ms) == (result.run_id, ["compacted"], 5)
     assert row.bytes_after < row.bytes_before
@@ -75,18 +94,33 @@ def test_segments_and_why_records_went(spark: SparkSession, ledger: str, tmp_pat
         assert row["records_removed"] == asdict(result.records_removed)
         assert result.records_removed.total == row["records_before"] - row["records_after"] > 0
         assert sum(segment["bytes"] for segment in row["segments"]) == row["bytes_before"]
-        compacted = [segment["base_offset"] for segment in row["segments"] if segment["fate"] == "compacted"]
+        compacted = [
+            segment["base_offset"] for segment in row["segments"] if segment["fate"] == "compacted"
+        ]
         assert [source for output in row["outputs"] for source in output["sources"]] == compacted
-        assert all(segment["checksum"] for segment in row["segments"] if segment["fate"] == "compacted")
+        assert all(
+            segment["checksum"] for segment in row["segments"] if segment["fate"] == "compacted"
+        )
     assert rows["t-closed"]["records_removed"]["aborted"] > 0
 
 
 def test_the_table_is_what_went_into_it(spark: SparkSession, ledger: str) -> None:
     assert append(spark.sparkContext, ledger, entry(of_id("1", run_of(partition("a"), idle("b")))))
-    assert append(spark.sparkContext, ledger, entry(of_id("2", run_of(left_alone("c", error="why")))))
+    assert append(
+        spark.sparkContext, ledger, entry(of_id("2", run_of(left_alone("c", error="why"))))
+    )
     table = ledger_table(spark, ledger)
     assert table.schema.treeString() == LEDGER.treeString()
-    columns = ("run_id", "topic", "partition", "actions", "bytes_before", "bytes_after", "error", "left_alone")
+    columns = (
+        "run_id",
+        "topic",
+        "partition",
+        "actions",
+        "bytes_before",
+        "bytes_after",
+        "error",
+        "left_alone",
+    )
     expected = spark.createDataFrame(
         [
             ("1", "a", 0, ["compacted"], 2 << 20, 1 << 20, None, False),
@@ -114,14 +148,20 @@ def test_what_a_history_sums_up(spark: SparkSession, ledger: str) -> None:
             (run_of(partition("a"), left_alone("c")), "other"),
         ]
     ):
-        append(spark.sparkContext, ledger, entry(of_id(f"r{number}", result), ended=NOW + number * day, host=host))
+        append(
+            spark.sparkContext,
+            ledger,
+            entry(of_id(f"r{number}", result), ended=NOW + number * day, host=host),
+        )
     past = history(spark, ledger)
     assert [(r.run_id, r.cleaned, r.left_alone, r.freed_bytes >> 20) for r in past.runs] == [
         ("r2", 1, 1, 1),
         ("r1", 1, 0, 1),
         ("r0", 2, 0, 2),
     ]
-    assert {(p.topic, p.host): (p.runs, p.last_cleaned, p.last_run, p.due) for p in past.partitions} == {
+    assert {
+        (p.topic, p.host): (p.runs, p.last_cleaned, p.last_run, p.due) for p in past.partitions
+    } == {
         ("a", "h"): (2, NOW + day, NOW + day, NOW - 7 + LAG),
         ("a", "other"): (1, NOW + 2 * day, NOW + 2 * day, None),
         ("b", "h"): (2, NOW, NOW + day, None),
@@ -129,13 +169,20 @@ def test_what_a_history_sums_up(spark: SparkSession, ledger: str) -> None:
     }
     some = history(spark, ledger, since=NOW + 1, topics=["[bc]"])
     assert [run.run_id for run in some.runs] == ["r2", "r1"]
-    assert [(p.topic, p.left_alone) for p in some.partitions] == [("b", None), ("c", "holds transactional batches")]
+    assert [(p.topic, p.left_alone) for p in some.partitions] == [
+        ("b", None),
+        ("c", "holds transactional batches"),
+    ]
 
 
 def test_what_is_kept_is_not_freed(spark: SparkSession, ledger: str) -> None:
-    """More may be kept than logs became smaller by: there are indexes, and what took the place of the old segments."""
+    """More may be kept than logs became smaller by: there are indexes, and what took the place of
+    the old segments.
+    """
     some, all_of_it = 1 << 19, 2 << 20
-    done = run_of(partition("a", kept_bytes=some), partition("b", kept_bytes=all_of_it), partition("c"))
+    done = run_of(
+        partition("a", kept_bytes=some), partition("b", kept_bytes=all_of_it), partition("c")
+    )
     append(spark.sparkContext, ledger, entry(done))
     past = history(spark, ledger)
     [one] = past.runs

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.data import copy_file
-from tests.spark.runs import File, add_partition, by_name, changes, clean, files_of, new_log_dir, plan, run, stray_files
+from tests.spark.runs import (
+    File,
+    add_partition,
+    by_name,
+    changes,
+    clean,
+    files_of,
+    new_log_dir,
+    plan,
+    run,
+    stray_files,
+)
 from winnow.clean.result import PartitionResult, RunResult
 
 if TYPE_CHECKING:
@@ -95,7 +106,9 @@ def test_a_plan_leaves_it_as_it_is(crashed: Crashed) -> None:
 
 
 @pytest.mark.parametrize("name", CRASHES)
-def test_a_plan_says_that_an_interrupted_run_is_to_be_put_right_first(crashed: Crashed, name: str) -> None:
+def test_a_plan_says_that_an_interrupted_run_is_to_be_put_right_first(
+    crashed: Crashed, name: str
+) -> None:
     planned, _ = crashed.results(f"{name}-0")
     assert (planned.actions, planned.left_alone, planned.error) == (("none",), True, None)
     assert planned.rule == "S6.3"
@@ -104,7 +117,9 @@ def test_a_plan_says_that_an_interrupted_run_is_to_be_put_right_first(crashed: C
 
 
 @pytest.mark.parametrize("name", CRASHES)
-def test_a_run_puts_it_right_and_ends_where_it_would_have_without_the_crash(crashed: Crashed, name: str) -> None:
+def test_a_run_puts_it_right_and_ends_where_it_would_have_without_the_crash(
+    crashed: Crashed, name: str
+) -> None:
     _, done = crashed.results(f"{name}-0")
     _, sound = crashed.results("sound-0")
     assert (done.actions, done.error, done.left_alone) == (("compacted",), None, False)

@@ -1,4 +1,6 @@
-"""Runs that are told nothing: all settings come from the log directory's own `__cluster_metadata-0`."""
+"""Runs that are told nothing: all settings come from the log directory's own
+`__cluster_metadata-0`.
+"""
 
 from __future__ import annotations
 
@@ -30,34 +32,48 @@ def comparable(result: RunResult) -> dict[str, PartitionResult]:
     return {name: replace(p, log_dir="", settings=()) for name, p in by_name(result).items()}
 
 
-def test_a_whole_run_without_a_file_is_the_same_as_with_the_topics_configs(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_whole_run_without_a_file_is_the_same_as_with_the_topics_configs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     with_file, without = (copy_log_dir("clean", tmp_path / name) for name in ("with", "without"))
     expected, found = run(clean, spark, with_file), told_nothing(clean, spark, without)
     assert comparable(found) == comparable(expected)
     assert any(p.actions == ("compacted",) for p in found.partitions)
     assert any(p.actions == ("retained",) for p in found.partitions)
-    digests = [{name: file and file.digest for name, file in files_of(path).items()} for path in (with_file, without)]
+    digests = [
+        {name: file and file.digest for name, file in files_of(path).items()}
+        for path in (with_file, without)
+    ]
     assert digests[0] == digests[1]
 
 
-def test_a_plan_shows_each_setting_and_the_record_that_it_comes_from(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_plan_shows_each_setting_and_the_record_that_it_comes_from(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=SOME)
     planned = by_name(told_nothing(plan, spark, log_dir))["d-time-0"]
     settings = {s.key: s for s in planned.settings}
     assert settings["retention.ms"].value == "432000000"
     assert settings["retention.ms"].source.startswith("__cluster_metadata-0 offset ")
-    assert settings["segment.bytes"].source.startswith("internal.segment.bytes, __cluster_metadata-0 offset ")
+    assert settings["segment.bytes"].source.startswith(
+        "internal.segment.bytes, __cluster_metadata-0 offset "
+    )
     assert not settings["retention.ms"].is_default
     assert settings["delete.retention.ms"].source == "Kafka's default, server.properties not given"
     assert settings["delete.retention.ms"].is_default
     server = parse_server_properties("log.cleaner.delete.retention.ms=5", file="server.properties")
     planned = by_name(told_nothing(plan, spark, log_dir, server_properties=server))["d-time-0"]
     settings = {s.key: s for s in planned.settings}
-    assert settings["delete.retention.ms"].source == "log.cleaner.delete.retention.ms, server.properties line 1"
+    assert (
+        settings["delete.retention.ms"].source
+        == "log.cleaner.delete.retention.ms, server.properties line 1"
+    )
     assert settings["retention.bytes"].source == "Kafka's default"
 
 
-def test_partitions_that_are_not_the_topics_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_partitions_that_are_not_the_topics_are_left_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=SOME)
     other = (log_dir / "c-4p-1" / "partition.metadata").read_text()
     (log_dir / "c-tomb-0" / "partition.metadata").write_text(other)
@@ -78,16 +94,25 @@ def test_partitions_that_are_not_the_topics_are_left_alone(spark: SparkSession, 
         "d-time-0": False,
     }
     assert {found[name].rule for name in ("c-tomb-0", "c-4p-3", "c-4p-4")} == {"S9.3"}
-    assert found["c-tomb-0"].reason.startswith("an old incarnation of topic c-tomb: its topic id is ")
+    assert found["c-tomb-0"].reason.startswith(
+        "an old incarnation of topic c-tomb: its topic id is "
+    )
     assert found["c-4p-3"].reason.startswith("it has no partition.metadata")
     assert found["c-4p-4"].reason.startswith("topic c-4p has no partition 4")
     assert "partition.metadata can't be read" in (found["c-4p-2"].error or "")
     changed = {name.split("/")[0] for name in changes(before, files_of(log_dir))}
-    assert changed <= {"c-4p-0", "d-time-0", "cleaner-offset-checkpoint", "log-start-offset-checkpoint"}
+    assert changed <= {
+        "c-4p-0",
+        "d-time-0",
+        "cleaner-offset-checkpoint",
+        "log-start-offset-checkpoint",
+    }
     assert "c-4p-0" in changed
 
 
-def test_a_metadata_log_that_can_not_be_read_leaves_all_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_metadata_log_that_can_not_be_read_leaves_all_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=SOME)
     log = log_dir / "__cluster_metadata-0" / f"{0:020d}.log"
     log.write_bytes(log.read_bytes().replace(b"compact", b"cOmpact"))

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.log_writer.dir_writer import LogDirWriter
-from tests.spark.runs import add_partition, by_name, changes, checkpoint, clean, files_of, new_log_dir, run
+from tests.spark.runs import (
+    add_partition,
+    by_name,
+    changes,
+    checkpoint,
+    clean,
+    files_of,
+    new_log_dir,
+    run,
+)
 from tests.unit.logdir.metadata_logs import log
 from tests.unit.wire.metadata_values import ID_A, ID_B, config, partition, topic
 from winnow.errors import UsageError
@@ -37,7 +46,9 @@ SETS = ("*:cleanup.policy=compact", "*:min.cleanable.dirty.ratio=0")
 
 
 def test_a_run_stays_in_its_log_directory(spark: SparkSession, tmp_path: Path) -> None:
-    """Checkpoints and the metadata log name a topic whose path leads out, to what could well be cleaned."""
+    """Checkpoints and the metadata log name a topic whose path leads out, to what could well be
+    cleaned.
+    """
     log_dir = new_log_dir(tmp_path / "below" / "logs")
     add_partition(log_dir, "c-tomb-0", "c-tomb-0")
     add_partition(log_dir, "out-0", "c-tomb-0").rename(tmp_path / "x-0")
@@ -46,11 +57,21 @@ def test_a_run_stays_in_its_log_directory(spark: SparkSession, tmp_path: Path) -
     metadata = log_dir / "__cluster_metadata-0"
     metadata.mkdir()
     names = [topic("c-tomb"), partition(0), topic(OUTSIDE, ID_B), partition(0, ID_B)]
-    log(metadata, *names, *(config(name, "cleanup.policy", "compact") for name in ("c-tomb", OUTSIDE)))
-    (log_dir / "c-tomb-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {uuid_text(ID_A)}")
+    log(
+        metadata,
+        *names,
+        *(config(name, "cleanup.policy", "compact") for name in ("c-tomb", OUTSIDE)),
+    )
+    (log_dir / "c-tomb-0" / "partition.metadata").write_text(
+        f"version: 0\ntopic_id: {uuid_text(ID_A)}"
+    )
     for file in ("cleaner", "log-start", "replication", "recovery-point"):
-        (log_dir / f"{file}-offset-checkpoint").write_text(f"0\n3\n{OUTSIDE} 0 5\n.. 0 7\n/etc 0 9\n")
-    (log_dir / "replication-offset-checkpoint").write_text(f"0\n2\n{OUTSIDE} 0 5\nc-tomb 0 1000000\n")
+        (log_dir / f"{file}-offset-checkpoint").write_text(
+            f"0\n3\n{OUTSIDE} 0 5\n.. 0 7\n/etc 0 9\n"
+        )
+    (log_dir / "replication-offset-checkpoint").write_text(
+        f"0\n2\n{OUTSIDE} 0 5\nc-tomb 0 1000000\n"
+    )
     before = files_of(tmp_path)
 
     result = run(clean, spark, log_dir, sets=SETS)
@@ -59,7 +80,9 @@ def test_a_run_stays_in_its_log_directory(spark: SparkSession, tmp_path: Path) -
     assert tomb.actions == ("compacted",), tomb.reason
     assert set(by_name(result)) == {"c-tomb-0"}
     changed = {"/".join(name.split("/")[:3]) for name in changes(before, files_of(tmp_path))}
-    assert changed == {f"below/logs/{name}" for name in ("c-tomb-0", "cleaner-offset-checkpoint", ".lock")}
+    assert changed == {
+        f"below/logs/{name}" for name in ("c-tomb-0", "cleaner-offset-checkpoint", ".lock")
+    }
     for name in ODD:
         assert any(f"{log_dir}/{name} is left alone" in note for note in result.notes)
     entries = checkpoint(log_dir / "cleaner-offset-checkpoint")
@@ -71,7 +94,9 @@ def test_a_run_stays_in_its_log_directory(spark: SparkSession, tmp_path: Path) -
     assert len(entries) == 4
 
 
-def test_leftovers_of_odd_names_are_refused_or_dealt_with_in_place(spark: SparkSession, tmp_path: Path) -> None:
+def test_leftovers_of_odd_names_are_refused_or_dealt_with_in_place(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = new_log_dir(tmp_path / "below" / "logs")
     for number, name in enumerate(LEFTOVERS):
         (add_partition(log_dir, f"left-{number}", "c-tomb-0") / name).write_bytes(b"")

@@ -43,7 +43,11 @@ pytestmark = pytest.mark.spark
 COMPACTED = ("*:cleanup.policy=compact", "*:internal.segment.bytes=65536")
 RETENTION_MS = 4_440_000_000
 """All segments of these logs are older, but for the active ones."""
-EXPIRED = ("d-*:cleanup.policy=delete", f"d-*:retention.ms={RETENTION_MS}", "d-*:retention.bytes=-1")
+EXPIRED = (
+    "d-*:cleanup.policy=delete",
+    f"d-*:retention.ms={RETENTION_MS}",
+    "d-*:retention.bytes=-1",
+)
 NAMES = ("d-time-0", "d-size-0", "c-tomb-0")
 
 
@@ -110,7 +114,10 @@ def test_a_disk_that_is_full_when_the_driver_writes_leaves_the_log_as_it_was(
         patch.setattr(LocalStorage, "create", full)
         result = run(clean, spark, log_dir, other, sets=COMPACTED)
     named = by_name(result)
-    assert (named["fails-0"].error_code, named["fails-0"].left_alone) == (NoSpaceError.exit_code, True)
+    assert (named["fails-0"].error_code, named["fails-0"].left_alone) == (
+        NoSpaceError.exit_code,
+        True,
+    )
     assert "not enough space" in (named["fails-0"].error or "")
     assert named["fine-0"].actions == ("compacted",)
     assert changes(before, files_of(log_dir)) == []
@@ -121,7 +128,9 @@ def test_a_disk_that_is_full_when_the_driver_writes_leaves_the_log_as_it_was(
 
 @pytest.fixture
 def expired(disk: Path) -> Path:
-    """Two logs of which retention takes all but the active segments, and one that is only compacted; no room at all."""
+    """Two logs of which retention takes all but the active segments, and one that is only
+    compacted; no room at all.
+    """
     log_dir = new_log_dir(disk / "d")
     for name in NAMES:
         add_partition(log_dir, name, name)
@@ -141,12 +150,19 @@ def test_room_is_made_on_a_disk_with_none(expired: Path, disk: Path, spark: Spar
     assert [p.error for p in result.partitions] == [None] * len(NAMES)
     assert free_bytes(disk) >= 200_000
     after = by_name(result)
-    told = [(p.segments_after, p.bytes_after, p.log_start_offset_after) for p in foreseen.partitions]
-    assert told == [(p.segments_after, p.bytes_after, p.log_start_offset_after) for p in result.partitions]
+    told = [
+        (p.segments_after, p.bytes_after, p.log_start_offset_after) for p in foreseen.partitions
+    ]
+    assert told == [
+        (p.segments_after, p.bytes_after, p.log_start_offset_after) for p in result.partitions
+    ]
     assert after["c-tomb-0"].actions == ("none",)
     assert [name for name in changes(before, files_of(expired)) if "c-tomb-0" in name] == []
     # Little was needed: no more than a segment too many went.
-    assert sum(p.bytes_before - p.bytes_after for p in result.partitions if p.bytes_before) < 200_000 + 66_000
+    assert (
+        sum(p.bytes_before - p.bytes_after for p in result.partitions if p.bytes_before)
+        < 200_000 + 66_000
+    )
     assert stray_files(expired) == []
 
 
@@ -167,12 +183,21 @@ def test_all_that_may_go_is_what_kafka_deletes_and_what_is_short_is_told(
     assert stray_files(expired) == []
     for name in ("d-time-0", "d-size-0"):
         start = by_name(result)[name].log_start_offset_after or 0
-        kafka.retain(theirs / name, now=NOW, config={"cleanup.policy": "delete", "retention.ms": RETENTION_MS})
-        assert_same_dump(as_loaded(kafka.dump(expired / name), start), as_loaded(kafka.dump(theirs / name), start))
+        kafka.retain(
+            theirs / name,
+            now=NOW,
+            config={"cleanup.policy": "delete", "retention.ms": RETENTION_MS},
+        )
+        assert_same_dump(
+            as_loaded(kafka.dump(expired / name), start),
+            as_loaded(kafka.dump(theirs / name), start),
+        )
         assert checkpoint(expired / "log-start-offset-checkpoint") == {}
 
 
-def test_an_active_segment_stays_even_if_retention_would_roll_it(disk: Path, spark: SparkSession) -> None:
+def test_an_active_segment_stays_even_if_retention_would_roll_it(
+    disk: Path, spark: SparkSession
+) -> None:
     log_dir = new_log_dir(disk / "d")
     add_partition(log_dir, "d-time-0", "d-time-0")
     last = max((log_dir / "d-time-0").glob("*.log"))
@@ -187,7 +212,9 @@ def test_an_active_segment_stays_even_if_retention_would_roll_it(disk: Path, spa
 
 
 @pytest.mark.parametrize("more", [{"only": "compaction"}, {"keep_replaced": True}])
-def test_what_makes_no_sense_together_is_refused(more: dict[str, object], spark: SparkSession, tmp_path: Path) -> None:
+def test_what_makes_no_sense_together_is_refused(
+    more: dict[str, object], spark: SparkSession, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match="freeing space"):
         run(clean, spark, new_log_dir(tmp_path / "d"), free_at_least=1, **more)
 
@@ -200,9 +227,19 @@ def test_where_spark_keeps_what_is_between_two_stages_is_full(
     before = files_of(log_dir)
     with monkeypatch.context() as patch:
         patch.setattr(spark.sparkContext, "_temp_dir", str(disk))
-        result = run(clean, spark, log_dir, sets=COMPACTED, progress=AtStage("compacting", lambda: fill(disk)))
+        result = run(
+            clean,
+            spark,
+            log_dir,
+            sets=COMPACTED,
+            progress=AtStage("compacting", lambda: fill(disk)),
+        )
     [failed] = result.partitions
-    assert (failed.error_code, failed.left_alone, result.exit_code) == (NoSpaceError.exit_code, True, 6)
+    assert (failed.error_code, failed.left_alone, result.exit_code) == (
+        NoSpaceError.exit_code,
+        True,
+        6,
+    )
     assert re.search(rf"not enough space: .*No space left on device: '{disk}/", failed.error or "")
     assert changes(before, files_of(log_dir)) == []
     assert stray_files(log_dir) == []

@@ -1,4 +1,6 @@
-"""`--on-corrupt`: nothing is begun beside damage, or what is damaged leaves the log and Kafka goes on with the rest."""
+"""`--on-corrupt`: nothing is begun beside damage, or what is damaged leaves the log and Kafka goes
+on with the rest.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,18 @@ from tests.spark.damage import (
     torn,
     zeros_at_the_end,
 )
-from tests.spark.runs import NOW, AtStage, add_partition, by_name, changes, clean, files_of, new_log_dir, run, settings
+from tests.spark.runs import (
+    NOW,
+    AtStage,
+    add_partition,
+    by_name,
+    changes,
+    clean,
+    files_of,
+    new_log_dir,
+    run,
+    settings,
+)
 from winnow.api import recover
 from winnow.clean.commit.quarantine import commit, stage_quarantine
 from winnow.clean.plan.prepare import Request
@@ -43,7 +56,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SOURCE = "c-4p-1"
-SETS = ("q-*:cleanup.policy=compact", "q-*:internal.segment.bytes=65536", "q-d-*:cleanup.policy=delete")
+SETS = (
+    "q-*:cleanup.policy=compact",
+    "q-*:internal.segment.bytes=65536",
+    "q-d-*:cleanup.policy=delete",
+)
 CONFIG = {"cleanup.policy": "compact", "internal.segment.bytes": 65536}
 
 
@@ -115,7 +132,9 @@ def quarantine(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     add_partition(log_dir, "q-sound-0", SOURCE)
     (next((add_partition(log_dir, "q-index-0", SOURCE)).glob("*.index"))).write_bytes(bytes(77))
     copy_tree(log_dir, home / "damaged")
-    return Quarantine(log_dir, home / "damaged", run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine"))
+    return Quarantine(
+        log_dir, home / "damaged", run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine")
+    )
 
 
 def moved(log_dir: Path, name: str) -> tuple[Path, dict[str, Any]]:
@@ -132,7 +151,9 @@ def test_damage_is_moved_aside_whole(quarantine: Quarantine, name: str) -> None:
     directory, manifest = moved(quarantine.log_dir, f"q-{name}-0")
     total = 0
     for segment in manifest["segments"]:
-        data = (quarantine.damaged / f"q-{name}-0" / f"{segment['base_offset']:020d}.log").read_bytes()
+        data = (
+            quarantine.damaged / f"q-{name}-0" / f"{segment['base_offset']:020d}.log"
+        ).read_bytes()
         assert len(data) == segment["log_bytes"]
         for damage in segment["damages"]:
             copy = (directory / damage["file"]).read_bytes()
@@ -147,7 +168,9 @@ def test_no_batch_is_lost_that_was_whole(quarantine: Quarantine, name: str) -> N
     sound = Log(quarantine.log_dir.parent / "damaged" / "q-sound-0", 1)
     spans = [(int(row["position"]), int(row["position"] + row["size"])) for row in sound.rows]
     _, manifest = moved(quarantine.log_dir, f"q-{name}-0")
-    damages = [d for s in manifest["segments"] if s["base_offset"] == sound.base for d in s["damages"]]
+    damages = [
+        d for s in manifest["segments"] if s["base_offset"] == sound.base for d in s["damages"]
+    ]
     assert [(d["start"], d["end"]) for d in damages if (d["start"], d["end"]) not in spans] == (
         [(damages[0]["start"], damages[0]["end"])] if name in {"torn", "zeros"} else []
     )
@@ -155,7 +178,9 @@ def test_no_batch_is_lost_that_was_whole(quarantine: Quarantine, name: str) -> N
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_the_rest_is_what_kafka_makes_of_it(quarantine: Quarantine, name: str, kafka: Kafka, tmp_path: Path) -> None:
+def test_the_rest_is_what_kafka_makes_of_it(
+    quarantine: Quarantine, name: str, kafka: Kafka, tmp_path: Path
+) -> None:
     """Kafka gets the damaged segments with the bytes cut out, and builds their indexes itself."""
     theirs = tmp_path / f"q-{name}-0"
     copy_tree(quarantine.damaged / theirs.name, theirs)
@@ -186,14 +211,25 @@ def test_the_active_segment_is_never_rewritten(quarantine: Quarantine, name: str
     result = quarantine.results[f"q-{name}-0"]
     assert "the active segment is damaged, and it is never rewritten" in (result.error or "")
     assert result.quarantined_bytes is None
-    assert changes(files_of(quarantine.damaged / f"q-{name}-0"), files_of(quarantine.log_dir / f"q-{name}-0")) == []
+    assert (
+        changes(
+            files_of(quarantine.damaged / f"q-{name}-0"),
+            files_of(quarantine.log_dir / f"q-{name}-0"),
+        )
+        == []
+    )
 
 
 def test_what_is_no_batch_is_not_quarantined(quarantine: Quarantine) -> None:
     result = quarantine.results["q-index-0"]
     assert "nothing was quarantined: " in (result.error or "")
     assert result.quarantined_bytes is None
-    assert changes(files_of(quarantine.damaged / "q-index-0"), files_of(quarantine.log_dir / "q-index-0")) == []
+    assert (
+        changes(
+            files_of(quarantine.damaged / "q-index-0"), files_of(quarantine.log_dir / "q-index-0")
+        )
+        == []
+    )
 
 
 def test_what_is_sound_is_cleaned_once(quarantine: Quarantine) -> None:
@@ -202,9 +238,13 @@ def test_what_is_sound_is_cleaned_once(quarantine: Quarantine) -> None:
     assert not list((quarantine.log_dir / "q-sound-0").glob(".winnow*"))
 
 
-def test_records_that_are_gone_are_told_by_the_exit_code(spark: SparkSession, tmp_path: Path) -> None:
+def test_records_that_are_gone_are_told_by_the_exit_code(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = new_log_dir(tmp_path / "log")
-    size = sum(path.stat().st_size for path in add_partition(log_dir, "q-bad-0", SOURCE).glob("*.log"))
+    size = sum(
+        path.stat().st_size for path in add_partition(log_dir, "q-bad-0", SOURCE).glob("*.log")
+    )
     flipped_bit(log_dir / "q-bad-0")
     result = run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine")
     (partition,) = result.partitions
@@ -214,7 +254,9 @@ def test_records_that_are_gone_are_told_by_the_exit_code(spark: SparkSession, tm
 
 
 def test_an_undo_brings_the_damage_back(spark: SparkSession, tmp_path: Path) -> None:
-    """What was set aside stays all the same, and so it does when everything that was kept is purged."""
+    """What was set aside stays all the same, and so it does when everything that was kept is
+    purged.
+    """
     log_dir = new_log_dir(tmp_path / "log")
     directory = add_partition(log_dir, "q-bad-0", SOURCE)
     flipped_bit(directory)
@@ -232,12 +274,16 @@ def test_an_undo_brings_the_damage_back(spark: SparkSession, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("stage", ["looking for damage in", "quarantined"])
-def test_a_run_that_is_stopped_has_moved_all_or_nothing(spark: SparkSession, tmp_path: Path, stage: str) -> None:
+def test_a_run_that_is_stopped_has_moved_all_or_nothing(
+    spark: SparkSession, tmp_path: Path, stage: str
+) -> None:
     log_dir = new_log_dir(tmp_path / "log")
     flipped_bit(add_partition(log_dir, "q-bad-0", SOURCE))
     before, stop = files_of(log_dir), Stop()
     progress = AtStage(stage, lambda: stop.request("by a test"))
-    result = run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine", stop=stop, progress=progress)
+    result = run(
+        clean, spark, log_dir, sets=SETS, on_corrupt="quarantine", stop=stop, progress=progress
+    )
     (partition,) = result.partitions
     assert result.exit_code == 3
     assert "stopped, by a test" in (partition.error or "")
@@ -249,8 +295,12 @@ def test_a_run_that_is_stopped_has_moved_all_or_nothing(spark: SparkSession, tmp
         assert (partition.quarantined_bytes, changed) == (None, [])
 
 
-def test_where_a_marker_may_be_missing_no_verdict_changes(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
-    """One marker after the other is damaged: what is left means the same to Kafka, or nothing has changed."""
+def test_where_a_marker_may_be_missing_no_verdict_changes(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    """One marker after the other is damaged: what is left means the same to Kafka, or nothing has
+    changed.
+    """
     log_dir = new_log_dir(tmp_path / "log")
     sound = add_partition(log_dir, "q-t-0", "t-closed-0")
     verdicts = {"moved": 0, "refused": 0}
@@ -292,7 +342,11 @@ def _try(spark: SparkSession, log_dir: Path, name: str) -> str | None:
         (home,) = survey_log_dirs(LocalStorage(), [str(log_dir)])
         try:
             staged = stage_quarantine(
-                spark.sparkContext, home, TopicPartition(topic, int(partition)), request, run_id="run"
+                spark.sparkContext,
+                home,
+                TopicPartition(topic, int(partition)),
+                request,
+                run_id="run",
             )
         except CorruptLogError as error:
             return str(error)
@@ -300,7 +354,9 @@ def _try(spark: SparkSession, log_dir: Path, name: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(("damage", "code"), [(torn(1), 1), (flipped_bit, 3)], ids=["seen at once", "found later"])
+@pytest.mark.parametrize(
+    ("damage", "code"), [(torn(1), 1), (flipped_bit, 3)], ids=["seen at once", "found later"]
+)
 def test_fail_begins_nothing_beside_damage(
     spark: SparkSession, tmp_path: Path, damage: Callable[[Path], str], code: int
 ) -> None:

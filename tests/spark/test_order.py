@@ -24,16 +24,30 @@ def test_retention_then_the_dirtiest_log(spark: SparkSession, tmp_path: Path) ->
     """S3.4. In the directory they lie in another order."""
     log_dir = new_log_dir(tmp_path / "log-dir")
     for name in ("a-0", "b-0", "c-0"):
-        bases = sorted(int(path.stem) for path in add_partition(log_dir, name, "c-tomb-0").glob("*.log"))
+        bases = sorted(
+            int(path.stem) for path in add_partition(log_dir, name, "c-tomb-0").glob("*.log")
+        )
         # Of nine segments so many are clean already.
         clean = {"a-0": 6, "b-0": 3, "c-0": 0}[name]
         set_checkpoint(log_dir / "cleaner-offset-checkpoint", name, bases[clean])
     add_partition(log_dir, "d-0", "d-time-0")
     storage = RecordingStorage(log_dir)
-    sets = ["?:cleanup.policy=compact", "?:min.cleanable.dirty.ratio=0", "d:cleanup.policy=delete", "d:retention.ms=0"]
-    request = Request(settings=settings(*sets), topics=(), now=NOW, only=None, touch=True, storage=storage)
+    sets = [
+        "?:cleanup.policy=compact",
+        "?:min.cleanable.dirty.ratio=0",
+        "d:cleanup.policy=delete",
+        "d:retention.ms=0",
+    ]
+    request = Request(
+        settings=settings(*sets), topics=(), now=NOW, only=None, touch=True, storage=storage
+    )
     prepared = prepare(spark.sparkContext, survey_log_dirs(LocalStorage(), [str(log_dir)]), request)
     results = carry_out(spark.sparkContext, prepared, request, run_id="run").partitions
     assert [result.actions for result in results] == [*[("compacted",)] * 3, ("retained",)]
-    touched = [path.split("/")[0] for effect in storage.effects for path in effect.paths if path[1:3] == "-0"]
+    touched = [
+        path.split("/")[0]
+        for effect in storage.effects
+        for path in effect.paths
+        if path[1:3] == "-0"
+    ]
     assert list(dict.fromkeys(touched)) == ["d-0", "c-0", "b-0", "a-0"]

@@ -1,4 +1,6 @@
-"""`clean --output`: the source is only read, and what is written is what an in-place clean of a copy would be."""
+"""`clean --output`: the source is only read, and what is written is what an in-place clean of a
+copy would be.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ import pytest
 from tests.fixtures.data import copy_log_dir, copy_tree
 from tests.spark.runs import AtStage, File, by_name, changes, clean, files_of, plan, run
 from winnow.clean.result import RunResult
-from winnow.errors import CorruptLogError, LogDirInUseError, NoSpaceError, StoppedError, UsageError, WinnowError
+from winnow.errors import (
+    CorruptLogError,
+    LogDirInUseError,
+    NoSpaceError,
+    StoppedError,
+    UsageError,
+    WinnowError,
+)
 from winnow.logdir.lock import lock_log_dir
 from winnow.runtime.stop import Stop
 
@@ -60,7 +69,9 @@ def test_every_file_is_that_of_a_clean_in_place(runs: Runs) -> None:
     found = files_of(runs.output)
     assert len(found) > 100
     different = {
-        name for name in changes(runs.expected, found) if not _same_but_time(runs.expected.get(name), found.get(name))
+        name
+        for name in changes(runs.expected, found)
+        if not _same_but_time(runs.expected.get(name), found.get(name))
     }
     # New entries of checkpoints come in the order of the work.
     assert different <= {"cleaner-offset-checkpoint", "log-start-offset-checkpoint"}
@@ -96,12 +107,17 @@ def test_it_is_told_of_the_source(runs: Runs) -> None:
     assert ours.keys() == theirs.keys()
     for name, partition in ours.items():
         assert partition.log_dir == str(runs.source)
-        assert (partition.actions, partition.bytes_after) == (theirs[name].actions, theirs[name].bytes_after)
+        assert (partition.actions, partition.bytes_after) == (
+            theirs[name].actions,
+            theirs[name].bytes_after,
+        )
     assert not [note for note in runs.result.notes if "winnow-work" in note]
     assert runs.result.exit_code == 0
 
 
-def test_an_unfinished_place_is_refused_and_can_be_begun_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unfinished_place_is_refused_and_can_be_begun_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     source = copy_log_dir("clean", tmp_path / "source", only=SOME)
     output = tmp_path / "output"
     stop = Stop()
@@ -132,7 +148,9 @@ def test_an_unfinished_place_is_refused_and_can_be_begun_again(spark: SparkSessi
         run(clean, spark, source, output=[str(output)], begin_again=True)
 
 
-def test_a_source_that_changes_meanwhile_gives_no_log_directory(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_source_that_changes_meanwhile_gives_no_log_directory(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     source = copy_log_dir("clean", tmp_path / "source", only=SOME)
     active = max((source / "d-size-0").glob("*.log"))
 
@@ -141,12 +159,20 @@ def test_a_source_that_changes_meanwhile_gives_no_log_directory(spark: SparkSess
             file.write(b"x")
 
     with pytest.raises(CorruptLogError, match=r"changed while it was being read.*d-size-0"):
-        run(clean, spark, source, output=[str(tmp_path / "output")], progress=AtStage("writing to", append))
+        run(
+            clean,
+            spark,
+            source,
+            output=[str(tmp_path / "output")],
+            progress=AtStage("writing to", append),
+        )
     assert not (tmp_path / "output" / "meta.properties").exists()
 
 
 def test_a_second_writer_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
-    """On a disk the lock keeps it out; elsewhere, nothing is written over and nothing strange finished."""
+    """On a disk the lock keeps it out; elsewhere, nothing is written over and nothing strange
+    finished.
+    """
     source = copy_log_dir("clean", tmp_path / "source", only=SOME)
     output = tmp_path / "output"
     output.mkdir()
@@ -173,11 +199,15 @@ def test_a_running_broker_is_named_and_kept_out(spark: SparkSession, tmp_path: P
             lock_log_dir(str(source))
         met.append("refused")
 
-    run(clean, spark, source, output=[str(tmp_path / "output")], progress=AtStage("fetching", start))
+    run(
+        clean, spark, source, output=[str(tmp_path / "output")], progress=AtStage("fetching", start)
+    )
     assert met
 
 
-def test_several_log_directories_each_have_their_output(spark: SparkSession, tmp_path: Path) -> None:
+def test_several_log_directories_each_have_their_output(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """The metadata log lies in one of them and tells of the topics in both."""
     one = copy_log_dir("clean", tmp_path / "one", only=("c-tomb-0", "__cluster_metadata-0"))
     two = copy_log_dir("clean", tmp_path / "two", only=("d-size-0",))

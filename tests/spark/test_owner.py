@@ -1,4 +1,6 @@
-"""A run as root on a log directory of another user: that user's broker can read, write and delete all of it."""
+"""A run as root on a log directory of another user: that user's broker can read, write and delete
+all of it.
+"""
 
 from __future__ import annotations
 
@@ -39,18 +41,23 @@ def foreign(directory: Path) -> list[str]:
     return [
         str(path)
         for path in [directory, *directory.rglob("*")]
-        if (path.lstat().st_uid, path.lstat().st_gid) != KAFKA or stat.S_IMODE(path.lstat().st_mode) & 0o002
+        if (path.lstat().st_uid, path.lstat().st_gid) != KAFKA
+        or stat.S_IMODE(path.lstat().st_mode) & 0o002
     ]
 
 
-def test_all_that_output_writes_belongs_to_owner_of_source(spark: SparkSession, source: Path, tmp_path: Path) -> None:
+def test_all_that_output_writes_belongs_to_owner_of_source(
+    spark: SparkSession, source: Path, tmp_path: Path
+) -> None:
     assert run(clean, spark, source, output=[str(tmp_path / "output")]).exit_code == 0
     assert (tmp_path / "output" / ".lock").exists()
     assert foreign(tmp_path / "output") == []
     assert not (source / ".lock").exists()
 
 
-def test_all_that_run_keeps_and_moves_aside_belongs_to_owner(spark: SparkSession, source: Path) -> None:
+def test_all_that_run_keeps_and_moves_aside_belongs_to_owner(
+    spark: SparkSession, source: Path
+) -> None:
     log = source / "t-closed-0" / "00000000000000000000.log"
     log.chmod(0o600)
     data = bytearray(log.read_bytes())

@@ -1,4 +1,6 @@
-"""Damaged producer snapshots cost a longer replay and nothing else (S8.4): the log is cleaned as with sound ones."""
+"""Damaged producer snapshots cost a longer replay and nothing else (S8.4): the log is cleaned as
+with sound ones.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.damage import Log
-from tests.spark.runs import File, add_partition, by_name, changes, clean, files_of, new_log_dir, run
+from tests.spark.runs import (
+    File,
+    add_partition,
+    by_name,
+    changes,
+    clean,
+    files_of,
+    new_log_dir,
+    run,
+)
 from winnow.clean.result import PartitionResult
 
 if TYPE_CHECKING:
@@ -18,7 +29,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 PRODUCERS_ALIVE = 1_790_520_000_000
-"""Within `producer.id.expiration.ms` of the last records: empty batches stay for the sake of their producers."""
+"""Within `producer.id.expiration.ms` of the last records: empty batches stay for the sake of their
+producers.
+"""
 SOURCES = ("b-cleaned", "c-multi")
 DAMAGED = ("newest", "recent", "all")
 """Which snapshots: the last one, all but the first, all."""
@@ -38,9 +51,18 @@ def cleaned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Cl
         for which in ("sound", *DAMAGED):
             directory = add_partition(log_dir, f"{source}-{which}-0", f"{source}-0")
             snapshots = sorted(directory.glob("*.snapshot"))
-            for path in {"sound": [], "newest": snapshots[-1:], "recent": snapshots[1:], "all": snapshots}[which]:
+            for path in {
+                "sound": [],
+                "newest": snapshots[-1:],
+                "recent": snapshots[1:],
+                "all": snapshots,
+            }[which]:
                 path.write_bytes(path.read_bytes()[:-1] + b"\x77")
-    sets = ["*:cleanup.policy=compact", "*:internal.segment.bytes=65536", "*:min.cleanable.dirty.ratio=0"]
+    sets = [
+        "*:cleanup.policy=compact",
+        "*:internal.segment.bytes=65536",
+        "*:min.cleanable.dirty.ratio=0",
+    ]
     results = by_name(run(clean, spark, log_dir, sets=sets, now=PRODUCERS_ALIVE))
     return Cleaned(results, {name: files_of(log_dir / name) for name in results}, log_dir)
 
@@ -53,7 +75,9 @@ def test_a_sound_snapshot_keeps_an_empty_batch_for_its_producer(cleaned: Cleaned
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("which", DAMAGED)
-def test_a_log_with_damaged_snapshots_is_cleaned_as_with_sound_ones(cleaned: Cleaned, source: str, which: str) -> None:
+def test_a_log_with_damaged_snapshots_is_cleaned_as_with_sound_ones(
+    cleaned: Cleaned, source: str, which: str
+) -> None:
     mine, sound = (cleaned.results[f"{source}-{kind}-0"] for kind in (which, "sound"))
     assert (mine.error, mine.actions, sound.actions) == (None, ("compacted",), ("compacted",))
     assert (mine.records_after, mine.bytes_after) == (sound.records_after, sound.bytes_after)

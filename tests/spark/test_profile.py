@@ -1,4 +1,6 @@
-"""Where the time of a run went, as Spark and the tasks tell it; and nothing of the kind unless asked for."""
+"""Where the time of a run went, as Spark and the tasks tell it; and nothing of the kind unless
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -35,17 +37,22 @@ def test_each_phase_has_its_jobs_and_bytes_and_all_add_up(spark: SparkSession, s
     assert profile.seconds == pytest.approx(sum(phase.seconds for phase in profile.phases))
     compacting = phases["compacting 1 partition"]
     assert (compacting.jobs, compacting.stages) == (1, 2)
-    assert sum(phase.jobs for phase in profile.phases) == 4  # listing, headers, compaction; and the one after it
+    assert (
+        sum(phase.jobs for phase in profile.phases) == 4
+    )  # listing, headers, compaction; and the one after it
     compacted = sum(segment.bytes for segment in partition.segments if segment.fate == "compacted")
     staged = sum(output.bytes for output in partition.outputs)
-    # The walk has scanned each split; it is read to rewrite it. What is staged is read back, and has indexes beside it.
+    # The walk has scanned each split; it is read to rewrite it. What is staged is read back, and
+    # has indexes beside it.
     assert compacting.bytes_read == pytest.approx(compacted + staged, rel=0.02)
     assert staged < compacting.bytes_written < staged * 1.05
     assert compacting.shuffle_bytes_written == compacting.shuffle_bytes_read > 0
     assert compacting.python_cpu_seconds > 0
     assert compacting.task_seconds > 0
     assert partition.bytes_before is not None
-    assert phases["reading batch headers and keys of 1 partition"].bytes_read >= partition.bytes_before
+    assert (
+        phases["reading batch headers and keys of 1 partition"].bytes_read >= partition.bytes_before
+    )
     assert phases["committing 1 partition"].jobs == 1  # what was submitted before the profile ended
 
 

@@ -27,7 +27,9 @@ class Heard:
     stages: list[tuple[str, int | None, int | None, list[int]]] = field(default_factory=list)
     go_on: Path | None = None
 
-    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
+    def stage(
+        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
+    ) -> None:
         self.stages.append((name, total_bytes, total_tasks, []))
 
     def advance(self, amount: int) -> None:
@@ -88,7 +90,13 @@ def test_other_verbs_tell_in_bytes_what_they_read(spark: SparkSession, tmp_path:
     size = sum(log.stat().st_size for log in logs)
     verbs: dict[str, Callable[[Heard], object]] = {
         "looking for the key": lambda heard: explain(
-            spark, [str(log_dir)], partition="q-a-0", key=b"k", settings=settings(*SETS), now=NOW, progress=heard
+            spark,
+            [str(log_dir)],
+            partition="q-a-0",
+            key=b"k",
+            settings=settings(*SETS),
+            now=NOW,
+            progress=heard,
         ),
         "reading the records of 1 partition": lambda heard: doctor(
             spark, [str(log_dir)], settings=settings(*SETS), now=NOW, deep=True, progress=heard
@@ -101,6 +109,6 @@ def test_other_verbs_tell_in_bytes_what_they_read(spark: SparkSession, tmp_path:
     for stage, verb in verbs.items():
         heard = Heard()
         verb(heard)
-        assert [(total, sum(amounts)) for name, total, _, amounts in heard.stages if name == stage] == [(size, size)], [
-            name for name, *_ in heard.stages
-        ]
+        assert [
+            (total, sum(amounts)) for name, total, _, amounts in heard.stages if name == stage
+        ] == [(size, size)], [name for name, *_ in heard.stages]

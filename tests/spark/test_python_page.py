@@ -23,7 +23,9 @@ PAGE = DOCS / "python.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-def test_the_snippets_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_snippets_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "kafka", only=["c-tomb-0", "d-time-0", "c-none-0"])
     monkeypatch.chdir(tmp_path)
     (tmp_path / "topic-configs.txt").write_bytes(TOPIC_CONFIGS.read_bytes())
@@ -39,7 +41,11 @@ def test_the_snippets_run(spark: SparkSession, tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_columns_are_those_of_the_page() -> None:
-    told = re.findall(r"^\| `(\w+)` \| `?([a-z<>]+)`? \|", TEXT.partition("## Columns of `to_df()`")[2], re.MULTILINE)
+    told = re.findall(
+        r"^\| `(\w+)` \| `?([a-z<>]+)`? \|",
+        TEXT.partition("## Columns of `to_df()`")[2],
+        re.MULTILINE,
+    )
     assert told == [(field.name, field.dataType.simpleString()) for field in PARTITIONS.fields]
     for field in COMPARED.fields:
         assert f"`{field.name}`" in TEXT

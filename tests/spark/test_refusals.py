@@ -61,7 +61,9 @@ def small(path: Path, *names: str) -> Path:
     return path
 
 
-def test_without_the_marker_of_a_clean_shutdown_nothing_is_touched(spark: SparkSession, tmp_path: Path) -> None:
+def test_without_the_marker_of_a_clean_shutdown_nothing_is_touched(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = small(tmp_path / "d")
     (log_dir / ".kafka_cleanshutdown").unlink()
     (log_dir / "c-tomb-0" / "00000000000000000121.log.deleted").write_bytes(b"x")
@@ -101,7 +103,13 @@ def test_partitions_are_reported_in_the_order_of_their_log_directories_whatever_
     (two / "c-4p-1" / "part-0.log").write_bytes(b"x")
     for verb in (plan, clean):
         result = run(verb, spark, two, one)
-        assert list(by_name(result)) == ["c-4p-0", "c-4p-1", "z-unknown-0", "a-unknown-0", "c-tomb-0"]
+        assert list(by_name(result)) == [
+            "c-4p-0",
+            "c-4p-1",
+            "z-unknown-0",
+            "a-unknown-0",
+            "c-tomb-0",
+        ]
 
 
 def test_only_the_topics_asked_for_are_looked_at(spark: SparkSession, tmp_path: Path) -> None:
@@ -149,13 +157,21 @@ def offsets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ru
     set_checkpoint(cleaner, "idle-0", 99_999)
     set_checkpoint(start, "cut-0", 1001)
     set_checkpoint(log_dir / "replication-offset-checkpoint", "unknown-hw-0", 0)
-    sets = ["*:cleanup.policy=compact", "*:internal.segment.bytes=4096", "idle:min.cleanable.dirty.ratio=1.0"]
+    sets = [
+        "*:cleanup.policy=compact",
+        "*:internal.segment.bytes=4096",
+        "idle:min.cleanable.dirty.ratio=1.0",
+    ]
     return observed(spark, log_dir, sets=sets)
 
 
 def test_a_cleaner_checkpoint_beyond_the_log_is_reset_and_everything_is_dirty(offsets: Run) -> None:
     p = by_name(offsets.result)["beyond-0"]
-    assert (p.actions, p.first_dirty_offset_before, p.first_dirty_offset_after) == (("compacted",), 0, 960)
+    assert (p.actions, p.first_dirty_offset_before, p.first_dirty_offset_after) == (
+        ("compacted",),
+        0,
+        960,
+    )
     assert "is reset to 0" in p.reason
     assert checkpoint(offsets.log_dir / "cleaner-offset-checkpoint")["beyond-0"] == 960
 
@@ -174,7 +190,9 @@ def test_the_reset_is_written_even_if_nothing_is_cleaned(offsets: Run) -> None:
     assert checkpoint(offsets.log_dir / "cleaner-offset-checkpoint")["idle-0"] == 0
 
 
-def test_a_log_start_beyond_the_end_is_refused_since_a_broker_would_delete_the_log(offsets: Run) -> None:
+def test_a_log_start_beyond_the_end_is_refused_since_a_broker_would_delete_the_log(
+    offsets: Run,
+) -> None:
     p = by_name(offsets.result)["cut-0"]
     assert p.error is not None
     assert "1001 in log-start-offset-checkpoint" in p.error
@@ -193,7 +211,9 @@ def test_entries_of_other_partitions_stay_in_the_checkpoint(offsets: Run) -> Non
     assert checkpoint(offsets.log_dir / "cleaner-offset-checkpoint")["gone-7"] == 5
 
 
-def test_a_malformed_checkpoint_keeps_its_whole_log_directory_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_malformed_checkpoint_keeps_its_whole_log_directory_as_it_was(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     bad, good = small(tmp_path / "bad"), small(tmp_path / "good", "c-4p-1")
     path = bad / "cleaner-offset-checkpoint"
     path.write_text("0\n2\nc-tomb 0 0\n")
@@ -216,7 +236,10 @@ def lock_held_by_child(path: Path) -> Iterator[int]:
         "print('held', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "held\n"
@@ -239,17 +262,25 @@ def test_a_directory_in_use_is_refused_and_the_user_is_told_by_whom(
     assert changes(before, files_of(log_dir)) == []
 
 
-def test_one_directory_in_use_keeps_the_others_from_being_touched(spark: SparkSession, tmp_path: Path) -> None:
+def test_one_directory_in_use_keeps_the_others_from_being_touched(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     free, used = small(tmp_path / "free", "c-tomb-0"), small(tmp_path / "used", "c-4p-1")
     before = files_of(tmp_path)
     with lock_held_by_child(used / ".lock"), pytest.raises(LogDirInUseError):
         run(clean, spark, free, used)
-    assert {name for name in changes(before, files_of(tmp_path)) if not name.endswith(".lock")} == set()
+    assert {
+        name for name in changes(before, files_of(tmp_path)) if not name.endswith(".lock")
+    } == set()
 
 
-def test_the_lock_is_held_during_a_run_and_let_go_after_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_lock_is_held_during_a_run_and_let_go_after_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = small(tmp_path / "d", "c-tomb-0")
-    script = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    script = (
+        "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    )
     codes: list[int] = []
 
     def try_to_lock() -> None:
@@ -299,7 +330,9 @@ def everything(directory: Path) -> dict[str, int]:
     return {str(path): path.lstat().st_mtime_ns for path in directory.rglob("*")}
 
 
-def test_half_a_run_of_an_unknown_kind_is_refused_before_anything_is_done(spark: SparkSession, tmp_path: Path) -> None:
+def test_half_a_run_of_an_unknown_kind_is_refused_before_anything_is_done(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = small(tmp_path / "d", "c-tomb-0")
     before = files_of(log_dir)
     with pytest.raises(UsageError):
@@ -307,6 +340,8 @@ def test_half_a_run_of_an_unknown_kind_is_refused_before_anything_is_done(spark:
     assert changes(before, files_of(log_dir)) == []
 
 
-def test_a_log_directory_without_partitions_is_done_at_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_directory_without_partitions_is_done_at_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     result = run(clean, spark, new_log_dir(tmp_path / "d"))
     assert (result.partitions, result.status, result.exit_code) == ((), "done", 0)

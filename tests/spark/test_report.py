@@ -22,23 +22,35 @@ def test_fates_ratios_and_times(spark: SparkSession, log_dir: Path) -> None:
     done = by_name(run(clean, spark, log_dir, sets=sets))
     after = files_of(log_dir)
     again = by_name(run(plan, spark, log_dir, sets=sets))
-    assert {p.actions for p in done.values()} == {(COMPACTED,), (RETAINED,), (COMPACTED, RETAINED), (NONE,)}
+    assert {p.actions for p in done.values()} == {
+        (COMPACTED,),
+        (RETAINED,),
+        (COMPACTED, RETAINED),
+        (NONE,),
+    }
     for name, p in done.items():
         assert sum(segment.bytes for segment in p.segments) == (p.bytes_before or 0), name
         assert {segment.base_offset for segment in p.segments} == {
-            int(Path(file).stem) for file in before if file.startswith(f"{name}/") and file.endswith(".log")
+            int(Path(file).stem)
+            for file in before
+            if file.startswith(f"{name}/") and file.endswith(".log")
         }
         for segment in p.segments:
             file = f"{name}/{segment.base_offset:020}.log"
             assert segment.fate != "kept" or after[file] == before[file], file
             assert segment.fate != "deleted" or file not in after, file
         fates = {segment.fate for segment in p.segments}
-        assert ("compacted" in fates, "deleted" in fates) == (COMPACTED in p.actions, RETAINED in p.actions), name
+        assert ("compacted" in fates, "deleted" in fates) == (
+            COMPACTED in p.actions,
+            RETAINED in p.actions,
+        ), name
         assert (p.duration_ms is None) == (p.actions == (NONE,)), name
         assert p.dirty_ratio_after == again[name].dirty_ratio, name
         if set(p.actions) != {COMPACTED, RETAINED}:
             # Only what is read has a checksum.
-            assert foreseen[name].segments == tuple(replace(segment, checksum=None) for segment in p.segments), name
+            assert foreseen[name].segments == tuple(
+                replace(segment, checksum=None) for segment in p.segments
+            ), name
     assert any(p.dirty_ratio for p in done.values())
     assert 0 < sum(done["c-tomb-0"].tombstones) == tombstones(spark, log_dir, done["c-tomb-0"])
 

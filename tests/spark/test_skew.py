@@ -1,4 +1,6 @@
-"""No task has more than twice the work of the others of its stage, however unevenly records lie: counted, not timed."""
+"""No task has more than twice the work of the others of its stage, however unevenly records lie:
+counted, not timed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ KEY_BYTES = 20
 def _keys_are_shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a cluster: here only their places would be, and Spark would have nothing to count."""
     for module in ("compaction", "run"):
-        monkeypatch.setattr(f"winnow.engine.{module}.spooling", lambda _, *, beside: nullcontext(beside and None))
+        monkeypatch.setattr(
+            f"winnow.engine.{module}.spooling", lambda _, *, beside: nullcontext(beside and None)
+        )
 
 
 def told(stages: list[StageWork]) -> dict[str, float]:
@@ -38,30 +42,41 @@ def told(stages: list[StageWork]) -> dict[str, float]:
     assert len(stages) == len(STAGES)
     # Where no file is looked into, work is what goes through the shuffle.
     work = {
-        name: stage.shuffled if name == "resolve" else stage.work for name, stage in zip(STAGES, stages, strict=True)
+        name: stage.shuffled if name == "resolve" else stage.work
+        for name, stage in zip(STAGES, stages, strict=True)
     }
     return {name: skew(amounts) for name, amounts in work.items()}
 
 
 def test_a_key_that_nine_of_ten_records_have(spark: SparkSession, tmp_path: Path) -> None:
     settings = make(tmp_path / "log-dir", big_mib=48, segment_mib=12, tiny=0, hot=True)
-    stages = work_of(spark, lambda: clean(spark, [str(tmp_path / "log-dir")], settings=settings, now=NOW))
+    stages = work_of(
+        spark, lambda: clean(spark, [str(tmp_path / "log-dir")], settings=settings, now=NOW)
+    )
     assert {name: over for name, over in told(stages).items() if over > MOST} == {}
     assert min(len(stages[STAGES.index(name)].work) for name in LARGE) > 4
-    # Of each split, one record of the key is in the shuffle: all that is in there is the tenth with other keys.
+    # Of each split, one record of the key is in the shuffle: all that is in there is the tenth with
+    # other keys.
     assert sum(stages[2].shuffled) < 0.12 * KEY_BYTES * 48 * 2**20 / RECORD_BYTES
 
 
 @pytest.mark.slow
 def test_one_large_partition_among_many_small_ones(spark: SparkSession, tmp_path: Path) -> None:
     settings = make(tmp_path / "log-dir", big_mib=64, segment_mib=64, tiny=300, hot=False)
-    stages = work_of(spark, lambda: plan(spark, [str(tmp_path / "log-dir")], settings=settings, now=NOW, estimate=True))
+    stages = work_of(
+        spark,
+        lambda: plan(spark, [str(tmp_path / "log-dir")], settings=settings, now=NOW, estimate=True),
+    )
     assert {name: over for name, over in told(stages).items() if over > MOST} == {}
     assert {len(stages[STAGES.index(name)].work) for name in LARGE} == {6}
 
 
 @pytest.mark.slow
-def test_one_large_partition_among_a_thousand_small_ones_cleaned(spark: SparkSession, tmp_path: Path) -> None:
+def test_one_large_partition_among_a_thousand_small_ones_cleaned(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     settings = make(tmp_path / "log-dir", big_mib=64, segment_mib=64, tiny=1000, hot=False)
-    stages = work_of(spark, lambda: clean(spark, [str(tmp_path / "log-dir")], settings=settings, now=NOW))
+    stages = work_of(
+        spark, lambda: clean(spark, [str(tmp_path / "log-dir")], settings=settings, now=NOW)
+    )
     assert {name: over for name, over in told(stages).items() if over > MOST} == {}

@@ -32,7 +32,9 @@ MARKED = {
 }
 
 
-def test_directories_of_replicas_that_go_or_come_are_not_touched_and_noted(spark: SparkSession, tmp_path: Path) -> None:
+def test_directories_of_replicas_that_go_or_come_are_not_touched_and_noted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = new_log_dir(tmp_path / "d")
     add_partition(log_dir, "c-tomb-0", "c-tomb-0")
     for name in MARKED:
@@ -42,7 +44,11 @@ def test_directories_of_replicas_that_go_or_come_are_not_touched_and_noted(spark
         result = run(verb, spark, log_dir)
         assert set(by_name(result)) == {"c-tomb-0"}
         for name, why in MARKED.items():
-            assert [note for note in result.notes if f"{log_dir}/{name} is left alone" in note and why in note]
+            assert [
+                note
+                for note in result.notes
+                if f"{log_dir}/{name} is left alone" in note and why in note
+            ]
         assert result.exit_code == 0
     assert {name.split("/")[0] for name in changes(before, files_of(log_dir))} == {
         "c-tomb-0",
@@ -50,7 +56,9 @@ def test_directories_of_replicas_that_go_or_come_are_not_touched_and_noted(spark
     }
 
 
-def test_a_tiered_topic_is_left_alone_and_the_exit_code_says_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_tiered_topic_is_left_alone_and_the_exit_code_says_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Case 96: which segments were uploaded is not on the local disk."""
     log_dir = new_log_dir(tmp_path / "d")
     for name in ("d-time-0", "copied-0"):
@@ -73,6 +81,8 @@ def test_a_tiered_topic_is_left_alone_and_the_exit_code_says_so(spark: SparkSess
     assert (copied.actions, copied.left_alone) == (("retained",), False)
     # A broker takes the start of a log with remote storage from this entry alone.
     assert copied.log_start_offset_after
-    assert checkpoint(log_dir / "log-start-offset-checkpoint") == {"copied-0": copied.log_start_offset_after}
+    assert checkpoint(log_dir / "log-start-offset-checkpoint") == {
+        "copied-0": copied.log_start_offset_after
+    }
     assert checkpoint(log_dir / "cleaner-offset-checkpoint") == {"copied-0": 7}
     assert result.exit_code == 3

@@ -1,4 +1,6 @@
-"""A run that is told to stop finishes the commit it is at, begins no other, and leaves nothing behind."""
+"""A run that is told to stop finishes the commit it is at, begins no other, and leaves nothing
+behind.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,12 @@ SETS = ("c*:cleanup.policy=compact", "*:internal.segment.bytes=65536", "d*:clean
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
     path = new_log_dir(tmp_path / "d")
-    for name, source in (("c1-0", "c-4p-1"), ("c2-0", "c-tomb-0"), ("c3-0", "c-hotkey-0"), ("d-time-0", "d-time-0")):
+    for name, source in (
+        ("c1-0", "c-4p-1"),
+        ("c2-0", "c-tomb-0"),
+        ("c3-0", "c-hotkey-0"),
+        ("d-time-0", "d-time-0"),
+    ):
         add_partition(path, name, source)
     return path
 
@@ -47,12 +54,21 @@ def test_while_spark_works_its_job_is_cancelled_and_nothing_of_it_is_committed(
     before = files_of(log_dir)
     stop = Stop()
     result = run(
-        clean, spark, log_dir, sets=SETS, stop=stop, progress=AtStage("compacting", lambda: stop.request("a test"))
+        clean,
+        spark,
+        log_dir,
+        sets=SETS,
+        stop=stop,
+        progress=AtStage("compacting", lambda: stop.request("a test")),
     )
     named = by_name(result)
     assert named["d-time-0"].actions == ("retained",)
     for name in ("c1-0", "c2-0", "c3-0"):
-        assert (named[name].actions, named[name].left_alone, named[name].error) == (("none",), True, None)
+        assert (named[name].actions, named[name].left_alone, named[name].error) == (
+            ("none",),
+            True,
+            None,
+        )
         assert named[name].reason == "left as it was: the run was stopped, a test"
     assert not [name for name in changes(before, files_of(log_dir)) if name.startswith("c")]
     assert stray_files(log_dir) == []
@@ -89,11 +105,20 @@ def test_a_commit_that_has_begun_is_finished_and_no_other_is_begun(
 
 
 @pytest.mark.parametrize("verb", [plan, clean])
-def test_before_there_is_a_result_it_is_said_that_there_is_none(spark: SparkSession, log_dir: Path, verb: Verb) -> None:
+def test_before_there_is_a_result_it_is_said_that_there_is_none(
+    spark: SparkSession, log_dir: Path, verb: Verb
+) -> None:
     stop = Stop()
     before = files_of(log_dir)
     with pytest.raises(StoppedError, match="a test") as stopped:
-        run(verb, spark, log_dir, sets=SETS, stop=stop, progress=AtStage("looking", lambda: stop.request("a test")))
+        run(
+            verb,
+            spark,
+            log_dir,
+            sets=SETS,
+            stop=stop,
+            progress=AtStage("looking", lambda: stop.request("a test")),
+        )
     assert stopped.value.exit_code == 3
     assert changes(before, files_of(log_dir)) == []
 
@@ -102,6 +127,13 @@ def test_jobs_of_the_callers_own_are_not_cancelled_and_none_of_ours_is_left_mark
     spark: SparkSession, log_dir: Path
 ) -> None:
     stop = Stop()
-    run(clean, spark, log_dir, sets=SETS, stop=stop, progress=AtStage("compacting", lambda: stop.request("a test")))
+    run(
+        clean,
+        spark,
+        log_dir,
+        sets=SETS,
+        stop=stop,
+        progress=AtStage("compacting", lambda: stop.request("a test")),
+    )
     assert len(spark.sparkContext.getJobTags()) == 0
     assert spark.sparkContext.parallelize(range(10), 2).sum() == 45

@@ -1,4 +1,6 @@
-"""What recovery demands of a `.swap` log holds for every cleaning: all formats, codecs, transactions and tombstones."""
+"""What recovery demands of a `.swap` log holds for every cleaning: all formats, codecs,
+transactions and tombstones.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ def last_batch(log: bytes) -> int:
     """Where it begins."""
     at = following = 0
     while following < len(log):
-        at, following = following, following + 12 + int.from_bytes(log[following + 8 : following + 12], "big")
+        at, following = (
+            following,
+            following + 12 + int.from_bytes(log[following + 8 : following + 12], "big"),
+        )
     return at
 
 
@@ -39,7 +44,18 @@ def last_batch(log: bytes) -> int:
     ("name", "only"),
     [
         ("legacy", ["*"]),
-        ("clean", ["b-txn-0", "c-tomb-0", "c-lz4-0", "c-multi-0", "t-closed-0", "t-long-0", "b-cleaned-0"]),
+        (
+            "clean",
+            [
+                "b-txn-0",
+                "c-tomb-0",
+                "c-lz4-0",
+                "c-multi-0",
+                "t-closed-0",
+                "t-long-0",
+                "b-cleaned-0",
+            ],
+        ),
     ],
 )
 def test_the_output_of_each_cleaning_passes_and_one_flipped_bit_takes_no_other_segment(
@@ -78,7 +94,9 @@ def test_the_output_of_each_cleaning_passes_and_one_flipped_bit_takes_no_other_s
                         continue
                     copy_tree(state, tmp_path / "accepted")
                     recover(STORAGE, str(tmp_path / "accepted"))
-                    assert set(kept) <= set(bases(tmp_path / "accepted")), f"{partition} {base}: bit {bit}"
+                    assert set(kept) <= set(bases(tmp_path / "accepted")), (
+                        f"{partition} {base}: bit {bit}"
+                    )
                     shutil.rmtree(tmp_path / "accepted")
             shutil.rmtree(state)
             checked += 1

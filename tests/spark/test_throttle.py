@@ -29,7 +29,9 @@ def sizes(directory: Path) -> tuple[int, int]:
 
 
 def test_a_run_takes_as_long_as_its_bytes(spark: SparkSession, tmp_path: Path) -> None:
-    """Every byte is walked, and each that is cleaned is scanned and read again; what is written is read back."""
+    """Every byte is walked, and each that is cleaned is scanned and read again; what is written is
+    read back.
+    """
     left, taken, rate = {}, 0.0, None
     for name in ("free", "throttled"):
         log_dir = new_log_dir(tmp_path / name)
@@ -51,7 +53,9 @@ def test_the_rate_of_the_brokers_cleaner_holds(spark: SparkSession, tmp_path: Pa
     before, active = sizes(add_partition(log_dir, "q-0", "c-4p-1"))
     properties = parse_server_properties(f"{RATE}={before}")
     begin = time.monotonic()
-    result = plan(spark, [str(log_dir)], settings=replace(SETTINGS, server_properties=properties), now=NOW)
+    result = plan(
+        spark, [str(log_dir)], settings=replace(SETTINGS, server_properties=properties), now=NOW
+    )
     assert time.monotonic() - begin >= (before + active) / before
     assert not [note for note in result.notes if RATE in note]
     assert spark.sparkContext.getLocalProperty("winnow.io.max.bytes.per.second") is None

@@ -48,7 +48,9 @@ def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plan(log_dir: Path, spark: SparkSession) -> winnow.Plan:
-    return winnow.plan(spark, str(log_dir), topic_configs=str(TOPIC_CONFIGS), now=NOW, estimate=True)
+    return winnow.plan(
+        spark, str(log_dir), topic_configs=str(TOPIC_CONFIGS), now=NOW, estimate=True
+    )
 
 
 def decided(partitions: tuple[PartitionResult, ...]) -> list[PartitionResult]:
@@ -56,7 +58,9 @@ def decided(partitions: tuple[PartitionResult, ...]) -> list[PartitionResult]:
     return [replace(p, settings=()) for p in partitions]
 
 
-def test_a_plan_is_what_the_api_tells(plan: winnow.Plan, log_dir: Path, spark: SparkSession) -> None:
+def test_a_plan_is_what_the_api_tells(
+    plan: winnow.Plan, log_dir: Path, spark: SparkSession
+) -> None:
     assert plan.partitions == run(api.plan, spark, log_dir, estimate=True).partitions
     without = winnow.plan(spark, [str(log_dir)], settings=settings(), now=NOW)
     assert without.partitions == run(api.plan, spark, log_dir).partitions
@@ -73,8 +77,13 @@ def test_what_if_tells_what_a_plan_with_these_settings_would(
     assert decided(plan.what_if(**policy).partitions) == decided(asked.partitions)
 
 
-def test_what_is_known_is_not_read_again(plan: winnow.Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    for policy in ({"min_cleanable_dirty_ratio": 0}, {"topics": "d-time", "cleanup_policy": "compact"}):
+def test_what_is_known_is_not_read_again(
+    plan: winnow.Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for policy in (
+        {"min_cleanable_dirty_ratio": 0},
+        {"topics": "d-time", "cleanup_policy": "compact"},
+    ):
         plan.what_if(**policy)
     plan.what_if(delete_retention_ms=77)
 
@@ -91,7 +100,11 @@ def test_what_is_known_is_not_read_again(plan: winnow.Plan, monkeypatch: pytest.
 
 def test_what_if_speaks_of_the_topics_that_are_named(plan: winnow.Plan) -> None:
     other = plan.what_if(topics=["d-*", "none"], retention_ms=-1, retention_bytes=-1)
-    changed = {p.topic for p, q in zip(plan.partitions, other.partitions, strict=True) if p.actions != q.actions}
+    changed = {
+        p.topic
+        for p, q in zip(plan.partitions, other.partitions, strict=True)
+        if p.actions != q.actions
+    }
     assert changed == {"d-time"}
     with pytest.raises(UsageError, match=r"retention\.md"):
         plan.what_if(retention_md=1)
@@ -104,7 +117,10 @@ def test_a_sweep_of_policies_is_a_table(plan: winnow.Plan) -> None:
     assert table.schema == COMPARED
     rows = {(row.plan, row.topic): row for row in table.collect()}
     assert set(rows) == {(name, topic) for name in ("as it is", "now") for topic in TOPICS}
-    assert sum(row.freed_bytes for (name, _), row in rows.items() if name == "as it is") == plan.freed_bytes
+    assert (
+        sum(row.freed_bytes for (name, _), row in rows.items() if name == "as it is")
+        == plan.freed_bytes
+    )
     assert rows["now", "d-time"].freed_bytes == rows["now", "d-time"].bytes_before
 
 
@@ -113,7 +129,10 @@ def test_partitions_as_a_dataframe_and_as_html(plan: winnow.Plan) -> None:
     assert frame.schema == PARTITIONS
     rows = {row.topic: row for row in frame.collect()}
     for p in plan.partitions:
-        assert (rows[p.topic].bytes_after, rows[p.topic].actions) == (p.bytes_after, list(p.actions))
+        assert (rows[p.topic].bytes_after, rows[p.topic].actions) == (
+            p.bytes_after,
+            list(p.actions),
+        )
     html = plan._repr_html_()
     assert html.count("<tr>") == 1 + len(TOPICS)
     assert "c-tomb-0" in html
@@ -126,7 +145,9 @@ def test_names_and_reasons_are_text_in_html(plan: winnow.Plan) -> None:
     assert "\x1b" not in shown
 
 
-def test_a_plan_is_carried_out_and_only_on_what_it_was_made_of(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_plan_is_carried_out_and_only_on_what_it_was_made_of(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = new_log_dir(tmp_path / "d")
     for name in ("c-none-0", "d-time-0"):
         add_partition(path, name, name)
@@ -134,7 +155,9 @@ def test_a_plan_is_carried_out_and_only_on_what_it_was_made_of(spark: SparkSessi
         "topic_configs": str(TOPIC_CONFIGS),
         "topic_sets": {"c-none": {"min.cleanable.dirty.ratio": 0}},
     }
-    made = winnow.plan(spark, str(path), now=NOW, estimate=True, **sources).what_if(topics="d-*", retention_ms=-1)
+    made = winnow.plan(spark, str(path), now=NOW, estimate=True, **sources).what_if(
+        topics="d-*", retention_ms=-1
+    )
     before = files_of(path)
     (log, *_) = sorted((path / "c-none-0").glob("*.log"))
     status = log.stat()
@@ -143,7 +166,9 @@ def test_a_plan_is_carried_out_and_only_on_what_it_was_made_of(spark: SparkSessi
         made.execute()
     with pytest.raises(WinnowError, match="not what it was"):
         made.what_if(delete_retention_ms=1)
-    assert [name for name in changes(before, files_of(path)) if name != f"c-none-0/{log.name}"] == []
+    assert [
+        name for name in changes(before, files_of(path)) if name != f"c-none-0/{log.name}"
+    ] == []
     done = made.execute(refresh=True, ledger=str(tmp_path / "ledger"))
     assert [replace(p, settings=()) for p in made.partitions] == list(done.partitions)
     assert done.freed_bytes == made.freed_bytes
@@ -155,7 +180,9 @@ def test_a_plan_is_carried_out_and_only_on_what_it_was_made_of(spark: SparkSessi
     assert {row.run_id for row in recorded} == {done.run.run_id}
 
 
-def test_settings_in_the_forms_of_python(spark: SparkSession, tmp_path: Path, log_dir: Path) -> None:
+def test_settings_in_the_forms_of_python(
+    spark: SparkSession, tmp_path: Path, log_dir: Path
+) -> None:
     server = tmp_path / "server.properties"
     server.write_text("log.retention.ms=1\n")
     by_mappings = winnow.plan(
@@ -167,7 +194,10 @@ def test_settings_in_the_forms_of_python(spark: SparkSession, tmp_path: Path, lo
         topics=["c-none", "d-time"],
         now=NOW,
     )
-    assert [(p.topic, p.policy) for p in by_mappings.partitions] == [("c-none", "compact"), ("d-time", "delete")]
+    assert [(p.topic, p.policy) for p in by_mappings.partitions] == [
+        ("c-none", "compact"),
+        ("d-time", "delete"),
+    ]
     assert {p.topic: p.actions for p in by_mappings.partitions}["d-time"] == ("retained",)
     with pytest.raises(UsageError, match="one or the other"):
         winnow.plan(spark, str(log_dir), settings=settings(), sets={"log.retention.ms": 1})

@@ -1,4 +1,6 @@
-"""`verify` over whole log directories: what a sweep of each partition alone finds, and nothing changed."""
+"""`verify` over whole log directories: what a sweep of each partition alone finds, and nothing
+changed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_all_that_is_wrong_in_the_order_of_the_files_and_nothing_changed(spark: SparkSession, tmp_path: Path) -> None:
+def test_all_that_is_wrong_in_the_order_of_the_files_and_nothing_changed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir, sound = copy_log_dir("damaged", tmp_path / "damaged"), new_log_dir(tmp_path / "sound")
     add_partition(sound, "c-zstd-0", "c-zstd-0")
     before = [files_of(path) for path in (log_dir, sound)]
@@ -32,7 +36,9 @@ def test_all_that_is_wrong_in_the_order_of_the_files_and_nothing_changed(spark: 
     assert list(result.findings) == alone[0][0] != []
     assert result.checked == alone[0][1] + alone[1][1]
     assert (result.status, result.exit_code) == ("damaged", 4)
-    assert [changes(was, files_of(path)) for was, path in zip(before, (log_dir, sound), strict=True)] == [[], []]
+    assert [
+        changes(was, files_of(path)) for was, path in zip(before, (log_dir, sound), strict=True)
+    ] == [[], []]
 
 
 def test_nothing_is_wrong_with_what_clean_leaves(spark: SparkSession, log_dir: Path) -> None:
@@ -44,7 +50,10 @@ def test_nothing_is_wrong_with_what_clean_leaves(spark: SparkSession, log_dir: P
 
 
 def test_the_command(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Only of the topics that were asked for, here."""
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-badcrc-0", "x-torn-0"])

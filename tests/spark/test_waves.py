@@ -1,4 +1,6 @@
-"""A partition is rewritten some groups at a time where there is no room for all, with the same outcome."""
+"""A partition is rewritten some groups at a time where there is no room for all, with the same
+outcome.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# Transactions, markers and aborted data, empty batches that are kept, tombstones, headers of a segment that was
-# cleaned before; a policy that deletes as well.
+# Transactions, markers and aborted data, empty batches that are kept, tombstones, headers of a
+# segment that was cleaned before; a policy that deletes as well.
 NAMES = ("b-txn-0", "b-cleaned-0", "t-closed-0", "t-long-0", "c-tomb-0", "c-multi-0", "cd-mixed-0")
 SETS = ("*:min.cleanable.dirty.ratio=0",)
 
@@ -59,7 +61,9 @@ def at_once(before: Path, spark: SparkSession) -> Path:
     after = before.with_name("at-once")
     copy_tree(before, after)
     result = run(clean, spark, after, sets=SETS)
-    assert all(p.error is None and "compacted" in p.actions for p in result.partitions), result.partitions
+    assert all(p.error is None and "compacted" in p.actions for p in result.partitions), (
+        result.partitions
+    )
     assert result.peak_extra_bytes > 150_000
     return after
 
@@ -70,7 +74,9 @@ class Jobs:
     def __init__(self) -> None:
         self.count = 0
 
-    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
+    def stage(
+        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
+    ) -> None:
         del total_bytes, total_tasks
         self.count += name.startswith("compacting")
 
@@ -103,14 +109,20 @@ def test_waves_leave_what_one_job_leaves(
 
 
 def _differing(one: Path, other: Path) -> list[str]:
-    """Transaction indexes have the time of their making, as with Kafka (S5.9); so has the checkpoint, in any order."""
+    """Transaction indexes have the time of their making, as with Kafka (S5.9); so has the
+    checkpoint, in any order.
+    """
     names = [name for name in changes(files_of(one), files_of(other)) if name != CLEANER_CHECKPOINT]
     indexes = [name for name in names if name.endswith(TXNINDEX)]
-    assert [(one / name).read_bytes() for name in indexes] == [(other / name).read_bytes() for name in indexes]
+    assert [(one / name).read_bytes() for name in indexes] == [
+        (other / name).read_bytes() for name in indexes
+    ]
     return [name for name in names if name not in indexes]
 
 
-def test_if_not_even_one_group_fits_nothing_is_begun(before: Path, spark: SparkSession, tmp_path: Path) -> None:
+def test_if_not_even_one_group_fits_nothing_is_begun(
+    before: Path, spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = tmp_path / "d"
     copy_tree(before, log_dir)
     for verb in (plan, clean):
@@ -140,17 +152,28 @@ def test_a_stop_between_two_waves_leaves_the_rest_for_the_next_run(
             stop.request("enough")
 
     told = run(
-        clean, spark, one, sets=SETS, max_extra_space=30_000, stop=stop, progress=AtStage("compacting", at_the_third)
+        clean,
+        spark,
+        one,
+        sets=SETS,
+        max_extra_space=30_000,
+        stop=stop,
+        progress=AtStage("compacting", at_the_third),
     )
     (p,) = told.partitions
     assert (p.actions, p.error, p.left_alone) == (("compacted",), None, True)
-    assert re.match("[1-7] of 8 groups of segments are cleaned, .* the run was stopped, enough", p.reason)
+    assert re.match(
+        "[1-7] of 8 groups of segments are cleaned, .* the run was stopped, enough", p.reason
+    )
     assert p.bytes_after == sum(path.stat().st_size for path in (one / "b-txn-0").glob("*.log"))
     assert stray_files(one) == []
     assert "b-txn-0" not in checkpoint(one / CLEANER_CHECKPOINT)
     again = run(clean, spark, one, sets=SETS)
     assert by_name(again)["b-txn-0"].actions == ("compacted",)
-    assert checkpoint(one / CLEANER_CHECKPOINT)["b-txn-0"] == checkpoint(at_once / CLEANER_CHECKPOINT)["b-txn-0"]
+    assert (
+        checkpoint(one / CLEANER_CHECKPOINT)["b-txn-0"]
+        == checkpoint(at_once / CLEANER_CHECKPOINT)["b-txn-0"]
+    )
 
 
 def test_what_is_kept_frees_nothing_for_a_second_wave(one: Path, spark: SparkSession) -> None:

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.fixtures.data import copy_log_dir, partition_dirs
-from tests.spark.runs import NOW, File, by_name, changes, checkpoint, clean, files_of, plan, run, stray_files
+from tests.spark.runs import (
+    NOW,
+    File,
+    by_name,
+    changes,
+    checkpoint,
+    clean,
+    files_of,
+    plan,
+    run,
+    stray_files,
+)
 from winnow.clean.result import RunResult
 
 if TYPE_CHECKING:
@@ -41,10 +52,13 @@ class Runs:
 def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """The broker's files are of another owner and mode than what this process would make."""
     log_dir = copy_log_dir("clean", tmp_path_factory.mktemp("whole") / "log-dir")
-    # Two whole segments of a log with transactions, and a part of the third, lie below the start of the log.
+    # Two whole segments of a log with transactions, and a part of the third, lie below the start of
+    # the log.
     bases = sorted(int(path.stem) for path in (log_dir / "t-closed-0").glob("*.log"))
     assert bases[2] < START_OFFSET < bases[3]
-    (log_dir / "log-start-offset-checkpoint").write_text(f"0\n2\nd-start 0 1234\nt-closed 0 {START_OFFSET}\n")
+    (log_dir / "log-start-offset-checkpoint").write_text(
+        f"0\n2\nd-start 0 1234\nt-closed 0 {START_OFFSET}\n"
+    )
     for path in log_dir.rglob("*"):
         if path.is_file():
             os.chown(path, *OWNER)
@@ -55,7 +69,9 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     cleaned = run(clean, spark, log_dir)
     after_clean = files_of(log_dir)
     again = run(clean, spark, log_dir)
-    return Runs(log_dir, before, planned, after_plan, cleaned, after_clean, again, files_of(log_dir))
+    return Runs(
+        log_dir, before, planned, after_plan, cleaned, after_clean, again, files_of(log_dir)
+    )
 
 
 def test_a_plan_changes_nothing(runs: Runs) -> None:
@@ -81,7 +97,10 @@ def test_each_partition_is_reported_once_with_a_reason(runs: Runs) -> None:
     names = [directory.name for directory in partition_dirs(runs.log_dir)]
     for result in (runs.planned, runs.cleaned, runs.again):
         assert sorted(by_name(result)) == names
-        assert all(p.reason and p.policy is not None and p.log_dir == str(runs.log_dir) for p in result.partitions)
+        assert all(
+            p.reason and p.policy is not None and p.log_dir == str(runs.log_dir)
+            for p in result.partitions
+        )
         assert [p.error for p in result.partitions] == [None] * len(names)
         assert (result.now, result.status, result.exit_code) == (NOW, "done", 0)
     assert len({result.run_id for result in (runs.planned, runs.cleaned, runs.again)}) == 3
@@ -95,10 +114,16 @@ def test_the_plan_foresees_what_is_then_done(runs: Runs) -> None:
         afterwards = "retention is decided after that" in foreseen.reason
         assert foreseen.reason == found.reason or afterwards
         assert "decided after" not in found.reason
-        assert (foreseen.segments_before, foreseen.bytes_before) == (found.segments_before, found.bytes_before)
+        assert (foreseen.segments_before, foreseen.bytes_before) == (
+            found.segments_before,
+            found.bytes_before,
+        )
         assert foreseen.dirty_ratio == found.dirty_ratio
         for field in ("first_dirty_offset_after", "log_start_offset_after"):
-            assert getattr(foreseen, field) == (None if afterwards else getattr(found, field)), (name, field)
+            assert getattr(foreseen, field) == (None if afterwards else getattr(found, field)), (
+                name,
+                field,
+            )
         for field in ("segments_after", "bytes_after", "records_before"):
             assert getattr(foreseen, field) in (None, getattr(found, field)), (name, field)
         # How many segments retention takes of what a compaction leaves can't be told before it.
@@ -110,7 +135,10 @@ def test_what_is_reported_is_what_lies_there(runs: Runs) -> None:
     dirty = checkpoint(runs.log_dir / "cleaner-offset-checkpoint")
     for name, p in by_name(runs.cleaned).items():
         logs = sorted((runs.log_dir / name).glob("*.log"))
-        assert (p.segments_after, p.bytes_after) == (len(logs), sum(log.stat().st_size for log in logs)), name
+        assert (p.segments_after, p.bytes_after) == (
+            len(logs),
+            sum(log.stat().st_size for log in logs),
+        ), name
         assert p.log_start_offset_after == max(int(logs[0].stem), starts.get(name, 0)), name
         if "compacted" in p.actions:
             assert dirty[name] == p.first_dirty_offset_after
@@ -144,7 +172,9 @@ def test_partitions_with_transactions_are_compacted(runs: Runs, name: str) -> No
     assert ("has a transaction open since offset" in p.reason) == (name == "t-open-0")
 
 
-def test_segments_below_the_start_of_a_log_with_transactions_go_after_the_compaction(runs: Runs) -> None:
+def test_segments_below_the_start_of_a_log_with_transactions_go_after_the_compaction(
+    runs: Runs,
+) -> None:
     p = by_name(runs.cleaned)["t-closed-0"]
     assert p.actions == ("compacted", "retained")
     bases = sorted(int(path.stem) for path in (runs.log_dir / "t-closed-0").glob("*.log"))
@@ -154,7 +184,9 @@ def test_segments_below_the_start_of_a_log_with_transactions_go_after_the_compac
     assert checkpoint(runs.log_dir / "log-start-offset-checkpoint")["t-closed-0"] == START_OFFSET
 
 
-def test_only_files_of_partitions_that_were_cleaned_and_their_checkpoints_change(runs: Runs) -> None:
+def test_only_files_of_partitions_that_were_cleaned_and_their_checkpoints_change(
+    runs: Runs,
+) -> None:
     touched = {name for name, p in by_name(runs.cleaned).items() if p.actions != ("none",)}
     allowed = {*touched, "cleaner-offset-checkpoint", "log-start-offset-checkpoint"}
     assert {name.split("/")[0] for name in changes(runs.before, runs.after_clean)} <= allowed

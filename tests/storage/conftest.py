@@ -42,7 +42,9 @@ def gateway(_versitygw: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def _bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in environment(server).items():
         monkeypatch.setenv(name, value)
-        if SparkContext._active_spark_context is not None:  # whose workers have the environment that it began with
+        if (
+            SparkContext._active_spark_context is not None
+        ):  # whose workers have the environment that it began with
             monkeypatch.setitem(SparkContext._active_spark_context.environment, name, value)
     _remote.cache_clear()  # connected to another server
     return f"s3://{BUCKET}"
@@ -55,7 +57,11 @@ def name_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(
-    params=["s3", pytest.param("gateway", marks=pytest.mark.slow), pytest.param("name_node", marks=pytest.mark.slow)]
+    params=[
+        "s3",
+        pytest.param("gateway", marks=pytest.mark.slow),
+        pytest.param("name_node", marks=pytest.mark.slow),
+    ]
 )
 def remote(request: pytest.FixtureRequest) -> str:
     """The root of a place that is not on this machine."""

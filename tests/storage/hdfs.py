@@ -1,8 +1,8 @@
 """HDFS on loopback: a real name node and two real data nodes in one Java process.
 
-Hadoop's own MiniDFSCluster starts them. One jar from Maven Central has it; the rest of Hadoop's clients comes with
-pyspark. Two data nodes: the second one of a pipeline has mostly told of its replica when a file is closed; with one
-of them the client waits half a second for that.
+Hadoop's own MiniDFSCluster starts them. One jar from Maven Central has it; the rest of Hadoop's
+clients comes with pyspark. Two data nodes: the second one of a pipeline has mostly told of its
+replica when a file is closed; with one of them the client waits half a second for that.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def _port(details: Path, home: Path, cluster: subprocess.Popen[bytes]) -> int:
         with suppress(FileNotFoundError, ValueError):  # not there yet, or not all of it
             return int(json.loads(details.read_text())["namenode_port"])
         time.sleep(0.1)
-    raise AssertionError(f"HDFS did not start: {(home / 'log').read_text(errors='replace')[-4000:]}")
+    raise AssertionError(
+        f"HDFS did not start: {(home / 'log').read_text(errors='replace')[-4000:]}"
+    )
 
 
 def _run(home: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -1,4 +1,6 @@
-"""The requests of a driver that change something in a bucket: counted, looked behind, and stopped after any of them."""
+"""The requests of a driver that change something in a bucket: counted, looked behind, and stopped
+after any of them.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,13 @@ class Died(BaseException):
 
 
 class Counting(S3Bucket):
-    """`left`: how many requests are made before it dies; None: all. `after` is called after each of them."""
+    """`left`: how many requests are made before it dies; None: all. `after` is called after each of
+    them.
+    """
 
-    def __init__(self, name: str, *, left: int | None = None, after: Callable[[], object] = lambda: None) -> None:
+    def __init__(
+        self, name: str, *, left: int | None = None, after: Callable[[], object] = lambda: None
+    ) -> None:
         super().__init__(name)
         self.made = 0
         self._left = left

@@ -40,7 +40,9 @@ def moto(home: Path) -> Iterator[str]:
 
 @contextmanager
 def versitygw(home: Path) -> Iterator[str]:
-    """Its URL; the credentials are those of `environment`. `home` takes the objects and what it prints."""
+    """Its URL; the credentials are those of `environment`. `home` takes the objects and what it
+    prints.
+    """
     (home / "objects" / BUCKET).mkdir(parents=True)
     port = free_port()
     command = [str(_versitygw()), "-p", f"127.0.0.1:{port}", "-a", ACCESS_KEY, "-s", SECRET_KEY]
@@ -50,7 +52,10 @@ def versitygw(home: Path) -> Iterator[str]:
 
 @contextmanager
 def _server(command: Sequence[str], port: int, log: Path) -> Iterator[str]:
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as server:
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as server,
+    ):
         try:
             _wait_for(port, server, log)
             yield f"http://127.0.0.1:{port}"
@@ -68,7 +73,11 @@ def make_bucket(server: str, bucket: str) -> None:
 
 
 def environment(server: str) -> dict[str, str]:
-    return {"AWS_ENDPOINT_URL": server, "AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+    return {
+        "AWS_ENDPOINT_URL": server,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+    }
 
 
 def free_port() -> int:
@@ -85,7 +94,9 @@ def _versitygw() -> Path:
         if go is None:
             pytest.skip("versitygw is built by Go, and there is none")
         package = f"github.com/versity/versitygw/cmd/versitygw@{VERSITYGW}"
-        subprocess.run([go, "install", package], check=True, env={**os.environ, "GOBIN": str(target)})
+        subprocess.run(
+            [go, "install", package], check=True, env={**os.environ, "GOBIN": str(target)}
+        )
     return target / "versitygw"
 
 
@@ -99,7 +110,14 @@ def _moto() -> Path:
         if not (target / "complete").exists():
             shutil.rmtree(target, ignore_errors=True)
             subprocess.run([sys.executable, "-m", "venv", str(target)], check=True)
-            pip = [str(target / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            pip = [
+                str(target / "bin/python"),
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ]
             subprocess.run([*pip, "--no-deps", "-r", str(wanted)], check=True)
             (target / "complete").touch()
     return target / "bin" / "moto_server"

@@ -138,7 +138,9 @@ def test_what_is_deleted_is_gone_with_its_directory(store: Store, tmp_path: Path
     store.settle()
 
 
-def test_a_file_that_changed_since_it_was_listed_is_not_fetched(store: Store, tmp_path: Path) -> None:
+def test_a_file_that_changed_since_it_was_listed_is_not_fetched(
+    store: Store, tmp_path: Path
+) -> None:
     store.create("file", b"first")
     (before,) = store.list_tree()
     store.delete("file")

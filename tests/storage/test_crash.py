@@ -1,4 +1,5 @@
-"""A run in place is stopped at every change that it makes there, and what is left is put right: as on this machine.
+"""A run in place is stopped at every change that it makes there, and what is left is put right: as
+on this machine.
 
 HDFS keeps changes in order, so that these are all the states that a crash can leave.
 """
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 CI_EVERY = 24
-"""Of so many crash points the CI tries one; with `-m slow` they are all tried (docs/proofs/hdfs.md)."""
+"""Of so many crash points the CI tries one; with `-m slow` they are all tried
+(docs/proofs/hdfs.md).
+"""
 
 
 @pytest.fixture
@@ -50,9 +53,15 @@ def test_a_run_makes_the_same_changes_in_the_same_order(
     storage = RecordingStorage(f"{root}/log-dir")
     (result,) = run_winnow(spark, f"{root}/log-dir", run.case, storage=storage)
     assert (result.error, result.actions) == (None, run.result.actions)
-    assert [_told(effect) for effect in storage.effects] == [_told(effect) for effect in run.effects]
-    found, here = (contents(at) for at in (download(f"{root}/log-dir", tmp_path / "found"), run.after))
-    assert {name: digest for name, (digest, _) in found.items()} == {name: digest for name, (digest, _) in here.items()}
+    assert [_told(effect) for effect in storage.effects] == [
+        _told(effect) for effect in run.effects
+    ]
+    found, here = (
+        contents(at) for at in (download(f"{root}/log-dir", tmp_path / "found"), run.after)
+    )
+    assert {name: digest for name, (digest, _) in found.items()} == {
+        name: digest for name, (digest, _) in here.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -60,7 +69,10 @@ def test_a_run_makes_the_same_changes_in_the_same_order(
     [
         ("compact,delete", CI_EVERY),
         ("delete", CI_EVERY),
-        *(pytest.param(name, 1, marks=pytest.mark.slow) for name in ("compact,delete", "delete", "transactions")),
+        *(
+            pytest.param(name, 1, marks=pytest.mark.slow)
+            for name in ("compact,delete", "delete", "transactions")
+        ),
     ],
 )
 @pytest.mark.timeout(3600)
@@ -69,7 +81,9 @@ def test_whatever_a_crash_leaves_is_put_right(
 ) -> None:
     run = crash_run(name)
     holds, points = must_hold(run, tmp_path), 0
-    for number, point in enumerate(run.crashes(tmp_path / "crash", out_of_order=False, every=every)):
+    for number, point in enumerate(
+        run.crashes(tmp_path / "crash", out_of_order=False, every=every)
+    ):
         if not point.steps and number % every:  # one of the staging, which come one and all
             continue
         url = f"{root}/{points}"
@@ -87,7 +101,9 @@ def test_whatever_a_crash_leaves_is_put_right(
 def test_what_a_dead_writer_has_left_open_is_removed(
     root: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
-    """A file that was never closed has a lease of HDFS's own, its last bytes are with a data node only."""
+    """A file that was never closed has a lease of HDFS's own, its last bytes are with a data node
+    only.
+    """
     run = crash_run("compact,delete")
     upload(run.before, f"{root}/log-dir")
     partition = f"{root}/log-dir/{run.case.partition}"
@@ -109,7 +125,11 @@ def _assert_recovered(holds: MustHold, point: CrashPoint, url: str, found: Path)
     (there,) = recover([url]).partitions
     (here,) = recover([str(point.root)]).partitions
     assert there.error is None, point.label
-    assert (there.actions, there.removed, there.renamed) == (here.actions, here.removed, here.renamed), point.label
+    assert (there.actions, there.removed, there.renamed) == (
+        here.actions,
+        here.removed,
+        here.renamed,
+    ), point.label
     download(url, found)
     assert _state(found) == _state(point.root), point.label
     holds.check(found, point.label)

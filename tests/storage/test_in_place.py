@@ -48,7 +48,8 @@ def in_place(verb: Any, spark: SparkSession, log_dir: Path | str, **more: Any) -
 
 def told(result: RunResult) -> list[tuple[object, ...]]:
     return [
-        (p.topic, p.partition, p.actions, p.bytes_after, p.records_removed, p.rule, p.error) for p in result.partitions
+        (p.topic, p.partition, p.actions, p.bytes_after, p.records_removed, p.rule, p.error)
+        for p in result.partitions
     ]
 
 
@@ -62,7 +63,9 @@ def contents(directory: Path) -> dict[str, tuple[str, int | None]]:
 
 
 @pytest.mark.parametrize("pair", [SOME], indirect=True)
-def test_clean_is_as_on_this_machine(pair: tuple[Path, str], spark: SparkSession, tmp_path: Path) -> None:
+def test_clean_is_as_on_this_machine(
+    pair: tuple[Path, str], spark: SparkSession, tmp_path: Path
+) -> None:
     local, url = pair
     planned = in_place(plan, spark, url, estimate=True)
     assert contents(download(url, tmp_path / "planned")) == contents(local)
@@ -95,12 +98,15 @@ def test_the_verbs_that_read(pair: tuple[Path, str], spark: SparkSession) -> Non
     )
     assert explained.records == here_too.records
     target = find_target(Places(), f"{url}/c-tomb-0")
-    assert {file.path.rpartition("/")[0] for file in describe_target(Places(), target, records=True)} == {
-        f"{url}/c-tomb-0"
-    }
+    assert {
+        file.path.rpartition("/")[0] for file in describe_target(Places(), target, records=True)
+    } == {f"{url}/c-tomb-0"}
     register(spark)
     read, read_here = (
-        spark.read.format("kafka-log").load(str(log_dir)).select("topic", "offset", "key", "value").collect()
+        spark.read.format("kafka-log")
+        .load(str(log_dir))
+        .select("topic", "offset", "key", "value")
+        .collect()
         for log_dir in (url, local)
     )
     assert sorted(read) == sorted(read_here)
@@ -120,22 +126,30 @@ def contents_there(url: str) -> list[tuple[object, ...]]:
 
 
 @ONE_IN_CI
-def test_erase_is_as_on_this_machine(pair: tuple[Path, str], spark: SparkSession, tmp_path: Path) -> None:
+def test_erase_is_as_on_this_machine(
+    pair: tuple[Path, str], spark: SparkSession, tmp_path: Path
+) -> None:
     local, url = pair
     register(spark)
     first = spark.read.format("kafka-log").load(f"{url}/c-tomb-0").where("key IS NOT NULL").first()
     assert first is not None
-    there, here = (erase(spark, [str(log_dir)], keys=[bytes(first["key"])]) for log_dir in (url, local))
+    there, here = (
+        erase(spark, [str(log_dir)], keys=[bytes(first["key"])]) for log_dir in (url, local)
+    )
     assert (there.keys_found, there.proven, there.status) == (1, True, here.status)
     assert contents(download(url, tmp_path / "found")) == contents(local)
 
 
-def test_what_is_replaced_can_not_be_kept_where_there_are_no_links(name_node: str, spark: SparkSession) -> None:
+def test_what_is_replaced_can_not_be_kept_where_there_are_no_links(
+    name_node: str, spark: SparkSession
+) -> None:
     with pytest.raises(UsageError, match="no links"):
         in_place(clean, spark, f"{name_node}/log-dir", keep_replaced=True)
 
 
-def test_a_log_dir_and_one_elsewhere_together(pair: tuple[Path, str], spark: SparkSession, tmp_path: Path) -> None:
+def test_a_log_dir_and_one_elsewhere_together(
+    pair: tuple[Path, str], spark: SparkSession, tmp_path: Path
+) -> None:
     """Disks of one broker: some here, some copied there."""
     local, url = pair
     other = tmp_path / "other"

@@ -1,4 +1,6 @@
-"""Leases on log directories without locks, on the real thing: two at once, the dead, and those that sleep."""
+"""Leases on log directories without locks, on the real thing: two at once, the dead, and those that
+sleep.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ class Clock:
 
 @pytest.fixture
 def clock() -> Clock:
-    """Stands still unless it is set: a lease of an hour that it tells of is renewed by the test only."""
+    """Stands still unless it is set: a lease of an hour that it tells of is renewed by the test
+    only.
+    """
     return Clock()
 
 
@@ -67,7 +71,10 @@ def names(log_dir: str) -> list[str]:
 def test_one_has_it_and_others_are_told_who(log_dir: str) -> None:
     with take(log_dir):
         assert names(log_dir) == [LEASE]
-        for refused in (lambda: take(log_dir), lambda: refuse_leased(log_dir, lease_file_of(log_dir))):
+        for refused in (
+            lambda: take(log_dir),
+            lambda: refuse_leased(log_dir, lease_file_of(log_dir)),
+        ):
             with pytest.raises(LogDirInUseError, match=f"process {os.getpid()} on ") as caught:
                 refused()
             assert caught.value.exit_code == 5
@@ -109,13 +116,17 @@ def test_a_dead_ones_lease_is_taken_over_and_not_before_its_time(log_dir: str, d
     assert names(log_dir) == []
 
 
-def test_whoever_reads_waits_until_a_lease_has_expired_and_leaves_it(log_dir: str, dead: Seen) -> None:
+def test_whoever_reads_waits_until_a_lease_has_expired_and_leaves_it(
+    log_dir: str, dead: Seen
+) -> None:
     assert dead
     refuse_leased(log_dir, lease_file_of(log_dir))
     assert names(log_dir) == [LEASE]
 
 
-def test_one_that_was_renewed_at_the_last_moment_is_put_back(log_dir: str, file: LeaseFile, dead: Seen) -> None:
+def test_one_that_was_renewed_at_the_last_moment_is_put_back(
+    log_dir: str, file: LeaseFile, dead: Seen
+) -> None:
     renewed = file.renew(dead, dead.data)
     assert renewed.version != dead.version
     with pytest.raises(FileExistsError):
@@ -141,7 +152,9 @@ def test_who_comes_too_late_takes_nothing_over(log_dir: str, file: LeaseFile, de
         file.renew(dead, dead.data)
 
 
-def test_whoever_could_not_renew_it_in_time_changes_nothing_more(log_dir: str, file: LeaseFile, clock: Clock) -> None:
+def test_whoever_could_not_renew_it_in_time_changes_nothing_more(
+    log_dir: str, file: LeaseFile, clock: Clock
+) -> None:
     with take_lease(log_dir, file, length_s=3600, clock=clock) as lease:
         Places().create(f"{log_dir}/a", b"")
         clock.now += 2000
@@ -164,7 +177,9 @@ def test_whoever_could_not_renew_it_in_time_changes_nothing_more(log_dir: str, f
     assert names(log_dir) == [LEASE, "a", "b"]
 
 
-def test_whose_lease_was_taken_changes_nothing_more(log_dir: str, file: LeaseFile, clock: Clock) -> None:
+def test_whose_lease_was_taken_changes_nothing_more(
+    log_dir: str, file: LeaseFile, clock: Clock
+) -> None:
     lease = take_lease(log_dir, file, length_s=3600, clock=clock)
     seen = file.look()
     assert seen is not None
@@ -198,7 +213,9 @@ def sleeper(log_dir: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", SLEEPER, log_dir, str(LENGTH_S)]
     environment = {**os.environ, "PYTHONPATH": "lib"}
     with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as process,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        ) as process,
         ExitStack() as stack,
     ):
         stack.callback(process.kill)

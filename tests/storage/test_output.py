@@ -57,7 +57,13 @@ def test_there_and_back_is_as_in_place(remote: str, spark: SparkSession, tmp_pat
     (tmp_path / "work").mkdir()
 
     planned = away(spark, f"{root}/source", work_dir=str(tmp_path / "work"))
-    result = away(spark, f"{root}/source", f"{root}/to/output", work_dir=str(tmp_path / "work"), work_space=2**20)
+    result = away(
+        spark,
+        f"{root}/source",
+        f"{root}/to/output",
+        work_dir=str(tmp_path / "work"),
+        work_space=2**20,
+    )
 
     assert open_store(f"{root}/source").list_tree() == listed
     assert [*(tmp_path / "work").iterdir()] == []
@@ -98,7 +104,9 @@ def test_what_was_interrupted_is_begun_again(s3: str, spark: SparkSession, tmp_p
     assert "meta.properties" in open_store(output).list_top()
 
 
-def test_a_bucket_of_tiered_storage_is_neither_read_nor_written(s3: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_bucket_of_tiered_storage_is_neither_read_nor_written(
+    s3: str, spark: SparkSession, tmp_path: Path
+) -> None:
     """As Aiven's plug-in for S3 lays it out."""
     local = copy_log_dir("clean", tmp_path / "local", only=("d-size-0",))
     tiered = f"{s3}/{tmp_path.name}/tiered"

@@ -1,4 +1,6 @@
-"""A cleaning in S3 that is killed after any of its driver's requests: what readers see, and what the next run does."""
+"""A cleaning in S3 that is killed after any of its driver's requests: what readers see, and what
+the next run does.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 CHANGES = {"c-tomb-0": 1, "cd-mixed-0": 2, "d-start-0": 1, "t-closed-0": 1}
-"""Partitions, and how often the log of each is another one: compaction and retention are a change each."""
+"""Partitions, and how often the log of each is another one: compaction and retention are a change
+each.
+"""
 SETS = ("c-*:internal.segment.bytes=8192", "cd-*:retention.ms=1000")
 """Of `cd-mixed` all goes, and its active segment is rolled."""
 
@@ -52,13 +56,25 @@ class Home:
         storage = S3Storage(bucket)
         with self.monkeypatch.context() as patch:
             patch.setattr(places, "_remote", lambda *_: storage)
-            request = Request(settings=settings(*SETS), topics=(), now=NOW, only=None, touch=True, storage=Places())
+            request = Request(
+                settings=settings(*SETS),
+                topics=(),
+                now=NOW,
+                only=None,
+                touch=True,
+                storage=Places(),
+            )
             prepared = prepare(self.spark.sparkContext, survey_log_dirs(Places(), [url]), request)
             return carry_out(self.spark.sparkContext, prepared, request, run_id="run").partitions
 
 
 @pytest.fixture
-def home(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+def home(
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Home:
     place = str(request.getfixturevalue(request.param))
     source = copy_log_dir("clean", tmp_path / "source", only=[*CHANGES])
     return Home(spark, f"{place}/{tmp_path.name}", source, monkeypatch)
@@ -78,7 +94,9 @@ def in_place(home: Home, target: Path) -> dict[str, bytes]:
     return {str(path.relative_to(target)): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("home", ["s3", pytest.param("gateway", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.parametrize(
+    "home", ["s3", pytest.param("gateway", marks=pytest.mark.slow)], indirect=True
+)
 def test_it_leaves_what_a_cleaning_on_a_disk_leaves(home: Home, tmp_path: Path) -> None:
     url = home.copy("whole")
     seen: dict[str, list[tuple[object, ...]]] = {name: [] for name in CHANGES}
@@ -88,7 +106,9 @@ def test_it_leaves_what_a_cleaning_on_a_disk_leaves(home: Home, tmp_path: Path) 
         for name, states in seen.items():
             listed = reader.list_dir(f"{url}/{name}")
             logs = tuple(
-                (e.name, e.size, e.mtime_ns, e.stamp if e.size else ()) for e in listed if e.name.endswith(".log")
+                (e.name, e.size, e.mtime_ns, e.stamp if e.size else ())
+                for e in listed
+                if e.name.endswith(".log")
             )
             if logs not in states[-1:]:
                 states.append(logs)
@@ -111,7 +131,9 @@ def test_it_leaves_what_a_cleaning_on_a_disk_leaves(home: Home, tmp_path: Path) 
     ],
     indirect=["home"],
 )
-def test_killed_anywhere_the_next_run_makes_the_same_of_it(home: Home, every: int, tmp_path: Path) -> None:
+def test_killed_anywhere_the_next_run_makes_the_same_of_it(
+    home: Home, every: int, tmp_path: Path
+) -> None:
     expected = in_place(home, tmp_path / "disk")
     requests, deaths = every - 1, 0
     while True:

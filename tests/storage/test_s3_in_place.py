@@ -1,4 +1,6 @@
-"""What `winnow.storage.contract.Storage` asks, of S3: file by file, and all at once where `changing` says so."""
+"""What `winnow.storage.contract.Storage` asks, of S3: file by file, and all at once where
+`changing` says so.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,11 @@ def test_files_are_made_read_listed_and_removed(storage: S3Storage, root: str) -
         storage.create(f"{root}/t-0/a", b"other")
     assert storage.read_bytes(f"{root}/t-0/a") == b"0123456789"
     assert storage.read_range(f"{root}/t-0/a", 8, 5) == b"89"
-    assert storage.read_range(f"{root}/t-0/a", 10, 5) == storage.read_range(f"{root}/t-0/empty", 0, 5) == b""
+    assert (
+        storage.read_range(f"{root}/t-0/a", 10, 5)
+        == storage.read_range(f"{root}/t-0/empty", 0, 5)
+        == b""
+    )
     assert [(e.name, e.is_file, e.size) for e in storage.list_dir(f"{root}/t-0")] == [
         ("a", True, 10),
         ("empty", True, 0),
@@ -100,7 +106,11 @@ def test_times_are_those_of_the_files(storage: S3Storage, root: str) -> None:
     with storage.changing(f"{root}/t-0"):
         storage.rename(path, f"{path}.deleted")
         assert storage.entry(f"{path}.deleted").mtime_ns == MTIME_NS + 1
-    assert storage.list_dir(f"{root}/t-0")[0].mtime_ns == storage.entry(f"{path}.deleted").mtime_ns == MTIME_NS + 1
+    assert (
+        storage.list_dir(f"{root}/t-0")[0].mtime_ns
+        == storage.entry(f"{path}.deleted").mtime_ns
+        == MTIME_NS + 1
+    )
     assert storage.entry(f"{path}.deleted").stamp == tag
     assert storage.read_bytes(f"{path}.deleted") == b"x" * 1000
 
@@ -156,7 +166,9 @@ BEFORE = {name: name.encode() for name in ("a", "b", "c", ".winnow-run/a", ".win
 AFTER = {"a": b".winnow-run/a", "c": b"c", "d": b".winnow-run/d", "e": b"new", ".kept/1/c": b"c"}
 
 
-def test_nobody_sees_a_change_before_its_end_but_who_makes_it(storage: S3Storage, reader: S3Storage, root: str) -> None:
+def test_nobody_sees_a_change_before_its_end_but_who_makes_it(
+    storage: S3Storage, reader: S3Storage, root: str
+) -> None:
     start(storage, root)
     with storage.changing(root):
         swap(storage, root)
@@ -200,7 +212,8 @@ def test_killed_at_each_request_it_is_the_old_or_the_new_and_then_the_new_or_the
         found = contents(reader, directory)
         is_left = found.pop(COMMIT_RECORD, None) is not None
         assert {name: data for name, data in found.items() if "/" not in name} in [
-            {name: data for name, data in whole.items() if "/" not in name} for whole in (BEFORE, AFTER)
+            {name: data for name, data in whole.items() if "/" not in name}
+            for whole in (BEFORE, AFTER)
         ]
         new = "b" not in found
         seen.append((new, is_left))
@@ -216,7 +229,9 @@ def test_killed_at_each_request_it_is_the_old_or_the_new_and_then_the_new_or_the
     assert len(seen) == 9, "prepared, decided, three copies, one content, names deleted, the record"
 
 
-def test_a_record_in_the_way_is_taken_over_until_it_is_decided(storage: S3Storage, bucket: S3Bucket, root: str) -> None:
+def test_a_record_in_the_way_is_taken_over_until_it_is_decided(
+    storage: S3Storage, bucket: S3Bucket, root: str
+) -> None:
     start(storage, root)
     key = bucket_and_key(root)[1]
     late = Change(bucket, key)
@@ -240,13 +255,18 @@ def test_a_record_in_the_way_is_taken_over_until_it_is_decided(storage: S3Storag
     "interference",
     [
         lambda storage, root: storage.unlink(f"{root}/.winnow-run/a"),
-        lambda storage, root: storage.set_mtime_ns(f"{root}/d", MTIME_NS) or storage.create(f"{root}/e", b""),
+        lambda storage, root: (
+            storage.set_mtime_ns(f"{root}/d", MTIME_NS) or storage.create(f"{root}/e", b"")
+        ),
         lambda storage, root: storage.unlink(f"{root}/b"),
     ],
     ids=["a source", "a new name", "a name that goes"],
 )
 def test_what_somebody_else_did_meanwhile_stops_it(
-    storage: S3Storage, reader: S3Storage, root: str, interference: Callable[[S3Storage, str], object]
+    storage: S3Storage,
+    reader: S3Storage,
+    root: str,
+    interference: Callable[[S3Storage, str], object],
 ) -> None:
     start(storage, root)
     storage.create(f"{root}/d", b"")
@@ -265,7 +285,9 @@ def test_what_somebody_else_did_meanwhile_stops_it(
     assert contents(reader, root) == told
 
 
-def test_a_checkpoint_is_written_over_only_as_it_was_read(storage: S3Storage, reader: S3Storage, root: str) -> None:
+def test_a_checkpoint_is_written_over_only_as_it_was_read(
+    storage: S3Storage, reader: S3Storage, root: str
+) -> None:
     def write(one: S3Storage, data: bytes) -> None:
         if one.exists(f"{root}/checkpoint.tmp"):
             one.unlink(f"{root}/checkpoint.tmp")
@@ -330,7 +352,9 @@ def test_what_it_can_not_do_it_refuses(storage: S3Storage, root: str) -> None:
         b'{"version": 1, "id": "x", "state": "decided", "copies": [], "contents": [["a", "%", 1]], "deletes": []}',
     ],
 )
-def test_a_record_that_nobody_wrote_is_refused(storage: S3Storage, bucket: S3Bucket, root: str, data: bytes) -> None:
+def test_a_record_that_nobody_wrote_is_refused(
+    storage: S3Storage, bucket: S3Bucket, root: str, data: bytes
+) -> None:
     storage.create(f"{root}/a", b"")
     bucket.create(f"{bucket_and_key(root)[1]}/{COMMIT_RECORD}", data)
     for look in (storage.list_dir, storage.settle):
@@ -342,7 +366,10 @@ def test_a_record_that_nobody_wrote_is_refused(storage: S3Storage, bucket: S3Buc
 
 def test_a_record_is_read_as_it_was_written() -> None:
     record = Record(
-        id="x", state="decided", puts={"a": Copied("b/c", 5, '"t"', 7), "d": Content(b"\0\xff", 9)}, deletes=("b/c",)
+        id="x",
+        state="decided",
+        puts={"a": Copied("b/c", 5, '"t"', 7), "d": Content(b"\0\xff", 9)},
+        deletes=("b/c",),
     )
     assert decode(encode(record), "here") == record
 
@@ -358,7 +385,9 @@ def test_copies_go_before_what_they_are_made_from_is_written_over() -> None:
         record(a="b", b="a").in_order()
 
 
-def test_a_directory_with_changes_that_are_not_done_is_nothing_to_be_copied(root: str, bucket: S3Bucket) -> None:
+def test_a_directory_with_changes_that_are_not_done_is_nothing_to_be_copied(
+    root: str, bucket: S3Bucket
+) -> None:
     key = bucket_and_key(root)[1]
     bucket.create(f"{key}/meta.properties", b"version=1\n")
     bucket.create(f"{key}/t-0/{COMMIT_RECORD}", b"")
@@ -366,7 +395,9 @@ def test_a_directory_with_changes_that_are_not_done_is_nothing_to_be_copied(root
         look_at(open_store(root))
 
 
-def test_what_is_not_for_s3_is_refused_before_anything_is_written(root: str, bucket: S3Bucket) -> None:
+def test_what_is_not_for_s3_is_refused_before_anything_is_written(
+    root: str, bucket: S3Bucket
+) -> None:
     key = bucket_and_key(root)[1]
     with pytest.raises(UsageError, match="moved aside on a file system only"):
         check_in_place([root], on_corrupt="quarantine")

@@ -1,4 +1,6 @@
-"""`recover` in S3 after the driver of a round was killed at any of its requests. No Spark: all is staged."""
+"""`recover` in S3 after the driver of a round was killed at any of its requests. No Spark: all is
+staged.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from tests.fixtures.data import copy_tree
 from tests.storage.requests import Counting, Died
 from tests.storage.s3 import BUCKET
 from tests.storage.test_output import upload
-from winnow.clean.commit.commit import begin_round, commit_cleaner_checkpoint, commit_groups, commit_log_start
+from winnow.clean.commit.commit import (
+    begin_round,
+    commit_cleaner_checkpoint,
+    commit_groups,
+    commit_log_start,
+)
 from winnow.logdir.commit.journal import Journal, JournalGroup, with_staged
 from winnow.logdir.commit.retain import delete_segments
 from winnow.logdir.commit.staging import remove_staging
@@ -46,7 +53,13 @@ class Round:
         directory = f"{root}/{T}"
         staging = f"{directory}/{STAGING_PREFIX}run"
         groups = [
-            replace(g, paths={suffix: f"{staging}/{path.rpartition('/')[2]}" for suffix, path in g.paths.items()})
+            replace(
+                g,
+                paths={
+                    suffix: f"{staging}/{path.rpartition('/')[2]}"
+                    for suffix, path in g.paths.items()
+                },
+            )
             for g in self.groups
         ]
         begin_round(storage, directory, staging, with_staged(storage, self.journal, groups), groups)
@@ -54,13 +67,21 @@ class Round:
         commit_cleaner_checkpoint(storage, root, {T: END_OFFSET})
         remove_staging(storage, staging)
         delete_segments(storage, directory, list_segments(storage, directory).segments[:1])
-        commit_log_start(storage, replace(state_of(self.root), log_dir=root, log_start_offset=10), COMPACTED)
+        commit_log_start(
+            storage, replace(state_of(self.root), log_dir=root, log_start_offset=10), COMPACTED
+        )
 
 
 @pytest.fixture
 def a_round(tmp_path: Path) -> Round:
-    segments = {base: [record(offset, offset % 3) for offset in range(base, base + 5)] for base in BASES}
-    checkpoints = {CLEANER_CHECKPOINT: 5, LOG_START_CHECKPOINT: 7, "replication-offset-checkpoint": 25}
+    segments = {
+        base: [record(offset, offset % 3) for offset in range(base, base + 5)] for base in BASES
+    }
+    checkpoints = {
+        CLEANER_CHECKPOINT: 5,
+        LOG_START_CHECKPOINT: 7,
+        "replication-offset-checkpoint": 25,
+    }
     root = make_log(tmp_path / "log-dir", segments, end=25, checkpoints=checkpoints)
     sources = [replace(segment, log_stamp=()) for segment in state_of(root).segments]
     groups = [stage(root, tuple(sources[at : at + 2]), KEPT) for at in (0, 2)]
@@ -79,12 +100,16 @@ def segments_of(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def here(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
 
 
 def there(url: str) -> dict[str, bytes]:
     bucket, prefix = S3Bucket(BUCKET), url.removeprefix(f"s3://{BUCKET}/")
-    return {file.name: bucket.get(f"{prefix}/{file.name}")[0] for file in open_store(url).list_tree()}
+    return {
+        file.name: bucket.get(f"{prefix}/{file.name}")[0] for file in open_store(url).list_tree()
+    }
 
 
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
@@ -128,7 +153,9 @@ def test_killed_at_a_request_a_round_is_finished_or_was_never_begun(
     assert len(seen) * every > 20
 
 
-def test_a_change_of_the_checkpoints_is_finished_as_well(a_round: Round, s3: str, tmp_path: Path) -> None:
+def test_a_change_of_the_checkpoints_is_finished_as_well(
+    a_round: Round, s3: str, tmp_path: Path
+) -> None:
     """It is more than one write where something was left behind by a broker."""
     (a_round.root / f"{CLEANER_CHECKPOINT}.tmp").touch()
     url = f"{s3}/{tmp_path.name}"

@@ -53,7 +53,13 @@ def test_what_was_created_is_there_whole_and_once(root: str) -> None:
     assert STORAGE.exists(f"{root}/a")
     assert not STORAGE.exists(f"{root}/b")
     entry = STORAGE.entry(f"{root}/a")
-    assert (entry.name, entry.size, entry.is_file, entry.is_dir, entry.is_link) == ("a", 10, True, False, False)
+    assert (entry.name, entry.size, entry.is_file, entry.is_dir, entry.is_link) == (
+        "a",
+        10,
+        True,
+        False,
+        False,
+    )
     assert [e for e in STORAGE.list_dir(root) if e.name == "a"] == [entry]
 
 
@@ -140,7 +146,10 @@ def test_no_file_is_made_in_a_directory_that_was_taken_away(kind: str, root: str
     """From who still writes there."""
     if kind == "s3":
         pytest.skip("there are no directories")
-    for write in (lambda: STORAGE.create(f"{root}/gone/a", b""), lambda: STORAGE.new_file(f"{root}/gone/a")):
+    for write in (
+        lambda: STORAGE.create(f"{root}/gone/a", b""),
+        lambda: STORAGE.new_file(f"{root}/gone/a"),
+    ):
         with pytest.raises(FileNotFoundError):
             write()
     STORAGE.mkdir(f"{root}/made")

@@ -1,4 +1,6 @@
-"""The twin of `filtering.filter_batches`: the rules of S5.5 to S5.7 said once more, record by record."""
+"""The twin of `filtering.filter_batches`: the rules of S5.5 to S5.7 said once more, record by
+record.
+"""
 
 from __future__ import annotations
 
@@ -60,14 +62,22 @@ def filter_batches_plain(
             records = []
             retained = []
         else:
-            records = legacy_records(blocks.raw, row) if legacy else read_records(blocks.area(i), row)
-            retained = [r for r, stays in zip(records, mine, strict=True) if stays and not _expired(r, row, now)]
+            records = (
+                legacy_records(blocks.raw, row) if legacy else read_records(blocks.area(i), row)
+            )
+            retained = [
+                r
+                for r, stays in zip(records, mine, strict=True)
+                if stays and not _expired(r, row, now)
+            ]
         if legacy and not retain_legacy_deletes:
             retained = [r for r in retained if r.value is not None]
         nulls = sum(r.value is None for r in retained)
         counts["records_out"] += len(retained)
         has_horizon = bool(int(row["attributes"]) & DELETE_HORIZON)
-        needs_horizon = not has_horizon and (nulls > 0 or (horizon_cause is not None and bool(horizon_cause[i])))
+        needs_horizon = not has_horizon and (
+            nulls > 0 or (horizon_cause is not None and bool(horizon_cause[i]))
+        )
         if not retained and retention[i] == Retention.RETAIN_EMPTY:
             counts["emptied"] += 1
             out.append(encode_batch([], max_timestamp=int(row["max_timestamp"]), **_identity(row)))
@@ -97,7 +107,12 @@ def filter_batches_plain(
 
 def _expired(record: Record, row: np.void, now: int) -> bool:
     bits = int(row["attributes"])
-    return record.value is None and bool(bits & DELETE_HORIZON) and not bits & CONTROL and now >= row["base_timestamp"]
+    return (
+        record.value is None
+        and bool(bits & DELETE_HORIZON)
+        and not bits & CONTROL
+        and now >= row["base_timestamp"]
+    )
 
 
 def _identity(row: np.void) -> dict[str, Any]:
@@ -118,13 +133,18 @@ def _identity(row: np.void) -> dict[str, Any]:
 
 def _rewritten(retained: list[Record], row: np.void, horizon: int | None) -> bytes:
     if min(r.timestamp for r in retained) < NO_TIMESTAMP:
-        raise CorruptLogError("records can't be rewritten", expected="timestamps of -1 or more", found="a lesser one")
+        raise CorruptLogError(
+            "records can't be rewritten", expected="timestamps of -1 or more", found="a lesser one"
+        )
     codec = Codec(int(row["attributes"]) & CODEC_MASK)
     identity = _identity(row)
     if row["magic"] < MAX_MAGIC:
         identity |= {"base_offset": retained[0].offset, "last_offset": retained[-1].offset}
         if identity["log_append_time"] is not None:  # not that of records of v0 in a wrapper of v1
-            identity |= {"log_append_time": retained[0].timestamp, "max_timestamp": int(row["max_timestamp"])}
+            identity |= {
+                "log_append_time": retained[0].timestamp,
+                "max_timestamp": int(row["max_timestamp"]),
+            }
     return encode_batch(retained, codec=codec, delete_horizon=horizon, **identity)
 
 

@@ -1,4 +1,6 @@
-"""The slow, obvious twin of `winnow.clean.scan.last_offsets`: last offset per key with a dictionary."""
+"""The slow, obvious twin of `winnow.clean.scan.last_offsets`: last offset per key with a
+dictionary.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ class KeyedRecord:
 
 
 def survivors(records: Sequence[KeyedRecord]) -> set[tuple[int, int]]:
-    """(split, number) of each record that stays for its key's sake (S5.5), records given in offset order."""
+    """(split, number) of each record that stays for its key's sake (S5.5), records given in offset
+    order.
+    """
     latest = {r.key: (r.split, r.number) for r in records if r.dirty}
     return {
         (r.split, r.number)

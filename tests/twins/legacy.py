@@ -31,7 +31,9 @@ class _Entry:
     value: bytes | None
 
 
-def legacy_records(raw: Bytes, row: np.void, *, limit: int = MAX_DECOMPRESSED_BYTES) -> list[Record]:
+def legacy_records(
+    raw: Bytes, row: np.void, *, limit: int = MAX_DECOMPRESSED_BYTES
+) -> list[Record]:
     """The records of the v0 or v1 batch of `raw` whose BATCH row, normalised or not, is `row`.
 
     Raises CorruptLogError for all that `inflate` refuses of a single batch.
@@ -45,7 +47,9 @@ def legacy_records(raw: Bytes, row: np.void, *, limit: int = MAX_DECOMPRESSED_BY
         return [Record(entry.offset, entry.timestamp, entry.key, entry.value)]
     if codec >= Codec.ZSTD or entry.value is None:
         raise _wrong("a value compressed with gzip, snappy or lz4", codec)
-    return _unwrapped(entry, as_bytes(decompress(Codec(codec), entry.value, limit=limit, magic=entry.magic)))
+    return _unwrapped(
+        entry, as_bytes(decompress(Codec(codec), entry.value, limit=limit, magic=entry.magic))
+    )
 
 
 def _unwrapped(wrapper: _Entry, data: Bytes) -> list[Record]:
@@ -72,7 +76,10 @@ def _unwrapped(wrapper: _Entry, data: Bytes) -> list[Record]:
         raise _wrong("offsets that lie together", last)
     # A record of v0 has no timestamp, whatever its wrapper says.
     return [
-        Record(e.offset, wrapper.timestamp if log_append and e.magic else e.timestamp, e.key, e.value) for e in absolute
+        Record(
+            e.offset, wrapper.timestamp if log_append and e.magic else e.timestamp, e.key, e.value
+        )
+        for e in absolute
     ]
 
 

@@ -1,4 +1,6 @@
-"""The twin of `transactions`: Kafka's `CleanedTransactionMetadata` (S4.1) as it is, one batch after the other."""
+"""The twin of `transactions`: Kafka's `CleanedTransactionMetadata` (S4.1) as it is, one batch after
+the other.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ class Aborted:
 
 @dataclass(slots=True)
 class CleanedTransactions:
-    """State of one round. Entries may be added again and again, as a spanning transaction's are for each segment."""
+    """State of one round. Entries may be added again and again, as a spanning transaction's are for
+    each segment.
+    """
 
     waiting: list[Aborted] = field(default_factory=list)
     aborting: dict[int, Aborted] = field(default_factory=dict)
@@ -44,7 +48,9 @@ class CleanedTransactions:
         return False
 
     def on_control(self, *, producer_id: int, last_offset: int, kind: int | None) -> bool:
-        """Whether a control batch can be discarded. `kind`: a `ControlType`, None if the batch is empty."""
+        """Whether a control batch can be discarded. `kind`: a `ControlType`, None if the batch is
+        empty.
+        """
         self._take(last_offset)
         if kind is None:
             return True

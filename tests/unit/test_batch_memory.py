@@ -20,7 +20,9 @@ GIB = 2**30
         (2 * GIB, 8, 128 * 2**20, 32 * 2**20),
     ],
 )
-def test_a_batch_may_take_a_quarter_of_a_cores_share(memory: int, cores: int, process: int | None, budget: int) -> None:
+def test_a_batch_may_take_a_quarter_of_a_cores_share(
+    memory: int, cores: int, process: int | None, budget: int
+) -> None:
     assert budget_of({}, memory=memory, cores=cores, process=process) == budget
 
 

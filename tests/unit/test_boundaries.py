@@ -1,4 +1,6 @@
-"""Any exception in the work on one partition is the failure of that partition, and the others go on."""
+"""Any exception in the work on one partition is the failure of that partition, and the others go
+on.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from winnow.verbs.recover.values import PartitionRecovery
 LIB = Path(__file__).resolve().parents[2] / "lib" / "winnow"
 ROOMS = ("engine", "recover")
 OTHERS = {"engine/settings.py", "engine/sweep/logs.py"}
-"""The first reads the metadata log of a broker, once per run. The second says at which byte a log can't be read."""
+"""The first reads the metadata log of a broker, once per run. The second says at which byte a log
+can't be read.
+"""
 SEGMENTS = {0: [logs.record(0, 0)], 3: [logs.record(3, 0)]}
 
 
@@ -47,8 +51,12 @@ def test_the_failure_of_a_partition_is_caught_in_one_way() -> None:
     assert len([1 for _, _, names in handlers() if "FAILS_ONE_PARTITION" in names]) > 20
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), RecursionError("deep"), OverflowError(), KeyError(1)])
-def test_what_nobody_raised_on_purpose_is_told_by_its_type(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "error", [ValueError("x"), RecursionError("deep"), OverflowError(), KeyError(1)]
+)
+def test_what_nobody_raised_on_purpose_is_told_by_its_type(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.ERROR):
         told = failure_of(error)
     assert type(error).__name__ in told
@@ -117,7 +125,13 @@ def of(done: tuple[PartitionRecovery, ...], partition: int) -> PartitionRecovery
 @pytest.mark.parametrize("kind", ["quarantine", "kept", "journal"])
 def test_a_bad_manifest_stops_no_other_partition(root: Path, kind: str, bad: str) -> None:
     directory = root / "t-0"
-    whole = json.dumps({"version": 1, "segments": [{"base_offset": "<here>", "log_bytes": 1}], "kept_at_ms": "<here>"})
+    whole = json.dumps(
+        {
+            "version": 1,
+            "segments": [{"base_offset": "<here>", "log_bytes": 1}],
+            "kept_at_ms": "<here>",
+        }
+    )
     content = whole.replace('"<here>"', bad)
     if kind == "journal":
         (directory / ".winnow-run").mkdir()

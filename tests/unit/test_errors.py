@@ -13,12 +13,26 @@ from winnow.errors import (
     WinnowError,
 )
 
-KINDS = (WinnowError, UsageError, CorruptLogError, VerificationError, LogDirInUseError, NoSpaceError)
+KINDS = (
+    WinnowError,
+    UsageError,
+    CorruptLogError,
+    VerificationError,
+    LogDirInUseError,
+    NoSpaceError,
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_error_comes_back_from_a_worker_as_it_was(kind: type[WinnowError]) -> None:
-    error = kind("a problem", expected="this", found="that", where="x.log at byte 3", hint="Do this.", position=3)
+    error = kind(
+        "a problem",
+        expected="this",
+        found="that",
+        where="x.log at byte 3",
+        hint="Do this.",
+        position=3,
+    )
     back = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
     assert type(back) is kind
     assert (back.problem, back.expected, back.found, back.where, back.hint, back.position) == (
@@ -29,7 +43,9 @@ def test_an_error_comes_back_from_a_worker_as_it_was(kind: type[WinnowError]) ->
 
 
 def test_a_message_says_expected_found_where_and_what_to_do() -> None:
-    error = CorruptLogError("a problem", expected="this", found="that", where="x.log", hint="Do this.")
+    error = CorruptLogError(
+        "a problem", expected="this", found="that", where="x.log", hint="Do this."
+    )
     assert str(error) == "a problem: expected this, found that (x.log). Do this."
     assert str(CorruptLogError("a problem")) == "a problem"
     assert str(CorruptLogError("a problem", found="that")) == "a problem: found that"

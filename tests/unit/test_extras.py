@@ -18,7 +18,9 @@ STRANGER = re.compile(rb"""pip3? install\b[^\n`]*?['" ]winnow\b""")
 
 
 def test_nothing_in_tree_recommends_package_of_strangers() -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout
     files = [ROOT / name for name in listed.decode().split("\0") if name]
     assert files
     found = [str(path) for path in files if path.is_file() and STRANGER.search(path.read_bytes())]
@@ -37,7 +39,10 @@ def test_named_packages_are_those_of_the_extras() -> None:
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg", encoding="utf-8")
     for extra, named in (("hdfs", extras.HDFS), ("metrics", extras.METRICS), ("s3", extras.S3)):
-        stated, told = Requirement(setup["options.extras_require"][extra].strip()), Requirement(named)
+        stated, told = (
+            Requirement(setup["options.extras_require"][extra].strip()),
+            Requirement(named),
+        )
         assert (stated.name, stated.specifier) == (told.name, told.specifier)
 
 

@@ -11,7 +11,13 @@ NOW = 1_800_000_000_000
 
 @pytest.mark.parametrize(
     ("value", "in_java"),
-    [(0, 0), (MAX_LONG, MAX_LONG), (MAX_LONG + 1, -MAX_LONG - 1), (-MAX_LONG - 2, MAX_LONG), (2 * MAX_LONG, -2)],
+    [
+        (0, 0),
+        (MAX_LONG, MAX_LONG),
+        (MAX_LONG + 1, -MAX_LONG - 1),
+        (-MAX_LONG - 2, MAX_LONG),
+        (2 * MAX_LONG, -2),
+    ],
 )
 def test_a_sum_overflows_as_in_java(value: int, in_java: int) -> None:
     assert wrapped(value) == in_java

@@ -49,6 +49,8 @@ def test_a_walk_is_what_it_was_and_neighbours_share_what_is_empty() -> None:
 
 
 def test_fields_that_are_given_by_name_are_taken_by_name() -> None:
-    wanted = TransactionsWanted(high_watermark=9, log_start_offset=2, end_offset=None, txn_index=True)
+    wanted = TransactionsWanted(
+        high_watermark=9, log_start_offset=2, end_offset=None, txn_index=True
+    )
     assert pickled(wanted) == wanted
     assert pickled(TopicPartition("a", 3)) == TopicPartition("a", 3)

@@ -27,7 +27,10 @@ URL = "s3a://KEY:SEC/RET@bucket/ledger"
     ("text", "shown"),
     [
         (URL, "s3a://***@bucket/ledger"),
-        ("http://user:pw@host:9091/metrics and http://u@h/", "http://***@host:9091/metrics and http://***@h/"),
+        (
+            "http://user:pw@host:9091/metrics and http://u@h/",
+            "http://***@host:9091/metrics and http://***@h/",
+        ),
         ("https://h/x?a=1&X-Amz-Signature=abc&b=2", "https://h/x?a=1&X-Amz-Signature=***&b=2"),
         ("https://h/x?access_token=abc", "https://h/x?access_token=***"),
         ("('s3://K:S@b')", "('s3://***@b')"),
@@ -80,7 +83,11 @@ def test_what_is_shown_has_no_credentials(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_place_with_credentials_is_refused_without_them() -> None:
-    for url in ("s3://KEY:SEC/RET@bucket/logs", "s3a://KEY:SECRET@bucket/logs", "hdfs://user:SECRET@host/logs"):
+    for url in (
+        "s3://KEY:SEC/RET@bucket/logs",
+        "s3a://KEY:SECRET@bucket/logs",
+        "hdfs://user:SECRET@host/logs",
+    ):
         with pytest.raises(UsageError) as raised:
             storage_of(url)
         assert "SEC" not in str(raised.value)
@@ -93,8 +100,18 @@ def test_note_about_ledger_has_no_credentials() -> None:
     assert "RET" not in str(note_unless(URL, fail))
 
 
-def test_process_that_holds_lock_is_named_without_its_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    command = ["spark-submit", "--conf", "spark.hadoop.fs.s3a.secret.key=abc", "--ledger", URL, "--api-token", "abc"]
+def test_process_that_holds_lock_is_named_without_its_secrets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    command = [
+        "spark-submit",
+        "--conf",
+        "spark.hadoop.fs.s3a.secret.key=abc",
+        "--ledger",
+        URL,
+        "--api-token",
+        "abc",
+    ]
     (tmp_path / "cmdline").write_bytes("\0".join(command).encode())
     real = open
     monkeypatch.setattr("builtins.open", lambda _, *rest: real(tmp_path / "cmdline", *rest))

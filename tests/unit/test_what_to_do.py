@@ -1,6 +1,7 @@
 """Who is told that something is wrong is told what was expected, or what to do.
 
-`CorruptLogError` is left out: what the bytes of one partition should be has its own words in `verify`.
+`CorruptLogError` is left out: what the bytes of one partition should be has its own words in
+`verify`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,24 @@ from pathlib import Path
 import pytest
 
 LIB = Path(__file__).resolve().parents[2] / "lib" / "winnow"
-ERRORS = {"LogDirInUseError", "NoSpaceError", "StoppedError", "UsageError", "VerificationError", "WinnowError"}
+ERRORS = {
+    "LogDirInUseError",
+    "NoSpaceError",
+    "StoppedError",
+    "UsageError",
+    "VerificationError",
+    "WinnowError",
+}
 
 
 def raised() -> Iterator[tuple[str, ast.Call]]:
     for file in sorted(LIB.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ERRORS
+            ):
                 yield f"{file.relative_to(LIB)}:{node.lineno}", node
 
 

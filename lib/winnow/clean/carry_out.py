@@ -1,5 +1,6 @@
-"""Carry out what was decided: retention of what is only deleted from, then compaction in waves, then the retention of
-what was compacted (S3.5). The driver does every commit, partition by partition; one that fails never stops the others.
+"""Carry out what was decided: retention of what is only deleted from, then compaction in waves,
+then the retention of what was compacted (S3.5). The driver does every commit, partition by
+partition; one that fails never stops the others.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class CarriedOut:
     """The most that lay beside the logs at once, written and not yet in the place of anything."""
 
 
-def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str) -> CarriedOut:
+def carry_out(
+    sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str
+) -> CarriedOut:
     """Does what the plans say."""
     rounds: dict[int, Round] = {}
     split = split_first(sc, prepared, request, run_id=run_id)
@@ -55,7 +58,9 @@ def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request, 
     for number, (item, plan) in compacted.items():
         try:
             made = make_round(item, plan, now=request.now, run_id=run_id)
-            why = why_no_room(made.job, run.room().at(made.job.directory), at_once=request.keep_replaced)
+            why = why_no_room(
+                made.job, run.room().at(made.job.directory), at_once=request.keep_replaced
+            )
         except FAILS_ONE_PARTITION as error:
             results[number] = report.failed(item, failure(error))
             continue
@@ -71,8 +76,12 @@ def carry_out(sc: SparkContext, prepared: Sequence[Prepared], request: Request, 
         if _stops(request, results.values()):
             results |= {number: report.failed(rounds[number].item, NOT_BEGUN) for number in numbers}
             continue
-        results |= dict(zip(numbers, compact(run, [rounds[number] for number in numbers]), strict=True))
-    results |= {number: report.followed(first, results[number]) for number, first in retained.items()}
+        results |= dict(
+            zip(numbers, compact(run, [rounds[number] for number in numbers]), strict=True)
+        )
+    results |= {
+        number: report.followed(first, results[number]) for number, first in retained.items()
+    }
     # What was there before is told as it was before a split.
     told = [
         replace(results[number], segments_before=len(item.state.segments))

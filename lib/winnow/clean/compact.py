@@ -1,5 +1,6 @@
-"""Compact partitions and commit them: several in one Spark job where there is room for that, or one of them in several
-jobs, some groups at a time (docs/decisions/0012). A commit that was begun is finished, come what may.
+"""Compact partitions and commit them: several in one Spark job where there is room for that, or one
+of them in several jobs, some groups at a time (docs/decisions/0012). A commit that was begun is
+finished, come what may.
 """
 
 from __future__ import annotations
@@ -68,13 +69,17 @@ def compact(run: Run, rounds: Sequence[Round]) -> list[PartitionResult]:
     if len(rounds) == 1:
         return [_in_waves(run, rounds[0])]
     return [
-        _not_staged(run, made, [], staged) if isinstance(staged, Failure) else _commit(run, made, [], staged)
+        _not_staged(run, made, [], staged)
+        if isinstance(staged, Failure)
+        else _commit(run, made, [], staged)
         for made, staged in zip(rounds, _stage(run, rounds), strict=True)
     ]
 
 
 def _in_waves(run: Run, made: Round) -> PartitionResult:
-    """As many groups at a time as there is room for, each wave committed before the next one is written."""
+    """As many groups at a time as there is room for, each wave committed before the next one is
+    written.
+    """
     job, done, storage = made.job, list[RewrittenGroup](), run.request.storage
     while True:
         part = _next_part(run, job, len(done))
@@ -117,7 +122,10 @@ def _stage(run: Run, rounds: Sequence[Round]) -> list[list[RewrittenGroup] | Fai
     jobs = [made.job for made, why in zip(rounds, unmade, strict=True) if why is None]
     outcomes = iter(_outcomes(run, within(jobs, run.room())))
     staged = [why or _whole(next(outcomes)) for why in unmade]
-    damaged = any(isinstance(groups, Failure) and groups.exit_code == CorruptLogError.exit_code for groups in staged)
+    damaged = any(
+        isinstance(groups, Failure) and groups.exit_code == CorruptLogError.exit_code
+        for groups in staged
+    )
     if request.on_corrupt == "fail" and damaged:
         return [groups if isinstance(groups, Failure) else NOT_BEGUN for groups in staged]
     return staged
@@ -133,7 +141,9 @@ def _make_staging(job: PartitionJob, request: Request) -> Failure | None:
 
 
 def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
-    """The outcomes of each partition's groups; of a job that fails, or was cancelled, nothing is committed."""
+    """The outcomes of each partition's groups; of a job that fails, or was cancelled, nothing is
+    committed.
+    """
     if not jobs:
         return []
 
@@ -147,9 +157,13 @@ def _outcomes(run: Run, jobs: Sequence[PartitionJob]) -> list[list[Outcome]]:
         if run.request.stop.reason is None:
             _log.exception("the Spark job failed")
         return [[failed_job(error)] for _ in jobs]
-    outcomes: list[list[Outcome]] = [[groups] if isinstance(groups, Failure) else groups for groups in survived]
+    outcomes: list[list[Outcome]] = [
+        [groups] if isinstance(groups, Failure) else groups for groups in survived
+    ]
     run.request.progress.stage(f"committing {counted(len(jobs), 'partition')}")
-    staged = sum(o.bytes_staged for groups in outcomes for o in groups if isinstance(o, RewrittenGroup))
+    staged = sum(
+        o.bytes_staged for groups in outcomes for o in groups if isinstance(o, RewrittenGroup)
+    )
     run.peak_bytes = max(run.peak_bytes, run.kept_bytes + staged)
     if run.request.keep_replaced:
         run.kept_bytes += staged
@@ -170,23 +184,33 @@ def _begin(run: Run, made: Round, wave: Sequence[RewrittenGroup]) -> Round:
     return replace(made, journal=journal, begun=True)
 
 
-def _commit(run: Run, made: Round, done: Sequence[RewrittenGroup], wave: Sequence[RewrittenGroup]) -> PartitionResult:
+def _commit(
+    run: Run, made: Round, done: Sequence[RewrittenGroup], wave: Sequence[RewrittenGroup]
+) -> PartitionResult:
     """The last groups of a round and what comes after them: checkpoint and retention."""
     item, job, request = made.item, made.job, run.request
     if request.stop.reason is not None:
         return _not_staged(run, made, done, Failure("stopped", WinnowError.exit_code))
     began = time.monotonic()
     try:
-        with kept_by(request, item.state, run_id=run.run_id, cleaner_checkpoint_after=job.end_offset):
+        with kept_by(
+            request, item.state, run_id=run.run_id, cleaner_checkpoint_after=job.end_offset
+        ):
             try:
                 _begin(run, made, wave)
             except FAILS_ONE_PARTITION as error:
                 return _given_up(run, made, done, failure(error))
             commit_groups(request.storage, job.directory, [group.staged for group in wave])
-            commit_cleaner_checkpoint(request.storage, item.place.log_dir, {item.place.topic_partition: job.end_offset})
+            commit_cleaner_checkpoint(
+                request.storage, item.place.log_dir, {item.place.topic_partition: job.end_offset}
+            )
             remove_staging(request.storage, job.staging)
             cleaned = replace(state_now(item), cleaner_checkpoint=job.end_offset)
-            plan = None if request.only == "compaction" else retention_plan(cleaned, item.config, request.now)
+            plan = (
+                None
+                if request.only == "compaction"
+                else retention_plan(cleaned, item.config, request.now)
+            )
             words = retention_reason(cleaned, item.config, request.now, plan).words
             after = retain_from(item, cleaned, plan, request)
     except FAILS_ONE_PARTITION as error:  # the journal stays: the next run goes on from there
@@ -209,13 +233,20 @@ def _took_ms(made: Round, groups: Sequence[RewrittenGroup]) -> int:
     return made.commits_ms + sum(group.duration_ms for group in groups)
 
 
-def _not_staged(run: Run, made: Round, done: Sequence[RewrittenGroup], why: Failure) -> PartitionResult:
+def _not_staged(
+    run: Run, made: Round, done: Sequence[RewrittenGroup], why: Failure
+) -> PartitionResult:
     """Whatever failed after the run was to end has no other reason."""
     return _given_up(run, made, done, why, stopped=run.request.stop.reason)
 
 
 def _given_up(
-    run: Run, made: Round, done: Sequence[RewrittenGroup], why: Failure, *, stopped: str | None = None
+    run: Run,
+    made: Round,
+    done: Sequence[RewrittenGroup],
+    why: Failure,
+    *,
+    stopped: str | None = None,
 ) -> PartitionResult:
     _discard_staging(made.job, run.request)
     item, told = made.item, why.message if stopped is None else f"the run was stopped, {stopped}"
@@ -227,7 +258,12 @@ def _given_up(
     except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
     partly = report.partly(
-        item, told, after=after, done=done, groups=len(made.job.groups), duration_ms=_took_ms(made, done)
+        item,
+        told,
+        after=after,
+        done=done,
+        groups=len(made.job.groups),
+        duration_ms=_took_ms(made, done),
     )
     return replace(partly, error=result.error, error_code=result.error_code)
 

@@ -1,5 +1,5 @@
-"""Make room with what retention lets go, the oldest first, and nothing but that: on a disk that may be full to the last
-byte (docs/decisions/0012).
+"""Make room with what retention lets go, the oldest first, and nothing but that: on a disk that may
+be full to the last byte (docs/decisions/0012).
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _TOLD = 3
 def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Prepared]:
     """The same, with plans that delete no more than what frees `wanted` bytes."""
     chosen = [item for item in prepared if isinstance(item, Undertaking)]
-    plans = iter(oldest_first([(item.state, item.plan.retention) for item in chosen], wanted=wanted))
+    plans = iter(
+        oldest_first([(item.state, item.plan.retention) for item in chosen], wanted=wanted)
+    )
     return [
         replace(item, plan=_with(item.plan, next(plans))) if isinstance(item, Undertaking) else item
         for item in prepared
@@ -42,13 +44,17 @@ def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]
     return sum(
         file_bytes(segment)
         for item, result in zip(prepared, results, strict=True)
-        if isinstance(item, Undertaking) and item.plan.retention is not None and RETAINED in result.actions
+        if isinstance(item, Undertaking)
+        and item.plan.retention is not None
+        and RETAINED in result.actions
         for segment in item.plan.retention.deleted
     )
 
 
 def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str) -> CarriedOut:
-    """Deletes from every partition, and only then lets side files and checkpoints follow: these have to be written."""
+    """Deletes from every partition, and only then lets side files and checkpoints follow: these
+    have to be written.
+    """
     failed: dict[int, PartitionResult] = {}
     took: dict[int, int] = {}
     for at, item in enumerate(prepared):
@@ -83,7 +89,9 @@ def _follow(item: Undertaking, request: Request, run_id: str, took_ms: int) -> P
         return retain_only(item, request, run_id=run_id)
     try:
         after = state_now(item)
-        commit_log_start(request.storage, after, checkpoint_entries(after.topic_partition.topic, item.config))
+        commit_log_start(
+            request.storage, after, checkpoint_entries(after.topic_partition.topic, item.config)
+        )
     except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
     return report.done(
@@ -98,7 +106,9 @@ def _follow(item: Undertaking, request: Request, run_id: str, took_ms: int) -> P
 
 
 def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
-    """What is told of a run that may not free enough: who holds the most, and what could be done about it."""
+    """What is told of a run that may not free enough: who holds the most, and what could be done
+    about it.
+    """
     held: Counter[str] = Counter()
     policies: dict[str, str] = {}
     for item in prepared:
@@ -106,10 +116,18 @@ def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
         if state is None:
             continue
         topic = state.topic_partition.topic
-        gone = item.plan.retention.deleted if isinstance(item, Undertaking) and item.plan.retention else ()
+        gone = (
+            item.plan.retention.deleted
+            if isinstance(item, Undertaking) and item.plan.retention
+            else ()
+        )
         held[topic] += state.log_bytes - sum(segment.log_bytes for segment in gone)
-        policies[topic] = (item.config.policy if isinstance(item, Undertaking) else item.policy) or "unknown"
-    most = "; ".join(f"{topic} {size(count)} ({policies[topic]})" for topic, count in held.most_common(_TOLD))
+        policies[topic] = (
+            item.config.policy if isinstance(item, Undertaking) else item.policy
+        ) or "unknown"
+    most = "; ".join(
+        f"{topic} {size(count)} ({policies[topic]})" for topic, count in held.most_common(_TOLD)
+    )
     return (
         f"--free-at-least: {size(short)} ({short} bytes) short, for the rules let no more go. Most is held by "
         f"{most or 'no topic'}. "

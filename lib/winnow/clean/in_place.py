@@ -12,7 +12,9 @@ from winnow.storage.open_store import is_remote, open_store
 _S3 = ("s3://", "s3a://")
 
 
-def check_in_place(log_dirs: Sequence[str], *, on_corrupt: OnCorrupt = "leave", keep_replaced: bool = False) -> None:
+def check_in_place(
+    log_dirs: Sequence[str], *, on_corrupt: OnCorrupt = "leave", keep_replaced: bool = False
+) -> None:
     """UsageError for tiered storage, and for what can't be done there; before anything is written."""
     elsewhere = [log_dir for log_dir in log_dirs if is_remote(log_dir)]
     if keep_replaced and elsewhere:

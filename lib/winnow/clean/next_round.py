@@ -1,7 +1,7 @@
 """Compact what retention has made dirty enough, in the same run (S3.5).
 
-Retention takes clean segments, so that the dirty ratio of what is left rises. A broker's cleaner finds such a log when
-it looks next. Without this a second run at the same time would change it.
+Retention takes clean segments, so that the dirty ratio of what is left rises. A broker's cleaner
+finds such a log when it looks next. Without this a second run at the same time would change it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def compacted_next(
     *,
     run_id: str,
 ) -> dict[int, Prepared | PartitionResult]:
-    """By number in `items`, those to be compacted after what retention took of them, as they are now.
+    """By number in `items`, those to be compacted after what retention took of them, as they are
+    now.
 
     `results`: of those of which retention took something, and of others.
     """
@@ -58,11 +59,17 @@ def compacted_next(
         return {}
     split = split_first(sc, again, request, run_id=run_id)
     found = {number: split.get(at, again[at]) for at, number in enumerate(chosen)}
-    return {number: item for number, item in found.items() if not isinstance(item, Undertaking) or item.plan.compaction}
+    return {
+        number: item
+        for number, item in found.items()
+        if not isinstance(item, Undertaking) or item.plan.compaction
+    }
 
 
 def _with_checkpoint(item: Undertaking, result: PartitionResult) -> Undertaking:
-    """Retention has raised the cleaner's checkpoint to the log start offset, if there is an entry (S7.6)."""
+    """Retention has raised the cleaner's checkpoint to the log start offset, if there is an entry
+    (S7.6).
+    """
     checkpoints, topic_partition = item.log_dir.checkpoints, item.place.topic_partition
     before, start = checkpoints.cleaner.get(topic_partition), result.log_start_offset_after
     if item.plan.checkpoint_reset is not None:

@@ -23,12 +23,19 @@ _CUT_SHORT = "its quarantine was stopped in the middle, and the next run finishe
 
 
 def damaged_first(prepared: Sequence[Prepared], request: Request) -> list[PartitionResult] | None:
-    """With `fail`, the results of a run that does nothing because some partition is known to be damaged."""
+    """With `fail`, the results of a run that does nothing because some partition is known to be
+    damaged.
+    """
     damaged = [item for item in prepared if isinstance(item, LeftAlone) and item.error is not None]
     if request.on_corrupt != "fail" or not damaged:
         return None
-    why = Failure(f"not begun, for {damaged[0].place.topic_partition} is damaged", WinnowError.exit_code)
-    return [report.left_alone(item) if isinstance(item, LeftAlone) else report.failed(item, why) for item in prepared]
+    why = Failure(
+        f"not begun, for {damaged[0].place.topic_partition} is damaged", WinnowError.exit_code
+    )
+    return [
+        report.left_alone(item) if isinstance(item, LeftAlone) else report.failed(item, why)
+        for item in prepared
+    ]
 
 
 def carry_out_with_quarantine(
@@ -39,7 +46,9 @@ def carry_out_with_quarantine(
     *,
     run_id: str,
 ) -> CarriedOut:
-    """As `carry_out`. With `quarantine` what is found damaged loses its damage and is cleaned afterwards."""
+    """As `carry_out`. With `quarantine` what is found damaged loses its damage and is cleaned
+    afterwards.
+    """
     done = carry_out(sc, prepared, request, run_id=run_id)
     if request.on_corrupt != "quarantine":
         return done
@@ -63,7 +72,14 @@ def _quarantine(
     try:
         staged = stage_quarantine(sc, home, topic_partition, request, run_id=run_id)
     except FAILS_ONE_PARTITION as error:
-        return CarriedOut([replace(result, error=f"{result.error}; nothing was quarantined: {failure_of(error)}")], 0)
+        return CarriedOut(
+            [
+                replace(
+                    result, error=f"{result.error}; nothing was quarantined: {failure_of(error)}"
+                )
+            ],
+            0,
+        )
     try:
         moved = commit(staged, request, run_id=run_id)
     except FAILS_ONE_PARTITION as error:
@@ -75,12 +91,18 @@ def _quarantine(
     except FAILS_ONE_PARTITION as error:
         what = str(error).strip().partition("\n")[0]
         error_text = f"not cleaned afterwards: {what}"
-        after = replace(result, error=error_text, bytes_before=None, segments_after=None, bytes_after=None)
+        after = replace(
+            result, error=error_text, bytes_before=None, segments_after=None, bytes_after=None
+        )
         again = CarriedOut([after], 0)
-    return CarriedOut([_together(moved, after) for after in again.partitions], again.peak_extra_bytes)
+    return CarriedOut(
+        [_together(moved, after) for after in again.partitions], again.peak_extra_bytes
+    )
 
 
 def _together(moved: Quarantined, after: PartitionResult) -> PartitionResult:
     """With the sizes from before the quarantine, which took nothing but the damage."""
     before = None if after.bytes_before is None else after.bytes_before + moved.bytes
-    return replace(after, quarantined_bytes=moved.bytes, reason=f"{moved}; {after.reason}", bytes_before=before)
+    return replace(
+        after, quarantined_bytes=moved.bytes, reason=f"{moved}; {after.reason}", bytes_before=before
+    )

@@ -27,9 +27,11 @@ def foresee(
     *,
     weigh: Callable[[Sequence[PartitionJob]], Sequence[Weighed]] | None = None,
 ) -> CarriedOut:
-    """What `clean` would do, as far as it can be told without reading the records; all of it if they are weighed.
+    """What `clean` would do, as far as it can be told without reading the records; all of it if
+    they are weighed.
 
-    Into how many parts a segment would be split first (S6.5) is never told, nor what follows from it.
+    Into how many parts a segment would be split first (S6.5) is never told, nor what follows from
+    it.
     """
     freed = _freed_first(prepared)
 
@@ -47,7 +49,9 @@ def foresee(
         config = item.config
         if id(config) not in settings:
             settings[id(config)] = report.settings_of(config)
-        results.append(report.foreseen(item, settings[id(config)], now=request.now, only=request.only))
+        results.append(
+            report.foreseen(item, settings[id(config)], now=request.now, only=request.only)
+        )
         if item.plan.compaction is not None:
             try:
                 made = make_round(item, item.plan.compaction, now=request.now, run_id="plan")
@@ -65,10 +69,15 @@ def foresee(
                 results[number] = report.failed(item, why)
     if weigh is not None:
         sure = {number: made for number, made in rounds.items() if not made.item.overflowed}
-        for (number, made), weighed in zip(sure.items(), weigh([made.job for made in sure.values()]), strict=True):
+        for (number, made), weighed in zip(
+            sure.items(), weigh([made.job for made in sure.values()]), strict=True
+        ):
             results[number] = estimated(made, weighed, request)
     room = Room(request.max_extra_space, free=free)
-    together = waves([rounds[number].job for number in dirtiest_first(rounds)], lambda: Room(None, free=_boundless))
+    together = waves(
+        [rounds[number].job for number in dirtiest_first(rounds)],
+        lambda: Room(None, free=_boundless),
+    )
     peak = 0
     for wave in together:
         needed: Counter[str] = Counter()
@@ -98,7 +107,11 @@ def _freed_first(prepared: Sequence[Prepared]) -> Counter[Hashable]:
     """By file system, what retention takes before anything is compacted."""
     freed: Counter[Hashable] = Counter()
     for item in prepared:
-        if isinstance(item, Undertaking) and item.plan.compaction is None and item.plan.retention is not None:
+        if (
+            isinstance(item, Undertaking)
+            and item.plan.compaction is None
+            and item.plan.retention is not None
+        ):
             gone = sum(segment.log_bytes for segment in item.plan.retention.deleted)
             freed[Places().volume(item.state.directory).key] += gone
     return freed

@@ -1,4 +1,6 @@
-"""What a run did, as values: the Python API returns them, the command line prints them, the ledger will store them."""
+"""What a run did, as values: the Python API returns them, the command line prints them, the ledger
+will store them.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class RecordsRemoved:
     """How many records went, by why."""
 
     superseded: int = 0
-    """A later record has the key, or there is none: a compacted topic keeps no record without a key (S5.5)."""
+    """A later record has the key, or there is none: a compacted topic keeps no record without a key
+    (S5.5).
+    """
     tombstones: int = 0
     """The last of their keys, and their delete horizon has come (S5.5)."""
     aborted: int = 0
@@ -70,7 +74,9 @@ class RecordsRemoved:
     """In segments that retention deleted (S7)."""
 
     def __add__(self, other: RecordsRemoved) -> RecordsRemoved:
-        return RecordsRemoved(**{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)})
+        return RecordsRemoved(
+            **{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
+        )
 
     @property
     def total(self) -> int:
@@ -91,10 +97,11 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFate:
-    """A segment as it was before, and what became of it. `bytes` of its log; `largest_timestamp` in ms, as a broker
-    takes it (S3.2).
+    """A segment as it was before, and what became of it. `bytes` of its log; `largest_timestamp` in
+    ms, as a broker takes it (S3.2).
 
-    `compacted`: read, and replaced by what survived, alone or with its neighbours. `deleted`: gone whole, by retention.
+    `compacted`: read, and replaced by what survived, alone or with its neighbours. `deleted`: gone
+    whole, by retention.
     """
 
     base_offset: int
@@ -107,11 +114,13 @@ class SegmentFate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult:
-    """Before and after of one partition. A plan fills `_after` with what is foreseen, None where only a run can tell.
+    """Before and after of one partition. A plan fills `_after` with what is foreseen, None where
+    only a run can tell.
 
-    `actions` holds COMPACTED and/or RETAINED, or NONE alone. `reason` always says which rule decided.
-    `error` is None unless the partition was left alone because something is wrong with it or went wrong.
-    `left_alone` is True if Kafka would have acted, or might have, and Winnow did not: it makes the exit code 3.
+    `actions` holds COMPACTED and/or RETAINED, or NONE alone. `reason` always says which rule
+    decided. `error` is None unless the partition was left alone because something is wrong with it
+    or went wrong. `left_alone` is True if Kafka would have acted, or might have, and Winnow did
+    not: it makes the exit code 3.
     """
 
     topic: str
@@ -135,13 +144,20 @@ class PartitionResult:
     records_before: int | None = None
     records_after: int | None = None
     holders: tuple[Holder, ...] = ()
-    """Of a partition of `__consumer_offsets` and the like that is compacted: those with the most bytes before."""
+    """Of a partition of `__consumer_offsets` and the like that is compacted: those with the most
+    bytes before.
+    """
     holders_total: int | None = None
-    """How many names there are; None for other partitions, and where there are too many to count."""
+    """How many names there are; None for other partitions, and where there are too many to count.
+    """
     kept_bytes: int | None = None
-    """What the run replaced or deleted and keeps for an undo: not freed before it is purged. None: it keeps nothing."""
+    """What the run replaced or deleted and keeps for an undo: not freed before it is purged. None:
+    it keeps nothing.
+    """
     quarantined_bytes: int | None = None
-    """Damaged bytes that the run moved out of the log, into a directory beside it. None: it moved none."""
+    """Damaged bytes that the run moved out of the log, into a directory beside it. None: it moved
+    none.
+    """
     outputs: tuple[Output, ...] = ()
     """What compaction wrote, or by an estimate would, ascending."""
     records_removed: RecordsRemoved | None = None
@@ -149,16 +165,21 @@ class PartitionResult:
     max_compaction_lag_ms: int | None = None
     """`max.compaction.lag.ms` of a partition that is compacted; None: no limit."""
     oldest_dirty_timestamp: int | None = None
-    """Of a partition that is compacted, what its segments left dirty begin with at the earliest, ms, the active one
-    included: with the above, when it has to be compacted again (S3.4). None: unknown, or nothing is dirty."""
+    """Of a partition that is compacted, what its segments left dirty begin with at the earliest,
+    ms, the active one included: with the above, when it has to be compacted again (S3.4). None:
+    unknown, or nothing is dirty.
+    """
     segments: tuple[SegmentFate, ...] = ()
     """Each, ascending; of one that was split first, its parts. Empty where they are not known."""
     tombstones: tuple[int, ...] = ()
-    """That stay in what was compacted, by age: as many as are younger than the first of TOMBSTONE_AGES_MS, from there
-    to the second, and so on. Empty if nothing was compacted. They are as old as the newest record in their batch."""
+    """That stay in what was compacted, by age: as many as are younger than the first of
+    TOMBSTONE_AGES_MS, from there to the second, and so on. Empty if nothing was compacted. They are
+    as old as the newest record in their batch.
+    """
     duration_ms: int | None = field(default=None, compare=False)
-    """Of the tasks that rewrote its groups, one after the other, and of its commit; None: nothing was done. What is
-    read for many partitions at once, headers and keys, is in no partition's time."""
+    """Of the tasks that rewrote its groups, one after the other, and of its commit; None: nothing
+    was done. What is read for many partitions at once, headers and keys, is in no partition's time.
+    """
     error: str | None = None
     error_code: int = CorruptLogError.exit_code
     """What the command line returns if this is all there is to tell (`WinnowError.exit_code`)."""
@@ -169,7 +190,9 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """One run over one or more log directories. `now` is the clock that every decision used, ms since the epoch."""
+    """One run over one or more log directories. `now` is the clock that every decision used, ms
+    since the epoch.
+    """
 
     run_id: str
     verb: str
@@ -181,17 +204,24 @@ class RunResult:
     refused: bool = False
     """Nothing was done, because of damage in one of the partitions: that is what was asked for."""
     peak_extra_bytes: int | None = None
-    """That lay beside the logs at once, written and not yet in the place of anything; of a plan: at most."""
+    """That lay beside the logs at once, written and not yet in the place of anything; of a plan: at
+    most.
+    """
 
     short_bytes: int | None = None
-    """Of what was to be freed at least: that the rules don't let go. None if nothing was asked for."""
+    """Of what was to be freed at least: that the rules don't let go. None if nothing was asked for.
+    """
 
     ledger: str | None = None
-    """The ledger that the run was written to; None if none was asked for, or that could not be done."""
+    """The ledger that the run was written to; None if none was asked for, or that could not be
+    done.
+    """
 
     @property
     def status(self) -> str:
-        """`partial`: some failed, were left alone or lost damaged batches, or too little was freed. Else `done`."""
+        """`partial`: some failed, were left alone or lost damaged batches, or too little was freed.
+        Else `done`.
+        """
         return "partial" if self.short_bytes or any(map(_troubled, self.partitions)) else "done"
 
     @property
@@ -208,11 +238,17 @@ class RunResult:
         return CorruptLogError.exit_code if codes else 0
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes the run as one HTML page that needs nothing else (`winnow.report`). Raises UsageError or OSError."""
+        """Writes the run as one HTML page that needs nothing else (`winnow.report`). Raises
+        UsageError or OSError.
+        """
         from winnow.report import write_report  # noqa: PLC0415 - the only look upwards, and it loads Jinja
 
         write_report(self, path)
 
 
 def _troubled(partition: PartitionResult) -> bool:
-    return partition.left_alone or partition.error is not None or partition.quarantined_bytes is not None
+    return (
+        partition.left_alone
+        or partition.error is not None
+        or partition.quarantined_bytes is not None
+    )

@@ -33,8 +33,10 @@ from winnow.storage.places import Places
 
 Only = Literal["retention", "compaction"]
 UncleanShutdown = Literal["refuse", "below-recovery-point"]
-"""What to do about log directories whose broker was not shut down cleanly (S8.2): leave them as they are, or work on
-segments that lie entirely below recovery point, high watermark and last stable offset, and on nothing else."""
+"""What to do about log directories whose broker was not shut down cleanly (S8.2): leave them as
+they are, or work on segments that lie entirely below recovery point, high watermark and last stable
+offset, and on nothing else.
+"""
 
 Seen = Callable[[Sequence[Prepared], Request], None]
 
@@ -116,7 +118,11 @@ def run(
                 done = foresee(prepared, request, weigh=weighing if estimate else None)
         local = (note for d in dirs if (note := why_seen_here_only(d.path)))
         skipped = (f"{d.path}/{s.name} is left alone: {s.why}" for d in dirs for s in d.skipped)
-        short = None if free_at_least is None else max(0, free_at_least - freed_bytes(prepared, done.partitions))
+        short = (
+            None
+            if free_at_least is None
+            else max(0, free_at_least - freed_bytes(prepared, done.partitions))
+        )
         lacking = [what_is_short(prepared, short=short)] if short else []
         notes = (*settings.notes(), *found, *local, *skipped, *lacking)
     return RunResult(

@@ -15,24 +15,32 @@ SPARE_BYTES = 64 * 2**20
 """Left free on every disk, for checkpoints and for whoever else writes there."""
 
 _GROWTH = 3
-"""A segment of v0 or v1 becomes so much larger at most: the least record, of 26 bytes, is a batch of 77 with a horizon.
+"""A segment of v0 or v1 becomes so much larger at most: the least record, of 26 bytes, is a batch
+of 77 with a horizon.
 """
 
 
 def free_bytes(directory: str) -> int:
-    """What this process may still write to the file system of a directory, less a little to spare; below 0 if that
-    is not there.
+    """What this process may still write to the file system of a directory, less a little to spare;
+    below 0 if that is not there.
     """
     return Places().volume(directory).free_bytes - SPARE_BYTES
 
 
 def most_log_bytes(segments: Iterable[Segment], legacy: Collection[int]) -> int:
-    """That the log of the output of a group has. `legacy`: base offsets of segments with batches of v0 or v1."""
-    return sum(segment.log_bytes * (_GROWTH if segment.base_offset in legacy else 1) for segment in segments)
+    """That the log of the output of a group has. `legacy`: base offsets of segments with batches of
+    v0 or v1.
+    """
+    return sum(
+        segment.log_bytes * (_GROWTH if segment.base_offset in legacy else 1)
+        for segment in segments
+    )
 
 
 def most_index_bytes(segments: Iterable[Segment], log_bytes: int, config: TopicConfig) -> int:
-    """That the index files of an output of `log_bytes` have: more than `index.interval.bytes` lie between entries."""
+    """That the index files of an output of `log_bytes` have: more than `index.interval.bytes` lie
+    between entries.
+    """
     entries = log_bytes // (config.index_interval_bytes + 1)
     sizes = (entries * OFFSET_ENTRY_SIZE, (entries + 1) * TIME_ENTRY_SIZE)
     transactions = sum(segment.txnindex_bytes or 0 for segment in segments)
@@ -81,5 +89,8 @@ def within(jobs: Sequence[PartitionJob], room: Room) -> tuple[PartitionJob, ...]
     groups = sum(len(job.groups) for job in jobs)
     spare = max(0, min((room.at(job.directory) for job in jobs), default=0)) // max(1, groups)
     return tuple(
-        replace(job, groups=tuple(replace(g, log_limit=g.most_log_bytes + spare) for g in job.groups)) for job in jobs
+        replace(
+            job, groups=tuple(replace(g, log_limit=g.most_log_bytes + spare) for g in job.groups)
+        )
+        for job in jobs
     )

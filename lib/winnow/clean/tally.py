@@ -15,12 +15,17 @@ _SUMMED = np.dtype([("base_offset", ">i8"), ("size", ">i4"), ("crc", ">u4")])
 
 
 def removed_records(
-    rows: NDArray[Any], stays: NDArray[np.bool_], discard: NDArray[np.bool_], *, records_in: int, records_out: int
+    rows: NDArray[Any],
+    stays: NDArray[np.bool_],
+    discard: NDArray[np.bool_],
+    *,
+    records_in: int,
+    records_out: int,
 ) -> RecordsRemoved:
     """Of some filtered batches, dtype BATCH.
 
-    `stays`: per record, what its key or, of a marker, its transaction says; never true in a batch to `discard`. What
-    goes in spite of it are null values whose time has come (S5.5).
+    `stays`: per record, what its key or, of a marker, its transaction says; never true in a batch
+    to `discard`. What goes in spite of it are null values whose time has come (S5.5).
     """
     counts = rows["record_count"].astype(np.int64)
     control = (rows["attributes"] & CONTROL) != 0
@@ -28,12 +33,15 @@ def removed_records(
     markers = int(counts[discard & control].sum())
     tombstones = int(stays.sum()) - records_out
     superseded = records_in - records_out - aborted - markers - tombstones
-    return RecordsRemoved(superseded=superseded, tombstones=tombstones, aborted=aborted, markers=markers)
+    return RecordsRemoved(
+        superseded=superseded, tombstones=tombstones, aborted=aborted, markers=markers
+    )
 
 
 def batches_checksum(rows: NDArray[Any], before: int = 0) -> int:
-    """CRC-32 over base offset (8 bytes), size (4) and CRC (4) of each batch of `rows` (dtype BATCH), big-endian, going
-    on from that of the batches `before`. A batch's own CRC covers its records, and each of these has been checked.
+    """CRC-32 over base offset (8 bytes), size (4) and CRC (4) of each batch of `rows` (dtype
+    BATCH), big-endian, going on from that of the batches `before`. A batch's own CRC covers its
+    records, and each of these has been checked.
     """
     summed = np.empty(len(rows), _SUMMED)
     for name in _SUMMED.names or ():

@@ -18,14 +18,18 @@ _SEGMENT = re.compile(
     """,
     re.VERBOSE,
 )
-"""Files of a remote segment: Aiven's plug-in for S3, GCS and Azure, and the one of Kafka's own tests."""
+"""Files of a remote segment: Aiven's plug-in for S3, GCS and Azure, and the one of Kafka's own
+tests.
+"""
 _TOPIC_DIRECTORY = re.compile(r"[a-zA-Z0-9._-]{1,249}-[A-Za-z0-9_-]{22}/?")
 """`TOPIC-TOPICID`, as Aiven's plug-in calls it; a partition's directory ends in digits."""
 _PARTITION_DIRECTORY = re.compile(r".*-[0-9]{1,10}/?")
 
 
 def refuse_tiered(store: Store, names: Iterable[str]) -> None:
-    """UsageError if one of the names in `store` is of a segment that a broker has moved to tiered storage."""
+    """UsageError if one of the names in `store` is of a segment that a broker has moved to tiered
+    storage.
+    """
     found = next((name for name in names if _SEGMENT.fullmatch(name.rpartition("/")[2])), None)
     if found is not None:
         raise _tiered(store, found)
@@ -36,7 +40,9 @@ def refuse_tiered_around(store: Store) -> None:
     for name in chain(store.list_top(), store.neighbours()):
         plain = name.rstrip("/").rpartition("/")[2]
         if _SEGMENT.fullmatch(plain) or (
-            name.endswith("/") and _TOPIC_DIRECTORY.fullmatch(plain) and not _PARTITION_DIRECTORY.fullmatch(plain)
+            name.endswith("/")
+            and _TOPIC_DIRECTORY.fullmatch(plain)
+            and not _PARTITION_DIRECTORY.fullmatch(plain)
         ):
             raise _tiered(store, name)
 

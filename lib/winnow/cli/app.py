@@ -145,19 +145,29 @@ def _verb(name: str) -> Callable[..., int]:
 
 
 for _name in ("plan", "clean"):
-    app.command(_name, help=LESSONS[_name].short, epilog=epilog(_name), no_args_is_help=True)(_verb(_name))
+    app.command(_name, help=LESSONS[_name].short, epilog=epilog(_name), no_args_is_help=True)(
+        _verb(_name)
+    )
 
 
-@app.command("erase", short_help=LESSONS["erase"].short, epilog=epilog("erase"), no_args_is_help=True)
+@app.command(
+    "erase", short_help=LESSONS["erase"].short, epilog=epilog("erase"), no_args_is_help=True
+)
 def erase_keys(
     log_dirs: LogDirs,
     *,
-    keys: Annotated[str | None, typer.Option(metavar="FILE", help="The keys: one per line, as UTF-8 text.")] = None,
+    keys: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The keys: one per line, as UTF-8 text.")
+    ] = None,
     keys_hex: Annotated[
-        str | None, typer.Option("--keys-hex", metavar="FILE", help="The same, each in hexadecimal.")
+        str | None,
+        typer.Option("--keys-hex", metavar="FILE", help="The same, each in hexadecimal."),
     ] = None,
     keys_delta: Annotated[
-        str | None, typer.Option("--keys-delta", metavar="URL", help="A Delta table with the keys in its column `key`.")
+        str | None,
+        typer.Option(
+            "--keys-delta", metavar="URL", help="A Delta table with the keys in its column `key`."
+        ),
     ] = None,
     topics: Topics = None,
     topic_configs: TopicConfigs = None,
@@ -168,12 +178,16 @@ def erase_keys(
     timeout: Timeout = None,
     ledger: LedgerUrl = None,
     no_ledger: NoLedger = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Look and count, change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Look and count, change nothing.")
+    ] = False,
     quiet: Quiet = False,
     profile: TellProfile = False,
     json: Json = False,
 ) -> int:
-    """Take all records of some keys out of closed segments, whatever the cleanup policy, and prove it."""
+    """Take all records of some keys out of closed segments, whatever the cleanup policy, and prove
+    it.
+    """
     request = Request(
         log_dirs=log_dirs,
         topics=topics or (),
@@ -189,19 +203,30 @@ def erase_keys(
         json=json,
         profile=profile,
     )
-    return run_erase(Keys(keys=keys, keys_hex=keys_hex, keys_delta=keys_delta), request, dry_run=dry_run)
+    return run_erase(
+        Keys(keys=keys, keys_hex=keys_hex, keys_delta=keys_delta), request, dry_run=dry_run
+    )
 
 
-@app.command("explain", short_help=LESSONS["explain"].short, epilog=epilog("explain"), no_args_is_help=True)
+@app.command(
+    "explain", short_help=LESSONS["explain"].short, epilog=epilog("explain"), no_args_is_help=True
+)
 def explain_one(
     log_dirs: LogDirs,
     *,
     partition: Annotated[
-        str, typer.Option(metavar="TOPIC-PARTITION", help="The partition, as its directory is called.")
+        str,
+        typer.Option(metavar="TOPIC-PARTITION", help="The partition, as its directory is called."),
     ],
-    offset: Annotated[int | None, typer.Option(metavar="N", min=0, help="The record at this offset.")] = None,
-    key: Annotated[str | None, typer.Option(metavar="TEXT", help="All records with this key, as UTF-8.")] = None,
-    key_hex: Annotated[str | None, typer.Option("--key-hex", metavar="HEX", help="The same, in hexadecimal.")] = None,
+    offset: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="The record at this offset.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="All records with this key, as UTF-8.")
+    ] = None,
+    key_hex: Annotated[
+        str | None, typer.Option("--key-hex", metavar="HEX", help="The same, in hexadecimal.")
+    ] = None,
     topic_configs: TopicConfigs = None,
     server_properties: ServerProperties = None,
     allow_other_broker: AllowOtherBroker = False,
@@ -230,13 +255,18 @@ def explain_one(
     return run_explain(Asked(partition=partition, offset=offset, key=key, key_hex=key_hex), request)
 
 
-@app.command("verify", short_help=LESSONS["verify"].short, epilog=epilog("verify"), no_args_is_help=True)
+@app.command(
+    "verify", short_help=LESSONS["verify"].short, epilog=epilog("verify"), no_args_is_help=True
+)
 def verify_log_dirs(
     log_dirs: LogDirs,
     *,
     compare: Annotated[
         bool,
-        typer.Option("--compare", help="Hold the replicas in directories of several brokers against each other."),
+        typer.Option(
+            "--compare",
+            help="Hold the replicas in directories of several brokers against each other.",
+        ),
     ] = False,
     topics: Topics = None,
     quiet: Quiet = False,
@@ -248,7 +278,9 @@ def verify_log_dirs(
     return run(log_dirs, topics=topics or (), quiet=quiet, json=json, profile=profile)
 
 
-@app.command("doctor", short_help=LESSONS["doctor"].short, epilog=epilog("doctor"), no_args_is_help=True)
+@app.command(
+    "doctor", short_help=LESSONS["doctor"].short, epilog=epilog("doctor"), no_args_is_help=True
+)
 def examine(
     log_dirs: LogDirs,
     *,
@@ -261,12 +293,17 @@ def examine(
     now: Now = None,
     deep: Annotated[
         bool,
-        typer.Option("--deep", help="Read all records of compacted topics, too: records without a key, tombstones."),
+        typer.Option(
+            "--deep",
+            help="Read all records of compacted topics, too: records without a key, tombstones.",
+        ),
     ] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """One page: free space, what can be freed and how, what is overdue or held back, and what to run next."""
+    """One page: free space, what can be freed and how, what is overdue or held back, and what to
+    run next.
+    """
     request = Request(
         log_dirs=log_dirs,
         topics=topics or (),
@@ -293,7 +330,9 @@ def past_runs(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Show what past runs freed, when and whose they were, and when each partition was cleaned last."""
+    """Show what past runs freed, when and whose they were, and when each partition was cleaned
+    last.
+    """
     return run_history(ledger, since=since, topics=topics or (), quiet=quiet, json=json)
 
 
@@ -303,41 +342,67 @@ def demo(*, json: Json = False) -> int:
     return run_demo(json=json)
 
 
-@app.command("recover", short_help=LESSONS["recover"].short, epilog=epilog("recover"), no_args_is_help=True)
+@app.command(
+    "recover", short_help=LESSONS["recover"].short, epilog=epilog("recover"), no_args_is_help=True
+)
 def recover_dirs(
     log_dirs: LogDirs,
     *,
     topics: Topics = None,
     undo: Annotated[
-        str | None, typer.Option(metavar="RUN_ID", help="Put back what this run of clean --keep-replaced replaced.")
+        str | None,
+        typer.Option(
+            metavar="RUN_ID", help="Put back what this run of clean --keep-replaced replaced."
+        ),
     ] = None,
     purge: Annotated[
-        str | None, typer.Option(metavar="RUN_ID|all", help="Remove what this run kept, or all of them.")
+        str | None,
+        typer.Option(metavar="RUN_ID|all", help="Remove what this run kept, or all of them."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done, change nothing.")
+    ] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Finish or roll back what a crash left; undo a run, or free what it kept. Needs no Spark."""
-    return run_recover(log_dirs, topics=topics or (), undo=undo, purge=purge, dry_run=dry_run, quiet=quiet, json=json)
+    return run_recover(
+        log_dirs,
+        topics=topics or (),
+        undo=undo,
+        purge=purge,
+        dry_run=dry_run,
+        quiet=quiet,
+        json=json,
+    )
 
 
-@app.command("inspect", short_help=LESSONS["inspect"].short, epilog=epilog("inspect"), no_args_is_help=True)
+@app.command(
+    "inspect", short_help=LESSONS["inspect"].short, epilog=epilog("inspect"), no_args_is_help=True
+)
 def inspect_files(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH", help="Files, partition directories, log directories.")],
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH", help="Files, partition directories, log directories."),
+    ],
     *,
     offset: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Where this offset leads in a partition.")
     ] = None,
     timestamp: Annotated[
-        str | None, typer.Option(metavar="MS|ISO-8601", help="Where this timestamp leads in a partition.")
+        str | None,
+        typer.Option(metavar="MS|ISO-8601", help="Where this timestamp leads in a partition."),
     ] = None,
-    records: Annotated[bool, typer.Option("--records", help="Show every record of each batch.")] = False,
+    records: Annotated[
+        bool, typer.Option("--records", help="Show every record of each batch.")
+    ] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Show what is in Kafka's files, verified."""
-    return run_inspect(paths, offset=offset, timestamp=timestamp, records=records, quiet=quiet, json=json)
+    return run_inspect(
+        paths, offset=offset, timestamp=timestamp, records=records, quiet=quiet, json=json
+    )
 
 
 @app.command("package", short_help=LESSONS["package"].short, epilog=epilog("package"))
@@ -349,5 +414,7 @@ def pack(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Pack what the executors of a cluster need: Winnow, its packages, the compiled kernels. Needs no Spark."""
+    """Pack what the executors of a cluster need: Winnow, its packages, the compiled kernels. Needs
+    no Spark.
+    """
     return run_package(output, quiet=quiet, json=json)

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def run_compare(
-    log_dirs: Sequence[str], *, topics: Sequence[str], quiet: bool, json: bool, profile: bool = False
+    log_dirs: Sequence[str],
+    *,
+    topics: Sequence[str],
+    quiet: bool,
+    json: bool,
+    profile: bool = False,
 ) -> int:
     """The exit code; errors are told here and not raised."""
 
@@ -42,7 +47,9 @@ def tell_comparison(result: CompareResult, *, json: bool, more: Mapping[str, Any
 
 
 def to_json(result: CompareResult, more: Mapping[str, Any]) -> str:
-    """Others script against its keys: add none, drop none, rename none. `more`: keys that only an option brings."""
+    """Others script against its keys: add none, drop none, rename none. `more`: keys that only an
+    option brings.
+    """
     whole = {
         "status": result.status,
         "partitions": [_partition(one) for one in result.comparisons],

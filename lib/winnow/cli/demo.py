@@ -26,7 +26,11 @@ def run_demo(*, json: bool) -> int:
     def work() -> int:
         log_dir = unpack()
         request = Request(
-            log_dirs=[str(log_dir)], topic_configs=str(DATA / "topic-configs.txt"), now=NOW, no_ledger=True, json=json
+            log_dirs=[str(log_dir)],
+            topic_configs=str(DATA / "topic-configs.txt"),
+            now=NOW,
+            no_ledger=True,
+            json=json,
         )
         plan = prepare("plan", request, int(NOW))
         clean = prepare("clean", request, int(NOW))
@@ -40,7 +44,10 @@ def run_demo(*, json: bool) -> int:
             tell_result(result, json=json)
             if not json:
                 saved = before - bytes_on_disk(log_dir)
-                _say("", f"The cleaned directory, {size(saved)} smaller and fit for a broker to start on: {log_dir}")
+                _say(
+                    "",
+                    f"The cleaned directory, {size(saved)} smaller and fit for a broker to start on: {log_dir}",
+                )
             tell_report(result, Place(None), json=json)
         return exit_code(result)
 
@@ -48,7 +55,9 @@ def run_demo(*, json: bool) -> int:
 
 
 def exit_code(result: RunResult) -> int:
-    """Of the demo, whose data holds, on purpose, partitions that are left alone: only an error is a failure."""
+    """Of the demo, whose data holds, on purpose, partitions that are left alone: only an error is a
+    failure.
+    """
     return 3 if any(partition.error is not None for partition in result.partitions) else 0
 
 
@@ -57,14 +66,18 @@ def unpack() -> Path:
     archive = DATA / "log-dir.tar.gz"
     if not archive.is_file():
         raise WinnowError(
-            "the demo's data is missing", where=str(archive), hint="Run it from a checkout of the project."
+            "the demo's data is missing",
+            where=str(archive),
+            hint="Run it from a checkout of the project.",
         )
     scratch = Path(tempfile.mkdtemp(prefix="winnow-demo-"))
     with tarfile.open(archive) as tar:
         tar.extractall(scratch, filter="data")
     found = sorted(path.parent for path in scratch.rglob("meta.properties"))
     if not found:
-        raise WinnowError("the demo's data holds no log directory", where=str(archive), hint="Fetch demo/ anew.")
+        raise WinnowError(
+            "the demo's data holds no log directory", where=str(archive), hint="Fetch demo/ anew."
+        )
     return found[0]
 
 

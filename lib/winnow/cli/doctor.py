@@ -89,8 +89,14 @@ def show(found: Diagnosis, request: Request, paper: Paper) -> None:
 
 def _page(found: Diagnosis, request: Request) -> Iterator[Text]:
     for disk in found.disks:
-        share = f" ({100 * disk.free_bytes / disk.total_bytes:.0f} %)" if disk.total_bytes else " (?)"
-        free = "no limit known" if disk.free_bytes == sys.maxsize else f"{size(disk.free_bytes)} free{share}"
+        share = (
+            f" ({100 * disk.free_bytes / disk.total_bytes:.0f} %)" if disk.total_bytes else " (?)"
+        )
+        free = (
+            "no limit known"
+            if disk.free_bytes == sys.maxsize
+            else f"{size(disk.free_bytes)} free{share}"
+        )
         state = "shut down cleanly" if disk.clean_shutdown else "NOT shut down cleanly"
         yield bold(f"{disk.log_dir}  {size(disk.log_bytes)} of logs, {free}")
         yield plain(f"  the broker was {state}; last cleaned: {_when(disk.cleaner_checkpoint_ms)}")
@@ -99,7 +105,9 @@ def _page(found: Diagnosis, request: Request) -> Iterator[Text]:
     yield from (plain(f"  {_gain(gain)}") for gain in found.gains)
     if not found.gains:
         yield plain(f"  nothing, by these topics' own rules, at {moment(found.now)}")
-    yield from listed("Overdue for compaction", [_overdue_line(found.now, o) for o in found.overdue])
+    yield from listed(
+        "Overdue for compaction", [_overdue_line(found.now, o) for o in found.overdue]
+    )
     if found.dead_cleaner:
         yield plain(f"  Is the cleaner dead? {found.dead_cleaner}", style="yellow")
     yield from listed(
@@ -131,7 +139,11 @@ def _page(found: Diagnosis, request: Request) -> Iterator[Text]:
 
 
 def _overdue_line(now: int, overdue: Overdue) -> str:
-    since = "" if overdue.dirty_since is None else f", dirty for {duration(max(now - overdue.dirty_since, 0))}"
+    since = (
+        ""
+        if overdue.dirty_since is None
+        else f", dirty for {duration(max(now - overdue.dirty_since, 0))}"
+    )
     return f"{overdue.topic}-{overdue.partition}  {size(overdue.dirty_bytes)} dirty ({overdue.dirty_ratio:.0%}){since}"
 
 

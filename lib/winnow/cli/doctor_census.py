@@ -21,34 +21,56 @@ def census_lines(found: Diagnosis) -> Iterator[Text]:
     if found.census is None:
         return
     census = [one for one in found.census if one.error is None]
-    keyless = sorted((one for one in census if one.keyless.records), key=lambda one: -one.keyless.bytes)
+    keyless = sorted(
+        (one for one in census if one.keyless.records), key=lambda one: -one.keyless.bytes
+    )
     yield from listed(
         "Records without a key, which compaction drops (S5.5)",
         [f"{_name(one)}  {_amount(one.keyless)}" for one in keyless],
     )
     if not keyless:
         yield plain("")
-        yield plain(f"No record without a key in {counted(len(census), 'partition')} of compacted topics")
+        yield plain(
+            f"No record without a key in {counted(len(census), 'partition')} of compacted topics"
+        )
     yield from _tombstones(census)
-    yield from listed("Could not be read", [f"{_name(one)}: {one.error}" for one in found.census if one.error])
+    yield from listed(
+        "Could not be read", [f"{_name(one)}: {one.error}" for one in found.census if one.error]
+    )
 
 
 def _tombstones(census: list[Census]) -> Iterator[Text]:
     ages = [_sum(column) for column in zip(*(one.tombstones for one in census), strict=True)]
     yield from listed(
         "Tombstones by age",
-        [f"{age}  {_amount(many)}" for age, many in zip(TOMBSTONE_AGES, ages, strict=False) if many.records],
+        [
+            f"{age}  {_amount(many)}"
+            for age, many in zip(TOMBSTONE_AGES, ages, strict=False)
+            if many.records
+        ],
     )
     horizons = (
-        (_sum(one.horizon_come for one in census), "their delete horizon has come: the next compaction drops them"),
+        (
+            _sum(one.horizon_come for one in census),
+            "their delete horizon has come: the next compaction drops them",
+        ),
         (_sum(one.horizon_to_come for one in census), "their delete horizon is still to come"),
-        (_sum(one.no_horizon for one in census), "no delete horizon yet: the next compaction sets it"),
+        (
+            _sum(one.no_horizon for one in census),
+            "no delete horizon yet: the next compaction sets it",
+        ),
     )
-    yield from listed("Of these", [f"{_amount(many)}: {words}" for many, words in horizons if many.records])
+    yield from listed(
+        "Of these", [f"{_amount(many)}: {words}" for many, words in horizons if many.records]
+    )
     partitions = sorted(census, key=lambda one: -_sum(one.tombstones).bytes)
     yield from listed(
         "Tombstones by partition",
-        [f"{_name(one)}  {_amount(_sum(one.tombstones))}" for one in partitions if _sum(one.tombstones).records],
+        [
+            f"{_name(one)}  {_amount(_sum(one.tombstones))}"
+            for one in partitions
+            if _sum(one.tombstones).records
+        ],
     )
 
 

@@ -37,7 +37,11 @@ def run_erase(keys: Keys, request: Request, *, dry_run: bool) -> int:
     clock = Clock(asked=request.profile)
 
     def work() -> int:
-        stop = Stop(timeout_s=None if request.timeout is None else parse_duration(request.timeout, option="--timeout"))
+        stop = Stop(
+            timeout_s=None
+            if request.timeout is None
+            else parse_duration(request.timeout, option="--timeout")
+        )
         settings = parse_settings(request)
         check_log_dirs(request.log_dirs)
         given = _given(keys)
@@ -83,7 +87,9 @@ def _given(keys: Keys) -> Callable[[SparkSession], Any]:
         url = keys.keys_delta
         return lambda spark: delta_keys(spark, url)
     found = (
-        read_keys(keys.keys, option="--keys") if keys.keys else read_hex_keys(keys.keys_hex or "", option="--keys-hex")
+        read_keys(keys.keys, option="--keys")
+        if keys.keys
+        else read_hex_keys(keys.keys_hex or "", option="--keys-hex")
     )
     return lambda _: found
 
@@ -98,7 +104,9 @@ def tell_erasure(result: EraseResult, *, json: bool, more: Mapping[str, Any]) ->
 
 
 def to_json(result: EraseResult, more: Mapping[str, Any] | None = None) -> str:
-    """Others script against its keys: drop none, rename none. `more`: keys that only an option brings."""
+    """Others script against its keys: drop none, rename none. `more`: keys that only an option
+    brings.
+    """
     partitions = []
     for partition in result.partitions:
         told = asdict(partition)

@@ -49,10 +49,16 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
         "demo": {0: "done", **_FAILED, 3: "a partition failed"},
         "recover": {0: "done, or nothing to do", **_FAILED, 3: "some partitions failed", **_IN_USE},
         "inspect": {0: "all that was read is sound", **_FAILED, 3: "some of it is damaged"},
-        "package": {0: "written", 1: "failed; the message says why", 2: "the command makes no sense"},
+        "package": {
+            0: "written",
+            1: "failed; the message says why",
+            2: "the command makes no sense",
+        },
     }
 )
-"""By verb. A process that a signal ended before it had a result gives 128 and the signal's number, as in a shell."""
+"""By verb. A process that a signal ended before it had a result gives 128 and the signal's number,
+as in a shell.
+"""
 
 IN_SHORT = MappingProxyType(
     {

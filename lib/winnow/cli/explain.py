@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 DECIDING = {
     "compact": (
-        *("min.cleanable.dirty.ratio", "min.compaction.lag.ms", "max.compaction.lag.ms", "delete.retention.ms"),
+        *(
+            "min.cleanable.dirty.ratio",
+            "min.compaction.lag.ms",
+            "max.compaction.lag.ms",
+            "delete.retention.ms",
+        ),
         "log.cleaner.enable",
     ),
     "delete": ("retention.ms", "retention.bytes"),
@@ -81,11 +86,15 @@ def run_explain(asked: Asked, request: Request) -> int:
 
 
 def key_bytes(asked: Asked) -> bytes | None:
-    """The key that was asked for. UsageError for more than one question and for what is not hexadecimal."""
+    """The key that was asked for. UsageError for more than one question and for what is not
+    hexadecimal.
+    """
     given = [name for name in ("offset", "key", "key_hex") if getattr(asked, name) is not None]
     if len(given) > 1:
         words = " and ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise UsageError("more than one question", expected="one of --offset, --key and --key-hex", found=words)
+        raise UsageError(
+            "more than one question", expected="one of --offset, --key and --key-hex", found=words
+        )
     if asked.key_hex is None:
         return None if asked.key is None else asked.key.encode("utf-8", "surrogateescape")
     try:
@@ -112,7 +121,8 @@ def to_json(found: Explanation) -> str:
             "error": found.error,
             "facts": _facts(found.facts),
             "settings": [
-                {"key": s.key, "value": s.value, "source": s.source, "is_default": s.is_default} for s in found.settings
+                {"key": s.key, "value": s.value, "source": s.source, "is_default": s.is_default}
+                for s in found.settings
             ],
             "segments": [
                 {
@@ -167,7 +177,9 @@ def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
         yield "no record in the log has this key"
     if wants_records:
         yield ""
-    policy = "cleanup.policy is not known" if found.policy is None else f"cleanup.policy={found.policy}"
+    policy = (
+        "cleanup.policy is not known" if found.policy is None else f"cleanup.policy={found.policy}"
+    )
     yield f"{found.topic}-{found.partition} in {found.log_dir}, {policy}, at {moment(found.now)}"
     yield from _wrapped(f"{'+'.join(found.actions)} ({found.rule}): {found.reason}", width, "  ")
     if found.error is not None:
@@ -180,7 +192,10 @@ def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
             what = f"{s.base_offset}  {size(s.log_bytes)}, newest {instant(s.newest)}"
             goes = "goes: " if s.fate.verdict.value == "goes" else ""
             yield from _wrapped(f"{what}: {goes}{s.fate.words} ({s.fate.rule})", width, "  ")
-    decide = {"cleanup.policy", *(key for word in (found.policy or "").split(",") for key in DECIDING.get(word, ()))}
+    decide = {
+        "cleanup.policy",
+        *(key for word in (found.policy or "").split(",") for key in DECIDING.get(word, ())),
+    }
     shown = [s for s in found.settings if not s.is_default or s.key in decide]
     if shown:
         yield ""
@@ -189,7 +204,9 @@ def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
 
 
 def _record_lines(record: RecordFate, width: int) -> Iterator[str]:
-    yield from _wrapped(f"offset {record.offset} {record.verdict} ({record.rule}): {record.words}", width, "")
+    yield from _wrapped(
+        f"offset {record.offset} {record.verdict} ({record.rule}): {record.words}", width, ""
+    )
     where = [("segment", str(record.segment))] if record.segment is not None else []
     if record.position is not None:
         where.append(("batch_at_byte", str(record.position)))

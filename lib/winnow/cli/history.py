@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from winnow.ledger.history import History
 
 
-def run_history(ledger: str | None, *, since: str | None, topics: Sequence[str], quiet: bool, json: bool) -> int:
+def run_history(
+    ledger: str | None, *, since: str | None, topics: Sequence[str], quiet: bool, json: bool
+) -> int:
     """The exit code; errors are told here and not raised."""
 
     def work() -> int:

@@ -20,7 +20,13 @@ SOUND, DAMAGED = 0, 3
 
 
 def run_inspect(
-    paths: Sequence[str], *, offset: int | None, timestamp: str | None, records: bool, quiet: bool, json: bool
+    paths: Sequence[str],
+    *,
+    offset: int | None,
+    timestamp: str | None,
+    records: bool,
+    quiet: bool,
+    json: bool,
 ) -> int:
     """The exit code. Mistakes in the paths are found before anything is told."""
 
@@ -34,11 +40,19 @@ def run_inspect(
         at = None if timestamp is None else parse_now(timestamp, option="--timestamp")
         targets = [find_target(storage, path) for path in paths]
         asked = [{"offset": offset}] * (offset is not None) + [{"timestamp": at}] * (at is not None)
-        positions = [find_position(storage, target, **which) for target in targets for which in asked]
+        positions = [
+            find_position(storage, target, **which) for target in targets for which in asked
+        ]
         wanted = [] if asked else targets
-        files = (file for target in wanted for file in describe_target(storage, target, records=records))
+        files = (
+            file for target in wanted for file in describe_target(storage, target, records=records)
+        )
         in_full = records or all(target.only is not None for target in targets)
-        output = inspect_json.Output(Contents()) if json else inspect_text.Output(Contents(), in_full=in_full)
+        output = (
+            inspect_json.Output(Contents())
+            if json
+            else inspect_text.Output(Contents(), in_full=in_full)
+        )
         # On a terminal the lines that come tell how far it is, and a live one would run into them.
         with progress_on_stderr(quiet=quiet or is_terminal()) as progress:
             tell(lambda: output.write(_watched(files, progress), positions))
@@ -53,7 +67,9 @@ def _watched(files: Iterable[FileDescription], progress: Progress) -> Iterator[F
 
     for file in files:
         is_log = file.kind is FileKind.LOG
-        progress.stage(f"reading {file.path.rpartition('/')[2]}", total_bytes=file.size if is_log else None)
+        progress.stage(
+            f"reading {file.path.rpartition('/')[2]}", total_bytes=file.size if is_log else None
+        )
         yield replace(file, lines=_counted(file.lines, progress)) if is_log else file
 
 

@@ -37,14 +37,17 @@ PARTITION_KEYS = (
     "duration_ms",
     "error",
 )
-"""`holders`: of a partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state` that is compacted,
-the five names with the most bytes (HOLDER_KEYS; `_after` is null in a plan without an estimate), else an empty list.
-`holders_total`: how many names there are, null where that is not known. `records_removed`: by why (`RecordsRemoved`),
-null where not every batch header was read, and where a plan without an estimate compacts."""
+"""`holders`: of a partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state`
+that is compacted, the five names with the most bytes (HOLDER_KEYS; `_after` is null in a plan
+without an estimate), else an empty list. `holders_total`: how many names there are, null where that
+is not known. `records_removed`: by why (`RecordsRemoved`), null where not every batch header was
+read, and where a plan without an estimate compacts.
+"""
 RUN_KEYS = ("run_id", "status", "now", "ledger", "peak_extra_bytes", "short_bytes", "partitions")
-"""`peak_extra_bytes`: the most that lay beside the logs at once, written and not yet in the place of anything; of a
-plan: at most. `short_bytes`: how much less than --free-at-least the rules let go, null without that option.
-`ledger`: where the run was recorded, null if nowhere."""
+"""`peak_extra_bytes`: the most that lay beside the logs at once, written and not yet in the place
+of anything; of a plan: at most. `short_bytes`: how much less than --free-at-least the rules let go,
+null without that option. `ledger`: where the run was recorded, null if nowhere.
+"""
 HOLDER_KEYS = ("name", "records_before", "bytes_before", "records_after", "bytes_after")
 
 
@@ -74,7 +77,11 @@ def _partition(partition: PartitionResult) -> dict[str, Any]:
     told = {key: getattr(partition, key) for key in PARTITION_KEYS}
     if partition.records_removed is not None:
         told["records_removed"] = asdict(partition.records_removed)
-    return told | {"holders": [{key: getattr(holder, key) for key in HOLDER_KEYS} for holder in partition.holders]}
+    return told | {
+        "holders": [
+            {key: getattr(holder, key) for key in HOLDER_KEYS} for holder in partition.holders
+        ]
+    }
 
 
 def _dump(value: dict[str, Any]) -> str:

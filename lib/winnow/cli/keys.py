@@ -29,7 +29,10 @@ def read_keys(file: str, *, option: str) -> Any:  # noqa: ANN401 - Arrow has no 
         lines.validate(full=True)
     except pa.ArrowInvalid as error:
         raise UsageError(
-            f"{option} is not UTF-8", found=str(error), where=file, hint="Give such keys in hexadecimal: --keys-hex."
+            f"{option} is not UTF-8",
+            found=str(error),
+            where=file,
+            hint="Give such keys in hexadecimal: --keys-hex.",
         ) from error
     return lines.cast(pa.large_binary())
 
@@ -37,12 +40,16 @@ def read_keys(file: str, *, option: str) -> Any:  # noqa: ANN401 - Arrow has no 
 def read_hex_keys(file: str, *, option: str) -> Any:  # noqa: ANN401
     """As `read_keys`, one key per line in pairs of hexadecimal digits."""
     keys = []
-    for number, line in enumerate(_lines(file, option).cast(pa.large_binary()).to_pylist(), start=1):
+    for number, line in enumerate(
+        _lines(file, option).cast(pa.large_binary()).to_pylist(), start=1
+    ):
         try:
             keys.append(bytes.fromhex(line.decode("ascii")))
         except ValueError:
             raise UsageError(
-                f"{option} can't be read", expected="pairs of hexadecimal digits", where=f"{file}, line {number}"
+                f"{option} can't be read",
+                expected="pairs of hexadecimal digits",
+                where=f"{file}, line {number}",
             ) from None
     return pa.array(keys, pa.large_binary())
 
@@ -59,7 +66,9 @@ def delta_keys(spark: SparkSession, url: str) -> DataFrame:
         return session.read.format("delta").load(url if local is None else f"file:{local}")
     except AnalysisException as error:
         if error.getCondition() == "DATA_SOURCE_NOT_FOUND":
-            raise WinnowError("Delta is not on the class path", hint="./spark-submit.sh brings it.") from error
+            raise WinnowError(
+                "Delta is not on the class path", hint="./spark-submit.sh brings it."
+            ) from error
         raise UsageError(
             "--keys-delta can't be read",
             expected="a Delta table with a column `key`",
@@ -74,15 +83,24 @@ def _lines(file: str, option: str) -> Any:  # noqa: ANN401
         data = Path(file).read_bytes()
     except OSError as error:
         raise UsageError(
-            f"can't read the file of {option}", expected="a file that can be read", found=error.strerror, where=file
+            f"can't read the file of {option}",
+            expected="a file that can be read",
+            found=error.strerror,
+            where=file,
         ) from error
     if data.startswith(_BOM):
         raise UsageError(
-            f"{option} begins with a byte order mark", where=file, hint="Save it without one: it is part of no key."
+            f"{option} begins with a byte order mark",
+            where=file,
+            hint="Save it without one: it is part of no key.",
         )
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _LINE_END) + 1
-    bounds = np.concatenate([[0], ends, [len(data)] if data and data[-1] != _LINE_END else []]).astype(np.int64)
-    whole = pa.LargeStringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(data))
+    bounds = np.concatenate(
+        [[0], ends, [len(data)] if data and data[-1] != _LINE_END else []]
+    ).astype(np.int64)
+    whole = pa.LargeStringArray.from_buffers(
+        len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(data)
+    )
     lines = pc.ascii_rtrim(whole, characters="\r\n")
     empty = np.flatnonzero(pc.equal(pc.binary_length(lines), 0).to_numpy(zero_copy_only=False))
     if len(empty):

@@ -1,4 +1,6 @@
-"""From the words of the command line to values; every mistake in them is found here, before Spark starts."""
+"""From the words of the command line to values; every mistake in them is found here, before Spark
+starts.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from typing import Literal
 
 from winnow.errors import UsageError
 from winnow.ledger.place import check_ledger, default_ledger
-from winnow.policy.sources import Settings, parse_server_properties, parse_set, parse_topic_configs, parse_topic_set
+from winnow.policy.sources import (
+    Settings,
+    parse_server_properties,
+    parse_set,
+    parse_topic_configs,
+    parse_topic_set,
+)
 from winnow.storage.open_store import is_remote
 from winnow.storage.places import Places
 
@@ -28,7 +36,9 @@ LATEST_MS = 253_402_300_799_999
 
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
-_SIZE = re.compile(r"(?P<number>[0-9]+(_[0-9]+)*|[0-9]+\.[0-9]+(?=.))((?P<unit>[KMGT])iB)?", re.ASCII)
+_SIZE = re.compile(
+    r"(?P<number>[0-9]+(_[0-9]+)*|[0-9]+\.[0-9]+(?=.))((?P<unit>[KMGT])iB)?", re.ASCII
+)
 _UNIT_BYTES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _MOST_DIGITS = 24
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -74,10 +84,14 @@ class Request:
 
 
 def ledger_of(request: Request) -> str | None:
-    """Where `clean` is to record the run; None: nowhere. UsageError for a place that no ledger may have."""
+    """Where `clean` is to record the run; None: nowhere. UsageError for a place that no ledger may
+    have.
+    """
     if request.no_ledger:
         if request.ledger is not None:
-            raise UsageError("--ledger and --no-ledger together", expected="one of them, or neither")
+            raise UsageError(
+                "--ledger and --no-ledger together", expected="one of them, or neither"
+            )
         return None
     ledger = default_ledger(os.environ) if request.ledger is None else request.ledger
     check_ledger(ledger, (*request.log_dirs, *request.output))
@@ -85,7 +99,9 @@ def ledger_of(request: Request) -> str | None:
 
 
 def parse_now(text: str, *, option: str = "--now") -> int:
-    """Milliseconds since the epoch of `MS` or ISO-8601; without a zone it is UTC. UsageError if it is neither."""
+    """Milliseconds since the epoch of `MS` or ISO-8601; without a zone it is UTC. UsageError if it
+    is neither.
+    """
     if text.isascii() and text.isdigit():
         now = int(text)
     else:
@@ -102,16 +118,22 @@ def parse_now(text: str, *, option: str = "--now") -> int:
         since = moment - datetime(1970, 1, 1, tzinfo=UTC)
         now = (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
     if not 0 <= now <= LATEST_MS:
-        raise UsageError(f"{option} is no time of this era", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms")
+        raise UsageError(
+            f"{option} is no time of this era", expected=f"0 to {LATEST_MS} ms", found=f"{now} ms"
+        )
     return now
 
 
 def parse_duration(text: str, *, option: str) -> float:
-    """Seconds of `90s`, `15m`, `2h` or `1.5h`. UsageError for anything else, and for no time at all."""
+    """Seconds of `90s`, `15m`, `2h` or `1.5h`. UsageError for anything else, and for no time at
+    all.
+    """
     number, unit = text[:-1], text[-1:]
     if unit not in _UNIT_SECONDS or not _NUMBER.fullmatch(number) or float(number) == 0:
         raise UsageError(
-            f"{option} can't be understood", expected="a duration such as 90s, 15m or 2h", found=repr(text)
+            f"{option} can't be understood",
+            expected="a duration such as 90s, 15m or 2h",
+            found=repr(text),
         )
     return float(number) * _UNIT_SECONDS[unit]
 
@@ -121,7 +143,9 @@ def parse_size(text: str, *, option: str) -> int:
     found = _SIZE.fullmatch(text)
     if found is None or len(text) > _MOST_DIGITS:
         raise UsageError(
-            f"{option} can't be understood", expected="a size such as 512MiB, 10GiB or 1_000_000", found=repr(text)
+            f"{option} can't be understood",
+            expected="a size such as 512MiB, 10GiB or 1_000_000",
+            found=repr(text),
         )
     return int(Decimal(found["number"]) * (_UNIT_BYTES[found["unit"]] if found["unit"] else 1))
 
@@ -130,7 +154,9 @@ def parse_rate(text: str, *, option: str) -> int:
     """Bytes per second of `50MiB` or `50MiB/s`. UsageError for anything else, and for none at all."""
     rate = parse_size(text.removesuffix("/s"), option=option)
     if not rate:
-        raise UsageError(f"{option} would never end", expected="at least 1 byte per second", found=repr(text))
+        raise UsageError(
+            f"{option} would never end", expected="at least 1 byte per second", found=repr(text)
+        )
     return rate
 
 
@@ -141,7 +167,10 @@ def read_text(file: str, *, option: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         what = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(
-            f"can't read the file of {option}", found=what, where=file, expected="a file that can be read, in UTF-8"
+            f"can't read the file of {option}",
+            found=what,
+            where=file,
+            expected="a file that can be read, in UTF-8",
         ) from error
 
 
@@ -162,9 +191,15 @@ def parse_settings(request: Request) -> Settings:
 
 
 def check_log_dirs(log_dirs: Sequence[str]) -> None:
-    """Find a mistyped name at once. Whether it is a Kafka log directory is not for the command line to say."""
+    """Find a mistyped name at once. Whether it is a Kafka log directory is not for the command line
+    to say.
+    """
     for log_dir in log_dirs:
         if is_remote(log_dir):
             Places().canonical(log_dir)  # which asks nobody
         elif not Path(log_dir).is_dir():
-            raise UsageError("no such directory", where=log_dir, hint="Give the directories of the broker's log.dirs.")
+            raise UsageError(
+                "no such directory",
+                where=log_dir,
+                hint="Give the directories of the broker's log.dirs.",
+            )

@@ -1,8 +1,8 @@
 """The one way to stdout and stderr. Nothing that a file holds reaches a terminal as it is.
 
-Names of groups, transactions, runs and files may come from whoever can write to a log directory, and a terminal obeys
-escape sequences. Every verb writes through this module, which shows them as escapes. A test looks for modules that
-write otherwise. Credentials in URLs are left out.
+Names of groups, transactions, runs and files may come from whoever can write to a log directory,
+and a terminal obeys escape sequences. Every verb writes through this module, which shows them as
+escapes. A test looks for modules that write otherwise. Credentials in URLs are left out.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class Paper:
         return self._console.width
 
     def print(self, text: str | Text = "") -> None:
-        """One line, however long, after those line breaks that it begins with. A style is that of the whole text."""
+        """One line, however long, after those line breaks that it begins with. A style is that of
+        the whole text.
+        """
         whole = text if isinstance(text, Text) else Text(text)
         plain = redacted(whole.plain)
         line = plain.lstrip("\n")
@@ -108,7 +110,9 @@ class Errors:
 
 
 class Contents:
-    """What files hold, for stdout, in pieces. It is data: what looks like a URL in it stays as it is."""
+    """What files hold, for stdout, in pieces. It is data: what looks like a URL in it stays as it
+    is.
+    """
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = _raw(sys.stdout if stream is None else stream)
@@ -122,7 +126,9 @@ class Contents:
 
 
 class Guarded:
-    """Stands for sys.stdout or sys.stderr, for whatever writes there without asking: a library, a warning, Python."""
+    """Stands for sys.stdout or sys.stderr, for whatever writes there without asking: a library, a
+    warning, Python.
+    """
 
     def __init__(self, raw: TextIO) -> None:
         self.raw = raw
@@ -137,7 +143,9 @@ class Guarded:
 
 def guard_streams() -> None:
     """For the rest of this process."""
-    sys.stdout, sys.stderr = (cast("TextIO", Guarded(_raw(stream))) for stream in (sys.stdout, sys.stderr))
+    sys.stdout, sys.stderr = (
+        cast("TextIO", Guarded(_raw(stream))) for stream in (sys.stdout, sys.stderr)
+    )
 
 
 def _raw(stream: TextIO) -> TextIO:

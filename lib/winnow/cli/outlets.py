@@ -1,4 +1,6 @@
-"""Where a run is told besides stdout: metrics and events of lineage. What becomes of them is no part of the run."""
+"""Where a run is told besides stdout: metrics and events of lineage. What becomes of them is no
+part of the run.
+"""
 
 from __future__ import annotations
 
@@ -68,12 +70,18 @@ class Outlets:
 
 @contextmanager
 def outlets(request: Request, spark: WithContext, complain: Complain) -> Iterator[Outlets]:
-    """Tells that the run begins, and what ended it if that is an error; `Outlets.ended` is the caller's to call."""
+    """Tells that the run begins, and what ended it if that is an error; `Outlets.ended` is the
+    caller's to call.
+    """
     lineage = None
     if request.openlineage is not None:
         from winnow.metrics.lineage import Lineage, parent_of  # noqa: PLC0415
 
-        lineage = Lineage(request.openlineage, job="winnow.clean", parent=parent_of(spark.sparkContext.getConf().get))
+        lineage = Lineage(
+            request.openlineage,
+            job="winnow.clean",
+            parent=parent_of(spark.sparkContext.getConf().get),
+        )
     told = Outlets(request, lineage, complain)
     told.began()
     try:

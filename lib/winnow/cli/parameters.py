@@ -1,4 +1,6 @@
-"""The arguments and options of the verbs, with their help. Others script against them: keep them exactly."""
+"""The arguments and options of the verbs, with their help. Others script against them: keep them
+exactly.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +19,26 @@ def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
         raise typer.Exit
 
 
-LogDirs = Annotated[list[str], typer.Argument(metavar="LOG_DIR", help="Directories of a stopped broker's log.dirs.")]
+LogDirs = Annotated[
+    list[str], typer.Argument(metavar="LOG_DIR", help="Directories of a stopped broker's log.dirs.")
+]
 Topics = Annotated[
-    list[str] | None, typer.Option("--topics", metavar="GLOB", help="Only topics like this; repeatable.")
+    list[str] | None,
+    typer.Option("--topics", metavar="GLOB", help="Only topics like this; repeatable."),
 ]
 TopicConfigs = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE", help="Topic configs: lines `topic key=value`, or what kafka-configs --describe prints."
+        metavar="FILE",
+        help="Topic configs: lines `topic key=value`, or what kafka-configs --describe prints.",
     ),
 ]
 ServerProperties = Annotated[
     list[str] | None,
-    typer.Option(metavar="FILE", help="The broker's server.properties, as it is; repeatable, one for each broker."),
+    typer.Option(
+        metavar="FILE",
+        help="The broker's server.properties, as it is; repeatable, one for each broker.",
+    ),
 ]
 AllowOtherBroker = Annotated[
     bool,
@@ -39,13 +48,21 @@ AllowOtherBroker = Annotated[
     ),
 ]
 Sets = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A broker-level default; repeatable.")
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A broker-level default; repeatable."),
 ]
 TopicSets = Annotated[
     list[str] | None,
-    typer.Option("--topic-set", metavar="GLOB:KEY=VALUE", help="A config of topics; repeatable, the last one wins."),
+    typer.Option(
+        "--topic-set",
+        metavar="GLOB:KEY=VALUE",
+        help="A config of topics; repeatable, the last one wins.",
+    ),
 ]
-Now = Annotated[str | None, typer.Option(metavar="MS|ISO-8601", help="The clock of every decision; default: now.")]
+Now = Annotated[
+    str | None,
+    typer.Option(metavar="MS|ISO-8601", help="The clock of every decision; default: now."),
+]
 OnlyOne = Annotated[Only | None, typer.Option(help="Do one and leave the other.")]
 AfterCrash = Annotated[
     UncleanShutdown,
@@ -62,7 +79,10 @@ KeepReplaced = Annotated[
     ),
 ]
 Timeout = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="Begin nothing more after this time, for example 90s, 15m, 2h.")
+    str | None,
+    typer.Option(
+        metavar="DURATION", help="Begin nothing more after this time, for example 90s, 15m, 2h."
+    ),
 ]
 Corrupt = Annotated[
     OnCorrupt,
@@ -121,23 +141,37 @@ Output = Annotated[
     ),
 ]
 BeginAgain = Annotated[
-    bool, typer.Option("--begin-again", help="Remove first what a run that did not finish left at --output.")
+    bool,
+    typer.Option(
+        "--begin-again", help="Remove first what a run that did not finish left at --output."
+    ),
 ]
 WorkDir = Annotated[
     str | None,
-    typer.Option(metavar="DIR", help="Where partitions from and for elsewhere are cleaned; default: $TMPDIR."),
+    typer.Option(
+        metavar="DIR", help="Where partitions from and for elsewhere are cleaned; default: $TMPDIR."
+    ),
 ]
 WorkSpace = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="How much is fetched there at once; default: half of what is free."),
+    typer.Option(
+        metavar="SIZE", help="How much is fetched there at once; default: half of what is free."
+    ),
 ]
 Estimate = Annotated[
     bool,
-    typer.Option("--estimate", help="Of a plan: read all records and tell exactly what compaction would leave."),
+    typer.Option(
+        "--estimate",
+        help="Of a plan: read all records and tell exactly what compaction would leave.",
+    ),
 ]
 ResultFile = Annotated[
     str | None,
-    typer.Option("--result", metavar="FILE", help="A file for the JSON object of --json, whatever stdout is for."),
+    typer.Option(
+        "--result",
+        metavar="FILE",
+        help="A file for the JSON object of --json, whatever stdout is for.",
+    ),
 ]
 Metrics = Annotated[
     str | None,
@@ -149,13 +183,27 @@ Metrics = Annotated[
 OpenLineage = Annotated[
     str | None,
     typer.Option(
-        "--openlineage", metavar="FILE|URL", help="OpenLineage events of a clean: appended to a file, or posted."
+        "--openlineage",
+        metavar="FILE|URL",
+        help="OpenLineage events of a clean: appended to a file, or posted.",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on stderr; notes and errors still.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")]
-TellProfile = Annotated[
-    bool, typer.Option("--profile", help="Tell on stderr where the time went: seconds, tasks and bytes of each phase.")
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan.")
 ]
-Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", help="No progress on stderr; notes and errors still.")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="One JSON object on stdout instead of the table.")
+]
+TellProfile = Annotated[
+    bool,
+    typer.Option(
+        "--profile",
+        help="Tell on stderr where the time went: seconds, tasks and bytes of each phase.",
+    ),
+]
+Version = Annotated[
+    bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")
+]

@@ -17,13 +17,26 @@ from winnow.runtime.session import WithContext
 from winnow.words import size
 
 HEAD = (
-    *("phase", "seconds", "share", "driver", "jobs", "tasks", "task s", "Python s", "JVM s", "GC s"),
+    *(
+        "phase",
+        "seconds",
+        "share",
+        "driver",
+        "jobs",
+        "tasks",
+        "task s",
+        "Python s",
+        "JVM s",
+        "GC s",
+    ),
     *("read", "written", "shuffled", "spilled"),
 )
 
 
 class Clock:
-    """Of one verb. Everything that it is asked does nothing, and costs nothing, unless a profile was asked for."""
+    """Of one verb. Everything that it is asked does nothing, and costs nothing, unless a profile
+    was asked for.
+    """
 
     def __init__(self, *, asked: bool) -> None:
         self._asked = asked
@@ -90,14 +103,18 @@ def _through(profiler: Profiler, told: AbstractContextManager[Progress]) -> Iter
 
 
 def table(profile: Profile) -> Iterator[str]:
-    """A line for each phase, the sum last. Seconds of tasks are theirs added up, more than the wall's on many cores."""
+    """A line for each phase, the sum last. Seconds of tasks are theirs added up, more than the
+    wall's on many cores.
+    """
     rows = [HEAD, *(_row(phase, profile.seconds) for phase in profile.phases), _sums(profile)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     # What is nothing in every row is not worth a column.
     shown = [at for at, column in enumerate(zip(*rows[1:], strict=True)) if any(column)]
     yield f"profile: {profile.seconds:.2f} s until here"
     for row in rows:
-        cells = (row[at].ljust(widths[at]) if at == 0 else row[at].rjust(widths[at]) for at in shown)
+        cells = (
+            row[at].ljust(widths[at]) if at == 0 else row[at].rjust(widths[at]) for at in shown
+        )
         yield "  ".join(cells).rstrip()
 
 
@@ -114,10 +131,18 @@ def _row(phase: Phase, seconds: float) -> Sequence[str]:
         f"{100 * phase.seconds / seconds:.0f} %" if seconds else "",
         f"{phase.driver_seconds:.2f}",
         *(str(count) if count else "" for count in (phase.jobs, phase.tasks)),
-        *map(_seconds, (phase.task_seconds, phase.python_cpu_seconds, phase.jvm_cpu_seconds, phase.gc_seconds)),
+        *map(
+            _seconds,
+            (phase.task_seconds, phase.python_cpu_seconds, phase.jvm_cpu_seconds, phase.gc_seconds),
+        ),
         *(
             size(count) if count else ""
-            for count in (phase.bytes_read, phase.bytes_written, phase.shuffle_bytes_written, phase.spilled_bytes)
+            for count in (
+                phase.bytes_read,
+                phase.bytes_written,
+                phase.shuffle_bytes_written,
+                phase.spilled_bytes,
+            )
         ),
     )
 
@@ -127,7 +152,9 @@ def _seconds(value: float) -> str:
 
 
 def _process_began_ms(spark: WithContext, latest_ms: int) -> int:
-    """Of spark-submit, which became the JVM and started this process; of this one if nobody else did."""
+    """Of spark-submit, which became the JVM and started this process; of this one if nobody else
+    did.
+    """
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - pyspark has no other way to the JVM
     handles = jvm.java.lang.ProcessHandle
     own = "PYSPARK_GATEWAY_PORT" not in os.environ

@@ -1,4 +1,6 @@
-"""What `verify` and `verify --compare` have in common: Spark, progress, notes, profile, and then the result."""
+"""What `verify` and `verify --compare` have in common: Spark, progress, notes, profile, and then
+the result.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def read_and_tell(
     json: bool,
     profile: bool,
 ) -> int:
-    """The exit code; errors are told here and not raised. `told` is given what an option adds to the JSON."""
+    """The exit code; errors are told here and not raised. `told` is given what an option adds to
+    the JSON.
+    """
     clock = Clock(asked=profile)
 
     def work() -> int:

@@ -61,7 +61,9 @@ def _told_json(result: RecoverResult) -> dict[str, Any]:
 
 
 def _lines(result: RecoverResult) -> Iterator[str]:
-    """What was done or found, by partition; those of which there is nothing to tell share the last line."""
+    """What was done or found, by partition; those of which there is nothing to tell share the last
+    line.
+    """
     quiet = 0
     would = "would be " if result.dry_run else ""
     for partition in result.partitions:
@@ -84,7 +86,9 @@ def _told(partition: PartitionRecovery, would: str) -> Iterator[str]:
         yield f"left by a crash, {would}removed: {', '.join(partition.removed) or 'nothing'}"
         yield from (f"left by a crash, renamed: {old} -> {new}" for old, new in partition.renamed)
     if Action.UNDONE in partition.actions:
-        back = f"{counted(partition.segments_restored, 'segment')}, {size(partition.bytes_restored)}"
+        back = (
+            f"{counted(partition.segments_restored, 'segment')}, {size(partition.bytes_restored)}"
+        )
         yield f"undone: {back} {would}put back"
         if partition.log_start_offset is not None:
             begins = "would begin" if would else "begins"
@@ -94,7 +98,8 @@ def _told(partition: PartitionRecovery, would: str) -> Iterator[str]:
     for kept in partition.kept:
         yield (
             f"kept by run {kept.run_id} of {moment(kept.kept_at_ms)}: {counted(kept.segments, 'segment')}, "
-            f"{size(kept.bytes)}" + (f"; can't be undone: {kept.closed_by}" if kept.closed_by else "")
+            f"{size(kept.bytes)}"
+            + (f"; can't be undone: {kept.closed_by}" if kept.closed_by else "")
         )
     if partition.error is not None:
         yield f"error: {partition.error}"

@@ -1,4 +1,6 @@
-"""The HTML page of a run: where it goes, and that it went there. It comes last and makes no run fail."""
+"""The HTML page of a run: where it goes, and that it went there. It comes last and makes no run
+fail.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Place:
 
 
 def place_of_report(verb: str, request: Request) -> Place | None:
-    """None: there is to be none. UsageError for a place that can't be one, before anything is begun."""
+    """None: there is to be none. UsageError for a place that can't be one, before anything is
+    begun.
+    """
     if request.report == NO_REPORT or (request.report is None and verb != "clean"):
         return None
     if request.report is None:
@@ -45,6 +49,8 @@ def place_of_report(verb: str, request: Request) -> Place | None:
     refuse_in_log_dir(file, (*request.log_dirs, *request.output))
     if file.is_dir() or not file.absolute().parent.is_dir():
         raise UsageError(
-            "--report can't be written", expected="a file in a directory that is there", found=request.report
+            "--report can't be written",
+            expected="a file in a directory that is there",
+            found=request.report,
         )
     return Place(file)

@@ -45,7 +45,11 @@ def run_verb(verb: str, request: Request) -> int:
     def work() -> int:
         nonlocal now
         now = now_ms() if request.now is None else parse_now(request.now)
-        stop = Stop(timeout_s=None if request.timeout is None else parse_duration(request.timeout, option="--timeout"))
+        stop = Stop(
+            timeout_s=None
+            if request.timeout is None
+            else parse_duration(request.timeout, option="--timeout")
+        )
         call = prepare(verb, request, now, stop, clock=clock)
         place = place_of_report(verb, request)
         clock.starts_spark()
@@ -56,7 +60,9 @@ def run_verb(verb: str, request: Request) -> int:
                     told.ended(result)
             else:
                 result = call(spark)
-            _tell_all(result, place, request, clock)  # before Spark is stopped: it takes a while, and the JVM may go
+            _tell_all(
+                result, place, request, clock
+            )  # before Spark is stopped: it takes a while, and the JVM may go
         return result.exit_code
 
     return signals.exit_code(guarded(work, json=request.json, now=lambda: now))
@@ -65,7 +71,9 @@ def run_verb(verb: str, request: Request) -> int:
 def prepare(
     verb: str, request: Request, now: int, stop: Stop | None = None, *, clock: Clock | None = None
 ) -> Callable[[WithContext], RunResult]:
-    """What is left to do once Spark is there. UsageError for whatever can be found wrong without it."""
+    """What is left to do once Spark is there. UsageError for whatever can be found wrong without
+    it.
+    """
     settings = parse_settings(request)
     check_log_dirs((*request.log_dirs, *_work_dir(request)))
     for path in filter(is_remote, request.output):
@@ -76,14 +84,20 @@ def prepare(
         "work_space": request.work_space,
     }
     asked: dict[str, Any] = {
-        name: parse_size(text, option=f"--{name.replace('_', '-')}") for name, text in sizes.items() if text is not None
+        name: parse_size(text, option=f"--{name.replace('_', '-')}")
+        for name, text in sizes.items()
+        if text is not None
     }
-    if request.free_at_least is not None and (request.only == "compaction" or request.keep_replaced):
+    if request.free_at_least is not None and (
+        request.only == "compaction" or request.keep_replaced
+    ):
         raise UsageError(
             "--free-at-least goes neither with --only compaction nor with --keep-replaced",
             hint="Leave one of them out.",
         )
-    throttle = None if request.throttle is None else parse_rate(request.throttle, option="--throttle")
+    throttle = (
+        None if request.throttle is None else parse_rate(request.throttle, option="--throttle")
+    )
     ledger = ledger_of(request)
     check_outlets(request)
 
@@ -164,7 +178,9 @@ def write_result(result: RunResult, path: str) -> None:
 
 
 def tell_report(result: RunResult, place: Place, *, json: bool) -> None:
-    """Write it and say where. What was done is done: that it can't be written is told and changes nothing."""
+    """Write it and say where. What was done is done: that it can't be written is told and changes
+    nothing.
+    """
     try:
         path = place.write(result)
     except Exception as error:  # noqa: BLE001 - whatever it is, the run was what it was
@@ -182,7 +198,9 @@ def tell_failure(message: str, *, now: int | None) -> None:
 
 
 def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None]) -> int:
-    """The exit code of `work`, or of what it raised, which is told on stderr and, if asked for, as JSON on stdout."""
+    """The exit code of `work`, or of what it raised, which is told on stderr and, if asked for, as
+    JSON on stdout.
+    """
     try:
         return work()
     except WinnowError as error:
@@ -192,7 +210,9 @@ def guarded(work: Callable[[], int], *, json: bool, now: Callable[[], int | None
     except Exception as error:  # noqa: BLE001 - whatever it is, it must be told and give an exit code
         message, code = f"unexpected {type(error).__name__}: {error}".partition("\n")[0], 1
         if isinstance(error, OSError) and is_remote(str(error.filename or "")):
-            message = f"a place can't be reached, read or written: {error.strerror} ({error.filename})"
+            message = (
+                f"a place can't be reached, read or written: {error.strerror} ({error.filename})"
+            )
         elif isinstance(error, OSError) and error.errno in NO_SPACE:
             where = "" if error.filename else " where Spark keeps its files (spark.local.dir)"
             message, code = f"not enough space{where}: {error}", NoSpaceError.exit_code

@@ -25,7 +25,9 @@ _SOCKET_BYTES = 107 - len("/.") - 36 - len(".sock")
 
 @dataclass(frozen=True, slots=True)
 class ContextOnly:
-    """Stands for a session where no verb asks for Spark SQL, which a process would wait a second for."""
+    """Stands for a session where no verb asks for Spark SQL, which a process would wait a second
+    for.
+    """
 
     sparkContext: SparkContext  # noqa: N815 - Spark's name
 
@@ -60,8 +62,8 @@ def spark_session() -> Iterator[SparkSession]:
 
 
 def _submitted() -> bool:
-    """By spark-submit: its settings hold, and it stops Spark when the job has ended. To do so here would take a second
-    more: pyspark waits so long for its accumulator server.
+    """By spark-submit: its settings hold, and it stops Spark when the job has ended. To do so here
+    would take a second more: pyspark waits so long for its accumulator server.
     """
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
@@ -75,16 +77,21 @@ def _settings() -> SparkConf:
         check_sockets(settings)
         return settings
     if SparkContext._gateway is None:  # noqa: SLF001 - else Java runs already
-        # The Python workers that Java starts must not import from the directory that somebody stands in.
+        # The Python workers that Java starts must not import from the directory that somebody
+        # stands in.
         os.environ["PYTHONSAFEPATH"] = "1"
         begin_run_directory()
-    settings = SparkConf().setAppName("winnow").set("spark.python.daemon.module", "winnow.worker.daemon")
+    settings = (
+        SparkConf().setAppName("winnow").set("spark.python.daemon.module", "winnow.worker.daemon")
+    )
     # Progress is told by us; Spark's own bar would be written over it.
     return settings.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
 
 
 def check_sockets(settings: SparkConf) -> None:
-    """Raises UsageError where Spark could not make its sockets, of which it says but `No such file`."""
+    """Raises UsageError where Spark could not make its sockets, of which it says but `No such
+    file`.
+    """
     place = settings.get(f"{_SOCKETS}.dir", None)
     if settings.get(f"{_SOCKETS}.enabled", "false") != "true" or place is None:
         return
@@ -94,7 +101,11 @@ def check_sockets(settings: SparkConf) -> None:
     raise UsageError(
         "Spark can't make the sockets by which it talks to Python",
         expected=f"a directory that can be written to, with a path of at most {_SOCKET_BYTES} bytes",
-        found=f"{size} bytes" if size > _SOCKET_BYTES else "none" if not os.path.isdir(place) else "one that can't be",
+        found=f"{size} bytes"
+        if size > _SOCKET_BYTES
+        else "none"
+        if not os.path.isdir(place)
+        else "one that can't be",
         where=place,
         hint=f"Name another one with --conf {_SOCKETS}.dir=..., or do without: --conf {_SOCKETS}.enabled=false.",
     )

@@ -1,7 +1,7 @@
 """SIGINT, SIGTERM and SIGHUP end a run in order: what is begun is finished, nothing more is begun.
 
-spark-submit is a JVM and starts the job's Python as its child. Who ends a run sends the signal to the JVM, which would
-stop Spark and go at once, and leave the job to itself.
+spark-submit is a JVM and starts the job's Python as its child. Who ends a run sends the signal to
+the JVM, which would stop Spark and go at once, and leave the job to itself.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LONGEST_END_DAYS = 7
-"""What has begun is finished within seconds, a commit of many segments within minutes; a hook must have a limit."""
+"""What has begun is finished within seconds, a commit of many segments within minutes; a hook must
+have a limit.
+"""
 _SPARK_PRIORITY = 40
-"""Of Spark's hook in Hadoop's manager (`FileSystem.SHUTDOWN_HOOK_PRIORITY` + 30), which runs all of Spark's own."""
+"""Of Spark's hook in Hadoop's manager (`FileSystem.SHUTDOWN_HOOK_PRIORITY` + 30), which runs all of
+Spark's own.
+"""
 
 
 class Signals:
@@ -34,7 +38,9 @@ class Signals:
 
     @contextmanager
     def ask(self, stop: Stop, spark: WithContext) -> Iterator[None]:
-        """Inside the block signals are requests to `stop`. One that was ignored, as by nohup, still is."""
+        """Inside the block signals are requests to `stop`. One that was ignored, as by nohup, still
+        is.
+        """
 
         def handle(number: int, frame: FrameType | None) -> None:
             del frame
@@ -44,7 +50,9 @@ class Signals:
         if "PYSPARK_GATEWAY_PORT" in os.environ:
             _let_jvm_wait(spark)
         before = {
-            number: signal.signal(number, handle) for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN
+            number: signal.signal(number, handle)
+            for number in _SIGNALS
+            if signal.getsignal(number) != signal.SIG_IGN
         }
         try:
             yield
@@ -58,11 +66,12 @@ class Signals:
 
 
 def _let_jvm_wait(spark: WithContext) -> None:
-    """When the JVM is told to end, it sends SIGTERM to this process and waits for it, before Spark stops.
+    """When the JVM is told to end, it sends SIGTERM to this process and waits for it, before Spark
+    stops.
 
-    Hooks of the JVM itself run all at once, and Spark may have gone before this process knows why its job failed.
-    Spark's are hooks of Hadoop's manager, which runs one after another, the highest priority first. A hook is a
-    Runnable: a method handle can be one without a class of our own.
+    Hooks of the JVM itself run all at once, and Spark may have gone before this process knows why
+    its job failed. Spark's are hooks of Hadoop's manager, which runs one after another, the highest
+    priority first. A hook is a Runnable: a method handle can be one without a class of our own.
     """
     jvm: JVMView = spark.sparkContext._jvm  # noqa: SLF001 - pyspark has no other way to the JVM
     java = jvm.java.lang
@@ -72,11 +81,25 @@ def _let_jvm_wait(spark: WithContext) -> None:
     runnable = a_class("java.lang.Runnable")
     hooks = jvm.org.apache.hadoop.util.ShutdownHookManager.get()
 
-    def hook(owner: str, method: str, returns: JavaObject, receiver: JavaObject, priority: int) -> None:
-        found = lookup.findVirtual(a_class(owner), method, java.invoke.MethodType.methodType(returns))
-        action = java.invoke.MethodHandleProxies.asInterfaceInstance(runnable, found.bindTo(receiver))
-        hooks.addShutdownHook(action, priority, _LONGEST_END_DAYS, jvm.java.util.concurrent.TimeUnit.DAYS)
+    def hook(
+        owner: str, method: str, returns: JavaObject, receiver: JavaObject, priority: int
+    ) -> None:
+        found = lookup.findVirtual(
+            a_class(owner), method, java.invoke.MethodType.methodType(returns)
+        )
+        action = java.invoke.MethodHandleProxies.asInterfaceInstance(
+            runnable, found.bindTo(receiver)
+        )
+        hooks.addShutdownHook(
+            action, priority, _LONGEST_END_DAYS, jvm.java.util.concurrent.TimeUnit.DAYS
+        )
 
     hook("java.lang.ProcessHandle", "destroy", java.Boolean.TYPE, this_process, _SPARK_PRIORITY + 2)
     on_exit = this_process.onExit()
-    hook("java.util.concurrent.CompletableFuture", "join", a_class("java.lang.Object"), on_exit, _SPARK_PRIORITY + 1)
+    hook(
+        "java.util.concurrent.CompletableFuture",
+        "join",
+        a_class("java.lang.Object"),
+        on_exit,
+        _SPARK_PRIORITY + 1,
+    )

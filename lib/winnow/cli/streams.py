@@ -1,8 +1,9 @@
 """Standard output and error of the job as the caller sees them.
 
-spark-submit starts the job's Python behind one pipe for both and copies all that comes out of it to its own stdout
-(Spark's PythonRunner). Progress and errors would mix with the result, nothing would be a terminal, and what was
-written last may be lost when the JVM ends. So the job goes around that pipe:
+spark-submit starts the job's Python behind one pipe for both and copies all that comes out of it to
+its own stdout (Spark's PythonRunner). Progress and errors would mix with the result, nothing would
+be a terminal, and what was written last may be lost when the JVM ends. So the job goes around that
+pipe:
 
 * to the JVM's own terminal or pipe, opened once more, where there is one and the system tells (Linux);
 * else, and for files, whose position the JVM and the caller's shell share, by asking the JVM to write;
@@ -25,7 +26,9 @@ STREAMS = {1: "out", 2: "err"}
 
 
 def own_streams() -> None:
-    """Give this process the stdout and stderr of the JVM that started it; nothing to do if none did."""
+    """Give this process the stdout and stderr of the JVM that started it; nothing to do if none
+    did.
+    """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return
     through_jvm = [fd for fd in STREAMS if not _reopen(f"/proc/{os.getppid()}/fd/{fd}", fd)]
@@ -37,7 +40,9 @@ def own_streams() -> None:
 
 
 def _reopen(path: str, fd: int) -> bool:
-    """Let `fd` be what `path` is, if that is a terminal, a pipe or a device; False if it can't or must not be."""
+    """Let `fd` be what `path` is, if that is a terminal, a pipe or a device; False if it can't or
+    must not be.
+    """
     try:
         mode = Path(path).stat().st_mode
         if not (stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)):
@@ -58,7 +63,9 @@ def _connector() -> Callable[[], Any]:
 
     def connect() -> Any:  # noqa: ANN401 - py4j has no types
         if not made:
-            if sys.is_finalizing():  # a thread that is started now never runs, and who starts it waits for ever
+            if (
+                sys.is_finalizing()
+            ):  # a thread that is started now never runs, and who starts it waits for ever
                 raise ConnectionError("too late for a connection to the JVM")
             from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
@@ -100,5 +107,8 @@ class JvmStream(io.RawIOBase):
 
 def _text(raw: io.RawIOBase) -> TextIO:
     return io.TextIOWrapper(
-        io.BufferedWriter(raw, 1 << 20), encoding="utf-8", errors="backslashreplace", line_buffering=True
+        io.BufferedWriter(raw, 1 << 20),
+        encoding="utf-8",
+        errors="backslashreplace",
+        line_buffering=True,
     )

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 
 
 def run_verify(
-    log_dirs: Sequence[str], *, topics: Sequence[str], quiet: bool, json: bool, profile: bool = False
+    log_dirs: Sequence[str],
+    *,
+    topics: Sequence[str],
+    quiet: bool,
+    json: bool,
+    profile: bool = False,
 ) -> int:
     """The exit code; errors are told here and not raised."""
 
@@ -42,10 +47,18 @@ def tell_sweep(result: SweepResult, *, json: bool, more: Mapping[str, Any]) -> N
 
 
 def to_json(result: SweepResult, more: Mapping[str, Any] | None = None) -> str:
-    """Others script against its keys: add none, drop none, rename none. `more`: keys that only an option brings."""
+    """Others script against its keys: add none, drop none, rename none. `more`: keys that only an
+    option brings.
+    """
     findings = [
-        {**asdict(finding), "damage": finding.is_damage, "meaning": finding.meaning} for finding in result.findings
+        {**asdict(finding), "damage": finding.is_damage, "meaning": finding.meaning}
+        for finding in result.findings
     ]
-    whole = {"status": result.status, "checked": asdict(result.checked), "findings": findings, "notes": result.notes}
+    whole = {
+        "status": result.status,
+        "checked": asdict(result.checked),
+        "findings": findings,
+        "notes": result.notes,
+    }
     whole |= more or {}
     return json_format.dumps(whole, indent=2)

@@ -1,4 +1,6 @@
-"""Arrow arrays out of what the kernels leave: buffers are handed over, nothing is built value by value."""
+"""Arrow arrays out of what the kernels leave: buffers are handed over, nothing is built value by
+value.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def byte_strings(blocks: RecordBlocks, places: Places, kind: Any) -> Any:  # noq
     """A binary or string array, null where the size is -1."""
     ends, data = gathered(blocks, places)
     return pa.Array.from_buffers(
-        kind, len(places.size), [_validity(places.size >= 0), pa.py_buffer(ends), pa.py_buffer(data)]
+        kind,
+        len(places.size),
+        [_validity(places.size >= 0), pa.py_buffer(ends), pa.py_buffer(data)],
     )
 
 
@@ -29,7 +33,10 @@ def header_lists(blocks: RecordBlocks, headers: Places, kind: Any) -> Any:  # no
     """A list of (key, value) per record, null where there is none, as Spark's Kafka source has it."""
     keys, values = header_places(blocks, headers)
     pair = kind.value_type
-    children = [_names(blocks, keys, pair.field(0).type), byte_strings(blocks, values, pair.field(1).type)]
+    children = [
+        _names(blocks, keys, pair.field(0).type),
+        byte_strings(blocks, values, pair.field(1).type),
+    ]
     pairs = pa.StructArray.from_arrays(children, fields=[pair.field(0), pair.field(1)])
     ends = np.zeros(len(headers.size) + 1, np.int32)
     np.cumsum(headers.size, out=ends[1:])

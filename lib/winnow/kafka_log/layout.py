@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from winnow.errors import UsageError
-from winnow.logdir.names import LOG, META_PROPERTIES, METADATA_TOPIC, DirectoryKind, parse_partition_dir
+from winnow.logdir.names import (
+    LOG,
+    META_PROPERTIES,
+    METADATA_TOPIC,
+    DirectoryKind,
+    parse_partition_dir,
+)
 from winnow.state import TopicPartition
 from winnow.storage.contract import Entry, Storage
 
@@ -24,8 +30,9 @@ class Home:
 def find_partitions(storage: Storage, paths: Sequence[str]) -> list[Home]:
     """Ascending by topic and partition.
 
-    Of a log directory all partitions that its broker would load, but for the metadata log, which no consumer sees.
-    Raises UsageError for a path that is neither kind of directory, and for a partition that is found twice.
+    Of a log directory all partitions that its broker would load, but for the metadata log, which no
+    consumer sees. Raises UsageError for a path that is neither kind of directory, and for a
+    partition that is found twice.
     """
     found: dict[TopicPartition, Home] = {}
     for path in paths:
@@ -41,7 +48,8 @@ def find_partitions(storage: Storage, paths: Sequence[str]) -> list[Home]:
 
 
 def chosen(homes: Sequence[Home], topics: Sequence[str], partitions: frozenset[int]) -> list[Home]:
-    """Those of topics that match one of the globs and none that begins with `!`, and of these partition numbers.
+    """Those of topics that match one of the globs and none that begins with `!`, and of these
+    partition numbers.
 
     Without such globs or without numbers: all.
     """
@@ -70,7 +78,9 @@ def _look(storage: Storage, path: str) -> Iterator[Home]:
             expected="a log directory or a partition directory, on the driver as on the executors",
             found=str(error.strerror),
             where=path,
-            hint=None if path.startswith("/") else "Give an absolute path: Spark's workers start elsewhere.",
+            hint=None
+            if path.startswith("/")
+            else "Give an absolute path: Spark's workers start elsewhere.",
         ) from error
     if any(entry.is_file and entry.name.endswith(LOG) for entry in entries):
         yield Home(_partition_of(directory), directory, directory.rpartition("/")[0])
@@ -113,4 +123,6 @@ def _home(log_dir: str, entry: Entry) -> Home | None:
     found = parsed.topic_partition
     if parsed.kind is not DirectoryKind.CURRENT or found is None or not parsed.is_canonical:
         return None
-    return None if found.topic == METADATA_TOPIC else Home(found, f"{log_dir}/{entry.name}", log_dir)
+    return (
+        None if found.topic == METADATA_TOPIC else Home(found, f"{log_dir}/{entry.name}", log_dir)
+    )

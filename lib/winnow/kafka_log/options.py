@@ -1,4 +1,6 @@
-"""The options of `spark.read.format("kafka-log")`, as Spark's Kafka source and Kafka's consumer call them."""
+"""The options of `spark.read.format("kafka-log")`, as Spark's Kafka source and Kafka's consumer
+call them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ OPTIONS: Mapping[str, Option] = {
     "path": Option("", "a log directory or a partition directory: what `load` is given"),
     "paths": Option("", "a JSON list of them, as Spark makes it when `load` is given several"),
     "topics": Option(
-        "", "all, or globs, with commas between them: `orders*,returns`. One that begins with `!` leaves topics out"
+        "",
+        "all, or globs, with commas between them: `orders*,returns`. One that begins with `!` leaves topics out",
     ),
     "partitions": Option("", "all, or numbers: `0,2,4-7`"),
     "startingOffsets": Option(
@@ -98,7 +101,9 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Everything that narrows a read. What a query asks for is no part of it: Spark uses one source for many plans."""
+    """Everything that narrows a read. What a query asks for is no part of it: Spark uses one source
+    for many plans.
+    """
 
     paths: tuple[str, ...]
     topics: tuple[str, ...]
@@ -133,7 +138,8 @@ def parse_options(given: Mapping[str, str]) -> Options:
         start=_bound(options, "starting", EARLIEST),
         end=_bound(options, "ending", LATEST),
         times=_times(options),
-        read_committed=_one_of(options, "isolationLevel", ("read_uncommitted", "read_committed")) == "read_committed",
+        read_committed=_one_of(options, "isolationLevel", ("read_uncommitted", "read_committed"))
+        == "read_committed",
         mode=Mode(_one_of(options, "mode", tuple(Mode)).upper()),
         include_control=_one_of(options, "includeControl", ("false", "true")) == "true",
         below_log_start=_one_of(options, "belowLogStart", ("false", "true")) == "true",
@@ -167,7 +173,9 @@ def _partitions(text: str) -> list[int]:
 def _bound(options: Mapping[str, str], which: str, default: int) -> Bound:
     offsets, timestamp = options.get(f"{which}offsets"), options.get(f"{which}timestamp")
     if offsets is not None and timestamp is not None:
-        raise UsageError(f"{which}Offsets and {which}Timestamp", expected="one of them", found="both")
+        raise UsageError(
+            f"{which}Offsets and {which}Timestamp", expected="one of them", found="both"
+        )
     if timestamp is not None:
         return Bound(default, timestamp=_timestamp(timestamp, f"{which}Timestamp"))
     word = "earliest" if default == EARLIEST else "latest"
@@ -207,7 +215,8 @@ def _json_offsets(text: str, option: str, word: str) -> dict[TopicPartition, int
 
 
 def _timestamp(text: str, option: str) -> int:
-    """Milliseconds since 1970, or ISO-8601; without a zone it is UTC. A part of a millisecond counts as a whole one.
+    """Milliseconds since 1970, or ISO-8601; without a zone it is UTC. A part of a millisecond
+    counts as a whole one.
 
     No record has a timestamp in between, so "at or after it" and "before it" stay exact.
     """
@@ -216,7 +225,9 @@ def _timestamp(text: str, option: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise _refused(option, "ms since 1970, or ISO-8601 such as 2026-11-21T09:30:00Z", text) from None
+        raise _refused(
+            option, "ms since 1970, or ISO-8601 such as 2026-11-21T09:30:00Z", text
+        ) from None
     since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
     return -(-since // timedelta(milliseconds=1))
 

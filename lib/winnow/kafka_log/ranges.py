@@ -1,4 +1,6 @@
-"""Which bytes of which files a scan reads, cut into tasks at batch boundaries that the offset indexes name."""
+"""Which bytes of which files a scan reads, cut into tasks at batch boundaries that the offset
+indexes name.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from winnow.logdir.names import LOG, LOG_START_CHECKPOINT, SWAP
 from winnow.policy.transactions import ABORTED
 from winnow.state import TopicPartition
 from winnow.storage.contract import Storage
-from winnow.wire.batch import FRAME, FRAME_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN, RECORD_OVERHEAD_V0
+from winnow.wire.batch import (
+    FRAME,
+    FRAME_SIZE,
+    MAGIC_AT,
+    MAX_MAGIC,
+    MAX_OFFSET_SPAN,
+    RECORD_OVERHEAD_V0,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -29,7 +38,9 @@ _HEAD = FRAME_SIZE + RECORD_OVERHEAD_V0
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Whole batches of one segment, and which of their offsets are wanted: `first` up to, but without, `end`."""
+    """Whole batches of one segment, and which of their offsets are wanted: `first` up to, but
+    without, `end`.
+    """
 
     topic_partition: TopicPartition
     path: str
@@ -88,7 +99,9 @@ def _log_starts(storage: Storage, log_dir: str) -> dict[TopicPartition, int] | C
         return error
 
 
-def _of_partition(storage: Storage, home: Home, options: Options, log_start: int) -> Iterator[Range | Unreadable]:
+def _of_partition(
+    storage: Storage, home: Home, options: Options, log_start: int
+) -> Iterator[Range | Unreadable]:
     for entry in storage.list_dir(home.directory):
         if entry.name.endswith(LOG + SWAP):
             yield Unreadable(home.topic_partition, _half_swapped(f"{home.directory}/{entry.name}"))
@@ -122,17 +135,24 @@ def ranges_of(
     times: Times | None,
     max_bytes: int,
 ) -> Iterator[Range]:
-    """All ranges of a partition with offsets from `first` up to, but without, `end`. `aborted`: dtype ABORTED.
+    """All ranges of a partition with offsets from `first` up to, but without, `end`. `aborted`:
+    dtype ABORTED.
 
-    Batches are left out where the time index says that they have no timestamp of `times`; others may have none either.
+    Batches are left out where the time index says that they have no timestamp of `times`; others
+    may have none either.
     """
     if first >= end:
         return
     for number, base in enumerate(segments.bases):
         following = segments.bases[number + 1] if number + 1 < len(segments.bases) else None
         if base < end and (following is None or following > first):
-            mine = aborted[(aborted["last_offset"] >= base) & (aborted["first_offset"] < (following or MAX_LONG))]
-            for start_byte, end_byte, least in _cuts(storage, segments, number, first, end, times, max_bytes):
+            mine = aborted[
+                (aborted["last_offset"] >= base)
+                & (aborted["first_offset"] < (following or MAX_LONG))
+            ]
+            for start_byte, end_byte, least in _cuts(
+                storage, segments, number, first, end, times, max_bytes
+            ):
                 yield Range(
                     topic_partition=topic_partition,
                     path=segments.path(number),
@@ -158,7 +178,9 @@ def _half_swapped(path: str) -> CorruptLogError:
     )
 
 
-def _wanted(segments: Segments, topic_partition: TopicPartition, options: Options, log_start: int) -> tuple[int, int]:
+def _wanted(
+    segments: Segments, topic_partition: TopicPartition, options: Options, log_start: int
+) -> tuple[int, int]:
     """Offsets, the second one exclusive, that the options ask for. LATEST is the end of the files."""
 
     def found(bound: Bound) -> int:
@@ -173,7 +195,13 @@ def _wanted(segments: Segments, topic_partition: TopicPartition, options: Option
 
 
 def _cuts(
-    storage: Storage, segments: Segments, number: int, first: int, end: int, times: Times | None, max_bytes: int
+    storage: Storage,
+    segments: Segments,
+    number: int,
+    first: int,
+    end: int,
+    times: Times | None,
+    max_bytes: int,
 ) -> Iterator[tuple[int, int, int]]:
     """(start byte, end byte, least offset) of what a segment has to give."""
     size = segments.log_bytes(number)
@@ -187,8 +215,16 @@ def _cuts(
         # No batch up to the offset of an entry has a larger timestamp than the entry.
         older = int(np.searchsorted(entries["timestamp"], times.first)) - 1
         floor = max(floor, int(entries["offset"][older])) if older >= 0 else floor
-    begin = _boundary(storage, segments, number, index, int(np.searchsorted(index["offset"], floor, side="right")) - 1)
-    after_end = _boundary(storage, segments, number, index, int(np.searchsorted(index["offset"], end)) + 1)
+    begin = _boundary(
+        storage,
+        segments,
+        number,
+        index,
+        int(np.searchsorted(index["offset"], floor, side="right")) - 1,
+    )
+    after_end = _boundary(
+        storage, segments, number, index, int(np.searchsorted(index["offset"], end)) + 1
+    )
     stop = size if after_end is None else after_end[0]
     at, least = begin or (0, segments.bases[number])
     while at < stop:
@@ -200,10 +236,14 @@ def _cuts(
         at, least = cut
 
 
-def _boundary(storage: Storage, segments: Segments, number: int, index: Array, entry: int) -> tuple[int, int] | None:
-    """Position of an entry's batch, and the least offset there. None where the log does not bear the entry out.
+def _boundary(
+    storage: Storage, segments: Segments, number: int, index: Array, entry: int
+) -> tuple[int, int] | None:
+    """Position of an entry's batch, and the least offset there. None where the log does not bear
+    the entry out.
 
-    Old brokers named the last offset of an append of several batches, or the first one inside a compressed batch.
+    Old brokers named the last offset of an append of several batches, or the first one inside a
+    compressed batch.
     """
     if not 0 <= entry < len(index):
         return None
@@ -215,7 +255,11 @@ def _boundary(storage: Storage, segments: Segments, number: int, index: Array, e
     base, length = FRAME.unpack_from(head)
     room = segments.log_bytes(number) - position - FRAME_SIZE
     most = offset if head[MAGIC_AT] == MAX_MAGIC else segments.bases[number] + MAX_OFFSET_SPAN
-    return (position, least) if least <= base <= most and _HEAD - FRAME_SIZE <= length <= room else None
+    return (
+        (position, least)
+        if least <= base <= most and _HEAD - FRAME_SIZE <= length <= room
+        else None
+    )
 
 
 def _packed(items: Sequence[Range | Unreadable], max_bytes: int) -> list[Task]:

@@ -1,4 +1,6 @@
-"""Reads the ranges of a task: batches that can't be read are dealt with as the mode says, and the rest goes on."""
+"""Reads the ranges of a task: batches that can't be read are dealt with as the mode says, and the
+rest goes on.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from winnow.wire.records import crc_error
 from winnow.wire.walk import first_bad_crc
 
 _COMPRESSED_BYTES = 512 << 10
-"""Bytes on disk of the batches that are decompressed together, unless they expand beyond all measure."""
+"""Bytes on disk of the batches that are decompressed together, unless they expand beyond all
+measure.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,8 @@ class Scan:
 
 
 def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[Any]:
-    """Arrow record batches. Raises, in mode FAILFAST only, CorruptLogError for the first thing that can't be read.
+    """Arrow record batches. Raises, in mode FAILFAST only, CorruptLogError for the first thing that
+    can't be read.
 
     Raises WinnowError for a file that is no longer there, in every mode.
     """
@@ -49,7 +54,9 @@ def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[Any]:
             yield from _RangeReader(scan, item).read(storage)
 
 
-def _problem(scan: Scan, topic_partition: Any, error: CorruptLogError, **known: Any) -> Iterator[Any]:  # noqa: ANN401
+def _problem(
+    scan: Scan, topic_partition: Any, error: CorruptLogError, **known: Any
+) -> Iterator[Any]:
     if scan.mode is Mode.FAILFAST:
         raise error
     if scan.mode is Mode.PERMISSIVE:
@@ -69,7 +76,9 @@ class _RangeReader:
         self._check_unchanged(storage)
 
     def _check_unchanged(self, storage: Storage) -> None:
-        """Spark plans a DataFrame once: its positions mean nothing in a file that was replaced since."""
+        """Spark plans a DataFrame once: its positions mean nothing in a file that was replaced
+        since.
+        """
         wanted = self._range
         try:
             now = storage.entry(wanted.path)
@@ -80,7 +89,9 @@ class _RangeReader:
             raise WinnowError(
                 "a segment has changed since the DataFrame was planned",
                 expected=f"{wanted.size} bytes",
-                found=f"{now.size} bytes" if now.size != wanted.size else "another modification time",
+                found=f"{now.size} bytes"
+                if now.size != wanted.size
+                else "another modification time",
                 where=wanted.path,
                 hint="A cleaner or a broker has replaced it. Load it again: spark.read plans a new read.",
             )
@@ -96,14 +107,19 @@ class _RangeReader:
 
     def _batches(self, storage: Storage) -> Iterator[Any]:
         wanted, at = self._range, self._range.start_byte
-        pieces = read_batches(storage, wanted.path, size=wanted.end_byte, start=at, least_offset=wanted.least_offset)
+        pieces = read_batches(
+            storage, wanted.path, size=wanted.end_byte, start=at, least_offset=wanted.least_offset
+        )
         while True:
             try:
                 piece = next(pieces, None)
             except FileNotFoundError:
                 raise self._gone() from None
             except CorruptLogError as error:
-                if not (isinstance(error, TornLogError) and wanted.may_be_torn) or self._scan.mode is Mode.FAILFAST:
+                if (
+                    not (isinstance(error, TornLogError) and wanted.may_be_torn)
+                    or self._scan.mode is Mode.FAILFAST
+                ):
                     yield from self._problem(error, position=at)
                 return
             if piece is None:
@@ -124,7 +140,9 @@ class _RangeReader:
             begin = end + 1
 
     def _touched(self, rows: Rows) -> Any:  # noqa: ANN401 - numpy
-        """Batches that may have a record within the bounds. A v0 or v1 header does not tell where its batch begins."""
+        """Batches that may have a record within the bounds. A v0 or v1 header does not tell where
+        its batch begins.
+        """
         touched = rows["last_offset"] >= self._range.first
         touched &= (rows["base_offset"] < self._range.end) | (rows["magic"] < MAX_MAGIC)
         if self._scan.times is not None:
@@ -152,7 +170,9 @@ class _RangeReader:
                 del found, blocks  # before the next part is there
         except CorruptLogError as error:
             if len(rows) == 1:
-                yield from self._batch_problem(self._in_file(error, piece, rows[0]), piece, rows[0], crc_ok=True)
+                yield from self._batch_problem(
+                    self._in_file(error, piece, rows[0]), piece, rows[0], crc_ok=True
+                )
                 return
             half = len(rows) // 2
             yield from self._decoded(piece, rows[:half])
@@ -165,11 +185,15 @@ class _RangeReader:
         if not len(places):
             return None
         wanted = self._range
-        records = Records(wanted.topic_partition, self._segment, piece.start, blocks, blocks.rows, places)
+        records = Records(
+            wanted.topic_partition, self._segment, piece.start, blocks, blocks.rows, places
+        )
         return record_batch(records, self._scan.schema)
 
     def _all_kept(self, rows: Rows) -> bool:
-        """Whether the headers alone say that no record is out of bounds: its offset lies within those of its batch."""
+        """Whether the headers alone say that no record is out of bounds: its offset lies within
+        those of its batch.
+        """
         first, end = self._range.first, self._range.end
         within = (rows["base_offset"] >= first) & (rows["last_offset"] < end)
         return self._scan.times is None and bool(within.all())
@@ -181,12 +205,16 @@ class _RangeReader:
             kept &= (places.timestamp >= times.first) & (places.timestamp <= times.last)
         return kept
 
-    def _batch_problem(self, error: CorruptLogError, piece: Piece, row: np.void, *, crc_ok: bool) -> Iterator[Any]:
+    def _batch_problem(
+        self, error: CorruptLogError, piece: Piece, row: np.void, *, crc_ok: bool
+    ) -> Iterator[Any]:
         position = piece.start + int(row["position"])
         yield from self._problem(error, position=position, crc_ok=crc_ok, row=row)
 
     def _problem(self, error: CorruptLogError, **known: Any) -> Iterator[Any]:  # noqa: ANN401
-        return _problem(self._scan, self._range.topic_partition, error, segment=self._segment, **known)
+        return _problem(
+            self._scan, self._range.topic_partition, error, segment=self._segment, **known
+        )
 
     def _in_file(self, error: CorruptLogError, piece: Piece, row: np.void) -> CorruptLogError:
         where = f"{self._range.path}, batch at byte {piece.start + int(row['position'])}"

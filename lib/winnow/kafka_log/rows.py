@@ -1,4 +1,6 @@
-"""Records, with what their batches say, as Arrow record batches with the columns that were asked for."""
+"""Records, with what their batches say, as Arrow record batches with the columns that were asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,15 @@ import pyarrow as pa
 
 from winnow.kafka_log.arrow import byte_strings, header_lists, one_of, repeated, timestamps
 from winnow.state import TopicPartition
-from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAX_MAGIC, TRANSACTIONAL, Codec
+from winnow.wire.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    MAX_MAGIC,
+    TRANSACTIONAL,
+    Codec,
+)
 from winnow.wire.buffers import Rows
 from winnow.wire.columns import Part, RecordPlaces
 from winnow.wire.inflate import RecordBlocks
@@ -66,7 +76,9 @@ def problem_row(
     crc_ok: bool | None = None,
     row: np.void | None = None,
 ) -> Any:  # noqa: ANN401
-    """One row for what can't be read, with what its header says if it has one (`row`, of dtype BATCH)."""
+    """One row for what can't be read, with what its header says if it has one (`row`, of dtype
+    BATCH).
+    """
     known: dict[str, object] = {
         "topic": topic_partition.topic,
         "partition": topic_partition.partition,
@@ -123,7 +135,9 @@ def _sequence(records: Records, kind: Any) -> Any:  # noqa: ANN401
 def _delete_horizon(records: Records, kind: Any) -> Any:  # noqa: ANN401
     rows = records.rows
     return timestamps(
-        records.of_batch(rows["base_timestamp"]), kind, valid=records.of_batch(_bit(rows, DELETE_HORIZON))
+        records.of_batch(rows["base_timestamp"]),
+        kind,
+        valid=records.of_batch(_bit(rows, DELETE_HORIZON)),
     )
 
 

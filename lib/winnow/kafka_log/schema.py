@@ -1,4 +1,6 @@
-"""The columns of `kafka-log`: those of Spark's own Kafka source, named and typed as there, then those of the batch."""
+"""The columns of `kafka-log`: those of Spark's own Kafka source, named and typed as there, then
+those of the batch.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ SCHEMA = StructType(
         _column("partition", IntegerType(), ""),
         _column("offset", LongType(), ""),
         _column(
-            "timestamp", TimestampType(), "-1 ms for message format v0, which has none; null beyond the year 292 277"
+            "timestamp",
+            TimestampType(),
+            "-1 ms for message format v0, which has none; null beyond the year 292 277",
         ),
         _column("timestampType", IntegerType(), "0 create time, 1 log-append time, -1 none"),
         _column("headers", ArrayType(_HEADER), "null where there are none"),
@@ -62,15 +66,20 @@ SCHEMA = StructType(
 
 
 def check_schema(schema: StructType) -> StructType:
-    """The schema that a user gave, which chooses columns: names and types must be those of `SCHEMA`.
+    """The schema that a user gave, which chooses columns: names and types must be those of
+    `SCHEMA`.
 
     Raises UsageError.
     """
     types = {field.name: field.dataType.simpleString() for field in SCHEMA.fields}
     for field in schema.fields:
         if field.name not in types:
-            raise UsageError("no such column", expected=f"some of {', '.join(types)}", found=field.name)
+            raise UsageError(
+                "no such column", expected=f"some of {', '.join(types)}", found=field.name
+            )
         found = field.dataType.simpleString()
         if found != types[field.name]:
-            raise UsageError(f"column {field.name} has another type", expected=types[field.name], found=found)
+            raise UsageError(
+                f"column {field.name} has another type", expected=types[field.name], found=found
+            )
     return schema

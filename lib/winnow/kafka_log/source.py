@@ -1,4 +1,6 @@
-"""`spark.read.format("kafka-log")`: the segment files of Kafka logs as a DataFrame, without a broker."""
+"""`spark.read.format("kafka-log")`: the segment files of Kafka logs as a DataFrame, without a
+broker.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,9 @@ class KafkaLogSource(DataSource):
 class KafkaLogReader(DataSourceReader):
     """Spark calls its methods in this order, `read` on executors.
 
-    Options and columns are all that it knows. Spark 4.2 uses what it returned for one plan in later plans of the same
-    DataFrame or view: a `pushFilters` that leaves rows out would leave them out of other queries. So there is none.
+    Options and columns are all that it knows. Spark 4.2 uses what it returned for one plan in later
+    plans of the same DataFrame or view: a `pushFilters` that leaves rows out would leave them out
+    of other queries. So there is none.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:

@@ -1,8 +1,9 @@
-"""What a `read_committed` consumer needs to know of a log: where the first open transaction begins, which ones aborted.
+"""What a `read_committed` consumer needs to know of a log: where the first open transaction begins,
+which ones aborted.
 
-As a broker that loads it (S8.4): the newest sound producer snapshot, and a replay of the batches after it. Aborted
-transactions are those of the transaction indexes, and those that the replay saw end: a log that was not closed, or was
-copied without its index, may have them only there.
+As a broker that loads it (S8.4): the newest sound producer snapshot, and a replay of the batches
+after it. Aborted transactions are those of the transaction indexes, and those that the replay saw
+end: a log that was not closed, or was copied without its index, may have them only there.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _ABORT = int(ControlType.ABORT)
 
 @dataclass(frozen=True, slots=True)
 class Stable:
-    """`end`: the last stable offset, None if it is the log's end. `aborted`: dtype ABORTED, ascending by marker."""
+    """`end`: the last stable offset, None if it is the log's end. `aborted`: dtype ABORTED,
+    ascending by marker.
+    """
 
     end: int | None
     aborted: Array
@@ -48,20 +51,37 @@ def read_stable(storage: Storage, segments: Segments) -> Stable:
             entries = read_txn_index(storage, path, base_offset=base, end_offset=following)
             known |= {(entry.producer_id, entry.last_offset): entry for entry in entries}
     aborted = aborted_rows(known.values()) if known else np.empty(0, ABORTED)
-    return Stable(min(open_.values(), default=None), aborted[np.argsort(aborted["last_offset"], kind="stable")])
+    return Stable(
+        min(open_.values(), default=None),
+        aborted[np.argsort(aborted["last_offset"], kind="stable")],
+    )
 
 
-def _replayed(storage: Storage, segments: Segments) -> tuple[dict[int, int], list[AbortedTransaction]]:
-    """First offset of the open transaction of each producer that has one, and the aborts after the snapshot."""
-    names = [entry.name for entry in storage.list_dir(segments.directory) if entry.name.endswith(SNAPSHOT)]
+def _replayed(
+    storage: Storage, segments: Segments
+) -> tuple[dict[int, int], list[AbortedTransaction]]:
+    """First offset of the open transaction of each producer that has one, and the aborts after the
+    snapshot.
+    """
+    names = [
+        entry.name
+        for entry in storage.list_dir(segments.directory)
+        if entry.name.endswith(SNAPSHOT)
+    ]
     for offset in sorted(map(base_offset_of, names), reverse=True):
         try:
-            entries = read_snapshot(storage, f"{segments.directory}/{segment_file(offset, SNAPSHOT)}")
+            entries = read_snapshot(
+                storage, f"{segments.directory}/{segment_file(offset, SNAPSHOT)}"
+            )
         except CorruptLogError:
             continue  # a broker takes the next older one, too
         if offset > segments.bases[-1] and offset > _readable_end(storage, segments):
             continue  # of a log that was longer once
-        open_ = {e.producer_id: e.current_txn_first_offset for e in entries if e.current_txn_first_offset >= 0}
+        open_ = {
+            e.producer_id: e.current_txn_first_offset
+            for e in entries
+            if e.current_txn_first_offset >= 0
+        }
         return _replay(storage, segments, offset, open_)
     return _replay(storage, segments, segments.bases[0], {})
 
@@ -88,7 +108,9 @@ def _events(storage: Storage, segments: Segments, start: int) -> list[tuple[int,
         following = segments.bases[number + 1] if number + 1 < len(segments.bases) else None
         if following is None or following > start:
             for piece in _pieces(storage, segments, number, max(start, base)):
-                gatherer = Gatherer(piece.data, segments.path(number), producers_from=None, log_start_offset=0)
+                gatherer = Gatherer(
+                    piece.data, segments.path(number), producers_from=None, log_start_offset=0
+                )
                 gatherer.add(piece.rows[piece.rows["base_offset"] >= start])
                 found += gatherer.events()[["producer_id", "offset", "kind"]].tolist()
     return found
@@ -97,14 +119,22 @@ def _events(storage: Storage, segments: Segments, start: int) -> list[tuple[int,
 def _readable_end(storage: Storage, segments: Segments) -> int:
     last = len(segments.bases) - 1
     pieces = _pieces(storage, segments, last, MAX_BASE_OFFSET)
-    return max((int(piece.rows["last_offset"][-1]) + 1 for piece in pieces), default=segments.bases[last])
+    return max(
+        (int(piece.rows["last_offset"][-1]) + 1 for piece in pieces), default=segments.bases[last]
+    )
 
 
 def _pieces(storage: Storage, segments: Segments, number: int, offset: int) -> Iterator[Piece]:
     """Those of a segment that reach `offset`. The last segment may end inside of a batch."""
-    path, start, size = segments.path(number), segments.floor(number, offset), segments.log_bytes(number)
+    path, start, size = (
+        segments.path(number),
+        segments.floor(number, offset),
+        segments.log_bytes(number),
+    )
     try:
-        yield from read_batches(storage, path, size=size, start=start, least_offset=segments.bases[number])
+        yield from read_batches(
+            storage, path, size=size, start=start, least_offset=segments.bases[number]
+        )
     except TornLogError:
         if number + 1 < len(segments.bases):
             raise

@@ -1,8 +1,8 @@
 """One commit to the ledger's Delta table, by Delta's own Kernel in the driver's JVM.
 
-Kernel writes Delta's log and Parquet without Spark SQL: the first append of a JVM costs a fraction of what
-`DataFrame.write` does, no executor takes part, and the caller's session needs no settings. Any reader of Delta reads
-what it writes.
+Kernel writes Delta's log and Parquet without Spark SQL: the first append of a JVM costs a fraction
+of what `DataFrame.write` does, no executor takes part, and the caller's session needs no settings.
+Any reader of Delta reads what it writes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Addition:
 
 
 def append(sc: SparkContext, ledger: str, entry: Entry) -> bool:
-    """Adds a run to the ledger, which is made if it is not there; False if the run is in it already.
+    """Adds a run to the ledger, which is made if it is not there; False if the run is in it
+    already.
 
     Other writers may be at work. Raises WinnowError where it can't be written.
     """
@@ -63,7 +64,9 @@ def append(sc: SparkContext, ledger: str, entry: Entry) -> bool:
 
 def cleaning(entry: Entry) -> Addition:
     """What a cleaning adds."""
-    return Addition(table=TABLE, schema=LEDGER, rows=[*json_rows(entry)], run_id=entry.result.run_id)
+    return Addition(
+        table=TABLE, schema=LEDGER, rows=[*json_rows(entry)], run_id=entry.result.run_id
+    )
 
 
 def append_rows(sc: SparkContext, ledger: str, addition: Addition) -> bool:
@@ -89,18 +92,22 @@ def append_in(jvm: Any, hadoop: Any, ledger: str, addition: Addition) -> bool:  
             kind = error.java_exception.getClass().getSimpleName()
             if kind == "ConcurrentTransactionException":
                 return False
-            # Writers that append don't disturb each other (Kernel tries again by itself), those that create a table do.
+            # Writers that append don't disturb each other (Kernel tries again by itself), those
+            # that create a table do.
             if kind not in _CREATED_BY_ANOTHER or attempts == ATTEMPTS:
                 what = str(error.java_exception.getMessage()).partition("\n")[0]
                 raise WinnowError(
-                    f"Delta could not write: {kind}: {what}", where=ledger, hint="--ledger names another place."
+                    f"Delta could not write: {kind}: {what}",
+                    where=ledger,
+                    hint="--ledger names another place.",
                 ) from error
 
 
 @contextmanager
 def _alone(ledger: str) -> Iterator[None]:
-    """Among the processes of this machine, if the ledger lies on it: of two commits that become a file of the same name
-    at the same time, Hadoop's local file system would let the second replace the first.
+    """Among the processes of this machine, if the ledger lies on it: of two commits that become a
+    file of the same name at the same time, Hadoop's local file system would let the second replace
+    the first.
     """
     directory = local_path(ledger)
     if directory is None:
@@ -111,7 +118,9 @@ def _alone(ledger: str) -> Iterator[None]:
         lock = open(open_lock(directory / LOCK), "rb")  # noqa: SIM115 - closed by the block below
     except OSError as error:
         raise WinnowError(
-            f"can't write there: {error.strerror}", where=str(directory), hint="--ledger names another place."
+            f"can't write there: {error.strerror}",
+            where=str(directory),
+            hint="--ledger names another place.",
         ) from error
     with lock:
         until = time.monotonic() + LOCK_SECONDS
@@ -122,7 +131,9 @@ def _alone(ledger: str) -> Iterator[None]:
             except BlockingIOError as error:
                 if time.monotonic() > until:
                     raise WinnowError(
-                        "another process holds it", where=str(directory / LOCK), hint="`fuser` tells which one."
+                        "another process holds it",
+                        where=str(directory / LOCK),
+                        hint="`fuser` tells which one.",
                     ) from error
                 time.sleep(0.05)
         yield
@@ -134,7 +145,9 @@ def _append(jvm: Any, hadoop: Any, url: str, addition: Addition) -> bool:  # noq
     schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(addition.schema.json())
     transaction = _transaction(kernel, engine, url, schema, run_id=addition.run_id)
     # One string for all rows: each call to the JVM costs as much as a thousand bytes.
-    lines = jvm.org.apache.hadoop.util.StringUtils.getStringCollection(redacted("\n".join(addition.rows)), "\n")
+    lines = jvm.org.apache.hadoop.util.StringUtils.getStringCollection(
+        redacted("\n".join(addition.rows)), "\n"
+    )
     vector = kernel.defaults.internal.data.vector.DefaultGenericVector
     column = vector.fromList(kernel.types.StringType.STRING, lines)
     batch = engine.getJsonHandler().parseJson(column, schema, nothing)
@@ -149,7 +162,8 @@ def _append(jvm: Any, hadoop: Any, url: str, addition: Addition) -> bool:  # noq
     actions = kernel.Transaction.generateAppendActions(engine, state, files, context)
     committed = transaction.commit(engine, kernel.utils.CloseableIterable.inMemoryIterable(actions))
     for hook in committed.getPostCommitHooks():
-        # From time to time a checkpoint, and what spares the next reader to add up the table's size.
+        # From time to time a checkpoint, and what spares the next reader to add up the table's
+        # size.
         if hook.getType().toString() in ("CHECKPOINT", "CHECKSUM_SIMPLE"):
             hook.threadSafeInvoke(engine)
     return True

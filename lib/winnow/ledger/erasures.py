@@ -1,7 +1,7 @@
 """An erasure in the ledger: one row, with what was done to each partition in it.
 
-The keys are there as hashes that nobody can make or guess without the hash key, which only the result of the run tells:
-who has both can show of a key that it was among those erased.
+The keys are there as hashes that nobody can make or guess without the hash key, which only the
+result of the run tells: who has both can show of a key that it was among those erased.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ _PARTITION = columns(
     ("bytes_before", LONG, "of all .log files"),
     ("bytes_after", LONG, "of all .log files"),
     ("left_active", LONG, "records with one of the keys in the active segment"),
-    ("left_above_high_watermark", LONG, "and in others that are not entirely below the high watermark"),
+    (
+        "left_above_high_watermark",
+        LONG,
+        "and in others that are not entirely below the high watermark",
+    ),
     ("copies", ArrayType(TEXT), "directories with older copies of records, not looked into"),
     ("proof_reached", LONG, "records that the second reading found where an erasure reaches: 0"),
     ("proof_problems", LONG, "places that it could not read: 0"),
@@ -55,7 +59,11 @@ LEDGER_OF_ERASURES = StructType(
         ("log_dirs", ArrayType(TEXT), "as they were given"),
         ("status", TEXT, "done, partial or failed"),
         ("exit_code", INT, "as in docs/erase.md"),
-        ("proven", BooleanType(), "a second reading found none of the keys in what an erasure reaches"),
+        (
+            "proven",
+            BooleanType(),
+            "a second reading found none of the keys in what an erasure reaches",
+        ),
         ("keys", LONG, "different ones that were given"),
         ("keys_found", LONG, "that some record had"),
         (
@@ -63,7 +71,11 @@ LEDGER_OF_ERASURES = StructType(
             ArrayType(TEXT),
             "BLAKE2b-128 of each key under the hash key, ascending; null if many",
         ),
-        ("keys_hash", TEXT, "BLAKE2b-128 under the hash key of all of these hashes, one after the other"),
+        (
+            "keys_hash",
+            TEXT,
+            "BLAKE2b-128 under the hash key of all of these hashes, one after the other",
+        ),
         ("partitions", ArrayType(StructType(_PARTITION)), ""),
     )
 )
@@ -88,8 +100,12 @@ def hash_keys(keys: Iterable[bytes], hash_key: bytes | None = None) -> KeyHashes
     return KeyHashes(secret.hex(), each, together)
 
 
-def erasure(result: EraseResult, hashes: KeyHashes, *, log_dirs: Sequence[str], started: int, ended: int) -> Addition:
-    """The row of an erasure that is over, by this process's user on this machine. Times in ms since the epoch."""
+def erasure(
+    result: EraseResult, hashes: KeyHashes, *, log_dirs: Sequence[str], started: int, ended: int
+) -> Addition:
+    """The row of an erasure that is over, by this process's user on this machine. Times in ms since
+    the epoch.
+    """
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container's user has no name
@@ -111,7 +127,9 @@ def erasure(result: EraseResult, hashes: KeyHashes, *, log_dirs: Sequence[str], 
         "keys_hash": hashes.together,
         "partitions": [_of_partition(partition) for partition in result.partitions],
     }
-    return Addition(table=ERASURES, schema=LEDGER_OF_ERASURES, rows=[json.dumps(row)], run_id=result.run_id)
+    return Addition(
+        table=ERASURES, schema=LEDGER_OF_ERASURES, rows=[json.dumps(row)], run_id=result.run_id
+    )
 
 
 def _of_partition(p: PartitionErasure) -> dict[str, Any]:
@@ -124,7 +142,9 @@ def _of_partition(p: PartitionErasure) -> dict[str, Any]:
         "bytes_before": p.bytes_before,
         "bytes_after": p.bytes_after,
         "left_active": None if p.active is None else p.active.records,
-        "left_above_high_watermark": None if p.above_high_watermark is None else p.above_high_watermark.records,
+        "left_above_high_watermark": None
+        if p.above_high_watermark is None
+        else p.above_high_watermark.records,
         "copies": list(p.copies),
         "proof_reached": None if p.proof is None else p.proof.reached,
         "proof_problems": None if p.proof is None else p.proof.problems,

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _ANOTHER = "Is it one? --ledger names another."
 _SETTINGS = {
-    # A path is read, no catalog is asked: Delta's catalog and parser need not be in the caller's session.
+    # A path is read, no catalog is asked: Delta's catalog and parser need not be in the caller's
+    # session.
     "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
     # A ledger is small; its state in fifty partitions would take ten times as long.
     "spark.databricks.delta.snapshotPartitions": "1",
@@ -33,7 +34,9 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """A run, with sums over those of its partitions that were asked for. Times in ms since the epoch."""
+    """A run, with sums over those of its partitions that were asked for. Times in ms since the
+    epoch.
+    """
 
     run_id: str
     user: str
@@ -67,13 +70,16 @@ class PastPartition:
     left_alone: str | None
     """Why the last run left it alone, if it did."""
     due: int | None
-    """When what the last run left dirty has to be compacted by `max.compaction.lag.ms`; None: no limit, or nothing is
-    known to be dirty."""
+    """When what the last run left dirty has to be compacted by `max.compaction.lag.ms`; None: no
+    limit, or nothing is known to be dirty.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastErasure:
-    """An erasure, with sums over those of its partitions that were asked for. Times in ms since the epoch."""
+    """An erasure, with sums over those of its partitions that were asked for. Times in ms since the
+    epoch.
+    """
 
     run_id: str
     user: str
@@ -82,7 +88,9 @@ class PastErasure:
     ended: int
     status: str
     proven: bool | None
-    """A second reading found none of the keys in what an erasure reaches; None: there was nothing to read."""
+    """A second reading found none of the keys in what an erasure reaches; None: there was nothing
+    to read.
+    """
     keys: int
     keys_found: int
     partitions: int
@@ -94,8 +102,8 @@ class PastErasure:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Runs and erasures, the newest first, and partitions by name. The same partition of another host or log directory
-    is another replica, and has a line of its own.
+    """Runs and erasures, the newest first, and partitions by name. The same partition of another
+    host or log directory is another replica, and has a line of its own.
     """
 
     ledger: str
@@ -109,7 +117,9 @@ class History:
 
 
 def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFrame:
-    """All rows of a table, in that of the cleanings with the columns of `LEDGER`. UsageError where there is none."""
+    """All rows of a table, in that of the cleanings with the columns of `LEDGER`. UsageError where
+    there is none.
+    """
     session = spark.newSession()
     for key, value in _SETTINGS.items():
         session.conf.set(key, value)
@@ -118,15 +128,26 @@ def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFra
     except AnalysisException as error:
         kind = error.getCondition() or ""
         if kind == "DATA_SOURCE_NOT_FOUND":
-            raise WinnowError("Delta is not on the class path", hint="./spark-submit.sh brings it.") from error
-        if kind.startswith(("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "PATH_NOT_FOUND", "DELTA_PATH")):
-            raise UsageError("there is no ledger", where=ledger, hint="The first `clean` makes it.") from error
+            raise WinnowError(
+                "Delta is not on the class path", hint="./spark-submit.sh brings it."
+            ) from error
+        if kind.startswith(
+            ("DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "PATH_NOT_FOUND", "DELTA_PATH")
+        ):
+            raise UsageError(
+                "there is no ledger", where=ledger, hint="The first `clean` makes it."
+            ) from error
         raise WinnowError(
-            "the ledger can't be read", found=str(error).partition("\n")[0], where=ledger, hint=_ANOTHER
+            "the ledger can't be read",
+            found=str(error).partition("\n")[0],
+            where=ledger,
+            hint=_ANOTHER,
         ) from error
 
 
-def read_history(spark: SparkSession, ledger: str, *, since: int | None, topics: Sequence[str]) -> History:
+def read_history(
+    spark: SparkSession, ledger: str, *, since: int | None, topics: Sequence[str]
+) -> History:
     """UsageError where there is no ledger. `since`: ms since the epoch."""
     cleanings, erasures = _table(spark, ledger, TABLE), _table(spark, ledger, ERASURES)
     if cleanings is None and erasures is None:
@@ -140,7 +161,9 @@ def read_history(spark: SparkSession, ledger: str, *, since: int | None, topics:
         erased = () if erasures is None else _erasures(erasures, since, topics)
     except Py4JJavaError as error:
         what = str(error.java_exception.getMessage()).partition("\n")[0]
-        raise WinnowError("the ledger can't be read", found=what, where=ledger, hint=_ANOTHER) from error
+        raise WinnowError(
+            "the ledger can't be read", found=what, where=ledger, hint=_ANOTHER
+        ) from error
     return History(ledger=redacted(ledger), runs=runs, partitions=partitions, erasures=erased)
 
 
@@ -180,7 +203,9 @@ def _freed_for_good() -> Column:
     """What is kept has the indexes, too, and may be more than the logs have lost."""
     kept = f.coalesce(f.col("kept_bytes"), f.lit(0))
     freed = f.col("bytes_before") - f.col("bytes_after") - kept
-    return f.coalesce(f.sum(f.when(kept > 0, f.greatest(freed, f.lit(0))).otherwise(freed)), f.lit(0))
+    return f.coalesce(
+        f.sum(f.when(kept > 0, f.greatest(freed, f.lit(0))).otherwise(freed)), f.lit(0)
+    )
 
 
 def _ms(time: Column) -> Column:
@@ -213,7 +238,9 @@ def _partitions(rows: DataFrame) -> tuple[PastPartition, ...]:
             _ms(f.max(f.when(_acted(), f.col("ended_at")))).alias("last_cleaned"),
             _ms(f.max("ended_at")).alias("last_run"),
             of_last(alone).alias("left_alone"),
-            of_last(f.try_add(_ms(f.col("oldest_dirty_at")), f.col("max_compaction_lag_ms"))).alias("due"),
+            of_last(f.try_add(_ms(f.col("oldest_dirty_at")), f.col("max_compaction_lag_ms"))).alias(
+                "due"
+            ),
         )
     )
     found = (PastPartition(**row.asDict()) for row in summed.collect())
@@ -221,14 +248,28 @@ def _partitions(rows: DataFrame) -> tuple[PastPartition, ...]:
 
 
 def _erasures(rows: DataFrame, since: int | None, topics: Sequence[str]) -> tuple[PastErasure, ...]:
-    of_run = ("run_id", "user", "host", "started_at", "ended_at", "status", "proven", "keys", "keys_found")
+    of_run = (
+        "run_id",
+        "user",
+        "host",
+        "started_at",
+        "ended_at",
+        "status",
+        "proven",
+        "keys",
+        "keys_found",
+    )
     each = _asked_for(
-        rows.select(*of_run, f.explode_outer("partitions").alias("p")).select(*of_run, "p.*"), since, topics
+        rows.select(*of_run, f.explode_outer("partitions").alias("p")).select(*of_run, "p.*"),
+        since,
+        topics,
     )
     summed = each.groupBy(*of_run).agg(
         f.count("topic").alias("partitions"),
         f.coalesce(f.sum("records_erased"), f.lit(0)).alias("records_erased"),
-        f.coalesce(f.sum(f.col("left_active") + f.col("left_above_high_watermark")), f.lit(0)).alias("records_left"),
+        f.coalesce(
+            f.sum(f.col("left_active") + f.col("left_above_high_watermark")), f.lit(0)
+        ).alias("records_left"),
         _freed().alias("freed_bytes"),
     )
     found = (PastErasure(**row.asDict()) for row in _with_ms(summed).collect())

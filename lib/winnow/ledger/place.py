@@ -1,4 +1,6 @@
-"""Where the ledger lies: in a directory or at a URL, and never in a log directory, where it would confuse a broker."""
+"""Where the ledger lies: in a directory or at a URL, and never in a log directory, where it would
+confuse a broker.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from pathlib import Path
 from winnow.errors import UsageError
 
 TABLE = "partitions-v1"
-"""The table of what cleanings did, named after its schema: another schema would be another table beside it."""
+"""The table of what cleanings did, named after its schema: another schema would be another table
+beside it.
+"""
 ERASURES = "erasures-v1"
 """That of what was erased."""
 
@@ -21,12 +25,16 @@ def default_ledger(environment: Mapping[str, str]) -> str:
     """`WINNOW_LEDGER`, else a directory with the user's other state."""
     if given := environment.get("WINNOW_LEDGER"):
         return given
-    state = environment.get("XDG_STATE_HOME") or str(Path(environment.get("HOME") or "~").expanduser() / ".local/state")
+    state = environment.get("XDG_STATE_HOME") or str(
+        Path(environment.get("HOME") or "~").expanduser() / ".local/state"
+    )
     return str(Path(state) / "winnow" / "ledger")
 
 
 def table_url(ledger: str, table: str = TABLE) -> str:
-    """A table's root as Hadoop names it. Without a scheme it is on this machine, whatever `fs.defaultFS` says."""
+    """A table's root as Hadoop names it. Without a scheme it is on this machine, whatever
+    `fs.defaultFS` says.
+    """
     local = local_path(ledger)
     return f"{ledger.rstrip('/') if local is None else f'file:{local}'}/{table}"
 
@@ -35,7 +43,9 @@ def local_path(ledger: str) -> Path | None:
     """None if the ledger does not lie in a file system of this machine."""
     if not _SCHEME.match(ledger):
         return Path(ledger).absolute()
-    return Path("/" + ledger.removeprefix("file:").lstrip("/")) if ledger.startswith("file:") else None
+    return (
+        Path("/" + ledger.removeprefix("file:").lstrip("/")) if ledger.startswith("file:") else None
+    )
 
 
 def check_ledger(ledger: str, log_dirs: Sequence[str]) -> None:

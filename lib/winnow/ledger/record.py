@@ -35,5 +35,7 @@ def note_unless(ledger: str, write: Callable[[], object]) -> str | None:
         if not isinstance(error, WinnowError):
             _log.exception("the ledger could not be written")
         what = f"{error}".partition("\n")[0] or type(error).__name__
-        return redacted(f"THE RUN IS NOT IN THE LEDGER {ledger}, though all else was done as told: {what}")
+        return redacted(
+            f"THE RUN IS NOT IN THE LEDGER {ledger}, though all else was done as told: {what}"
+        )
     return None

@@ -36,11 +36,20 @@ def entry_of(result: RunResult, *, log_dirs: Sequence[str], started: int, ended:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container's user has no name
         user = str(os.getuid())
-    return Entry(result=result, log_dirs=log_dirs, started=started, ended=ended, user=user, host=socket.gethostname())
+    return Entry(
+        result=result,
+        log_dirs=log_dirs,
+        started=started,
+        ended=ended,
+        user=user,
+        host=socket.gethostname(),
+    )
 
 
 def json_rows(entry: Entry) -> Iterator[str]:
-    """One JSON object per row, with the columns of `LEDGER` and no line break. A run over none has a row."""
+    """One JSON object per row, with the columns of `LEDGER` and no line break. A run over none has
+    a row.
+    """
     of_run = _of_run(entry)
     for partition in entry.result.partitions or (None,):
         yield json.dumps(of_run | _of_partition(partition))
@@ -71,7 +80,10 @@ def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:
     return row | {
         "oldest_dirty_at": None if oldest is None else instant(oldest),
         "records_removed": None if removed is None else asdict(removed),
-        "segments": [asdict(one) | {"largest_timestamp": instant(one.largest_timestamp)} for one in partition.segments],
+        "segments": [
+            asdict(one) | {"largest_timestamp": instant(one.largest_timestamp)}
+            for one in partition.segments
+        ],
         "outputs": [asdict(one) for one in partition.outputs],
     }
 

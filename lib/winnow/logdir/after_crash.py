@@ -1,8 +1,8 @@
 """How much of a log a broker keeps when it starts after a crash (S8.2).
 
-It reads what its recovery point does not cover, batch by batch, and cuts the log behind the last whole one: zeros of a
-preallocated file, a torn batch, one with a wrong CRC. Segments after the cut go. Until then a file is larger than its
-part of the log, and no rule may count with its size.
+It reads what its recovery point does not cover, batch by batch, and cuts the log behind the last
+whole one: zeros of a preallocated file, a torn batch, one with a wrong CRC. Segments after the cut
+go. Until then a file is larger than its part of the log, and no rule may count with its size.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def whole_end(directory: str, segment: Segment) -> WholeEnd:
             whole = rows[: bad if bad >= 0 else len(rows)]
             if len(whole):
                 last = whole[-1]
-                end = WholeEnd(int(last["position"]) + int(last["size"]), int(last["last_offset"]) + 1)
+                end = WholeEnd(
+                    int(last["position"]) + int(last["size"]), int(last["last_offset"]) + 1
+                )
             if bad >= 0:
                 break
             release(buf, end.position)
@@ -44,7 +46,8 @@ def whole_end(directory: str, segment: Segment) -> WholeEnd:
 
 
 def lost_bytes(directory: str, unread: Sequence[Segment], active: WholeEnd) -> int:
-    """Of the last segments of a log, which nobody has looked into, the bytes that a broker will cut off or remove.
+    """Of the last segments of a log, which nobody has looked into, the bytes that a broker will cut
+    off or remove.
 
     `active`: the end of the last one of them.
     """

@@ -1,4 +1,6 @@
-"""The batches of a file in order, read in pieces and never mapped: a file that is cut off meanwhile is no crash."""
+"""The batches of a file in order, read in pieces and never mapped: a file that is cut off meanwhile
+is no crash.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,18 @@ from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
 PIECE_BYTES = 4 << 20
 MAX_BATCH_BYTES = 64 << 20
-"""Of a batch whose records are shown, when decompressed: each becomes an object, of thirty times its size at worst."""
+"""Of a batch whose records are shown, when decompressed: each becomes an object, of thirty times
+its size at worst.
+"""
 SMALLEST_ENTRY = FRAME_SIZE + RECORD_OVERHEAD_V0
 _ROWS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Whole batches of a file. `rows` (BATCH) count positions in `data`, which begins at byte `start` of the file."""
+    """Whole batches of a file. `rows` (BATCH) count positions in `data`, which begins at byte
+    `start` of the file.
+    """
 
     data: Bytes
     rows: Rows
@@ -53,25 +59,43 @@ class Stop:
 
 
 class TornLogError(CorruptLogError):
-    """The file ends inside of a batch, or an entry claims to be longer than what is left, or there are only zeros."""
+    """The file ends inside of a batch, or an entry claims to be longer than what is left, or there
+    are only zeros.
+    """
 
 
 def read_batches(
-    storage: Storage, path: str, *, size: int, start: int = 0, least_offset: int = 0, piece_bytes: int = PIECE_BYTES
+    storage: Storage,
+    path: str,
+    *,
+    size: int,
+    start: int = 0,
+    least_offset: int = 0,
+    piece_bytes: int = PIECE_BYTES,
 ) -> Iterator[Piece]:
-    """All batches of a file of `size` bytes from byte `start` on, which must be the beginning of one.
+    """All batches of a file of `size` bytes from byte `start` on, which must be the beginning of
+    one.
 
-    Raises CorruptLogError, after the batches before it, at the first that can't be read (TornLogError where the file
-    seems to end too early) or whose offsets do not ascend from `least_offset`, and if the file became shorter.
+    Raises CorruptLogError, after the batches before it, at the first that can't be read
+    (TornLogError where the file seems to end too early) or whose offsets do not ascend from
+    `least_offset`, and if the file became shorter.
     """
-    for item in read_to_stop(storage, path, size=size, start=start, least_offset=least_offset, piece_bytes=piece_bytes):
+    for item in read_to_stop(
+        storage, path, size=size, start=start, least_offset=least_offset, piece_bytes=piece_bytes
+    ):
         if isinstance(item, Stop):
             raise item.error
         yield item
 
 
 def read_to_stop(
-    storage: Storage, path: str, *, size: int, start: int = 0, least_offset: int = 0, piece_bytes: int = PIECE_BYTES
+    storage: Storage,
+    path: str,
+    *,
+    size: int,
+    start: int = 0,
+    least_offset: int = 0,
+    piece_bytes: int = PIECE_BYTES,
 ) -> Iterator[Piece | Stop]:
     """As `read_batches`, but what can't be read is the last item instead of an error."""
     at, least = start, least_offset
@@ -97,7 +121,9 @@ def read_to_stop(
             continue
         wanted = _needed(data, size - at)
         if status is not WalkStatus.TORN or wanted <= length:
-            yield Stop(status, at, _fault(status, data, path, at=at, left=size - at, least_offset=least))
+            yield Stop(
+                status, at, _fault(status, data, path, at=at, left=size - at, least_offset=least)
+            )
             return
 
 
@@ -114,7 +140,9 @@ def records_of(piece: Piece, i: int, path: str) -> list[Record]:
 
 
 def counted_from(error: CorruptLogError, path: str, start: int) -> CorruptLogError:
-    """The same error, of a part of the file at `path` that begins at byte `start`; the error counts from there."""
+    """The same error, of a part of the file at `path` that begins at byte `start`; the error counts
+    from there.
+    """
     where = path if error.where is None else f"{path}, {error.where}, counted from byte {start}"
     return error.at(where)
 
@@ -128,14 +156,18 @@ def bad_crcs(piece: Piece) -> Iterator[int]:
 
 
 def _needed(data: Bytes, left: int) -> int:
-    """Bytes of the entry at the start of `data`, at most `left`; 0 if its magic says that it is none."""
+    """Bytes of the entry at the start of `data`, at most `left`; 0 if its magic says that it is
+    none.
+    """
     if len(data) <= MAGIC_AT or data[MAGIC_AT] > MAX_MAGIC:
         return 0
     needed = FRAME_SIZE + FRAME.unpack_from(data.data)[1]
     return int(needed) if needed <= left else 0
 
 
-def _fault(status: WalkStatus, data: Bytes, path: str, *, at: int, left: int, least_offset: int) -> CorruptLogError:
+def _fault(
+    status: WalkStatus, data: Bytes, path: str, *, at: int, left: int, least_offset: int
+) -> CorruptLogError:
     where = f"{path} at byte {at}"
     if left < SMALLEST_ENTRY:
         return TornLogError(

@@ -1,4 +1,5 @@
-"""Kafka's text checkpoints: offsets per partition, and the leader epochs of one partition (S1.5, S7.4).
+"""Kafka's text checkpoints: offsets per partition, and the leader epochs of one partition (S1.5,
+S7.4).
 
 0                 version
 2                 number of lines that follow
@@ -26,26 +27,33 @@ _HINT = "A broker would take the whole log directory offline; restore or remove 
 
 
 def read_offset_checkpoint(storage: Storage, path: str) -> dict[TopicPartition, int]:
-    """Offset per partition in the order of the file; empty if there is no such file or nothing in it.
+    """Offset per partition in the order of the file; empty if there is no such file or nothing in
+    it.
 
     An offset may be negative: Kafka reads it, and every rule then takes it for one below the log.
 
-    Raises CorruptLogError for whatever a broker would not read, and for a partition that is named twice.
+    Raises CorruptLogError for whatever a broker would not read, and for a partition that is named
+    twice.
     """
     offsets: dict[TopicPartition, int] = {}
     for number, (topic, partition, offset) in _read_lines(storage, path, fields=3):
-        key = TopicPartition(topic, _number(partition, _MAX_INT, "a partition number", path, number))
+        key = TopicPartition(
+            topic, _number(partition, _MAX_INT, "a partition number", path, number)
+        )
         if key in offsets:
             raise _malformed(path, number, "each partition once", f"{key} again")
         offsets[key] = _offset(offset, path, number)
     return offsets
 
 
-def update_offset_checkpoint(storage: Storage, path: str, updates: Mapping[TopicPartition, int | None]) -> bool:
+def update_offset_checkpoint(
+    storage: Storage, path: str, updates: Mapping[TopicPartition, int | None]
+) -> bool:
     """Sets entries, or removes them where the value is None, in one read-modify-write (S8.7).
 
-    All other entries and the order of lines stay; new ones come last. Returns False if nothing had to be written.
-    Raises CorruptLogError if the file as it is can't be read: it is never replaced by a guess.
+    All other entries and the order of lines stay; new ones come last. Returns False if nothing had
+    to be written. Raises CorruptLogError if the file as it is can't be read: it is never replaced
+    by a guess.
     """
     before = read_offset_checkpoint(storage, path)
     after = dict(before)
@@ -62,16 +70,22 @@ def update_offset_checkpoint(storage: Storage, path: str, updates: Mapping[Topic
     return True
 
 
-def write_checkpoint(storage: Storage, path: str, lines: Sequence[str], *, attributes_of: str) -> None:
-    """Kafka's own protocol: `<name>.tmp`, fsync, rename over the target, fsync of the directory (S1.5).
+def write_checkpoint(
+    storage: Storage, path: str, lines: Sequence[str], *, attributes_of: str
+) -> None:
+    """Kafka's own protocol: `<name>.tmp`, fsync, rename over the target, fsync of the directory
+    (S1.5).
 
-    Owner and mode are those of the file that is replaced, or of `attributes_of` if there is none yet.
+    Owner and mode are those of the file that is replaced, or of `attributes_of` if there is none
+    yet.
     """
     temporary, directory = f"{path}.tmp", path.rpartition("/")[0]
     with storage.changing(directory):
         if storage.exists(temporary):
             storage.unlink(temporary)
-        storage.create(temporary, "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode())
+        storage.create(
+            temporary, "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode()
+        )
         model = path if storage.exists(path) else attributes_of
         if storage.exists(model):
             storage.copy_attributes(model, temporary)
@@ -81,9 +95,11 @@ def write_checkpoint(storage: Storage, path: str, lines: Sequence[str], *, attri
 
 
 def read_leader_epochs(storage: Storage, directory: str) -> tuple[tuple[int, int], ...]:
-    """(epoch, start offset) of a partition, ascending in both; empty if there is no leader-epoch-checkpoint.
+    """(epoch, start offset) of a partition, ascending in both; empty if there is no
+    leader-epoch-checkpoint.
 
-    Raises CorruptLogError for what a broker would not read or does not write (`LeaderEpochFileCache`).
+    Raises CorruptLogError for what a broker would not read or does not write
+    (`LeaderEpochFileCache`).
     """
     path = f"{directory}/{LEADER_EPOCHS}"
     epochs: list[tuple[int, int]] = []
@@ -91,24 +107,37 @@ def read_leader_epochs(storage: Storage, directory: str) -> tuple[tuple[int, int
         epoch = _number(epoch_text, _MAX_INT, "an epoch", path, number)
         offset = _number(offset_text, _MAX_LONG, "a start offset", path, number)
         if epochs and (epoch <= epochs[-1][0] or offset < epochs[-1][1]):
-            raise _malformed(path, number, f"more than epoch {epochs[-1][0]} at {epochs[-1][1]}", f"{epoch} {offset}")
+            raise _malformed(
+                path,
+                number,
+                f"more than epoch {epochs[-1][0]} at {epochs[-1][1]}",
+                f"{epoch} {offset}",
+            )
         epochs.append((epoch, offset))
     return tuple(epochs)
 
 
-def fold_leader_epochs(epochs: Sequence[tuple[int, int]], log_start_offset: int) -> tuple[tuple[int, int], ...]:
-    """Epochs after the log start offset was raised (S7.4, `LeaderEpochFileCache.truncateFromStart`).
+def fold_leader_epochs(
+    epochs: Sequence[tuple[int, int]], log_start_offset: int
+) -> tuple[tuple[int, int], ...]:
+    """Epochs after the log start offset was raised (S7.4,
+    `LeaderEpochFileCache.truncateFromStart`).
 
-    Those that begin at or before it become one entry: the highest such epoch, from the log start offset on.
+    Those that begin at or before it become one entry: the highest such epoch, from the log start
+    offset on.
     """
     before = [epoch for epoch, offset in epochs if offset <= log_start_offset]
     later = tuple((epoch, offset) for epoch, offset in epochs if offset > log_start_offset)
     return ((before[-1], log_start_offset), *later) if before else later
 
 
-def write_leader_epochs(storage: Storage, directory: str, epochs: Sequence[tuple[int, int]]) -> None:
+def write_leader_epochs(
+    storage: Storage, directory: str, epochs: Sequence[tuple[int, int]]
+) -> None:
     path = f"{directory}/{LEADER_EPOCHS}"
-    write_checkpoint(storage, path, [f"{epoch} {offset}" for epoch, offset in epochs], attributes_of=path)
+    write_checkpoint(
+        storage, path, [f"{epoch} {offset}" for epoch, offset in epochs], attributes_of=path
+    )
 
 
 def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[int, list[str]]]:
@@ -119,7 +148,9 @@ def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[int, 
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        raise CorruptLogError("a checkpoint is not text", found=str(error), where=path, hint=_HINT) from None
+        raise CorruptLogError(
+            "a checkpoint is not text", found=str(error), where=path, hint=_HINT
+        ) from None
     if not text:
         return []
     lines = text.removesuffix("\n").split("\n")
@@ -152,11 +183,21 @@ def _offset(text: str, path: str, line: int) -> int:
 
 
 def _shown(text: str) -> str:
-    """A number, or how long it is: a name of another file, given to a checkpoint, shows nothing of what is in it."""
-    return repr(text) if _LIKE_A_NUMBER.fullmatch(text) else f"{len(text)} characters that are no number"
+    """A number, or how long it is: a name of another file, given to a checkpoint, shows nothing of
+    what is in it.
+    """
+    return (
+        repr(text)
+        if _LIKE_A_NUMBER.fullmatch(text)
+        else f"{len(text)} characters that are no number"
+    )
 
 
 def _malformed(path: str, line: int, expected: str, found: str) -> CorruptLogError:
     return CorruptLogError(
-        "a malformed checkpoint", expected=expected, found=found, where=f"{path}, line {line}", hint=_HINT
+        "a malformed checkpoint",
+        expected=expected,
+        found=found,
+        where=f"{path}, line {line}",
+        hint=_HINT,
     )

@@ -1,8 +1,9 @@
 """Entries of the cleaner's checkpoints that do not lie beside their partition (S1.5).
 
-A broker reads the cleaner's checkpoints of all its log directories into one map. It refuses a partition that two of
-them name: its cleaner dies at the start ("Duplicate key"). Such a state comes from a partition that somebody moved to
-another log directory by hand: the entry stays behind, and the next cleaning writes a second one.
+A broker reads the cleaner's checkpoints of all its log directories into one map. It refuses a
+partition that two of them name: its cleaner dies at the start ("Duplicate key"). Such a state comes
+from a partition that somebody moved to another log directory by hand: the entry stays behind, and
+the next cleaning writes a second one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from winnow.storage.contract import Storage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misplaced:
-    """A partition whose entry is in the checkpoint of another log directory of its broker, or in more than one."""
+    """A partition whose entry is in the checkpoint of another log directory of its broker, or in
+    more than one.
+    """
 
     topic_partition: TopicPartition
     home: str | None
@@ -48,18 +51,26 @@ def misplaced_entries(log_dirs: Sequence[LogDir]) -> tuple[Misplaced, ...]:
         for partition, places in sorted(named.items()):
             home = homes.get(partition)
             if len(places) > 1 or home not in {None, *places}:
-                found.append(Misplaced(topic_partition=partition, home=home, named_in=tuple(places)))
+                found.append(
+                    Misplaced(topic_partition=partition, home=home, named_in=tuple(places))
+                )
     return tuple(found)
 
 
 def gather_entry(storage: Storage, entry: Misplaced, offset: int) -> None:
-    """Leaves one entry of a partition, in the checkpoint of its home. `offset`: its first dirty offset.
+    """Leaves one entry of a partition, in the checkpoint of its home. `offset`: its first dirty
+    offset.
 
-    The others are removed first: after a crash in between the partition has none, and is cleaned from its start.
+    The others are removed first: after a crash in between the partition has none, and is cleaned
+    from its start.
     """
     if entry.home is None:
         return
     for place in entry.named_in:
         if place != entry.home:
-            update_offset_checkpoint(storage, f"{place}/{CLEANER_CHECKPOINT}", {entry.topic_partition: None})
-    update_offset_checkpoint(storage, f"{entry.home}/{CLEANER_CHECKPOINT}", {entry.topic_partition: offset})
+            update_offset_checkpoint(
+                storage, f"{place}/{CLEANER_CHECKPOINT}", {entry.topic_partition: None}
+            )
+    update_offset_checkpoint(
+        storage, f"{entry.home}/{CLEANER_CHECKPOINT}", {entry.topic_partition: offset}
+    )

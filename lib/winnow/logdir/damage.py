@@ -1,12 +1,14 @@
 """Which bytes of a segment are no batches (S2), and where the log is whole again.
 
-Damage begins with the first entry whose header makes no sense, whose offsets do not fit between its neighbours', or
-that does not match its CRC. It ends where the size that this entry tells leads to a whole batch or to the end of the
-segment. Where that can't be believed either, it ends at the next batch that is provably one: its offsets fit, its CRC
-matches, and another batch or the end of the segment follows it. Without the last condition the value of a record that
-holds a batch, in an entry whose size is damaged, would pass for one.
+Damage begins with the first entry whose header makes no sense, whose offsets do not fit between its
+neighbours', or that does not match its CRC. It ends where the size that this entry tells leads to a
+whole batch or to the end of the segment. Where that can't be believed either, it ends at the next
+batch that is provably one: its offsets fit, its CRC matches, and another batch or the end of the
+segment follows it. Without the last condition the value of a record that holds a batch, in an entry
+whose size is damaged, would pass for one.
 
-No CRC covers a base offset. Where one is too high, what comes after it seems to be out of order and is not the damage.
+No CRC covers a base offset. Where one is too high, what comes after it seems to be out of order and
+is not the damage.
 """
 
 from __future__ import annotations
@@ -33,15 +35,22 @@ class Damage:
     start: int
     end: int
     least_offset: int
-    """The offset after the last batch before these bytes; the segment's base offset if there is none."""
+    """The offset after the last batch before these bytes; the segment's base offset if there is
+    none.
+    """
     end_offset: int
-    """Base offset of the next batch after them, in this segment or another: what they held lies below."""
+    """Base offset of the next batch after them, in this segment or another: what they held lies
+    below.
+    """
 
 
-def find_damage(path: str, log_bytes: int, *, base_offset: int, end_offset: int) -> tuple[Damage, ...]:
+def find_damage(
+    path: str, log_bytes: int, *, base_offset: int, end_offset: int
+) -> tuple[Damage, ...]:
     """All of it in the log of a segment, ascending. `end_offset`: base offset of the next segment.
 
-    Reads every byte. A batch whose CRC matches counts as whole: whether its records can be read is not looked at.
+    Reads every byte. A batch whose CRC matches counts as whole: whether its records can be read is
+    not looked at.
     """
     with map_range(path, 0, log_bytes) as buf:
         return tuple(damage_in(buf, base_offset=base_offset, end_offset=end_offset))
@@ -58,7 +67,9 @@ def damage_in(buf: Bytes, *, base_offset: int, end_offset: int) -> Iterator[Dama
         else:
             start, least = end.position, end.least_offset
             position = _whole_again(buf, start, least, end_offset)
-        ends_below = end_offset if position == len(buf) else FRAME.unpack_from(buf.data, position)[0]
+        ends_below = (
+            end_offset if position == len(buf) else FRAME.unpack_from(buf.data, position)[0]
+        )
         yield Damage(start, position, least, ends_below)
         end = _End(position, least)
 
@@ -83,7 +94,9 @@ def whole_rows(buf: Bytes, start: int, least_offset: int) -> Iterator[Rows]:
 
 
 def _sound(buf: Bytes, begin: _End, end_offset: int) -> tuple[_End | None, _End]:
-    """Where the last batch before the first damage begins, None if there is none, and where it ends."""
+    """Where the last batch before the first damage begins, None if there is none, and where it
+    ends.
+    """
     last, end = None, begin
     for rows in whole_rows(buf, begin.position, begin.least_offset):
         beyond = np.flatnonzero(rows["last_offset"] >= end_offset)[:1].tolist()
@@ -100,8 +113,8 @@ def _sound(buf: Bytes, begin: _End, end_offset: int) -> tuple[_End | None, _End]
 def _reaches_too_far(buf: Bytes, last: _End, end: _End, end_offset: int) -> bool:
     """Whether it is the batch between these two whose offsets are wrong, and not the next one's.
 
-    It is if the next one would be in order without it, and ends right where its own successor begins, or if both of
-    these lie below the end of the batch.
+    It is if the next one would be in order without it, and ends right where its own successor
+    begins, or if both of these lie below the end of the batch.
     """
     rows = _headers(buf, end.position, last.least_offset, count=2)
     if not len(rows) or first_bad_crc(buf, rows) >= 0 or int(rows["last_offset"][-1]) >= end_offset:
@@ -114,7 +127,9 @@ def _whole_again(buf: Bytes, start: int, least: int, end_offset: int) -> int:
     if start + FRAME_SIZE <= len(buf):
         _, length = FRAME.unpack_from(buf.data, start)
         told = start + FRAME_SIZE + length
-        if length >= RECORD_OVERHEAD_V0 and (told == len(buf) or _is_whole(buf, told, least, end_offset)):
+        if length >= RECORD_OVERHEAD_V0 and (
+            told == len(buf) or _is_whole(buf, told, least, end_offset)
+        ):
             return int(told)
     position = start
     while True:
@@ -123,18 +138,24 @@ def _whole_again(buf: Bytes, start: int, least: int, end_offset: int) -> int:
         if found < 0:
             return len(buf)
         position += 1 + found
-        if _is_whole(buf, position, least, end_offset) and _is_followed(buf, position, least, end_offset):
+        if _is_whole(buf, position, least, end_offset) and _is_followed(
+            buf, position, least, end_offset
+        ):
             return position
 
 
 def _is_whole(buf: Bytes, position: int, least: int, end_offset: int) -> bool:
     rows = _headers(buf, position, least, count=1)
-    return len(rows) == 1 and int(rows["last_offset"][0]) < end_offset and first_bad_crc(buf, rows) < 0
+    return (
+        len(rows) == 1 and int(rows["last_offset"][0]) < end_offset and first_bad_crc(buf, rows) < 0
+    )
 
 
 def _is_followed(buf: Bytes, position: int, least: int, end_offset: int) -> bool:
     rows = _headers(buf, position, least, count=2)
-    return _after(rows[0]).position == len(buf) or (len(rows) == 2 and int(rows["last_offset"][1]) < end_offset)
+    return _after(rows[0]).position == len(buf) or (
+        len(rows) == 2 and int(rows["last_offset"][1]) < end_offset
+    )
 
 
 def _headers(buf: Bytes, position: int, least: int, *, count: int) -> Rows:

@@ -1,6 +1,8 @@
-"""The usual partition directory of this machine, listed in a few calls: what a survey of a great many is made of.
+"""The usual partition directory of this machine, listed in a few calls: what a survey of a great
+many is made of.
 
-`winnow.logdir.listing` says the same of it, file by file, and of every other one what is wrong with it.
+`winnow.logdir.listing` says the same of it, file by file, and of every other one what is wrong with
+it.
 """
 
 from __future__ import annotations
@@ -70,9 +72,15 @@ def _listed(directory: str, descriptor: int) -> SegmentListing | None:
     logs = {segment_file(base, LOG) for base in bases}
     transactions = {segment_file(base, TXNINDEX) for base in bases}
     indexes = [segment_file(base, suffix) for base in bases for suffix in (INDEX, TIMEINDEX)]
-    others = {*(segment_file(offset, SNAPSHOT) for offset in snapshots), LEADER_EPOCHS, PARTITION_METADATA}
+    others = {
+        *(segment_file(offset, SNAPSHOT) for offset in snapshots),
+        LEADER_EPOCHS,
+        PARTITION_METADATA,
+    }
     whole = logs <= status.keys() and rest.issuperset(indexes)
-    if not (bases and whole and status.keys() <= logs | transactions and rest <= others.union(indexes)):
+    if not (
+        bases and whole and status.keys() <= logs | transactions and rest <= others.union(indexes)
+    ):
         return None
     segments = _segments(descriptor, bases, indexes, status)
     if segments is None:
@@ -88,9 +96,14 @@ def _listed(directory: str, descriptor: int) -> SegmentListing | None:
 
 
 def _segments(
-    descriptor: int, bases: Sequence[int], indexes: Sequence[str], status: Mapping[str, os.stat_result]
+    descriptor: int,
+    bases: Sequence[int],
+    indexes: Sequence[str],
+    status: Mapping[str, os.stat_result],
 ) -> tuple[Segment, ...] | None:
-    """`indexes`: of each base, ascending, the names of offset index and time index. None unless all are sound."""
+    """`indexes`: of each base, ascending, the names of offset index and time index. None unless all
+    are sound.
+    """
     logs = [segment_file(base, LOG) for base in bases]
     entries, heads = np.empty(_ROOM, np.uint8), np.empty(HEADER_V2_SIZE * len(logs) + 1, np.uint8)
     entries_at = read_small_files(descriptor, indexes, _ROOM, entries)
@@ -116,7 +129,9 @@ def _segments(
             log_mtime_ms=status[log].st_mtime_ns // 1_000_000,
             index_bytes=index_bytes,
             timeindex_bytes=timeindex_bytes,
-            txnindex_bytes=status[txn_index].st_size if (txn_index := segment_file(base, TXNINDEX)) in status else None,
+            txnindex_bytes=status[txn_index].st_size
+            if (txn_index := segment_file(base, TXNINDEX)) in status
+            else None,
             last_timeindex_timestamp=timestamp,
             first_batch_max_timestamp=first_max_timestamp(head),
             log_stamp=stamp_of(status[log]),

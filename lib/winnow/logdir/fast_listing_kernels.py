@@ -1,4 +1,6 @@
-"""Whether the indexes of a segment are sound, as `winnow.logdir.index` has it, in one pass (S1.6, S1.7, S8.5)."""
+"""Whether the indexes of a segment are sound, as `winnow.logdir.index` has it, in one pass (S1.6,
+S1.7, S8.5).
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,15 @@ from winnow.wire.kernels.record import kernel
 
 @kernel
 def indexes_are_sound(
-    data: Bytes, bounds: Any, base_offsets: Any, end_offsets: Any, log_bytes: Any, last_timestamps: Any
+    data: Bytes,
+    bounds: Any,
+    base_offsets: Any,
+    end_offsets: Any,
+    log_bytes: Any,
+    last_timestamps: Any,
 ) -> bool:
-    """`data`: per segment its offset index and its time index, file f from `bounds[f]` to
-    `bounds[f + 1]`. `last_timestamps`: int64[segments], gets that of each time index, -1 of an empty one.
+    """`data`: per segment its offset index and its time index, file f from `bounds[f]` to `bounds[f
+    + 1]`. `last_timestamps`: int64[segments], gets that of each time index, -1 of an empty one.
     """
     for segment in range(base_offsets.size):
         base, end = base_offsets[segment], end_offsets[segment]
@@ -29,7 +36,12 @@ def indexes_are_sound(
         for at in range(index, times, OFFSET_ENTRY_SIZE):
             offset = base + load_int32(data, at)
             position = load_int32(data, at + 4)
-            if offset < least_offset or offset >= end or position < least_position or position >= log_bytes[segment]:
+            if (
+                offset < least_offset
+                or offset >= end
+                or position < least_position
+                or position >= log_bytes[segment]
+            ):
                 return False
             least_offset, least_position = offset + 1, position + 1
         least_offset, timestamp = base, np.int64(-1)

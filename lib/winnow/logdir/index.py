@@ -22,9 +22,7 @@ TIME_ENTRY = np.dtype([("timestamp", np.int64), ("offset", np.int64)])
 _OFFSET_ENTRY_ON_DISK = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY_ON_DISK = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 
-_NO_ENTRY_FITS = (
-    "The index belongs to another log or is damaged: start a broker once without it, so that it is rebuilt."
-)
+_NO_ENTRY_FITS = "The index belongs to another log or is damaged: start a broker once without it, so that it is rebuilt."
 
 
 def read_offset_index(
@@ -32,12 +30,15 @@ def read_offset_index(
 ) -> Array:
     """All entries of a `.index` file as OFFSET_ENTRY rows.
 
-    A broker believes every byte of it (S8.5), so a tail that can't be entries - such as the zeros that a crash leaves
-    of a preallocated index - is an error: raises CorruptLogError unless the size is a multiple of 8, offsets and
-    positions ascend strictly, positions lie in (0, log_bytes) and offsets in [base_offset, end_offset).
+    A broker believes every byte of it (S8.5), so a tail that can't be entries - such as the zeros
+    that a crash leaves of a preallocated index - is an error: raises CorruptLogError unless the
+    size is a multiple of 8, offsets and positions ascend strictly, positions lie in (0, log_bytes)
+    and offsets in [base_offset, end_offset).
     """
     data = storage.read_bytes(path)
-    return decode_offset_index(data, path, base_offset=base_offset, log_bytes=log_bytes, end_offset=end_offset)
+    return decode_offset_index(
+        data, path, base_offset=base_offset, log_bytes=log_bytes, end_offset=end_offset
+    )
 
 
 def decode_offset_index(
@@ -55,23 +56,41 @@ def decode_offset_index(
         return entries
     # Which of them, and what is wrong with it:
     _check_each(entries["position"] > 0, entries, path, OFFSET_ENTRY_SIZE, "a position above 0")
-    _check_each(entries["position"] < log_bytes, entries, path, OFFSET_ENTRY_SIZE, f"a position below {log_bytes}")
+    _check_each(
+        entries["position"] < log_bytes,
+        entries,
+        path,
+        OFFSET_ENTRY_SIZE,
+        f"a position below {log_bytes}",
+    )
     _check_offsets(entries, path, OFFSET_ENTRY_SIZE, base_offset, end_offset)
     for field in ("offset", "position"):
-        _check_each(_ascends(entries[field], strictly=True), entries, path, OFFSET_ENTRY_SIZE, f"an ascending {field}")
+        _check_each(
+            _ascends(entries[field], strictly=True),
+            entries,
+            path,
+            OFFSET_ENTRY_SIZE,
+            f"an ascending {field}",
+        )
     return entries
 
 
-def read_time_index(storage: Storage, path: str, *, base_offset: int, end_offset: int | None = None) -> Array:
+def read_time_index(
+    storage: Storage, path: str, *, base_offset: int, end_offset: int | None = None
+) -> Array:
     """All entries of a `.timeindex` file as TIME_ENTRY rows.
 
-    Raises CorruptLogError unless the size is a multiple of 12, timestamps ascend strictly from 0, offsets don't
-    descend and lie in [base_offset, end_offset).
+    Raises CorruptLogError unless the size is a multiple of 12, timestamps ascend strictly from 0,
+    offsets don't descend and lie in [base_offset, end_offset).
     """
-    return decode_time_index(storage.read_bytes(path), path, base_offset=base_offset, end_offset=end_offset)
+    return decode_time_index(
+        storage.read_bytes(path), path, base_offset=base_offset, end_offset=end_offset
+    )
 
 
-def decode_time_index(data: bytes, path: str, *, base_offset: int, end_offset: int | None = None) -> Array:
+def decode_time_index(
+    data: bytes, path: str, *, base_offset: int, end_offset: int | None = None
+) -> Array:
     """As `read_time_index`, of what was read."""
     raw = _entries(data, _TIME_ENTRY_ON_DISK, path)
     entries = np.empty(raw.shape[0], TIME_ENTRY)
@@ -80,18 +99,31 @@ def decode_time_index(data: bytes, path: str, *, base_offset: int, end_offset: i
     entries["timestamp"] = raw["timestamp"]
     entries["offset"] = raw["relative_offset"].astype(np.int64) + base_offset
     timestamps, offsets = entries["timestamp"], entries["offset"]
-    if _ascend_within(timestamps, 0, None) and _ascend_within(offsets, base_offset, end_offset, strictly=False):
+    if _ascend_within(timestamps, 0, None) and _ascend_within(
+        offsets, base_offset, end_offset, strictly=False
+    ):
         return entries
     # Which of them, and what is wrong with it:
-    _check_each(entries["timestamp"] >= 0, entries, path, TIME_ENTRY_SIZE, "a timestamp of at least 0")
+    _check_each(
+        entries["timestamp"] >= 0, entries, path, TIME_ENTRY_SIZE, "a timestamp of at least 0"
+    )
     _check_offsets(entries, path, TIME_ENTRY_SIZE, base_offset, end_offset)
-    _check_each(_ascends(timestamps, strictly=True), entries, path, TIME_ENTRY_SIZE, "an ascending timestamp")
-    _check_each(_ascends(offsets, strictly=False), entries, path, TIME_ENTRY_SIZE, "an ascending offset")
+    _check_each(
+        _ascends(timestamps, strictly=True),
+        entries,
+        path,
+        TIME_ENTRY_SIZE,
+        "an ascending timestamp",
+    )
+    _check_each(
+        _ascends(offsets, strictly=False), entries, path, TIME_ENTRY_SIZE, "an ascending offset"
+    )
     return entries
 
 
 def without_preallocated(data: bytes, entry_size: int) -> bytes:
-    """An index without the zeros that a running broker, or a crash, leaves after its entries (S1.6).
+    """An index without the zeros that a running broker, or a crash, leaves after its entries
+    (S1.6).
 
     An only entry of zeros is kept: timestamp 0 at the base offset is a possible one.
     """
@@ -116,7 +148,9 @@ def _entries(data: bytes, dtype: np.dtype[Any], path: str) -> Array:
 
 
 def _ascend_within(values: Array, least: int, end: int | None, *, strictly: bool = True) -> bool:
-    """One or more values. Nearly all indexes are sound, and this takes a third of the time that naming a fault does."""
+    """One or more values. Nearly all indexes are sound, and this takes a third of the time that
+    naming a fault does.
+    """
     if values[0] < least or (end is not None and values[-1] >= end):
         return False
     if values.shape[0] == 1:
@@ -130,11 +164,17 @@ def _ascends(values: Array, *, strictly: bool) -> Array:
     return fine
 
 
-def _check_offsets(entries: Array, path: str, entry_size: int, base_offset: int, end_offset: int | None) -> None:
+def _check_offsets(
+    entries: Array, path: str, entry_size: int, base_offset: int, end_offset: int | None
+) -> None:
     offsets = entries["offset"]
-    _check_each(offsets >= base_offset, entries, path, entry_size, f"an offset of at least {base_offset}")
+    _check_each(
+        offsets >= base_offset, entries, path, entry_size, f"an offset of at least {base_offset}"
+    )
     if end_offset is not None:
-        _check_each(offsets < end_offset, entries, path, entry_size, f"an offset below {end_offset}")
+        _check_each(
+            offsets < end_offset, entries, path, entry_size, f"an offset below {end_offset}"
+        )
 
 
 def _check_each(fine: Array, entries: Array, path: str, entry_size: int, expected: str) -> None:
@@ -151,41 +191,61 @@ def _check_each(fine: Array, entries: Array, path: str, entry_size: int, expecte
         )
 
 
-def check_index_against(index: Array, batches: Array, *, file: str, wrappers: Array | None = None) -> None:
+def check_index_against(
+    index: Array, batches: Array, *, file: str, wrappers: Array | None = None
+) -> None:
     """Compares the entries of an offset index with all batches of its segment.
 
-    `index`: OFFSET_ENTRY rows of `read_offset_index`. `batches`: rows with at least the `position` and `last_offset` of
-    BATCH, in file order. Kafka 4 names the last offset of the batch at the position; older versions wrote one entry
-    per append of several batches, with the first one's position and the last one's offset. So the position must be a
-    batch start and the offset the last offset of that batch or of a later one before the next entry. `wrappers`, a bool
-    per batch, says which are compressed ones of v0 and v1: versions before 0.11 named the first offset inside of them.
+    `index`: OFFSET_ENTRY rows of `read_offset_index`. `batches`: rows with at least the `position`
+    and `last_offset` of BATCH, in file order. Kafka 4 names the last offset of the batch at the
+    position; older versions wrote one entry per append of several batches, with the first one's
+    position and the last one's offset. So the position must be a batch start and the offset the
+    last offset of that batch or of a later one before the next entry. `wrappers`, a bool per batch,
+    says which are compressed ones of v0 and v1: versions before 0.11 named the first offset inside
+    of them.
 
     Raises CorruptLogError for the first entry of which that isn't true.
     """
     if not index.shape[0]:
         return
-    starts, lasts = np.ascontiguousarray(batches["position"]), np.ascontiguousarray(batches["last_offset"])
+    starts, lasts = (
+        np.ascontiguousarray(batches["position"]),
+        np.ascontiguousarray(batches["last_offset"]),
+    )
     at = np.searchsorted(starts, index["position"])
     ends = np.searchsorted(lasts, index["offset"])
     # A row of its own stands for "beyond the last batch".
     starts, lasts = np.append(starts, -1), np.append(lasts, -1)
-    _check_each(starts[at] == index["position"], index, file, OFFSET_ENTRY_SIZE, "the position of a batch")
-    inside = np.append(np.zeros(batches.shape[0], np.bool_) if wrappers is None else wrappers, [False])
+    _check_each(
+        starts[at] == index["position"], index, file, OFFSET_ENTRY_SIZE, "the position of a batch"
+    )
+    inside = np.append(
+        np.zeros(batches.shape[0], np.bool_) if wrappers is None else wrappers, [False]
+    )
     named = (lasts[ends] == index["offset"]) | ((ends == at) & inside[at])
     _check_each(named, index, file, OFFSET_ENTRY_SIZE, "the last offset of a batch")
     before = np.append(at[1:], batches.shape[0])
     same_append = (ends >= at) & (ends < before)
-    _check_each(same_append, index, file, OFFSET_ENTRY_SIZE, "the last offset of the batch there or of a later one")
+    _check_each(
+        same_append,
+        index,
+        file,
+        OFFSET_ENTRY_SIZE,
+        "the last offset of the batch there or of a later one",
+    )
 
 
 class IndexBuilder:
     """Both indexes of one segment, built while its batches are written in order (S1.6, S1.7, S5.9).
 
-    Batches come in chunks of any size; the files don't depend on how they were cut. `max_index_bytes` is
-    `segment.index.bytes`: beyond it Kafka's cleaner fails, too, and leaves the partition alone.
+    Batches come in chunks of any size; the files don't depend on how they were cut.
+    `max_index_bytes` is `segment.index.bytes`: beyond it Kafka's cleaner fails, too, and leaves the
+    partition alone.
     """
 
-    def __init__(self, *, base_offset: int, index_interval_bytes: int, max_index_bytes: int | None = None) -> None:
+    def __init__(
+        self, *, base_offset: int, index_interval_bytes: int, max_index_bytes: int | None = None
+    ) -> None:
         # Here and not above: importing numba takes longer than a survey, which only reads indexes.
         from winnow.logdir import index_kernels  # noqa: PLC0415
 
@@ -195,7 +255,9 @@ class IndexBuilder:
         unlimited = 2**62
         self._room = unlimited if max_index_bytes is None else max_index_bytes // OFFSET_ENTRY_SIZE
         # One slot is kept for the forced last entry.
-        self._time_room = unlimited if max_index_bytes is None else max_index_bytes // TIME_ENTRY_SIZE - 1
+        self._time_room = (
+            unlimited if max_index_bytes is None else max_index_bytes // TIME_ENTRY_SIZE - 1
+        )
         self._state = index_kernels.INITIAL_STATE.copy()
         self._next_offset = base_offset
         self._offset_parts: list[bytes] = []
@@ -206,8 +268,8 @@ class IndexBuilder:
     def append(self, batches: Array) -> None:
         """Takes the next batches: BATCH rows whose `position` is the one in the segment's file.
 
-        Raises CorruptLogError if an offset or a position does not fit into an index entry, if offsets don't ascend,
-        or if the index would grow beyond `max_index_bytes`.
+        Raises CorruptLogError if an offset or a position does not fit into an index entry, if
+        offsets don't ascend, or if the index would grow beyond `max_index_bytes`.
         """
         rows = np.ascontiguousarray(batches)
         if rows.dtype != BATCH:
@@ -228,7 +290,8 @@ class IndexBuilder:
             times["timestamp"],
             times["relative_offset"],
         )
-        # Kafka asks whether the time index is full before it looks whether there is anything to add.
+        # Kafka asks whether the time index is full before it looks whether there is anything to
+        # add.
         asked = self._time_count + time_count + (self._state[self._kernels.WITHOUT_TIME] > 0)
         if self._count + count > self._room or asked > self._time_room:
             raise CorruptLogError(
@@ -243,12 +306,16 @@ class IndexBuilder:
         self._time_parts.append(times[:time_count].astype(_TIME_ENTRY_ON_DISK).tobytes())
 
     def finish(self) -> tuple[bytes, bytes]:
-        """Content of the `.index` and of the `.timeindex`, the latter with its forced last entry (S1.7)."""
+        """Content of the `.index` and of the `.timeindex`, the latter with its forced last entry
+        (S1.7).
+        """
         timestamp = int(self._state[self._kernels.MAX_TIMESTAMP])
         offset = int(self._state[self._kernels.OFFSET_OF_MAX])
         last = b""
         if timestamp > int(self._state[self._kernels.LAST_TIME_ENTRY]):
-            last = np.array([(timestamp, offset - self._base_offset)], _TIME_ENTRY_ON_DISK).tobytes()
+            last = np.array(
+                [(timestamp, offset - self._base_offset)], _TIME_ENTRY_ON_DISK
+            ).tobytes()
         return b"".join(self._offset_parts), b"".join(self._time_parts) + last
 
     def _check(self, rows: Array) -> None:

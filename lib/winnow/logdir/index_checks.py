@@ -45,24 +45,33 @@ def check_offset_index(
 ) -> None:
     """Content of a `.index` file against `batches`, dtype COLUMNS, of a log of `log_bytes` bytes.
 
-    Raises CorruptLogError for the first entry that makes no sense or is not one of these batches. `sound_bytes`:
-    they are all that begin below it, and entries for what comes later are not held against any.
+    Raises CorruptLogError for the first entry that makes no sense or is not one of these batches.
+    `sound_bytes`: they are all that begin below it, and entries for what comes later are not held
+    against any.
     """
-    entries = decode_offset_index(data, path, base_offset=base_offset, log_bytes=log_bytes, end_offset=end_offset)
+    entries = decode_offset_index(
+        data, path, base_offset=base_offset, log_bytes=log_bytes, end_offset=end_offset
+    )
     if sound_bytes is not None:
         entries = entries[entries["position"] < sound_bytes]
     check_index_against(entries, batches, file=path, wrappers=batches["wrapper"])
 
 
-def time_index_faults(entries: Array, batches: Array, path: str, *, complete: bool) -> Iterator[CorruptLogError]:
-    """What is wrong with TIME_ENTRY rows: each names a batch whose timestamp is the largest so far (S1.7).
+def time_index_faults(
+    entries: Array, batches: Array, path: str, *, complete: bool
+) -> Iterator[CorruptLogError]:
+    """What is wrong with TIME_ENTRY rows: each names a batch whose timestamp is the largest so far
+    (S1.7).
 
-    Kafka 4 names the last offset of that batch, older versions the offset of a record in it. `batches`: dtype COLUMNS.
-    `complete`: these are all batches of the log, and the last entry is there that is made when a segment is closed.
+    Kafka 4 names the last offset of that batch, older versions the offset of a record in it.
+    `batches`: dtype COLUMNS. `complete`: these are all batches of the log, and the last entry is
+    there that is made when a segment is closed.
     """
     lasts, stamps = batches["last_offset"], batches["max_timestamp"]
     # A wrapper's header does not tell where it begins: after the batch before is all that is known.
-    firsts = np.where(batches["wrapper"], np.append(np.int64(-1), lasts)[:-1] + 1, batches["base_offset"])
+    firsts = np.where(
+        batches["wrapper"], np.append(np.int64(-1), lasts)[:-1] + 1, batches["base_offset"]
+    )
     running = np.maximum.accumulate(stamps) if len(stamps) else stamps
     at = np.searchsorted(lasts, entries["offset"])
     for number, (batch, timestamp, offset) in enumerate(

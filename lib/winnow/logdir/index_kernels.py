@@ -17,7 +17,9 @@ BYTES_SINCE_ENTRY = 0
 MAX_TIMESTAMP = 1
 OFFSET_OF_MAX = 2
 LAST_TIME_ENTRY = 3
-"""Timestamp of the last time-index entry; an empty time index counts as -1, so that -1 never gets one."""
+"""Timestamp of the last time-index entry; an empty time index counts as -1, so that -1 never gets
+one.
+"""
 WITHOUT_TIME = 4
 """Entries of the offset index since the last one of the time index."""
 
@@ -40,7 +42,8 @@ def index_chunk(
 ) -> tuple[int, int]:
     """Fills the entries that these batches get and returns how many of both kinds.
 
-    Inputs are int64 arrays of one length; the four outputs have at least that length and offsets in them are relative.
+    Inputs are int64 arrays of one length; the four outputs have at least that length and offsets in
+    them are relative.
     """
     count = 0
     time_count = 0
@@ -82,7 +85,9 @@ def index_plain(batches: Array, *, base_offset: int, interval: int) -> tuple[byt
         if batch["max_timestamp"] > largest[0]:
             largest = (int(batch["max_timestamp"]), int(batch["last_offset"]))
         if counter > interval:
-            index += (int(batch["last_offset"]) - base_offset).to_bytes(4) + int(batch["position"]).to_bytes(4)
+            index += (int(batch["last_offset"]) - base_offset).to_bytes(4) + int(
+                batch["position"]
+            ).to_bytes(4)
             if largest[0] > entered:
                 timeindex += largest[0].to_bytes(8) + (largest[1] - base_offset).to_bytes(4)
                 entered = largest[0]

@@ -1,9 +1,11 @@
-"""A lease on a log directory that has no locks: who has it may change the directory, as long as it is renewed.
+"""A lease on a log directory that has no locks: who has it may change the directory, as long as it
+is renewed.
 
-The clocks of two hosts are never compared. A holder counts from before each renewal, by its own clock, and gives up
-when three quarters of the length have passed without another one. Who finds a lease watches it, by its own clock: one
-that is renewed is somebody's; one that has stayed as it was for its whole length is taken over, which one of two can do
-(`winnow.storage.lease_file`). The last quarter is for what the holder had sent before it gave up.
+The clocks of two hosts are never compared. A holder counts from before each renewal, by its own
+clock, and gives up when three quarters of the length have passed without another one. Who finds a
+lease watches it, by its own clock: one that is renewed is somebody's; one that has stayed as it was
+for its whole length is taken over, which one of two can do (`winnow.storage.lease_file`). The last
+quarter is for what the holder had sent before it gave up.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def boot_clock() -> float:
 
 
 class Lease:
-    """Renewed by a thread until `close()` or the end of the `with` block; a fence in `winnow.storage.places`."""
+    """Renewed by a thread until `close()` or the end of the `with` block; a fence in
+    `winnow.storage.places`.
+    """
 
     def __init__(
         self,
@@ -79,7 +83,9 @@ class Lease:
         """Once. False: it could not be, this time or for good."""
         began = self._clock()
         try:
-            self._seen = self._file.renew(self._seen, _encode(self._told, renewals=self._renewals + 1))
+            self._seen = self._file.renew(
+                self._seen, _encode(self._told, renewals=self._renewals + 1)
+            )
         except FileNotFoundError:
             self._why_lost = "it is gone, or somebody else's"
             return False
@@ -113,15 +119,24 @@ class Lease:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 
 
 def take_lease(
-    log_dir: str, file: LeaseFile, *, length_s: float | None = None, clock: Callable[[], float] = boot_clock
+    log_dir: str,
+    file: LeaseFile,
+    *,
+    length_s: float | None = None,
+    clock: Callable[[], float] = boot_clock,
 ) -> Lease:
-    """Raises LogDirInUseError, naming the holder, if somebody renews it; one that nobody renews is taken over."""
+    """Raises LogDirInUseError, naming the holder, if somebody renews it; one that nobody renews is
+    taken over.
+    """
     length_s = LENGTH_S if length_s is None else length_s
     told: dict[str, object] = {
         "owner": _user(),
@@ -142,7 +157,9 @@ def take_lease(
         return Lease(log_dir, file, told, seen, began=began, length_s=length_s, clock=clock)
 
 
-def refuse_leased(log_dir: str, file: LeaseFile, *, clock: Callable[[], float] = boot_clock) -> None:
+def refuse_leased(
+    log_dir: str, file: LeaseFile, *, clock: Callable[[], float] = boot_clock
+) -> None:
     """For who only reads: LogDirInUseError if somebody renews a lease here."""
     _watch(log_dir, file, clock)
 
@@ -153,7 +170,12 @@ def _watch(log_dir: str, file: LeaseFile, clock: Callable[[], float]) -> Seen | 
     if first is None:
         return None
     length_s = _length_s(first)
-    _log.warning("%s has a lease on %s: is it still renewed? It takes up to %g s", _holder(first), log_dir, length_s)
+    _log.warning(
+        "%s has a lease on %s: is it still renewed? It takes up to %g s",
+        _holder(first),
+        log_dir,
+        length_s,
+    )
     looked = clock()
     until = looked + length_s
     while looked < until:

@@ -24,7 +24,14 @@ from winnow.logdir.survey import Checkpoints, LogDir, SkippedDirectory, survey_l
 from winnow.pickling import pickled_by_fields
 from winnow.state import PartitionState, Segment, TopicPartition
 from winnow.storage.contract import Entry, Storage
-from winnow.wire.batch import HEADER_V2_SIZE, MAGIC_AT, MAX_MAGIC, MAX_OFFSET_SPAN, MAX_TIMESTAMP_AT, NO_TIMESTAMP
+from winnow.wire.batch import (
+    HEADER_V2_SIZE,
+    MAGIC_AT,
+    MAX_MAGIC,
+    MAX_OFFSET_SPAN,
+    MAX_TIMESTAMP_AT,
+    NO_TIMESTAMP,
+)
 
 __all__ = [
     "Checkpoints",
@@ -37,7 +44,9 @@ __all__ = [
 ]
 
 _MAX_TIMESTAMPS_AT = {1: 18, MAX_MAGIC: MAX_TIMESTAMP_AT}
-"""By magic. That of a v1 record or wrapper follows offset, length, CRC, magic and attributes (S2.1)."""
+"""By magic. That of a v1 record or wrapper follows offset, length, CRC, magic and attributes
+(S2.1).
+"""
 
 
 @pickled_by_fields
@@ -55,11 +64,13 @@ class SegmentListing:
     problems: tuple[CorruptLogError, ...]
 
 
-def list_segments(storage: Storage, directory: str, *, trusted_end: int | None = None) -> SegmentListing:
+def list_segments(
+    storage: Storage, directory: str, *, trusted_end: int | None = None
+) -> SegmentListing:
     """Reads sizes, times, index files and the first batch header of each segment, not the log.
 
-    Of segments that do not end at or below `trusted_end`, if given, only sizes and times: what else they hold may be
-    what a crash made of it (S8.2).
+    Of segments that do not end at or below `trusted_end`, if given, only sizes and times: what else
+    they hold may be what a crash made of it (S8.2).
 
     Never raises CorruptLogError: what it finds wrong is in `problems`, one for each finding.
     """
@@ -75,7 +86,8 @@ def list_segments(storage: Storage, directory: str, *, trusted_end: int | None =
             hint="Nothing is done around it: find out what became of the segment.",
         )
         for entry in entries
-        if (entry.is_link or not entry.is_file) and entry.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT))
+        if (entry.is_link or not entry.is_file)
+        and entry.name.endswith((*SEGMENT_SUFFIXES, SNAPSHOT))
     ]
     bases: list[int] = []
     snapshots: list[int] = []
@@ -133,7 +145,9 @@ def _segment(
                 if log.size:
                     raise _missing(path)
             elif suffix == INDEX:
-                read_offset_index(storage, path, base_offset=base, log_bytes=log.size, end_offset=end_offset)
+                read_offset_index(
+                    storage, path, base_offset=base, log_bytes=log.size, end_offset=end_offset
+                )
             else:
                 times = read_time_index(storage, path, base_offset=base, end_offset=end_offset)
                 last_timestamp = int(times["timestamp"][-1]) if times.shape[0] else NO_TIMESTAMP
@@ -148,7 +162,9 @@ def _segment(
         timeindex_bytes=sizes[TIMEINDEX],
         txnindex_bytes=sizes[TXNINDEX],
         last_timeindex_timestamp=last_timestamp,
-        first_batch_max_timestamp=first_max_timestamp(storage.read_range(f"{directory}/{log.name}", 0, HEADER_V2_SIZE)),
+        first_batch_max_timestamp=first_max_timestamp(
+            storage.read_range(f"{directory}/{log.name}", 0, HEADER_V2_SIZE)
+        ),
     )
 
 
@@ -168,7 +184,9 @@ def _unread(files: Mapping[str, Entry], base: int) -> Segment:
 
 
 def _kind(entry: Entry) -> str:
-    """What Kafka would follow a link to is out of reach of this log directory's lock, and would stay when it goes."""
+    """What Kafka would follow a link to is out of reach of this log directory's lock, and would
+    stay when it goes.
+    """
     if entry.is_link:
         return "a symbolic link"
     return "a directory" if entry.is_dir else "a special file"
@@ -189,8 +207,8 @@ def _missing(path: str) -> CorruptLogError:
 
 
 def first_max_timestamp(head: bytes) -> int:
-    """The first batch's maxTimestamp, -1 if there is none or it can't be told (S3.4). `head`: what the log begins with,
-    a v2 header's bytes of it.
+    """The first batch's maxTimestamp, -1 if there is none or it can't be told (S3.4). `head`: what
+    the log begins with, a v2 header's bytes of it.
     """
     if len(head) <= MAGIC_AT:
         return NO_TIMESTAMP
@@ -212,12 +230,13 @@ def resolve(
 ) -> PartitionState:
     """The offsets that a broker's loader would arrive at (S8.3).
 
-    `log_end_offset`: the offset after the last batch of the last segment, its base offset if it is empty.
-    `trusted_end`: that of `list_segments`. The high watermark is lowered to it and to the active segment, so that no
-    rule takes what lies above (S8.2). `lost_bytes`: see `PartitionState`.
+    `log_end_offset`: the offset after the last batch of the last segment, its base offset if it is
+    empty. `trusted_end`: that of `list_segments`. The high watermark is lowered to it and to the
+    active segment, so that no rule takes what lies above (S8.2). `lost_bytes`: see
+    `PartitionState`.
 
-    Raises CorruptLogError if there is no segment, or if the log start offset of the checkpoint lies beyond the log
-    end offset: a broker would answer that by deleting the whole log (S6.3).
+    Raises CorruptLogError if there is no segment, or if the log start offset of the checkpoint lies
+    beyond the log end offset: a broker would answer that by deleting the whole log (S6.3).
     """
     if not listing.segments:
         raise CorruptLogError(

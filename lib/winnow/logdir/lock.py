@@ -1,8 +1,9 @@
 """The lock on a log directory that keeps brokers out, and finds them there (S8.1).
 
-A broker holds Java's `FileChannel.tryLock` on `.lock`, which on Linux is a POSIX record lock over the whole file. An
-open-file-description lock is of the same family, so that either excludes the other, but belongs to the descriptor: a
-POSIX lock would vanish as soon as anything in this process closed another descriptor of the file.
+A broker holds Java's `FileChannel.tryLock` on `.lock`, which on Linux is a POSIX record lock over
+the whole file. An open-file-description lock is of the same family, so that either excludes the
+other, but belongs to the descriptor: a POSIX lock would vanish as soon as anything in this process
+closed another descriptor of the file.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ from winnow.storage.open_store import is_remote
 from winnow.storage.places import lease_file_of
 from winnow.words import redacted
 
-_SECRET = re.compile(r"(\S*(?:secret|password|passwd|token|credential|api.?key)[\w.-]*[= ])\S+", re.IGNORECASE)
+_SECRET = re.compile(
+    r"(\S*(?:secret|password|passwd|token|credential|api.?key)[\w.-]*[= ])\S+", re.IGNORECASE
+)
 """A setting or an option of another process that nobody should be told."""
 _FLOCK = struct.Struct("hhqqi4x")
-"""`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end, however far), l_pid."""
+"""`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end, however far),
+l_pid.
+"""
 
 
 class LogDirLock:
@@ -49,7 +54,10 @@ class LogDirLock:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -57,9 +65,9 @@ class LogDirLock:
 def lock_log_dir(log_dir: str) -> LogDirLock | Lease:
     """Keeps everybody else out of a log directory that is to be changed; of a URL by a lease.
 
-    On this machine it is locked as a broker does, creating `.lock` if it is missing.
-    Raises LogDirInUseError, naming the process if it can be found, if somebody has it, and WinnowError if this process
-    may not write here or the file system has no locks.
+    On this machine it is locked as a broker does, creating `.lock` if it is missing. Raises
+    LogDirInUseError, naming the process if it can be found, if somebody has it, and WinnowError if
+    this process may not write here or the file system has no locks.
     """
     return take_lease(log_dir, lease_file_of(log_dir)) if is_remote(log_dir) else _lock(log_dir)
 
@@ -67,8 +75,8 @@ def lock_log_dir(log_dir: str) -> LogDirLock | Lease:
 def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
     """Of a log directory that a broker may run on: as `lock_log_dir`.
 
-    Of a URL nothing is written: no broker runs there, and it is enough that nobody has its lease when this begins.
-    Whatever a run replaces meanwhile is noticed by who reads it.
+    Of a URL nothing is written: no broker runs there, and it is enough that nobody has its lease
+    when this begins. Whatever a run replaces meanwhile is noticed by who reads it.
     """
     return share_log_dir(log_dir) or nullcontext() if is_remote(log_dir) else _lock(log_dir)
 
@@ -109,9 +117,9 @@ def _open_or_create(path: str) -> int:
 def share_log_dir(log_dir: str) -> LogDirLock | None:
     """Keeps brokers out of a log directory that is only read, without writing anything there.
 
-    None if that can't be done: there is no `.lock`, this process may not read it, or the file system has no locks; of a
-    URL once it is known that nobody has its lease.
-    Raises LogDirInUseError as `lock_log_dir` does. Others may share it.
+    None if that can't be done: there is no `.lock`, this process may not read it, or the file
+    system has no locks; of a URL once it is known that nobody has its lease. Raises
+    LogDirInUseError as `lock_log_dir` does. Others may share it.
     """
     if is_remote(log_dir):
         refuse_leased(log_dir, lease_file_of(log_dir))
@@ -183,14 +191,18 @@ def _describe_holder(fd: int) -> str:
 
 
 def _posix_holder(fd: int) -> int | None:
-    """The kernel names the holder of a POSIX lock; 0 stands for another pid namespace, -1 for an OFD lock."""
+    """The kernel names the holder of a POSIX lock; 0 stands for another pid namespace, -1 for an
+    OFD lock.
+    """
     answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file())
     kind, _, _, _, pid = _FLOCK.unpack(answer)
     return int(pid) if kind != fcntl.F_UNLCK and pid > 0 else None
 
 
 def _ofd_holder(fd: int) -> int | None:
-    """Looks through every process that may be looked at for a descriptor of this file that owns a lock."""
+    """Looks through every process that may be looked at for a descriptor of this file that owns a
+    lock.
+    """
     wanted = os.fstat(fd)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -202,7 +214,9 @@ def _ofd_holder(fd: int) -> int | None:
                 status = os.stat(f"/proc/{pid}/fd/{number}")
                 if (status.st_dev, status.st_ino) != (wanted.st_dev, wanted.st_ino):
                     continue
-                with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii", errors="replace") as info:
+                with open(
+                    f"/proc/{pid}/fdinfo/{number}", encoding="ascii", errors="replace"
+                ) as info:
                     if any(line.startswith("lock:") for line in info):
                         return int(pid)
             except OSError:
@@ -221,11 +235,15 @@ def _command_line(pid: int) -> str:
         words = [words[0], *_without_options(words[1:])]
     command = _SECRET.sub(r"\1***", redacted(" ".join(words)))
     limit = 160
-    return command if len(command) <= limit else f"{command[: limit // 2]} … {command[-limit // 2 :]}"
+    return (
+        command if len(command) <= limit else f"{command[: limit // 2]} … {command[-limit // 2 :]}"
+    )
 
 
 def _without_options(words: list[str]) -> list[str]:
-    """A broker's class path fills pages; its main class and arguments are what an operator knows it by."""
+    """A broker's class path fills pages; its main class and arguments are what an operator knows it
+    by.
+    """
     at = 0
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in {"-cp", "-classpath", "--class-path"} else 1

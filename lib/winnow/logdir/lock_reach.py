@@ -1,4 +1,6 @@
-"""How far the lock on a log directory is seen: on some mounts of network file systems no farther than this host."""
+"""How far the lock on a log directory is seen: on some mounts of network file systems no farther
+than this host.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,15 @@ _LOCAL_ONLY = {
     "cifs": frozenset({"nobrl", "forcemandatorylock"}),
     "smb3": frozenset({"nobrl", "forcemandatorylock"}),
 }
-"""File system type -> options with which record locks, a broker's and ours, stay on the host that takes them."""
+"""File system type -> options with which record locks, a broker's and ours, stay on the host that
+takes them.
+"""
 
 
 def why_seen_here_only(path: str) -> str | None:
-    """What is to be said of a log directory whose lock another host does not see. None: nothing is known against it."""
+    """What is to be said of a log directory whose lock another host does not see. None: nothing is
+    known against it.
+    """
     try:
         with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as mounts:
             found = local_only(mounts, status_of(path).st_dev)
@@ -34,7 +40,9 @@ def why_seen_here_only(path: str) -> str | None:
 
 
 def local_only(mounts: Iterable[str], device: int) -> str | None:
-    """Of the lines of mountinfo, type and option of the mount of this device if its locks are local."""
+    """Of the lines of mountinfo, type and option of the mount of this device if its locks are
+    local.
+    """
     number = f"{os.major(device)}:{os.minor(device)}"
     for line in mounts:
         mount, _, system = line.partition(" - ")

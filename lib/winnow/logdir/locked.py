@@ -12,12 +12,16 @@ from winnow.storage.places import Places
 
 @contextmanager
 def locked(log_dirs: Sequence[str], *, to_change: bool) -> Iterator[Sequence[LogDir]]:
-    """The log directories, looked at again once nobody else can change them; see `winnow.logdir.lock`."""
+    """The log directories, looked at again once nobody else can change them; see
+    `winnow.logdir.lock`.
+    """
     storage = Places()
     with ExitStack() as locks:
         # First without the lock: `.lock` is made only where a broker would have made it.
         for log_dir in survey_log_dirs(storage, log_dirs):
-            locks.enter_context(lock_log_dir(log_dir.path) if to_change else lock_to_read(log_dir.path))
+            locks.enter_context(
+                lock_log_dir(log_dir.path) if to_change else lock_to_read(log_dir.path)
+            )
             if to_change:
                 storage.settle(log_dir.path)
         yield survey_log_dirs(storage, log_dirs)

@@ -1,8 +1,9 @@
 """Where an offset or a timestamp leads: which segment, which index entry, which batch (S1.6, S1.7).
 
-As a broker finds it: the segment by binary search over the base offsets in the file names, a place to begin in it by
-binary search in its sparse index, the batch by a scan from there. A timestamp leads to the first record at or after it,
-in the first segment whose largest timestamp reaches it - and in no later one, exactly as `offsetsForTimes` answers.
+As a broker finds it: the segment by binary search over the base offsets in the file names, a place
+to begin in it by binary search in its sparse index, the batch by a scan from there. A timestamp
+leads to the first record at or after it, in the first segment whose largest timestamp reaches it -
+and in no later one, exactly as `offsetsForTimes` answers.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class Found:
     row: int
     """The batch is this row of the piece."""
     record: Record | None
-    """The first record at or after what was asked for; None where the batch has none of that kind (left)."""
+    """The first record at or after what was asked for; None where the batch has none of that kind
+    (left).
+    """
     notes: tuple[str, ...]
     """Indexes that could not be used."""
 
@@ -67,40 +70,51 @@ class Segments:
     """The segments of one partition directory, by their file names."""
 
     def __init__(self, storage: Storage, directory: str) -> None:
-        """Raises CorruptLogError if there is a log whose name is no offset, one that is no file, or none at all."""
+        """Raises CorruptLogError if there is a log whose name is no offset, one that is no file, or
+        none at all.
+        """
         self._storage = storage
         self.directory = directory
         entries = storage.list_dir(directory)
         for entry in entries:
             if entry.name.endswith(LOG) and not entry.is_file:
-                raise CorruptLogError("not a regular file", expected="a file", where=f"{directory}/{entry.name}")
+                raise CorruptLogError(
+                    "not a regular file", expected="a file", where=f"{directory}/{entry.name}"
+                )
         self._files = {entry.name: entry for entry in entries if entry.is_file}
         self.bases = sorted(base_offset_of(name) for name in self._files if name.endswith(LOG))
         if not self.bases:
-            raise CorruptLogError("no segment", expected="at least one .log file", found="none", where=directory)
+            raise CorruptLogError(
+                "no segment", expected="at least one .log file", found="none", where=directory
+            )
 
     def find_offset(self, offset: int) -> Found | None:
         """The first batch that ends at or after `offset`, and its first record from there on.
 
-        None if the log ends before it. An offset below the log begins at its first batch: what a broker refuses is for
-        the caller to know (log start offset).
+        None if the log ends before it. An offset below the log begins at its first batch: what a
+        broker refuses is for the caller to know (log start offset).
         """
         for number in range(max(bisect_right(self.bases, offset) - 1, 0), len(self.bases)):
-            # What the floor segment no longer has, since it was compacted, is followed by the next one's first batch.
+            # What the floor segment no longer has, since it was compacted, is followed by the next
+            # one's first batch.
             found = self._scan_for_offset(number, offset)
             if found is not None:
                 return found
         return None
 
     def first_data_record(self, offset: int) -> Record | None:
-        """What a `read_uncommitted` consumer that seeks to `offset` gets first; None at the end of the log.
+        """What a `read_uncommitted` consumer that seeks to `offset` gets first; None at the end of
+        the log.
 
-        `Found.record` may be another one: of a control batch, or none where cleaning left less of a batch.
+        `Found.record` may be another one: of a control batch, or none where cleaning left less of a
+        batch.
         """
         for number in range(max(bisect_right(self.bases, offset) - 1, 0), len(self.bases)):
             entry = self._floor(number, offset, [])
             for piece in self._pieces(number, entry.position if entry else 0):
-                data = (piece.rows["last_offset"] >= offset) & (piece.rows["attributes"] & CONTROL == 0)
+                data = (piece.rows["last_offset"] >= offset) & (
+                    piece.rows["attributes"] & CONTROL == 0
+                )
                 for row in np.flatnonzero(data).tolist():
                     for record in records_of(piece, row, self.path(number)):
                         if record.offset >= offset:
@@ -108,7 +122,8 @@ class Segments:
         return None
 
     def find_timestamp(self, timestamp: int, *, log_start_offset: int = 0) -> Found | None:
-        """The first record from the log start offset on whose timestamp (ms) is `timestamp` or later; None without one.
+        """The first record from the log start offset on whose timestamp (ms) is `timestamp` or
+        later; None without one.
 
         Raises CorruptLogError where it is in a batch that can't be read.
         """
@@ -119,11 +134,15 @@ class Segments:
         return None
 
     def end_offset(self) -> int:
-        """The offset after the last batch of the active segment; its base offset if there is none (S8.3)."""
+        """The offset after the last batch of the active segment; its base offset if there is none
+        (S8.3).
+        """
         last = len(self.bases) - 1
         entry = self._floor(last, MAX_BASE_OFFSET, [])
         pieces = self._pieces(last, entry.position if entry else 0)
-        return max((int(piece.rows[-1]["last_offset"]) + 1 for piece in pieces), default=self.bases[last])
+        return max(
+            (int(piece.rows[-1]["last_offset"]) + 1 for piece in pieces), default=self.bases[last]
+        )
 
     def _scan_for_offset(self, number: int, offset: int) -> Found | None:
         notes: list[str] = []
@@ -132,7 +151,10 @@ class Segments:
         for piece in self._pieces(number, entry.position if entry else 0):
             row = int(np.searchsorted(piece.rows["last_offset"], offset))
             if row < len(piece.rows):
-                record = next((r for r in records_of(piece, row, self.path(number)) if r.offset >= offset), None)
+                record = next(
+                    (r for r in records_of(piece, row, self.path(number)) if r.offset >= offset),
+                    None,
+                )
                 return self._found(number, piece, row, entry, scanned + row + 1, record, notes)
             scanned += len(piece.rows)
         return None
@@ -148,7 +170,9 @@ class Segments:
             for row in np.flatnonzero(piece.rows["max_timestamp"] >= timestamp).tolist():
                 for record in records_of(piece, row, self.path(number)):
                     if record.timestamp >= timestamp and record.offset >= log_start_offset:
-                        return self._found(number, piece, row, entry, scanned + row + 1, record, notes)
+                        return self._found(
+                            number, piece, row, entry, scanned + row + 1, record, notes
+                        )
             scanned += len(piece.rows)
         return None
 
@@ -174,13 +198,19 @@ class Segments:
         )
 
     def _largest_timestamp(self, number: int, times: Array, notes: Sequence[str]) -> int:
-        """As a broker has it: the time index's last entry, else the file's age. Where the index can't tell, the log."""
+        """As a broker has it: the time index's last entry, else the file's age. Where the index
+        can't tell, the log.
+        """
         if notes:
-            return max((int(p.rows["max_timestamp"].max()) for p in self._pieces(number, 0)), default=-1)
+            return max(
+                (int(p.rows["max_timestamp"].max()) for p in self._pieces(number, 0)), default=-1
+            )
         return int(times["timestamp"][-1]) if len(times) else self._log(number).mtime_ms
 
     def time_index(self, number: int) -> tuple[Array, list[str]]:
-        """Entries of a segment's time index, and why its last one is not the largest timestamp, if so."""
+        """Entries of a segment's time index, and why its last one is not the largest timestamp, if
+        so.
+        """
         path = self.path(number, TIMEINDEX)
         empty = decode_time_index(b"", path, base_offset=0)
         if not self._exists(number, TIMEINDEX):
@@ -188,7 +218,9 @@ class Segments:
         data = self._storage.read_bytes(path)
         kept = without_preallocated(data, TIME_ENTRY_SIZE)
         try:
-            times = decode_time_index(kept, path, base_offset=self.bases[number], end_offset=self._end(number))
+            times = decode_time_index(
+                kept, path, base_offset=self.bases[number], end_offset=self._end(number)
+            )
         except CorruptLogError as error:
             return empty, [f"not used: {error}"]
         if len(kept) < len(data):
@@ -196,15 +228,21 @@ class Segments:
         return times, []
 
     def offset_index(self, number: int) -> tuple[Array, list[str]]:
-        """Entries of a segment's offset index, none if there is no file, and why it could not be used, if so."""
+        """Entries of a segment's offset index, none if there is no file, and why it could not be
+        used, if so.
+        """
         path, base, size = self.path(number, INDEX), self.bases[number], self.log_bytes(number)
         data = b""
         if self._exists(number, INDEX):
             data = without_preallocated(self._storage.read_bytes(path), OFFSET_ENTRY_SIZE)
         try:
-            return decode_offset_index(data, path, base_offset=base, log_bytes=size, end_offset=self._end(number)), []
+            return decode_offset_index(
+                data, path, base_offset=base, log_bytes=size, end_offset=self._end(number)
+            ), []
         except CorruptLogError as error:
-            return decode_offset_index(b"", path, base_offset=base, log_bytes=size), [f"not used: {error}"]
+            return decode_offset_index(b"", path, base_offset=base, log_bytes=size), [
+                f"not used: {error}"
+            ]
 
     def log_bytes(self, number: int) -> int:
         """Size of a segment's log when the directory was listed."""
@@ -219,7 +257,9 @@ class Segments:
         return f"{self.directory}/{segment_file(self.bases[number], suffix)}"
 
     def floor(self, number: int, offset: int) -> int:
-        """Byte of a segment's log from which on all batches lie that reach `offset`, as near as its index knows."""
+        """Byte of a segment's log from which on all batches lie that reach `offset`, as near as its
+        index knows.
+        """
         entry = self._floor(number, offset, [])
         return entry.position if entry else 0
 
@@ -228,11 +268,19 @@ class Segments:
         entries, why = self.offset_index(number)
         notes += why
         at = int(np.searchsorted(entries["offset"], offset, side="right")) - 1
-        return IndexEntry(int(entries["offset"][at]), int(entries["position"][at])) if at >= 0 else None
+        return (
+            IndexEntry(int(entries["offset"][at]), int(entries["position"][at]))
+            if at >= 0
+            else None
+        )
 
     def _pieces(self, number: int, start: int) -> Iterator[Piece]:
         return read_batches(
-            self._storage, self.path(number), size=self.log_bytes(number), start=start, least_offset=self.bases[number]
+            self._storage,
+            self.path(number),
+            size=self.log_bytes(number),
+            start=start,
+            least_offset=self.bases[number],
         )
 
     def _end(self, number: int) -> int:

@@ -26,7 +26,9 @@ class MetaProperties:
 
 
 def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
-    """Raises UsageError if the file is missing or a broker would not accept it: then this is no log directory."""
+    """Raises UsageError if the file is missing or a broker would not accept it: then this is no log
+    directory.
+    """
     path = f"{log_dir}/{META_PROPERTIES}"
     try:
         data = read_if_there(storage, path)
@@ -63,11 +65,16 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
 def no_log_dir(where: str, *, unfinished: bool) -> UsageError:
     """Of a directory without `meta.properties`. `unfinished`: one that `clean --output` began."""
     if unfinished:
-        problem, hint = "a log directory that a run has not finished writing", "Begin it again with --begin-again."
+        problem, hint = (
+            "a log directory that a run has not finished writing",
+            "Begin it again with --begin-again.",
+        )
     else:
         problem = "not a Kafka log directory"
         hint = "Give the directories of log.dirs, not a parent and not a partition."
-    return UsageError(problem, expected=f"a file {META_PROPERTIES}", found="none", where=where, hint=hint)
+    return UsageError(
+        problem, expected=f"a file {META_PROPERTIES}", found="none", where=where, hint=hint
+    )
 
 
 def _senseless(found: str, path: str) -> UsageError:
@@ -86,6 +93,8 @@ def _integer(text: str) -> int:
 
 
 def was_shut_down_cleanly(storage: Storage, log_dir: str) -> bool:
-    """Only the marker's existence counts, whatever is in it (S1.4). A link is none: a broker makes no links."""
+    """Only the marker's existence counts, whatever is in it (S1.4). A link is none: a broker makes
+    no links.
+    """
     found = entry_if_there(storage, f"{log_dir}/{CLEAN_SHUTDOWN}")
     return found is not None and not found.is_link

@@ -1,5 +1,5 @@
-"""Topics and settings as the log directory's own `__cluster_metadata-0` has them (S9.3): the newest complete snapshot,
-and what the log says after it.
+"""Topics and settings as the log directory's own `__cluster_metadata-0` has them (S9.3): the newest
+complete snapshot, and what the log says after it.
 """
 
 from __future__ import annotations
@@ -73,9 +73,10 @@ class ClusterMetadata:
 def read_cluster_metadata(storage: Storage, directory: str) -> ClusterMetadata:
     """The state that a `__cluster_metadata-0` directory holds.
 
-    Raises CorruptLogError if it can't be known for sure: a batch or record that is not sound, records that are
-    missing, a setting in a version that is not known. A snapshot that is not whole is passed over, and that is said,
-    if an older one and the log, or the log alone, tell as much. The same holds for the torn end of the last segment.
+    Raises CorruptLogError if it can't be known for sure: a batch or record that is not sound,
+    records that are missing, a setting in a version that is not known. A snapshot that is not whole
+    is passed over, and that is said, if an older one and the log, or the log alone, tell as much.
+    The same holds for the torn end of the last segment.
     """
     image = _Image()
     notes: list[str] = []
@@ -111,7 +112,10 @@ def read_cluster_metadata(storage: Storage, directory: str) -> ClusterMetadata:
     return ClusterMetadata(
         directory=directory,
         end_offset=log.end_offset,
-        topics={t.name: Topic(t.name, t.topic_id, frozenset(t.partitions)) for t in image.topics.values()},
+        topics={
+            t.name: Topic(t.name, t.topic_id, frozenset(t.partitions))
+            for t in image.topics.values()
+        },
         topic_configs={name: configs for name, configs in image.topic_configs.items() if configs},
         broker_configs={node: configs for node, configs in image.broker_configs.items() if configs},
         all_brokers=image.all_brokers,
@@ -160,7 +164,9 @@ class _Image:
         ]
 
     def apply(self, values: Iterable[Value], where: str | None) -> None:
-        """`where` is said of settings that stand in these records; each one's own offset if it is None."""
+        """`where` is said of settings that stand in these records; each one's own offset if it is
+        None.
+        """
         for value in values:
             try:
                 decoded = decode_metadata_record(value.data)
@@ -170,7 +176,9 @@ class _Image:
             if decoded.newer is not None:
                 self._newer.add(decoded.newer)
             if (record := decoded.record) is not None:
-                self._in_order((record, where or f"{METADATA_DIR} offset {value.offset}", value.where))
+                self._in_order(
+                    (record, where or f"{METADATA_DIR} offset {value.offset}", value.where)
+                )
 
     def _in_order(self, applied: _Applied) -> None:
         """Records of a transaction are applied together at its end, or not at all."""
@@ -197,7 +205,9 @@ class _Image:
         match record:
             case TopicRecord():
                 if record.name in self._ids or record.topic_id in self.topics:
-                    raise _senseless(f"topic {record.name} is created", "none of this name or id", place)
+                    raise _senseless(
+                        f"topic {record.name} is created", "none of this name or id", place
+                    )
                 self._ids[record.name] = record.topic_id
                 self.topics[record.topic_id] = _Topic(record.name, record.topic_id)
             case PartitionRecord():
@@ -237,5 +247,8 @@ class _Image:
 
 def _senseless(what: str, expected: str, place: str) -> CorruptLogError:
     return CorruptLogError(
-        f"the metadata log makes no sense: {what}", expected=f"{expected} before", found="none", where=place
+        f"the metadata log makes no sense: {what}",
+        expected=f"{expected} before",
+        found="none",
+        where=place,
     )

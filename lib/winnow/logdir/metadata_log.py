@@ -1,10 +1,12 @@
-"""The files of the cluster's metadata log: which snapshot and which segments, batch by batch, down to the values of
-their records (S9.3).
+"""The files of the cluster's metadata log: which snapshot and which segments, batch by batch, down
+to the values of their records (S9.3).
 
-The log is an ordinary one of v2 batches, but nothing is ever compacted in it: from the first batch that counts to the
-last one, each begins where the one before ended. A gap means that records are missing, and with them settings.
+The log is an ordinary one of v2 batches, but nothing is ever compacted in it: from the first batch
+that counts to the last one, each begins where the one before ended. A gap means that records are
+missing, and with them settings.
 
-A crash can tear the end of the last segment. As Kafka does, the log then ends with its last whole batch.
+A crash can tear the end of the last segment. As Kafka does, the log then ends with its last whole
+batch.
 """
 
 from __future__ import annotations
@@ -70,12 +72,18 @@ class LogValues:
 
 def list_snapshots(storage: Storage, directory: str) -> tuple[SnapshotId, ...]:
     """Newest first. Unfinished ones (`.checkpoint.part`) and those to be deleted have other names."""
-    names = (_SNAPSHOT_NAME.fullmatch(entry.name) for entry in storage.list_dir(directory) if entry.is_file)
+    names = (
+        _SNAPSHOT_NAME.fullmatch(entry.name)
+        for entry in storage.list_dir(directory)
+        if entry.is_file
+    )
     return tuple(sorted((SnapshotId(int(m[1]), int(m[2])) for m in names if m), reverse=True))
 
 
 def read_snapshot(storage: Storage, directory: str, snapshot: SnapshotId) -> list[Value]:
-    """The data records of a snapshot, in order. Raises CorruptLogError if it is not complete or not sound."""
+    """The data records of a snapshot, in order. Raises CorruptLogError if it is not complete or not
+    sound.
+    """
     path = f"{directory}/{snapshot.file}"
     buf = as_bytes(storage.read_bytes(path))
     chunks = list(_batches(buf, path, least_offset=0))
@@ -95,10 +103,14 @@ def read_snapshot(storage: Storage, directory: str, snapshot: SnapshotId) -> lis
 def read_log(storage: Storage, directory: str, *, start: int) -> LogValues:
     """Data records at or above offset `start`.
 
-    Raises CorruptLogError if a batch before the last whole one is not sound, and if records from `start` on are
-    missing.
+    Raises CorruptLogError if a batch before the last whole one is not sound, and if records from
+    `start` on are missing.
     """
-    names = [entry.name for entry in storage.list_dir(directory) if entry.is_file and entry.name.endswith(LOG)]
+    names = [
+        entry.name
+        for entry in storage.list_dir(directory)
+        if entry.is_file and entry.name.endswith(LOG)
+    ]
     bases = sorted(base_offset_of(name) for name in names)
     # All below the last segment that begins at or before `start` is in the snapshot.
     bases = bases[max(sum(base <= start for base in bases) - 1, 0) :]
@@ -114,12 +126,17 @@ def read_log(storage: Storage, directory: str, *, start: int) -> LogValues:
             buf, torn = _without_torn_end(buf, path, base)
         for rows in _batches(buf, path, least_offset=base):
             expected = _check_no_gap(rows, expected, path)
-            values += (v for v in _values(buf, rows[rows["last_offset"] >= start], path) if v.offset >= start)
+            values += (
+                v
+                for v in _values(buf, rows[rows["last_offset"] >= start], path)
+                if v.offset >= start
+            )
     return LogValues(values, max(expected, start), torn)
 
 
 def _without_torn_end(buf: Bytes, path: str, base: int) -> tuple[Bytes, str | None]:
-    """The bytes up to the end of the last whole batch, if nothing but damage follows it, and what was left out.
+    """The bytes up to the end of the last whole batch, if nothing but damage follows it, and what
+    was left out.
 
     Damage between whole batches stays in: no crash makes it, and the batches after it count.
     """
@@ -137,7 +154,9 @@ def _check_no_gap(rows: Rows, expected: int, path: str) -> int:
     wrong = np.flatnonzero(rows["base_offset"] != before)
     if len(wrong):
         row = rows[wrong[0]]
-        raise _gap(int(before[wrong[0]]), int(row["base_offset"]), f"{path} at byte {row['position']}")
+        raise _gap(
+            int(before[wrong[0]]), int(row["base_offset"]), f"{path} at byte {row['position']}"
+        )
     return int(following[-1])
 
 
@@ -205,7 +224,9 @@ def _records(buf: Bytes, row: np.void, path: str) -> Sequence[Record]:
     try:
         if int(row["attributes"]) & CODEC_MASK == Codec.NONE:
             return read_records(buf[begin:end], row)
-        return read_records(inflate(buf, np.array([row], BATCH), limit=_MAX_BATCH_BYTES).area(0), row)
+        return read_records(
+            inflate(buf, np.array([row], BATCH), limit=_MAX_BATCH_BYTES).area(0), row
+        )
     except CorruptLogError as error:
         raise error.at(_where(row, path)) from error
 

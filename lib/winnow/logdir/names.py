@@ -35,14 +35,22 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"
 METADATA_TOPIC = "__cluster_metadata"
 
 STAGING_PREFIX = ".winnow-"
-"""Begins the name of every sub-directory that Winnow makes in a partition directory, where Kafka's loader looks at
-regular files only. Never in the log directory itself: there it would keep the broker from starting (S1.1)."""
+"""Begins the name of every sub-directory that Winnow makes in a partition directory, where Kafka's
+loader looks at regular files only. Never in the log directory itself: there it would keep the
+broker from starting (S1.1).
+"""
 KEPT_PREFIX = ".winnow-kept-"
-"""Then a run id: what that run replaced or deleted (`winnow.logdir.commit.kept`). No staging: it stays."""
+"""Then a run id: what that run replaced or deleted (`winnow.logdir.commit.kept`). No staging: it
+stays.
+"""
 QUARANTINE_PREFIX = ".winnow-quarantine-"
-"""Then a run id: the bytes that run moved out of damaged segments (`winnow.logdir.commit.quarantine`). It stays, too."""
+"""Then a run id: the bytes that run moved out of damaged segments
+(`winnow.logdir.commit.quarantine`). It stays, too.
+"""
 UNFINISHED = ".winnow-unfinished"
-"""In a log directory that a run writes elsewhere, from the first to the last moment (docs/decisions/0024)."""
+"""In a log directory that a run writes elsewhere, from the first to the last moment
+(docs/decisions/0024).
+"""
 KEEPING_SUFFIX = "-keep"
 """Ends the name of the staging directory that says: whoever replaces a segment here keeps it."""
 
@@ -72,25 +80,31 @@ class PartitionDirectory:
 
     @property
     def is_canonical(self) -> bool:
-        """Whether a broker would give the partition this very name: `t-007` is read as t-7, but never written."""
+        """Whether a broker would give the partition this very name: `t-007` is read as t-7, but
+        never written.
+        """
         return self.kind is not DirectoryKind.CURRENT or self.name == str(self.topic_partition)
 
     @property
     def has_legal_topic(self) -> bool:
         """Whether Kafka would create a topic of that name.
 
-        A broker loads others, too, and may write them into checkpoints that no broker can read any more.
+        A broker loads others, too, and may write them into checkpoints that no broker can read any
+        more.
         """
         topic = "" if self.topic_partition is None else self.topic_partition.topic
         return _TOPIC.fullmatch(topic) is not None and topic not in {".", ".."}
 
 
 def parse_partition_dir(name: str) -> PartitionDirectory:
-    """What a broker takes a sub-directory of a log directory for (S1.2, `LocalLog.parseTopicPartitionName`).
+    """What a broker takes a sub-directory of a log directory for (S1.2,
+    `LocalLog.parseTopicPartitionName`).
 
     Raises UsageError for a name that would keep a broker from starting.
     """
-    kind = next((kind for kind in (*DirectoryKind,)[1:] if name.endswith(f"-{kind}")), DirectoryKind.CURRENT)
+    kind = next(
+        (kind for kind in (*DirectoryKind,)[1:] if name.endswith(f"-{kind}")), DirectoryKind.CURRENT
+    )
     if kind is not DirectoryKind.CURRENT and not _MARKED_DIRECTORY.fullmatch(name):
         raise _not_a_partition(name, f"TOPIC-PARTITION.UNIQUEID-{kind}")
     plain = name if kind is DirectoryKind.CURRENT else name[: name.rindex(".")]
@@ -112,15 +126,18 @@ def _not_a_partition(name: str, expected: str) -> UsageError:
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
-    """Name of a segment's file: 20 digits, then the suffix, which may be a composed one such as `.log.swap`."""
+    """Name of a segment's file: 20 digits, then the suffix, which may be a composed one such as
+    `.log.swap`.
+    """
     return f"{base_offset:020d}{suffix}"
 
 
 def base_offset_of(name: str) -> int:
     """The number before the first dot of a file name (S1.10, `LogFileUtils.offsetFromFile`).
 
-    Raises CorruptLogError unless it has the 20 digits that Kafka writes: its loader throws on a name without a
-    number, and another spelling of the same number would be a second file for one offset.
+    Raises CorruptLogError unless it has the 20 digits that Kafka writes: its loader throws on a
+    name without a number, and another spelling of the same number would be a second file for one
+    offset.
     """
     digits = name.partition(".")[0]
     if not _BASE_OFFSET.fullmatch(digits) or int(digits) > _MAX_LONG:

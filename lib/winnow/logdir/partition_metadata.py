@@ -14,7 +14,8 @@ _MAX_BYTES = 4096
 
 
 def read_topic_id(storage: Storage, directory: str) -> str | None:
-    """The topic id in `partition.metadata`, as Kafka spells it; None if there is no such file or it is empty.
+    """The topic id in `partition.metadata`, as Kafka spells it; None if there is no such file or it
+    is empty.
 
     Raises CorruptLogError for a file that a broker could not read.
     """

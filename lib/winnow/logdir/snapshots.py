@@ -27,7 +27,9 @@ _CRC_COVERS_FROM = 6
 
 @dataclass(frozen=True, slots=True)
 class ProducerEntry:
-    """State of one producer after its last batch below the snapshot's offset. -1 stands for none throughout."""
+    """State of one producer after its last batch below the snapshot's offset. -1 stands for none
+    throughout.
+    """
 
     producer_id: int
     epoch: int
@@ -43,7 +45,9 @@ class ProducerEntry:
 
 
 def read_snapshot(storage: Storage, path: str) -> tuple[ProducerEntry, ...]:
-    """Raises CorruptLogError for a wrong version, CRC or size: a broker then uses the next older snapshot."""
+    """Raises CorruptLogError for a wrong version, CRC or size: a broker then uses the next older
+    snapshot.
+    """
     return decode_snapshot(storage.read_bytes(path), where=path)
 
 
@@ -54,7 +58,11 @@ def decode_snapshot(data: bytes, *, where: str) -> tuple[ProducerEntry, ...]:
     if version != VERSION:
         raise _corrupt(f"version {VERSION}", str(version), where)
     if count < 0 or HEAD.size + count * ENTRY.size != len(data):
-        raise _corrupt(f"{HEAD.size} bytes and {ENTRY.size} for each producer", f"{len(data)} for {count}", where)
+        raise _corrupt(
+            f"{HEAD.size} bytes and {ENTRY.size} for each producer",
+            f"{len(data)} for {count}",
+            where,
+        )
     actual = _crc32c(data[_CRC_COVERS_FROM:])
     if crc != actual:
         raise _corrupt(f"CRC {actual:08x}", f"{crc:08x}", where)
@@ -68,7 +76,9 @@ def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
 
 
 def _corrupt(expected: str, found: str, where: str) -> CorruptLogError:
-    return CorruptLogError("a damaged producer snapshot", expected=expected, found=found, where=where)
+    return CorruptLogError(
+        "a damaged producer snapshot", expected=expected, found=found, where=where
+    )
 
 
 def _crc32c(data: bytes) -> int:

@@ -40,7 +40,9 @@ class Checkpoints:
     """The four offset checkpoints of a log directory; a missing file is an empty one."""
 
     cleaner: dict[TopicPartition, int] = field(default_factory=dict)
-    """Of partitions held here: the least that the checkpoint of any given log directory of the broker says."""
+    """Of partitions held here: the least that the checkpoint of any given log directory of the
+    broker says.
+    """
     log_start: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermark: dict[TopicPartition, int] = field(default_factory=dict)
     recovery_point: dict[TopicPartition, int] = field(default_factory=dict)
@@ -64,13 +66,19 @@ class LogDir:
 def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, ...]:
     """Looks at log directories of one or more nodes of one cluster, in the order given.
 
-    Raises UsageError for what is no Kafka log directory, for a sub-directory that would keep a broker from starting,
-    a directory given twice, directories of different clusters, and a partition that is in two of the same node.
+    Raises UsageError for what is no Kafka log directory, for a sub-directory that would keep a
+    broker from starting, a directory given twice, directories of different clusters, and a
+    partition that is in two of the same node.
     """
     paths = [storage.canonical(path) for path in log_dirs]
     for given, path in zip(log_dirs, paths, strict=True):
         if paths.count(path) > 1:
-            raise UsageError("a log directory was given twice", found=given, where=path, hint="Name each one once.")
+            raise UsageError(
+                "a log directory was given twice",
+                found=given,
+                where=path,
+                hint="Name each one once.",
+            )
     found = tuple(_survey(storage, path) for path in paths)
     for other in found[1:]:
         _check_same_cluster(found[0], other)
@@ -89,15 +97,17 @@ def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, 
 
 
 def _with_cleaner_of_broker(log_dir: LogDir, found: Sequence[LogDir]) -> LogDir:
-    """A broker reads the cleaner's checkpoints of all its directories together. Of two entries the lower one is safe:
-    what lies above it is cleaned again (S8.7).
+    """A broker reads the cleaner's checkpoints of all its directories together. Of two entries the
+    lower one is safe: what lies above it is cleaned again (S8.7).
     """
     siblings = [other for other in found if other.meta.node_id == log_dir.meta.node_id]
     if len(siblings) == 1 or log_dir.error is not None:
         return log_dir
     least: dict[TopicPartition, int] = {}
     for partition in log_dir.partitions:
-        offsets = [other.cleaner_file[partition] for other in siblings if partition in other.cleaner_file]
+        offsets = [
+            other.cleaner_file[partition] for other in siblings if partition in other.cleaner_file
+        ]
         if offsets:
             least[partition] = min(offsets)
     cleaner = {**log_dir.checkpoints.cleaner, **least}
@@ -109,7 +119,9 @@ def _survey(storage: Storage, path: str) -> LogDir:
     partitions: list[TopicPartition] = []
     skipped: list[SkippedDirectory] = []
     for entry in storage.list_dir(path):
-        if not (entry.is_dir or entry.leads_to_dir):  # of a partition that is a link it is said that it is one
+        if not (
+            entry.is_dir or entry.leads_to_dir
+        ):  # of a partition that is a link it is said that it is one
             continue
         if entry.name == REMOTE_INDEX_CACHE:
             skipped.append(SkippedDirectory(entry.name, "the index cache of tiered storage"))
@@ -118,7 +130,11 @@ def _survey(storage: Storage, path: str) -> LogDir:
             directory = parse_partition_dir(entry.name)
         except UsageError as refusal:
             raise UsageError(
-                refusal.problem, expected=refusal.expected, found=refusal.found, where=path, hint=refusal.hint
+                refusal.problem,
+                expected=refusal.expected,
+                found=refusal.found,
+                where=path,
+                hint=refusal.hint,
             ) from None
         if directory.kind is not DirectoryKind.CURRENT or directory.topic_partition is None:
             skipped.append(SkippedDirectory(entry.name, _WHY_SKIPPED[directory.kind]))
@@ -127,7 +143,9 @@ def _survey(storage: Storage, path: str) -> LogDir:
         elif directory.topic_partition.topic == METADATA_TOPIC:
             skipped.append(SkippedDirectory(entry.name, "the cluster's metadata log"))
         elif not directory.is_canonical:
-            skipped.append(SkippedDirectory(entry.name, f"Kafka would name it {directory.topic_partition}"))
+            skipped.append(
+                SkippedDirectory(entry.name, f"Kafka would name it {directory.topic_partition}")
+            )
         else:
             partitions.append(directory.topic_partition)
     error: CorruptLogError | None = None
@@ -136,8 +154,12 @@ def _survey(storage: Storage, path: str) -> LogDir:
         checkpoints = Checkpoints(
             cleaner=read_offset_checkpoint(storage, f"{path}/{CLEANER_CHECKPOINT}"),
             log_start=_from_zero(read_offset_checkpoint(storage, f"{path}/{LOG_START_CHECKPOINT}")),
-            high_watermark=_from_zero(read_offset_checkpoint(storage, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")),
-            recovery_point=_from_zero(read_offset_checkpoint(storage, f"{path}/{RECOVERY_POINT_CHECKPOINT}")),
+            high_watermark=_from_zero(
+                read_offset_checkpoint(storage, f"{path}/{HIGH_WATERMARK_CHECKPOINT}")
+            ),
+            recovery_point=_from_zero(
+                read_offset_checkpoint(storage, f"{path}/{RECOVERY_POINT_CHECKPOINT}")
+            ),
         )
     except CorruptLogError as problem:
         error = problem
@@ -154,22 +176,32 @@ def _survey(storage: Storage, path: str) -> LogDir:
 
 
 def _from_zero(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """A negative offset lies below every log, as 0 does. Only the cleaner's is said to be reset (S3.2)."""
+    """A negative offset lies below every log, as 0 does. Only the cleaner's is said to be reset
+    (S3.2).
+    """
     return {key: max(0, offset) for key, offset in offsets.items()}
 
 
 def check_one_node(log_dirs: Sequence[LogDir], what: str) -> None:
-    """Raises UsageError where log directories of several nodes were given to what works on those of one."""
+    """Raises UsageError where log directories of several nodes were given to what works on those of
+    one.
+    """
     for other in log_dirs[1:]:
-        _check_same(log_dirs[0], other, "node.id", f"{what} takes the directories of one broker at a time.")
+        _check_same(
+            log_dirs[0], other, "node.id", f"{what} takes the directories of one broker at a time."
+        )
 
 
 def _check_same_cluster(first: LogDir, other: LogDir) -> None:
     _check_same(first, other, "cluster.id", "Work on the brokers of one cluster at a time.")
 
 
-def _check_same(first: LogDir, other: LogDir, what: Literal["cluster.id", "node.id"], hint: str) -> None:
-    one, two = ((d.meta.cluster_id if what == "cluster.id" else d.meta.node_id) for d in (first, other))
+def _check_same(
+    first: LogDir, other: LogDir, what: Literal["cluster.id", "node.id"], hint: str
+) -> None:
+    one, two = (
+        (d.meta.cluster_id if what == "cluster.id" else d.meta.node_id) for d in (first, other)
+    )
     if one is not None and two is not None and one != two:
         raise UsageError(
             f"log directories of different {what}",

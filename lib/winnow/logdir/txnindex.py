@@ -40,11 +40,14 @@ def read_txn_index(
 ) -> tuple[AbortedTransaction, ...]:
     """All entries of a `.txnindex` file.
 
-    `base_offset` is its segment's, `end_offset` the next one's. Raises CorruptLogError for a torn end, another version,
-    offsets below 0, a transaction that ends before it begins, and markers that do not ascend or lie outside of
-    [base_offset, end_offset): a broker would rebuild the segment's indexes (S1.8).
+    `base_offset` is its segment's, `end_offset` the next one's. Raises CorruptLogError for a torn
+    end, another version, offsets below 0, a transaction that ends before it begins, and markers
+    that do not ascend or lie outside of [base_offset, end_offset): a broker would rebuild the
+    segment's indexes (S1.8).
     """
-    return decode_txn_index(storage.read_bytes(path), path, base_offset=base_offset, end_offset=end_offset)
+    return decode_txn_index(
+        storage.read_bytes(path), path, base_offset=base_offset, end_offset=end_offset
+    )
 
 
 def decode_txn_index(
@@ -67,7 +70,9 @@ def decode_txn_index(
         if entry.first_offset > entry.last_offset:
             raise _corrupt("a transaction that ends after it begins", str(entry), where, at)
         if entry.last_offset < least:
-            raise _corrupt(f"a marker at offset {least} or above", str(entry.last_offset), where, at)
+            raise _corrupt(
+                f"a marker at offset {least} or above", str(entry.last_offset), where, at
+            )
         if end_offset is not None and entry.last_offset >= end_offset:
             raise _corrupt(f"a marker below offset {end_offset}", str(entry.last_offset), where, at)
         least = entry.last_offset + 1
@@ -77,7 +82,8 @@ def decode_txn_index(
 
 def encode_txn_index(entries: Iterable[AbortedTransaction]) -> bytes:
     return b"".join(
-        ENTRY.pack(VERSION, e.producer_id, e.first_offset, e.last_offset, e.last_stable_offset) for e in entries
+        ENTRY.pack(VERSION, e.producer_id, e.first_offset, e.last_offset, e.last_stable_offset)
+        for e in entries
     )
 
 
@@ -86,7 +92,8 @@ def aborted_between(
 ) -> tuple[tuple[AbortedTransaction, ...], bool]:
     """Those that touch offsets [start, end), and whether the search is complete with this segment.
 
-    As Kafka's `collectAbortedTxns`: where it is not complete, the next segments' entries belong to the answer as well.
+    As Kafka's `collectAbortedTxns`: where it is not complete, the next segments' entries belong to
+    the answer as well.
     """
     found = []
     for entry in entries:

@@ -1,7 +1,8 @@
-"""A run as gauges: those of Kafka's LogCleaner and LogCleanerManager under their names, and what the run did by topic.
+"""A run as gauges: those of Kafka's LogCleaner and LogCleanerManager under their names, and what
+the run did by topic.
 
-`max-buffer-utilization-percent` has no twin, since there is no buffer to fill, and `time-since-last-run-ms` is the age
-of `winnow_last_run_unixtime`.
+`max-buffer-utilization-percent` has no twin, since there is no buffer to fill, and
+`time-since-last-run-ms` is the age of `winnow_last_run_unixtime`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ class Gauge:
 
 
 def gauges_of(result: RunResult, *, started: int, ended: int) -> tuple[Gauge, ...]:
-    """`started`, `ended`: by the machine's clock, ms since the epoch. The last success is there if this run was one."""
+    """`started`, `ended`: by the machine's clock, ms since the epoch. The last success is there if
+    this run was one.
+    """
     whole = [_one(name, words, value) for name, words, value in _of_run(result, started, ended)]
     if result.exit_code == 0:
         whole.append(_one(LAST_SUCCESS, "When a run last ended with exit code 0.", ended / 1000))
@@ -40,7 +43,13 @@ def _one(name: str, words: str, value: float) -> Gauge:
 def _of_run(result: RunResult, started: int, ended: int) -> list[tuple[str, str, float]]:
     partitions = result.partitions
     alone = [p for p in partitions if p.left_alone or p.error is not None]
-    read = sum(s.bytes for p in partitions if COMPACTED in p.actions for s in p.segments if s.fate == "compacted")
+    read = sum(
+        s.bytes
+        for p in partitions
+        if COMPACTED in p.actions
+        for s in p.segments
+        if s.fate == "compacted"
+    )
     written = sum(output.bytes for p in partitions for output in p.outputs)
     return [
         ("winnow_last_run_unixtime", "When a run last ended.", ended / 1000),
@@ -96,10 +105,16 @@ def _by_topic(partitions: Sequence[PartitionResult]) -> list[Gauge]:
         sums: dict[str, int] = defaultdict(int)
         for p in partitions:
             sums[p.topic] += of(p)
-        return Gauge(name, words, tuple(((topic,), float(sums[topic])) for topic in sorted(sums)), ("topic",))
+        return Gauge(
+            name, words, tuple(((topic,), float(sums[topic])) for topic in sorted(sums)), ("topic",)
+        )
 
     return [
-        summed("winnow_topic_bytes_before", "Bytes of the topic's logs before the run.", lambda p: p.bytes_before or 0),
+        summed(
+            "winnow_topic_bytes_before",
+            "Bytes of the topic's logs before the run.",
+            lambda p: p.bytes_before or 0,
+        ),
         summed("winnow_topic_bytes_after", "Bytes of the topic's logs after the run.", _after),
         summed(
             "winnow_topic_segments_after",
@@ -118,7 +133,14 @@ def _after(p: PartitionResult) -> int:
 def _removed(partitions: Sequence[PartitionResult]) -> Gauge:
     sums: dict[tuple[str, ...], int] = defaultdict(int)
     for p in partitions:
-        for reason, count in ({} if p.records_removed is None else asdict(p.records_removed)).items():
+        for reason, count in (
+            {} if p.records_removed is None else asdict(p.records_removed)
+        ).items():
             sums[p.topic, reason] += count
     samples = tuple((key, float(sums[key])) for key in sorted(sums))
-    return Gauge("winnow_topic_records_removed", "Records that the run removed, and why.", samples, ("topic", "reason"))
+    return Gauge(
+        "winnow_topic_records_removed",
+        "Records that the run removed, and why.",
+        samples,
+        ("topic", "reason"),
+    )

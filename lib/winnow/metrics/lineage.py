@@ -1,7 +1,8 @@
-"""OpenLineage events of a run: START, then COMPLETE or FAIL, with the topics that were rewritten as datasets.
+"""OpenLineage events of a run: START, then COMPLETE or FAIL, with the topics that were rewritten as
+datasets.
 
-An event is one JSON object that is posted or appended to a file. The client library would bring eleven packages and
-three HTTP clients for that.
+An event is one JSON object that is posted or appended to a file. The client library would bring
+eleven packages and three HTTP clients for that.
 """
 
 from __future__ import annotations
@@ -42,8 +43,13 @@ class Parent:
 
 
 def parent_of(conf: Callable[[str, str], str | None]) -> Parent | None:
-    """As schedulers put it into Spark's settings, Airflow's SparkSubmitOperator for one. `conf`: key and default."""
-    values = [conf(f"spark.openlineage.{key}", "") for key in ("parentJobNamespace", "parentJobName", "parentRunId")]
+    """As schedulers put it into Spark's settings, Airflow's SparkSubmitOperator for one. `conf`:
+    key and default.
+    """
+    values = [
+        conf(f"spark.openlineage.{key}", "")
+        for key in ("parentJobNamespace", "parentJobName", "parentRunId")
+    ]
     return Parent(*(value or "" for value in values)) if all(values) else None
 
 
@@ -80,7 +86,9 @@ class Lineage:
         facet = _facet(schema) | {"message": message, "programmingLanguage": "PYTHON"}
         self._tell("FAIL", {"errorMessage": facet}, ())
 
-    def _tell(self, kind: str, facets: dict[str, Any], partitions: Sequence[PartitionResult]) -> None:
+    def _tell(
+        self, kind: str, facets: dict[str, Any], partitions: Sequence[PartitionResult]
+    ) -> None:
         if self.parent is not None:
             schema = f"{_SPEC}/facets/1-1-0/ParentRunFacet.json#/$defs/ParentRunFacet"
             facets = facets | {

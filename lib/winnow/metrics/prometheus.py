@@ -1,4 +1,6 @@
-"""Gauges for Prometheus: a file for node_exporter's textfile collector, or a Pushgateway, by its own client library."""
+"""Gauges for Prometheus: a file for node_exporter's textfile collector, or a Pushgateway, by its
+own client library.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _URLS = ("http://", "https://")
 
 
 def check_target(target: str) -> None:
-    """Raises UsageError for what is neither a URL nor a file that the collector would read, and without the library."""
+    """Raises UsageError for what is neither a URL nor a file that the collector would read, and
+    without the library.
+    """
     if not target.startswith(_URLS) and not target.endswith(_SUFFIX):
         raise UsageError(
             "metrics can't go there",
@@ -34,10 +38,11 @@ def check_target(target: str) -> None:
 
 
 def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | None = None) -> None:
-    """To a file, replaced as a whole, or to a Pushgateway, under job `winnow` and `instance`, this host by default.
+    """To a file, replaced as a whole, or to a Pushgateway, under job `winnow` and `instance`, this
+    host by default.
 
-    What a failed run does not have, the time of the last success, stays as it was. Raises UsageError as `check_target`
-    does, and WinnowError where it can't be told.
+    What a failed run does not have, the time of the last success, stays as it was. Raises
+    UsageError as `check_target` does, and WinnowError where it can't be told.
     """
     check_target(target)
     from prometheus_client import CollectorRegistry, generate_latest, pushadd_to_gateway  # noqa: PLC0415 - an extra
@@ -47,10 +52,14 @@ def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | Non
         if target.startswith(_URLS):
             registry.register(_Collector(gauges))
             key = {"instance": instance or socket.gethostname()}
-            pushadd_to_gateway(target, job=JOB, registry=registry, grouping_key=key, timeout=TIMEOUT_S)
+            pushadd_to_gateway(
+                target, job=JOB, registry=registry, grouping_key=key, timeout=TIMEOUT_S
+            )
         else:
             registry.register(_Collector([*gauges, *_kept(gauges, target)]))
-            write_output(target, generate_latest(registry), mode=READABLE)  # node_exporter is another user
+            write_output(
+                target, generate_latest(registry), mode=READABLE
+            )  # node_exporter is another user
     except OSError as error:
         raise WinnowError(
             "metrics could not be told",
@@ -88,4 +97,8 @@ def _kept(gauges: Sequence[Gauge], path: str) -> Iterator[Gauge]:
         return
     for family in families:
         if family.name == LAST_SUCCESS:
-            yield Gauge(LAST_SUCCESS, family.documentation, tuple(((), sample.value) for sample in family.samples))
+            yield Gauge(
+                LAST_SUCCESS,
+                family.documentation,
+                tuple(((), sample.value) for sample in family.samples),
+            )

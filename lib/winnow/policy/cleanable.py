@@ -16,13 +16,17 @@ class CleanableRange:
 
     first_dirty_offset: int
     first_uncleanable_offset: int
-    """U' of S3.3: rounded down to the base of a segment. Below `first_dirty_offset` if nothing is cleanable."""
+    """U' of S3.3: rounded down to the base of a segment. Below `first_dirty_offset` if nothing is
+    cleanable.
+    """
     clean_bytes: int
     cleanable_bytes: int
     ratio: float | None
     """None if there is nothing at all."""
     checkpoint_reset: int | None
-    """`first_dirty_offset`, if the checkpoint's entry is out of the log and has to be written again (S3.2)."""
+    """`first_dirty_offset`, if the checkpoint's entry is out of the log and has to be written again
+    (S3.2).
+    """
     needs_compaction_now: bool
     """A dirty record is older than `max.compaction.lag.ms`."""
     why: str
@@ -30,7 +34,9 @@ class CleanableRange:
 
 
 def segments_between(segments: Sequence[Segment], start: int, end: int) -> tuple[Segment, ...]:
-    """Kafka's `LogSegments.values`: from the segment that holds `start` (or the first one) up to bases below `end`."""
+    """Kafka's `LogSegments.values`: from the segment that holds `start` (or the first one) up to
+    bases below `end`.
+    """
     if start == end:
         return ()
     below_end = [s for s in segments if s.base_offset < end]
@@ -39,27 +45,43 @@ def segments_between(segments: Sequence[Segment], start: int, end: int) -> tuple
 
 
 def oldest_dirty(state: PartitionState, first_dirty_offset: int) -> int | None:
-    """The least timestamp, ms, that the first batch of a dirty segment has, the active one included: it is rolled no
-    later than `max.compaction.lag.ms` after it (S3.4). None if there is none, or none is known.
+    """The least timestamp, ms, that the first batch of a dirty segment has, the active one
+    included: it is rolled no later than `max.compaction.lag.ms` after it (S3.4). None if there is
+    none, or none is known.
     """
     segments = segments_between(state.segments, first_dirty_offset, state.log_end_offset)
-    return min((s.first_batch_max_timestamp for s in segments if s.first_batch_max_timestamp > 0), default=None)
+    return min(
+        (s.first_batch_max_timestamp for s in segments if s.first_batch_max_timestamp > 0),
+        default=None,
+    )
 
 
 def cleanable_range(
-    state: PartitionState, config: TopicConfig, now: int, *, last_stable_offset: int, undecided: str = ""
+    state: PartitionState,
+    config: TopicConfig,
+    now: int,
+    *,
+    last_stable_offset: int,
+    undecided: str = "",
 ) -> CleanableRange:
-    """Kafka's `cleanableOffsets` and `LogToClean`. `last_stable_offset`: S3.2; the high watermark if there are no
-    transactions. `undecided`: in words, the one that makes it lower.
+    """Kafka's `cleanableOffsets` and `LogToClean`. `last_stable_offset`: S3.2; the high watermark
+    if there are no transactions. `undecided`: in words, the one that makes it lower.
     """
     first_dirty, reset = _first_dirty(state)
     limit, why = _first_uncleanable(
-        state, config, now, first_dirty=first_dirty, last_stable_offset=last_stable_offset, undecided=undecided
+        state,
+        config,
+        now,
+        first_dirty=first_dirty,
+        last_stable_offset=last_stable_offset,
+        undecided=undecided,
     )
     not_cleanable = _non_active_from(state, max(first_dirty, limit))
     end = (not_cleanable[0] if not_cleanable else state.active).base_offset
     clean_bytes = sum(s.log_bytes for s in state.segments if s.base_offset < first_dirty)
-    cleanable_bytes = sum(s.log_bytes for s in segments_between(state.segments, min(first_dirty, end), end))
+    cleanable_bytes = sum(
+        s.log_bytes for s in segments_between(state.segments, min(first_dirty, end), end)
+    )
     total = clean_bytes + cleanable_bytes
     return CleanableRange(
         first_dirty_offset=first_dirty,
@@ -92,7 +114,9 @@ def _first_uncleanable(
     last_stable_offset: int,
     undecided: str,
 ) -> tuple[int, str]:
-    limits = [(state.active.base_offset, f"the active segment starts at {state.active.base_offset}")]
+    limits = [
+        (state.active.base_offset, f"the active segment starts at {state.active.base_offset}")
+    ]
     if last_stable_offset < state.high_watermark:
         words = undecided or f"a transaction is undecided from offset {last_stable_offset} on"
         limits.append((last_stable_offset, words))
@@ -103,7 +127,9 @@ def _first_uncleanable(
             # Strictly younger; the first such segment stops all after it, even older ones.
             if segment.largest_timestamp > now - config.min_compaction_lag_ms:
                 lag = duration(config.min_compaction_lag_ms)
-                words = f"min.compaction.lag.ms: segment {segment.base_offset} is younger than {lag}"
+                words = (
+                    f"min.compaction.lag.ms: segment {segment.base_offset} is younger than {lag}"
+                )
                 limits.append((segment.base_offset, words))
                 break
     return min(limits, key=lambda limit: limit[0])
@@ -116,6 +142,8 @@ def _non_active_from(state: PartitionState, offset: int) -> tuple[Segment, ...]:
 
 
 def _oldest_dirty(state: PartitionState, first_dirty: int) -> float:
-    """Of the dirty segments' first batches the least maxTimestamp in ms; infinite if none is known (S3.4)."""
+    """Of the dirty segments' first batches the least maxTimestamp in ms; infinite if none is known
+    (S3.4).
+    """
     known = [s.first_batch_max_timestamp for s in _non_active_from(state, first_dirty)]
     return min((t for t in known if t > 0), default=float("inf"))

@@ -26,8 +26,8 @@ def is_default(source: str) -> bool:
 class TopicConfig:
     """Effective values for one topic (S9.1). Times in ms, sizes in bytes.
 
-    One field per row of `winnow.policy.keys.KEYS`, dots replaced, so `sources["retention.ms"]` says where
-    `retention_ms` came from.
+    One field per row of `winnow.policy.keys.KEYS`, dots replaced, so `sources["retention.ms"]` says
+    where `retention_ms` came from.
     """
 
     cleanup_policy: str
@@ -52,7 +52,9 @@ class TopicConfig:
     log_cleaner_enable: bool
     log_cleaner_io_max_bytes_per_second: float | None
     remote_log_storage_system_enable: bool | None
-    """None: nobody said. A tiered topic is then taken for one, since only a broker that tiers can have made it."""
+    """None: nobody said. A tiered topic is then taken for one, since only a broker that tiers can
+    have made it.
+    """
     producer_id_expiration_ms: int
     sources: Mapping[str, str]
     """Kafka's topic name of every setting -> where its value came from, in words."""
@@ -70,8 +72,11 @@ class TopicConfig:
         return "delete" in self.cleanup_policy
 
 
-def topic_config(values: Mapping[str, tuple[Value, str]], *, default_source: str = KAFKA_DEFAULT) -> TopicConfig:
-    """The config made of `values`: Kafka's topic name, or a broker-only key -> (checked value, where it came from).
+def topic_config(
+    values: Mapping[str, tuple[Value, str]], *, default_source: str = KAFKA_DEFAULT
+) -> TopicConfig:
+    """The config made of `values`: Kafka's topic name, or a broker-only key -> (checked value,
+    where it came from).
 
     The rest are Kafka's defaults, of which `default_source` is said.
     UsageError if `min.compaction.lag.ms` exceeds `max.compaction.lag.ms`, as in Kafka.

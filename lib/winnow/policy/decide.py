@@ -27,12 +27,14 @@ def decide(
 ) -> PartitionPlan:
     """Apply `config` to `state` at `now` (ms), as a broker's cleaner and retention would.
 
-    `last_stable_offset` (S3.2) is the high watermark if not given, which is right where there are no transactions;
-    `undecided`: in words, the transaction that makes it lower.
-    `only`, one of ONLY, leaves the other half undone. The plan's `reason` is never empty.
+    `last_stable_offset` (S3.2) is the high watermark if not given, which is right where there are
+    no transactions; `undecided`: in words, the transaction that makes it lower. `only`, one of
+    ONLY, leaves the other half undone. The plan's `reason` is never empty.
     """
     if only is not None and only not in ONLY:
-        raise UsageError("half a run of an unknown kind", expected=" or ".join(ONLY), found=repr(only))
+        raise UsageError(
+            "half a run of an unknown kind", expected=" or ".join(ONLY), found=repr(only)
+        )
     if config.cleanup_compact and not config.log_cleaner_enable:
         # A broker leaves even the retention of compacted topics to its cleaner.
         words = "log.cleaner.enable is false: compacted topics are not touched"
@@ -42,11 +44,15 @@ def decide(
             words = f"cleanup.policy is {config.cleanup_policy or 'empty'}: nothing to compact"
             return _plan(state, config, Reason("S3.1", words))
         retention = retention_plan(state, config, now)
-        return _plan(state, config, retention_reason(state, config, now, retention), retention=retention)
+        return _plan(
+            state, config, retention_reason(state, config, now, retention), retention=retention
+        )
 
     if only == "retention":
         retention = retention_plan(state, config, now)
-        return _plan(state, config, retention_reason(state, config, now, retention), retention=retention)
+        return _plan(
+            state, config, retention_reason(state, config, now, retention), retention=retention
+        )
     lso = state.high_watermark if last_stable_offset is None else last_stable_offset
     cleanable = cleanable_range(state, config, now, last_stable_offset=lso, undecided=undecided)
     compaction, decided = _compaction(state, config, cleanable)
@@ -58,7 +64,9 @@ def decide(
         words = kept_or_taken.words
         limited = config.retention_bytes >= 0 or config.retention_ms >= 0
         if compaction is not None and (retention is not None or limited):
-            words = afterwards = f"retention is decided after that, on what is left; of the log as it is now: {words}"
+            words = afterwards = (
+                f"retention is decided after that, on what is left; of the log as it is now: {words}"
+            )
         reason += f"; {words}"
         if compaction is None and retention is not None:
             rule = kept_or_taken.rule
@@ -67,17 +75,33 @@ def decide(
             f"; the cleaner checkpoint {state.cleaner_checkpoint} lies outside the log "
             f"[{state.log_start_offset}, {state.log_end_offset}] and is reset to {cleanable.checkpoint_reset}"
         )
-    plan = _plan(state, config, Reason(rule, reason), retention=retention, compaction=compaction, cleanable=cleanable)
+    plan = _plan(
+        state,
+        config,
+        Reason(rule, reason),
+        retention=retention,
+        compaction=compaction,
+        cleanable=cleanable,
+    )
     return replace(plan, afterwards=afterwards)
 
 
-def after_retention(plan: PartitionPlan, *, now: int, only: str | None = None) -> PartitionPlan | None:
-    """What is to be done next, at the same time, where retention alone makes a log dirty enough to be compacted.
+def after_retention(
+    plan: PartitionPlan, *, now: int, only: str | None = None
+) -> PartitionPlan | None:
+    """What is to be done next, at the same time, where retention alone makes a log dirty enough to
+    be compacted.
 
-    It takes clean segments, so that the dirty ratio rises. A broker's cleaner finds that log when it looks next. None
-    if there is no such round. Only a walk tells the last stable offset: there may be less to do then.
+    It takes clean segments, so that the dirty ratio rises. A broker's cleaner finds that log when
+    it looks next. None if there is no such round. Only a walk tells the last stable offset: there
+    may be less to do then.
     """
-    if only is not None or plan.compaction is not None or plan.retention is None or not plan.config.cleanup_compact:
+    if (
+        only is not None
+        or plan.compaction is not None
+        or plan.retention is None
+        or not plan.config.cleanup_compact
+    ):
         return None
     if not plan.config.log_cleaner_enable:
         return None
@@ -107,7 +131,9 @@ def _plan(
     )
 
 
-def retention_reason(state: PartitionState, config: TopicConfig, now: int, plan: RetentionPlan | None) -> Reason:
+def retention_reason(
+    state: PartitionState, config: TopicConfig, now: int, plan: RetentionPlan | None
+) -> Reason:
     """Why retention takes what `plan` has, or nothing."""
     if plan is None:
         return why_kept(state, config, now)
@@ -128,7 +154,9 @@ def _compaction(
     elif cleanable.needs_compaction_now:
         reason = f"max.compaction.lag.ms: a dirty record is older than {duration(config.max_compaction_lag_ms)}"
     else:
-        return None, Reason("S3.4", f"dirty ratio {ratio} is not above min.cleanable.dirty.ratio {threshold:g}")
+        return None, Reason(
+            "S3.4", f"dirty ratio {ratio} is not above min.cleanable.dirty.ratio {threshold:g}"
+        )
     end = cleanable.first_uncleanable_offset
     groups = group_segments(
         [s for s in state.segments if s.base_offset < end],

@@ -1,4 +1,5 @@
-"""Topic and broker configs from text: lines of `TOPIC KEY=VALUE`, and all that `kafka-configs --describe` prints.
+"""Topic and broker configs from text: lines of `TOPIC KEY=VALUE`, and all that `kafka-configs
+--describe` prints.
 
     Dynamic configs for topic orders are:                            overrides only
       cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, ...}
@@ -20,9 +21,13 @@ from dataclasses import dataclass, field
 from winnow.errors import UsageError
 from winnow.policy.keys import Ignored, Value, Wrong, broker_value, topic_value, unknown_topic_key
 
-_SECTION = re.compile(r"(?P<which>Dynamic|All|Default)\s+configs\s+for\s+(?P<entity>.+?)\s+are:?\s*$")
+_SECTION = re.compile(
+    r"(?P<which>Dynamic|All|Default)\s+configs\s+for\s+(?P<entity>.+?)\s+are:?\s*$"
+)
 _ONE_LINE = re.compile(r"Configs\s+for\s+(?P<entity>.+?)\s+are\b:?\s*(?P<pairs>.*)$")
-_ENTRY = re.compile(r"(?P<key>[^=\s]+)=(?P<value>.*?) sensitive=(?:true|false) synonyms=\{(?P<synonyms>.*)\}\s*$")
+_ENTRY = re.compile(
+    r"(?P<key>[^=\s]+)=(?P<value>.*?) sensitive=(?:true|false) synonyms=\{(?P<synonyms>.*)\}\s*$"
+)
 _BARE = re.compile(r"(?P<key>[^=\s]+)=(?P<value>.*)$")
 _SYNONYM_SOURCE = re.compile(r"(?:^|,\s*)([A-Z][A-Z_]+):")
 _NEXT_PAIR = re.compile(r",\s*(?=[A-Za-z][\w.]*=)")
@@ -34,7 +39,9 @@ _TOPIC_OVERRIDE = "DYNAMIC_TOPIC_CONFIG"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One setting that was given somewhere: Kafka's key, its checked value, and where it stood, in words."""
+    """One setting that was given somewhere: Kafka's key, its checked value, and where it stood, in
+    words.
+    """
 
     key: str
     value: Value | Ignored | Wrong
@@ -43,7 +50,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConfigs:
-    """What a file of configs says. A key of `topics` is a topic that the file names, with or without overrides."""
+    """What a file of configs says. A key of `topics` is a topic that the file names, with or
+    without overrides.
+    """
 
     topics: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     effective: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
@@ -55,10 +64,10 @@ class DescribedConfigs:
 
 
 def parse_topic_configs(text: str, *, file: str = "--topic-configs") -> DescribedConfigs:
-    """Both forms may be mixed. UsageError that names the line for anything else, for an unknown key in a line
-    `TOPIC KEY=VALUE`, and for two different values of one key. A key that a broker printed and that this
-    version does not know is noted, not refused: the broker had to know it. A value that can't be used is `Wrong`:
-    it concerns the topics for which it counts, not the run.
+    """Both forms may be mixed. UsageError that names the line for anything else, for an unknown key
+    in a line `TOPIC KEY=VALUE`, and for two different values of one key. A key that a broker
+    printed and that this version does not know is noted, not refused: the broker had to know it. A
+    value that can't be used is `Wrong`: it concerns the topics for which it counts, not the run.
     """
     reader = _Reader(file)
     for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
@@ -133,7 +142,9 @@ class _Reader:
         if kind == "topic":
             sources = _SYNONYM_SOURCE.findall(synonyms)
             overridden = _TOPIC_OVERRIDE in sources or (not sources and self._overrides_only)
-            source = where if overridden else f"{where}, {sources[0] if sources else 'source not said'}"
+            source = (
+                where if overridden else f"{where}, {sources[0] if sources else 'source not said'}"
+            )
             read = topic_value(key, value, where=where)
             if read is None:
                 self._notes.append(f"{self._file}: {key} is not known to Winnow; ignored")
@@ -165,7 +176,9 @@ class _Reader:
     def _add(self, entry: Entry, entity: tuple[str, str]) -> None:
         known = self._entries.setdefault(entity, {})
         before = known.get(entry.key)
-        wrong = isinstance(entry.value, Wrong) or (before is not None and isinstance(before.value, Wrong))
+        wrong = isinstance(entry.value, Wrong) or (
+            before is not None and isinstance(before.value, Wrong)
+        )
         if before is not None and not wrong and before.value != entry.value:
             raise UsageError(
                 f"{' '.join(entity).strip()} has two values for {entry.key}",

@@ -1,7 +1,8 @@
 """What a cleaning round makes of one record, and by which rule: S5.4 and S5.5 in words.
 
-`winnow.wire.filtering` does it to millions of records at once. This is the same decision for one of them, in the order
-of Kafka's own (`checkBatchRetention`, `shouldRetainRecord`), each answer with the number of the rule that gave it.
+`winnow.wire.filtering` does it to millions of records at once. This is the same decision for one of
+them, in the order of Kafka's own (`checkBatchRetention`, `shouldRetainRecord`), each answer with
+the number of the rule that gave it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ class Fact:
     @property
     def iso(self) -> str | None:
         """A time as ISO-8601 in UTC, to the ms; None for what is no time."""
-        return _iso(self.value) if self.time and isinstance(self.value, int) and self.value >= 0 else None
+        return (
+            _iso(self.value)
+            if self.time and isinstance(self.value, int) and self.value >= 0
+            else None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,9 @@ class RecordFacts:
     null_key: bool
     null_value: bool
     latest: int | None = None
-    """Last offset of its key in the dirty range, aborted data left out; None if the key is not there."""
+    """Last offset of its key in the dirty range, aborted data left out; None if the key is not
+    there.
+    """
     aborted: tuple[int, int] | None = None
     """First offset and marker of the aborted transaction that it belongs to."""
     marker: str | None = None
@@ -86,7 +93,9 @@ class RecordFacts:
 
 
 def record_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
-    """What the round makes of a record of the range that it cleans. Never UNDECIDED and never ABSENT."""
+    """What the round makes of a record of the range that it cleans. Never UNDECIDED and never
+    ABSENT.
+    """
     if int(record.batch["attributes"][0]) & CONTROL:
         return _marker_fate(record, of_round)
     if record.aborted is not None:
@@ -103,7 +112,11 @@ def record_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
 
 def _last_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     if record.offset >= of_round.first_dirty_offset:
-        return Fate(Verdict.STAYS, "S5.5", f"it is the last record of its key below offset {of_round.end_offset}")
+        return Fate(
+            Verdict.STAYS,
+            "S5.5",
+            f"it is the last record of its key below offset {of_round.end_offset}",
+        )
     words = f"its key has no record in the dirty range [{of_round.first_dirty_offset}, {of_round.end_offset})"
     return Fate(Verdict.STAYS, "S5.5", words)
 
@@ -115,7 +128,9 @@ def delete_horizon(batch: NDArray[np.void]) -> int | None:
 
 def header_stays(batch: NDArray[np.void], of_round: RoundFacts) -> str | None:
     """Why the header of a batch stays though no record does, in words; None if it does not (S5.4)."""
-    codes = batch_retention(batch, last_records=of_round.last_records, end_offset=of_round.end_offset)
+    codes = batch_retention(
+        batch, last_records=of_round.last_records, end_offset=of_round.end_offset
+    )
     if codes[0] != RETAIN_EMPTY:
         return None
     if int(batch["last_offset"][0]) + 1 == of_round.end_offset:
@@ -125,7 +140,11 @@ def header_stays(batch: NDArray[np.void], of_round: RoundFacts) -> str | None:
 
 def _header_words(record: RecordFacts, of_round: RoundFacts) -> str:
     why = header_stays(record.batch, of_round)
-    return "" if why is None else f"; if no record of its batch stays, the batch's header does (S5.4): {why}"
+    return (
+        ""
+        if why is None
+        else f"; if no record of its batch stays, the batch's header does (S5.4): {why}"
+    )
 
 
 def _aborted_fate(record: RecordFacts, of_round: RoundFacts, first: int, marker: int) -> Fate:
@@ -137,7 +156,9 @@ def _aborted_fate(record: RecordFacts, of_round: RoundFacts, first: int, marker:
 def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     what = f"{record.marker or 'control'} record"
     if not record.emptied:
-        return Fate(Verdict.STAYS, "S5.8", f"{what}: a batch of its transaction is still in the log")
+        return Fate(
+            Verdict.STAYS, "S5.8", f"{what}: a batch of its transaction is still in the log"
+        )
     horizon = delete_horizon(record.batch)
     if horizon is None:
         new = _new_horizon(of_round)
@@ -170,7 +191,9 @@ def _tombstone_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     if of_round.now < horizon:
         words = f"a tombstone whose delete horizon has not come, {_until(horizon, of_round)}"
         return Fate(Verdict.STAYS, "S5.5", words, fact)
-    words = f"a tombstone whose delete horizon has come, {_iso(horizon)}" + _header_words(record, of_round)
+    words = f"a tombstone whose delete horizon has come, {_iso(horizon)}" + _header_words(
+        record, of_round
+    )
     return Fate(Verdict.GOES, "S5.5", words, fact)
 
 

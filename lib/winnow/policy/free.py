@@ -1,4 +1,6 @@
-"""Which segments go first when only so much room is needed: of what retention lets go, the oldest (S7.2, S7.3)."""
+"""Which segments go first when only so much room is needed: of what retention lets go, the oldest
+(S7.2, S7.3).
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,18 @@ def file_bytes(segment: Segment) -> int:
 def oldest_first(
     plans: Sequence[tuple[PartitionState, RetentionPlan | None]], *, wanted: int
 ) -> list[RetentionPlan | None]:
-    """What goes of each partition, in the order given: no more than its plan, and no active segment.
+    """What goes of each partition, in the order given: no more than its plan, and no active
+    segment.
 
-    Of all partitions' lowest segments that may go the one with the oldest newest record goes, until the files that go
-    have `wanted` bytes, or nothing more may go. An active segment would need a new one, which would have to be written.
+    Of all partitions' lowest segments that may go the one with the oldest newest record goes, until
+    the files that go have `wanted` bytes, or nothing more may go. An active segment would need a
+    new one, which would have to be written.
     """
     may_go = [_without_active(state, plan) for state, plan in plans]
     taken = [0] * len(plans)
-    heap = [(segments[0].largest_timestamp, which) for which, segments in enumerate(may_go) if segments]
+    heap = [
+        (segments[0].largest_timestamp, which) for which, segments in enumerate(may_go) if segments
+    ]
     heapq.heapify(heap)
     freed = 0
     while heap and freed < wanted:

@@ -13,9 +13,10 @@ def group_segments(
 ) -> tuple[tuple[Segment, ...], ...]:
     """Greedy from the lowest segment, order kept (S5.2).
 
-    `segments` ascend and end before `end_offset` (U' of S3.3), from which the last offset of the last one is
-    estimated. Sizes are those before cleaning; a missing index counts as empty, as for Kafka, which would make one.
-    The offset limit does not bind empty segments: otherwise every 2^31 offsets would leave an empty file for ever.
+    `segments` ascend and end before `end_offset` (U' of S3.3), from which the last offset of the
+    last one is estimated. Sizes are those before cleaning; a missing index counts as empty, as for
+    Kafka, which would make one. The offset limit does not bind empty segments: otherwise every 2^31
+    offsets would leave an empty file for ever.
     """
     groups: list[list[Segment]] = []
     log_bytes = index_bytes = timeindex_bytes = 0
@@ -28,7 +29,10 @@ def group_segments(
             groups
             and log_bytes <= max_log_bytes
             and max(index_bytes, timeindex_bytes) <= max_index_bytes
-            and (segment.log_bytes == 0 or next_base - 1 - groups[-1][0].base_offset <= MAX_OFFSET_SPAN)
+            and (
+                segment.log_bytes == 0
+                or next_base - 1 - groups[-1][0].base_offset <= MAX_OFFSET_SPAN
+            )
         ):
             groups[-1].append(segment)
             continue

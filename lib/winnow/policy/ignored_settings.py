@@ -1,7 +1,8 @@
-"""Config keys that Kafka knows and that decide nothing about files at rest: accepted wherever Kafka has them.
+"""Config keys that Kafka knows and that decide nothing about files at rest: accepted wherever Kafka
+has them.
 
-Topic keys and `log.*` keys are listed one by one, so that a slip in a key that matters is never taken for one
-that does not. Of the rest the first words are enough.
+Topic keys and `log.*` keys are listed one by one, so that a slip in a key that matters is never
+taken for one that does not. Of the rest the first words are enough.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ CLEANER_TUNING = frozenset(
         "log.cleaner.threads",
     }
 )
-"""How fast a broker cleans, not what. People set them for a reason, so their being ignored is said."""
+"""How fast a broker cleans, not what. People set them for a reason, so their being ignored is said.
+"""
 
 _LOG_KEYS = frozenset(
     {
@@ -170,6 +172,10 @@ def is_meaningless_broker_key(name: str) -> bool:
     if name.startswith("log."):
         return name in _LOG_KEYS or name in CLEANER_TUNING
     if name.startswith("remote."):
-        # All but the switch of the table are about the moving of segments, which nobody does offline.
-        return name.startswith(("remote.log.", "remote.fetch.", "remote.list.")) and name != "remote.log.copy.disable"
+        # All but the switch of the table are about the moving of segments, which nobody does
+        # offline.
+        return (
+            name.startswith(("remote.log.", "remote.fetch.", "remote.list."))
+            and name != "remote.log.copy.disable"
+        )
     return name in _BROKER_KEYS or name.startswith(_BROKER_PREFIXES)

@@ -1,6 +1,6 @@
-"""Kafka's config keys: which of them mean something to an offline cleaner, how they are spelled at the topic
-and at the broker, their types, ranges and defaults (S9.1; the ranges are those of Kafka's own `LogConfig` and
-`KafkaConfig`).
+"""Kafka's config keys: which of them mean something to an offline cleaner, how they are spelled at
+the topic and at the broker, their types, ranges and defaults (S9.1; the ranges are those of Kafka's
+own `LogConfig` and `KafkaConfig`).
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ UNLIMITED_OR_POSITIVE = Allowed(lambda value: value != 0, "-1 (unlimited) or at 
 class Synonym:
     """A broker's name for a topic config.
 
-    `unit` is what the value is multiplied by; any negative value of a `negative_is_unlimited` key counts as -1,
-    whatever the unit (S9.1).
+    `unit` is what the value is multiplied by; any negative value of a `negative_is_unlimited` key
+    counts as -1, whatever the unit (S9.1).
     """
 
     name: str
@@ -68,7 +68,9 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One row of the table. `synonyms` in the order in which a broker looks: the first one that is set wins."""
+    """One row of the table. `synonyms` in the order in which a broker looks: the first one that is
+    set wins.
+    """
 
     name: str
     kind: Kind
@@ -84,19 +86,39 @@ class Key:
         return self.name.replace(".", "_")
 
 
-def _key(name: str, kind: Kind, default: Value | None, allowed: Allowed, doc: str, *brokers: str | Synonym) -> Key:
+def _key(
+    name: str,
+    kind: Kind,
+    default: Value | None,
+    allowed: Allowed,
+    doc: str,
+    *brokers: str | Synonym,
+) -> Key:
     """A row; a broker name given as plain text has the topic's own type and range."""
-    synonyms = tuple(b if isinstance(b, Synonym) else Synonym(name=b, kind=kind, allowed=allowed) for b in brokers)
+    synonyms = tuple(
+        b if isinstance(b, Synonym) else Synonym(name=b, kind=kind, allowed=allowed)
+        for b in brokers
+    )
     return Key(name=name, kind=kind, default=default, allowed=allowed, doc=doc, synonyms=synonyms)
 
 
 def _broker_key(name: str, kind: Kind, default: Value | None, allowed: Allowed, doc: str) -> Key:
     own = Synonym(name=name, kind=kind, allowed=allowed)
-    return Key(name=name, kind=kind, default=default, allowed=allowed, doc=doc, synonyms=(own,), broker_only=True)
+    return Key(
+        name=name,
+        kind=kind,
+        default=default,
+        allowed=allowed,
+        doc=doc,
+        synonyms=(own,),
+        broker_only=True,
+    )
 
 
 def _retention(name: str, kind: Kind, unit: int) -> Synonym:
-    return Synonym(name=name, kind=kind, allowed=UNLIMITED_OR_POSITIVE, unit=unit, negative_is_unlimited=True)
+    return Synonym(
+        name=name, kind=kind, allowed=UNLIMITED_OR_POSITIVE, unit=unit, negative_is_unlimited=True
+    )
 
 
 IO_RATE = "log.cleaner.io.max.bytes.per.second"
@@ -182,7 +204,9 @@ KEYS: tuple[Key, ...] = (
 )  # fmt: skip
 
 BY_TOPIC_NAME: Mapping[str, Key] = {key.name: key for key in KEYS if not key.broker_only}
-BY_BROKER_NAME: Mapping[str, tuple[Key, Synonym]] = {s.name: (key, s) for key in KEYS for s in key.synonyms}
+BY_BROKER_NAME: Mapping[str, tuple[Key, Synonym]] = {
+    s.name: (key, s) for key in KEYS for s in key.synonyms
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +224,9 @@ class Wrong:
 
 
 def parse_topic_value(name: str, text: str, *, where: str) -> Value | Ignored:
-    """The value of a topic config, checked. UsageError for a wrong value, a broker's name or an unknown name."""
+    """The value of a topic config, checked. UsageError for a wrong value, a broker's name or an
+    unknown name.
+    """
     key = BY_TOPIC_NAME.get(name)
     if key is not None:
         return _parse(name, text, kind=key.kind, allowed=key.allowed, where=where)
@@ -208,15 +234,23 @@ def parse_topic_value(name: str, text: str, *, where: str) -> Value | Ignored:
         return Ignored(name)
     if name in BY_BROKER_NAME:
         row = BY_BROKER_NAME[name][0]
-        told = "It can be given with --set." if row.broker_only else f"The topic's name for it is {row.name}."
-        raise UsageError(f"{name} is a broker config", expected="a topic config", where=where, hint=told)
+        told = (
+            "It can be given with --set."
+            if row.broker_only
+            else f"The topic's name for it is {row.name}."
+        )
+        raise UsageError(
+            f"{name} is a broker config", expected="a topic config", where=where, hint=told
+        )
     if is_meaningless_broker_key(name):
         raise UsageError(f"{name} is a broker config", expected="a topic config", where=where)
     raise unknown_topic_key(name, where=where)
 
 
 def parse_broker_value(name: str, text: str, *, where: str) -> Value | Ignored | None:
-    """The value of a broker config in the topic config's unit, checked; None if no Kafka key has that name."""
+    """The value of a broker config in the topic config's unit, checked; None if no Kafka key has
+    that name.
+    """
     row = BY_BROKER_NAME.get(name)
     if row is None:
         return Ignored(name) if is_meaningless_broker_key(name) else None
@@ -228,7 +262,9 @@ def parse_broker_value(name: str, text: str, *, where: str) -> Value | Ignored |
 
 
 def topic_value(name: str, text: str, *, where: str) -> Value | Ignored | Wrong | None:
-    """As `parse_topic_value`, of what nobody typed for this run: `Wrong` for a wrong value, None for an unknown key."""
+    """As `parse_topic_value`, of what nobody typed for this run: `Wrong` for a wrong value, None
+    for an unknown key.
+    """
     if name not in BY_TOPIC_NAME and name not in TOPIC_KEYS:
         if name in BY_BROKER_NAME or is_meaningless_broker_key(name):
             return parse_topic_value(name, text, where=where)  # which refuses it
@@ -263,11 +299,15 @@ def _parse(name: str, text: str, *, kind: Kind, allowed: Allowed, where: str) ->
         return _parse_policy(name, text, where=where)
     if kind is Kind.BOOLEAN:
         if text.lower() not in {"true", "false"}:
-            raise UsageError(f"{name} has a wrong value", expected=kind.value, found=repr(text), where=where)
+            raise UsageError(
+                f"{name} has a wrong value", expected=kind.value, found=repr(text), where=where
+            )
         return text.lower() == "true"
     number = _number(text, kind)
     if number is None:
-        raise UsageError(f"{name} has a wrong value", expected=kind.value, found=repr(text), where=where)
+        raise UsageError(
+            f"{name} has a wrong value", expected=kind.value, found=repr(text), where=where
+        )
     if not allowed.test(number):
         raise UsageError(f"{name} is out of range", expected=allowed.words, found=text, where=where)
     return number
@@ -288,5 +328,7 @@ def _number(text: str, kind: Kind) -> int | float | None:
 def _parse_policy(name: str, text: str, *, where: str) -> str:
     parts = {part.strip().lower() for part in text.split(",") if part.strip()}
     if parts - {"compact", "delete"}:
-        raise UsageError(f"{name} has a wrong value", expected=Kind.POLICY.value, found=repr(text), where=where)
+        raise UsageError(
+            f"{name} has a wrong value", expected=Kind.POLICY.value, found=repr(text), where=where
+        )
     return ",".join(sorted(parts))

@@ -1,4 +1,6 @@
-"""Topics and settings that the cluster's metadata log tells, as policy wants them: parsed values only (S9.3)."""
+"""Topics and settings that the cluster's metadata log tells, as policy wants them: parsed values
+only (S9.3).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ Texts = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """What makes a partition directory one of this topic and not of an earlier one of the same name."""
+    """What makes a partition directory one of this topic and not of an earlier one of the same
+    name.
+    """
 
     topic_id: str
     partitions: frozenset[int]
@@ -22,7 +26,9 @@ class TopicIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataSettings:
-    """All that a metadata log says. `problem`: why nothing could be learned from it; the rest is empty then."""
+    """All that a metadata log says. `problem`: why nothing could be learned from it; the rest is
+    empty then.
+    """
 
     log: str
     """Its name and how far it reaches, in words."""
@@ -40,10 +46,13 @@ class MetadataSettings:
             return f"{self.log} can't be read: {self.problem}"
         if topic in self.topics:
             return None
-        return f"{self.log} knows no topic {topic}: a broker would set its partitions aside as strays"
+        return (
+            f"{self.log} knows no topic {topic}: a broker would set its partitions aside as strays"
+        )
 
     def why_foreign(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Why a partition directory is not that of the topic as the log knows it; None if it is, or nobody can tell.
+        """Why a partition directory is not that of the topic as the log knows it; None if it is, or
+        nobody can tell.
 
         `topic_id`: what the directory's `partition.metadata` says, None if there is none.
         """
@@ -71,8 +80,8 @@ def metadata_settings(
     all_brokers: Texts,
     notes: tuple[str, ...] = (),
 ) -> MetadataSettings:
-    """Parses the values. One that Winnow would refuse spoils the topics for which it counts, not the run; a topic's
-    key that is not known is noted: the controller that wrote it had to know it.
+    """Parses the values. One that Winnow would refuse spoils the topics for which it counts, not
+    the run; a topic's key that is not known is noted: the controller that wrote it had to know it.
     """
     unknown: set[str] = set()
     overrides = {topic: _topic_entries(texts, unknown) for topic, texts in topic_configs.items()}
@@ -80,9 +89,14 @@ def metadata_settings(
         log=log,
         topics=topics,
         overrides=overrides,
-        brokers={node: _broker_entries(texts, f"broker {node}") for node, texts in broker_configs.items()},
+        brokers={
+            node: _broker_entries(texts, f"broker {node}") for node, texts in broker_configs.items()
+        },
         all_brokers=_broker_entries(all_brokers, "all brokers"),
-        notes=(*notes, *(f"{log}: {key} is not known to Winnow; ignored" for key in sorted(unknown))),
+        notes=(
+            *notes,
+            *(f"{log}: {key} is not known to Winnow; ignored" for key in sorted(unknown)),
+        ),
     )
 
 
@@ -98,6 +112,10 @@ def _topic_entries(texts: Texts, unknown: set[str]) -> tuple[Entry, ...]:
 
 
 def _broker_entries(texts: Texts, of_whom: str) -> tuple[Entry, ...]:
-    read = ((key, broker_value(key, text, where=where), where) for key, (text, where) in texts.items())
+    read = (
+        (key, broker_value(key, text, where=where), where) for key, (text, where) in texts.items()
+    )
     # Of the rest many are plug-ins' own.
-    return tuple(Entry(key, value, f"{where} ({of_whom})") for key, value, where in read if value is not None)
+    return tuple(
+        Entry(key, value, f"{where} ({of_whom})") for key, value, where in read if value is not None
+    )

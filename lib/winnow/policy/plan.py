@@ -1,4 +1,6 @@
-"""What is to be done with one partition, and why: the output of `policy.decide`, the input of `engine`."""
+"""What is to be done with one partition, and why: the output of `policy.decide`, the input of
+`engine`.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,15 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """One cleaning round (S5.1): every group becomes one new segment with the base offset of its first source."""
+    """One cleaning round (S5.1): every group becomes one new segment with the base offset of its
+    first source.
+    """
 
     first_dirty_offset: int
     end_offset: int
-    """U' of S3.3: base offset of the first segment that is not cleaned, and the checkpoint after the round."""
+    """U' of S3.3: base offset of the first segment that is not cleaned, and the checkpoint after
+    the round.
+    """
     clean_bytes: int
     cleanable_bytes: int
     groups: tuple[tuple[Segment, ...], ...]
@@ -65,20 +71,28 @@ class PartitionPlan:
     retention: RetentionPlan | None
     """On the state as it is now. After a compaction it is decided again, as Kafka does (S3.5)."""
     checkpoint_reset: int | None
-    """First dirty offset to be written even if nothing else is done (S3.2), None if the checkpoint is fine."""
+    """First dirty offset to be written even if nothing else is done (S3.2), None if the checkpoint
+    is fine.
+    """
     rule: str
     """The one that says what becomes of the partition, as `S3.4`."""
     reason: str
     """The rules that decided, in words; never empty."""
     afterwards: str = ""
-    """The part of `reason` that tells of a retention after the compaction, which looks at what that leaves (S3.5)."""
+    """The part of `reason` that tells of a retention after the compaction, which looks at what that
+    leaves (S3.5).
+    """
 
     def reason_after(self, retention: str) -> str:
         """`reason`, once it is known what that retention did."""
         return self.reason.replace(self.afterwards, retention) if self.afterwards else self.reason
 
 
-def after_round(state: PartitionState, outputs: Sequence[Segment], end_offset: int) -> PartitionState:
-    """The state after a cleaning round that ends at `end_offset` (U' of S3.3) and leaves `outputs` of what is below."""
+def after_round(
+    state: PartitionState, outputs: Sequence[Segment], end_offset: int
+) -> PartitionState:
+    """The state after a cleaning round that ends at `end_offset` (U' of S3.3) and leaves `outputs`
+    of what is below.
+    """
     after = (segment for segment in state.segments if segment.base_offset >= end_offset)
     return replace(state, segments=(*outputs, *after), cleaner_checkpoint=end_offset)

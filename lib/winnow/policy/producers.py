@@ -1,7 +1,8 @@
 """What a loading broker knows of the producers of a log (S8.4), and what follows for cleaning.
 
-Snapshot entries are turned into a `ProducerState`, batches from the snapshot's offset to the log end are replayed
-over it, and those idle for `producer.id.expiration.ms` are dropped, before and after the replay.
+Snapshot entries are turned into a `ProducerState`, batches from the snapshot's offset to the log
+end are replayed over it, and those idle for `producer.id.expiration.ms` are dropped, before and
+after the replay.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class Producer:
 
     epoch: int
     last_data_offset: int | None = None
-    """None: no data batch of the current epoch is known, as after a marker that raised the epoch."""
+    """None: no data batch of the current epoch is known, as after a marker that raised the epoch.
+    """
     offset_delta: int = 0
     last_sequence: int = _NO_SEQUENCE
     timestamp: int = -1
@@ -78,14 +80,18 @@ class CompletedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """Producer id -> entry, and the transactions whose end was seen by a replay, in the order of their markers."""
+    """Producer id -> entry, and the transactions whose end was seen by a replay, in the order of
+    their markers.
+    """
 
     producers: Mapping[int, Producer] = field(default_factory=dict)
     completed: tuple[CompletedTransaction, ...] = ()
 
 
 def from_entries(entries: Iterable[SnapshotEntry]) -> ProducerState:
-    """The state that a snapshot holds. An entry without a last offset is that of a marker that raised the epoch."""
+    """The state that a snapshot holds. An entry without a last offset is that of a marker that
+    raised the epoch.
+    """
     return ProducerState(
         {
             e.producer_id: Producer(
@@ -95,7 +101,9 @@ def from_entries(entries: Iterable[SnapshotEntry]) -> ProducerState:
                 last_sequence=e.last_sequence if e.last_offset >= 0 else _NO_SEQUENCE,
                 timestamp=e.timestamp,
                 coordinator_epoch=e.coordinator_epoch,
-                current_txn_first_offset=e.current_txn_first_offset if e.current_txn_first_offset >= 0 else None,
+                current_txn_first_offset=e.current_txn_first_offset
+                if e.current_txn_first_offset >= 0
+                else None,
             )
             for e in entries
         }
@@ -103,13 +111,16 @@ def from_entries(entries: Iterable[SnapshotEntry]) -> ProducerState:
 
 
 def expire(state: ProducerState, now: int, expiration_ms: int) -> ProducerState:
-    """Without the producers that are idle for `expiration_ms` at `now` and have no open transaction (S8.4 step 2)."""
+    """Without the producers that are idle for `expiration_ms` at `now` and have no open transaction
+    (S8.4 step 2).
+    """
     if not state.producers:
         return state
     kept = {
         pid: producer
         for pid, producer in state.producers.items()
-        if producer.current_txn_first_offset is not None or wrapped(now - producer.timestamp) < expiration_ms
+        if producer.current_txn_first_offset is not None
+        or wrapped(now - producer.timestamp) < expiration_ms
     }
     return replace(state, producers=kept)
 
@@ -119,9 +130,10 @@ def replay(
 ) -> ProducerState:
     """The state after `batches` (dtype BATCH, ascending; S8.4 step 4).
 
-    `markers`: base offset of a control batch -> its decoded record. An empty control batch needs none: it is what
-    is left of a marker, and changes nothing. ValueError if one with a record is missing, since then neither the
-    epochs nor the open transactions would be right. May be called chunk by chunk.
+    `markers`: base offset of a control batch -> its decoded record. An empty control batch needs
+    none: it is what is left of a marker, and changes nothing. ValueError if one with a record is
+    missing, since then neither the epochs nor the open transactions would be right. May be called
+    chunk by chunk.
     """
     producers = dict(state.producers)
     completed = list(state.completed)
@@ -135,19 +147,23 @@ def replay(
             continue
         marker = decoded.get(int(batches["base_offset"][at]))
         if marker is None:
-            message = f"the control batch at offset {int(batches['base_offset'][at])} was not decoded"
+            message = (
+                f"the control batch at offset {int(batches['base_offset'][at])} was not decoded"
+            )
             raise ValueError(message)
         _replay_marker(producers, completed, marker)
     return ProducerState(producers, tuple(completed))
 
 
 def traces(batches: NDArray[np.void], ends: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Rows of the batches (dtype BATCH, ascending, each with a producer) whose replay alone leaves the same state.
+    """Rows of the batches (dtype BATCH, ascending, each with a producer) whose replay alone leaves
+    the same state.
 
-    `ends`: bool per batch, it ends a transaction. Of each producer these are its first end, which is that of a
-    transaction open before, its last end with the last data before it, and after it the first transactional and the
-    last data. Transactions that begin and end before are not completed by such a replay, or with a later first offset;
-    whoever wants them must not ask for less than all.
+    `ends`: bool per batch, it ends a transaction. Of each producer these are its first end, which
+    is that of a transaction open before, its last end with the last data before it, and after it
+    the first transactional and the last data. Transactions that begin and end before are not
+    completed by such a replay, or with a later first offset; whoever wants them must not ask for
+    less than all.
     """
     if not len(batches):
         return np.empty(0, np.int64)
@@ -159,13 +175,17 @@ def traces(batches: NDArray[np.void], ends: NDArray[np.bool_]) -> NDArray[np.int
     begin = np.concatenate([[0], numbers[last][:-1] + 1])[producer]
     ended = np.maximum.accumulate(np.where(ends[order], numbers, -1))
     end = ended[last][producer]
-    end = np.where(end >= begin, end, begin - 1)  # of its producer's rows the last end, or what comes before them all
+    end = np.where(
+        end >= begin, end, begin - 1
+    )  # of its producer's rows the last end, or what comes before them all
     first_end = ends[order] & (np.concatenate([[-1], ended[:-1]]) < begin)
     data = ~ends[order]
     transactional = data & ((batches["attributes"][order] & TRANSACTIONAL) != 0)
     following = np.minimum.accumulate(np.where(data, numbers, len(order))[::-1])[::-1]
     following = np.concatenate([following[1:], [len(order)]])
-    preceding = np.concatenate([[-1], np.maximum.accumulate(np.where(transactional, numbers, -1))[:-1]])
+    preceding = np.concatenate(
+        [[-1], np.maximum.accumulate(np.where(transactional, numbers, -1))[:-1]]
+    )
     chosen = last | (numbers == end) | first_end
     chosen |= data & (numbers < end) & (following > end)
     chosen |= transactional & (numbers > end) & (preceding <= end)
@@ -174,7 +194,10 @@ def traces(batches: NDArray[np.void], ends: NDArray[np.bool_]) -> NDArray[np.int
 
 def last_records(state: ProducerState) -> dict[int, tuple[int | None, int]]:
     """Producer id -> (last data offset or None, epoch): what S5.4 protects."""
-    return {pid: (producer.last_data_offset, producer.epoch) for pid, producer in state.producers.items()}
+    return {
+        pid: (producer.last_data_offset, producer.epoch)
+        for pid, producer in state.producers.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,14 +219,20 @@ class Undecided:
 
 
 def undecided(state: ProducerState, high_watermark: int) -> list[Undecided]:
-    """The transactions that are open, or end at or above the high watermark, as far as the state knows them."""
+    """The transactions that are open, or end at or above the high watermark, as far as the state
+    knows them.
+    """
     opened = [
-        Undecided(first_offset=producer.current_txn_first_offset, producer_id=pid, marker_offset=None)
+        Undecided(
+            first_offset=producer.current_txn_first_offset, producer_id=pid, marker_offset=None
+        )
         for pid, producer in state.producers.items()
         if producer.current_txn_first_offset is not None
     ]
     ended = [
-        Undecided(first_offset=t.first_offset, producer_id=t.producer_id, marker_offset=t.marker_offset)
+        Undecided(
+            first_offset=t.first_offset, producer_id=t.producer_id, marker_offset=t.marker_offset
+        )
         for t in state.completed
         if t.marker_offset >= high_watermark
     ]
@@ -218,14 +247,17 @@ def last_stable_offset(found: Iterable[Undecided], high_watermark: int) -> int:
 def _replay_data(producers: dict[int, Producer], batches: NDArray[np.void]) -> None:
     """Data batches without a marker between them.
 
-    Only the last of each producer and, where none is open, the first of its transaction leave a trace.
+    Only the last of each producer and, where none is open, the first of its transaction leave a
+    trace.
     """
     batches = batches[batches["producer_id"] > NO_PRODUCER]
     if not len(batches):
         return
     transactional = np.flatnonzero((batches["attributes"] & TRANSACTIONAL) != 0)
     pids, first = np.unique(batches["producer_id"][transactional], return_index=True)
-    opened = dict(zip(pids.tolist(), batches["base_offset"][transactional[first]].tolist(), strict=True))
+    opened = dict(
+        zip(pids.tolist(), batches["base_offset"][transactional[first]].tolist(), strict=True)
+    )
     pids, from_end = np.unique(batches["producer_id"][::-1], return_index=True)
     for pid, row in zip(pids.tolist(), (len(batches) - 1 - from_end).tolist(), strict=True):
         before = producers.get(pid)
@@ -249,7 +281,9 @@ def _last_sequence(batch: np.void) -> int:
     return (base + int(batch["last_offset"]) - int(batch["base_offset"])) % (_INT_MAX + 1)
 
 
-def _replay_marker(producers: dict[int, Producer], completed: list[CompletedTransaction], marker: Marker) -> None:
+def _replay_marker(
+    producers: dict[int, Producer], completed: list[CompletedTransaction], marker: Marker
+) -> None:
     before = producers.get(marker.producer_id, Producer(epoch=marker.producer_epoch))
     if before.current_txn_first_offset is not None:
         completed.append(
@@ -261,7 +295,9 @@ def _replay_marker(producers: dict[int, Producer], completed: list[CompletedTran
             )
         )
     if before.epoch != marker.producer_epoch:
-        before = Producer(epoch=marker.producer_epoch)  # a new epoch forgets the batches of the old one
+        before = Producer(
+            epoch=marker.producer_epoch
+        )  # a new epoch forgets the batches of the old one
     producers[marker.producer_id] = replace(
         before,
         timestamp=marker.timestamp,

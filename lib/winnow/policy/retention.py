@@ -1,4 +1,6 @@
-"""Which whole segments have outlived the log start offset, `retention.bytes` and `retention.ms` (S7.1-S7.3)."""
+"""Which whole segments have outlived the log start offset, `retention.bytes` and `retention.ms`
+(S7.1-S7.3).
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,30 @@ _Expired = Callable[[Segment, Segment | None], bool]
 
 
 def retention_plan(state: PartitionState, config: TopicConfig, now: int) -> RetentionPlan | None:
-    """What goes, or None. Start offset, then size, then time, each on what the one before left (S7.1).
+    """What goes, or None. Start offset, then size, then time, each on what the one before left
+    (S7.1).
 
     The state is taken as it is: for `compact,delete` call it again after the compaction.
     """
     if is_tiered(state.topic_partition.topic, config):
         return None
     left = _Left(state)
-    took = [f"log start offset {state.log_start_offset}: {number(n, 'segment')}" for n in [left.by_start_offset()] if n]
+    took = [
+        f"log start offset {state.log_start_offset}: {number(n, 'segment')}"
+        for n in [left.by_start_offset()]
+        if n
+    ]
     if config.cleanup_delete:
         bytes_limit, time_limit = size(config.retention_bytes), duration(config.retention_ms)
-        took += [f"retention.bytes {bytes_limit}: {number(n, 'segment')}" for n in [left.by_size(config)] if n]
         took += [
-            f"retention.ms: {number(n, 'segment')} older than {time_limit}" for n in [left.by_time(config, now)] if n
+            f"retention.bytes {bytes_limit}: {number(n, 'segment')}"
+            for n in [left.by_size(config)]
+            if n
+        ]
+        took += [
+            f"retention.ms: {number(n, 'segment')} older than {time_limit}"
+            for n in [left.by_time(config, now)]
+            if n
         ]
     return left.plan("; ".join(took)) if took else None
 
@@ -74,7 +87,9 @@ def why_kept(state: PartitionState, config: TopicConfig, now: int) -> Reason:
             "nothing above it is known to be committed"
         )
         return Reason("S7.2", words)
-    return Reason("S7.3", "; ".join((_why_not_too_large(state, config), _why_not_too_old(first, config, now))))
+    return Reason(
+        "S7.3", "; ".join((_why_not_too_large(state, config), _why_not_too_old(first, config, now)))
+    )
 
 
 def _why_not_too_large(state: PartitionState, config: TopicConfig) -> str:
@@ -105,7 +120,9 @@ class _Left:
 
     def by_start_offset(self) -> int:
         start = self.state.log_start_offset
-        return self._take(lambda _, following: following is not None and following.base_offset <= start)
+        return self._take(
+            lambda _, following: following is not None and following.base_offset <= start
+        )
 
     def by_size(self, config: TopicConfig) -> int:
         taken = sum(s.log_bytes for s in self.state.segments[: self.taken])

@@ -11,13 +11,13 @@ Two levels, as in Kafka: what is said of a topic beats what is said of its broke
                    7. --server-properties FILE
                    8. Kafka's default
 
-`--set` is of the broker level even under a topic's name of a key: it changes what topics without an override get
-and never overrules a topic's own. For that there is `--topic-set`.
-Only server.properties tells whether a broker has the default of a key: neither the metadata log nor the overrides of a
-topic do. A default that deletes, of `cleanup.policy` and of `retention.ms`, is therefore taken only once that file was
-given, whoever tells of the topic. What `--all` printed of a topic has a value for each key and needs no default.
-Within one source a broker's synonyms are looked up in Kafka's order: `log.retention.ms` before `.minutes` before
-`.hours`.
+`--set` is of the broker level even under a topic's name of a key: it changes what topics without an
+override get and never overrules a topic's own. For that there is `--topic-set`. Only
+server.properties tells whether a broker has the default of a key: neither the metadata log nor the
+overrides of a topic do. A default that deletes, of `cleanup.policy` and of `retention.ms`, is
+therefore taken only once that file was given, whoever tells of the topic. What `--all` printed of a
+topic has a value for each key and needs no default. Within one source a broker's synonyms are
+looked up in Kafka's order: `log.retention.ms` before `.minutes` before `.hours`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ _POLICY_KEYS = frozenset({"cleanup.policy", "log.cleanup.policy"})
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A topic whose cleanup policy nobody told: it is left alone, never guessed. `reason` says what to pass."""
+    """A topic whose cleanup policy nobody told: it is left alone, never guessed. `reason` says what
+    to pass.
+    """
 
     reason: str
 
@@ -83,7 +85,8 @@ class ServerProperties:
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
     metadata_log_dir: str | None = None
-    """Where the broker has its `__cluster_metadata-0`, if not in the first directory of log.dirs."""
+    """Where the broker has its `__cluster_metadata-0`, if not in the first directory of log.dirs.
+    """
     file: str = "--server-properties"
     node_id: int | None = None
     """`node.id`, else `broker.id`; None if there is none, or a broker would choose one."""
@@ -108,16 +111,19 @@ def parse_topic_set(text: str) -> TopicSet:
     where = f"--topic-set {text}"
     glob, colon, pair = text.partition(":")
     if not colon or not glob or "=" in glob:
-        raise UsageError("a setting that can't be understood", expected="GLOB:KEY=VALUE", found=text, where=where)
+        raise UsageError(
+            "a setting that can't be understood", expected="GLOB:KEY=VALUE", found=text, where=where
+        )
     key, value = _split(pair, where)
     return TopicSet(glob, Entry(key, parse_topic_value(key, value, where=where), where))
 
 
 def parse_server_properties(text: str, *, file: str = "--server-properties") -> ServerProperties:
-    """Kafka's own file as it is. UsageError that names the line for a wrong value of a key that matters here.
+    """Kafka's own file as it is. UsageError that names the line for a wrong value of a key that
+    matters here.
 
-    As in a broker the last of several equal keys wins, and keys that it does not know are no error; a topic's
-    name of a key, which a broker would ignore, is noted.
+    As in a broker the last of several equal keys wins, and keys that it does not know are no error;
+    a topic's name of a key, which a broker would ignore, is noted.
     """
     import javaproperties  # noqa: PLC0415 - it loads http, email and XML, and most runs are given no such file
 
@@ -137,9 +143,13 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
             if parsed is not None:
                 entries[element.key] = Entry(element.key, parsed, where)
             elif element.key in BY_TOPIC_NAME:
-                notes.append(f"{where}: {element.key} is a topic config, which a broker ignores here")
+                notes.append(
+                    f"{where}: {element.key} is a topic config, which a broker ignores here"
+                )
             elif element.key.startswith("log."):
-                notes.append(f"{unknown_key(element.key, list(BY_BROKER_NAME), where=where)} Ignored, as by a broker.")
+                notes.append(
+                    f"{unknown_key(element.key, list(BY_BROKER_NAME), where=where)} Ignored, as by a broker."
+                )
     except javaproperties.InvalidUEscapeError as error:
         raise UsageError(
             "a line that can't be understood",
@@ -185,21 +195,30 @@ class Settings:
     def server_of(self, node_id: int | None) -> ServerProperties | None:
         """The server.properties of a broker; one without a node.id is that of the only broker."""
         servers = self.servers
-        own = next((server for server in servers if server.node_id is not None and server.node_id == node_id), None)
+        own = next(
+            (
+                server
+                for server in servers
+                if server.node_id is not None and server.node_id == node_id
+            ),
+            None,
+        )
         if own is not None or len(servers) != 1:
             return own
         [only] = servers
         return only if only.node_id is None or node_id is None or self.allow_other_broker else None
 
     def resolve(self, topic: str, *, node_id: int | None = None) -> TopicConfig | Unknown:
-        """The settings of `topic` on the broker `node_id` (from meta.properties; it chooses the broker section).
+        """The settings of `topic` on the broker `node_id` (from meta.properties; it chooses the
+        broker section).
 
-        Known is a topic that the --topic-configs file or the metadata log names, or whose policy --topic-set gives; if
-        there is no metadata log, also one whose policy --set gives. Of a known topic no default that deletes is
-        assumed: without its broker's server.properties, `cleanup.policy` has to be given somewhere, and `retention.ms`
-        as well if that policy deletes.
-        Values that contradict each other are a UsageError if options gave all of them; where a file of topic configs
-        or a metadata log has a part in it they are a reason to leave the topic alone.
+        Known is a topic that the --topic-configs file or the metadata log names, or whose policy
+        --topic-set gives; if there is no metadata log, also one whose policy --set gives. Of a
+        known topic no default that deletes is assumed: without its broker's server.properties,
+        `cleanup.policy` has to be given somewhere, and `retention.ms` as well if that policy
+        deletes. Values that contradict each other are a UsageError if options gave all of them;
+        where a file of topic configs or a metadata log has a part in it they are a reason to leave
+        the topic alone.
         """
         topic_levels = list(self._topic_levels(topic))
         named = self.topic_configs is not None and topic in {
@@ -212,14 +231,19 @@ class Settings:
         if not told and (missing is not None or (self.metadata is None and not set_for_all)):
             return _unknown(topic, missing)
         broker_levels = list(self._broker_levels(topic, node_id))
-        entries = {key.name: entry for key in KEYS if (entry := _first(key, topic_levels, broker_levels)) is not None}
+        entries = {
+            key.name: entry
+            for key in KEYS
+            if (entry := _first(key, topic_levels, broker_levels)) is not None
+        }
         for entry in entries.values():
             if isinstance(entry.value, Wrong):
                 return Unknown(f"a setting of topic {topic} can't be used: {entry.value.why}")
         values = {
             key.name: (entry.value, _source(key, entry))
             for key in KEYS
-            if (entry := entries.get(key.name)) is not None and not isinstance(entry.value, Ignored | Wrong)
+            if (entry := entries.get(key.name)) is not None
+            and not isinstance(entry.value, Ignored | Wrong)
         }
         confirmed = self.server_of(node_id) is not None
         guess = None if confirmed else _default_that_deletes(values)
@@ -229,7 +253,9 @@ class Settings:
                 "Kafka's default would be a guess that could destroy data. Pass --server-properties FILE, or "
                 f"--set {guess}=..."
             )
-        default_source = KAFKA_DEFAULT if confirmed or self.metadata is None else UNCONFIRMED_DEFAULT
+        default_source = (
+            KAFKA_DEFAULT if confirmed or self.metadata is None else UNCONFIRMED_DEFAULT
+        )
         try:
             return topic_config(values, default_source=default_source)
         except UsageError as error:
@@ -249,7 +275,9 @@ class Settings:
             for entry in (*self.sets, *(s.entry for s in self.topic_sets))
             if isinstance(entry.value, Ignored) and entry.key not in CLEANER_TUNING
         ]
-        tuning = sorted({entry.key for entry in self._broker_entries() if entry.key in CLEANER_TUNING})
+        tuning = sorted(
+            {entry.key for entry in self._broker_entries() if entry.key in CLEANER_TUNING}
+        )
         if tuning:
             notes.append(
                 f"{', '.join(tuning)}: ignored, since one partition uses all cores and no buffer is sized by hand"
@@ -317,7 +345,9 @@ def _unknown(topic: str, missing: str | None) -> Unknown:
 
 
 def _default_that_deletes(values: Mapping[str, tuple[Value, str]]) -> str | None:
-    """The key that was given nowhere and whose default, if it is not what the broker has, costs live data."""
+    """The key that was given nowhere and whose default, if it is not what the broker has, costs
+    live data.
+    """
     if "cleanup.policy" not in values:
         return "cleanup.policy"
     policy, _ = values["cleanup.policy"]
@@ -325,9 +355,13 @@ def _default_that_deletes(values: Mapping[str, tuple[Value, str]]) -> str | None
 
 
 def _first(
-    key: Key, topic_levels: Sequence[Mapping[str, Entry]], broker_levels: Sequence[Mapping[str, Entry]]
+    key: Key,
+    topic_levels: Sequence[Mapping[str, Entry]],
+    broker_levels: Sequence[Mapping[str, Entry]],
 ) -> Entry | None:
-    """The entry that wins for one key. At broker level the topic's name comes first: only --set and --all have it."""
+    """The entry that wins for one key. At broker level the topic's name comes first: only --set and
+    --all have it.
+    """
     for level in topic_levels:
         if not key.broker_only and key.name in level:
             return level[key.name]
@@ -339,7 +373,11 @@ def _first(
 
 
 def _source(key: Key, entry: Entry) -> str:
-    return entry.where if entry.key == key.name or entry.where.startswith("--set") else f"{entry.key}, {entry.where}"
+    return (
+        entry.where
+        if entry.key == key.name or entry.where.startswith("--set")
+        else f"{entry.key}, {entry.where}"
+    )
 
 
 def _by_key(entries: Iterable[Entry]) -> dict[str, Entry]:
@@ -350,5 +388,7 @@ def _by_key(entries: Iterable[Entry]) -> dict[str, Entry]:
 def _split(text: str, where: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise UsageError("a setting that can't be understood", expected="KEY=VALUE", found=text, where=where)
+        raise UsageError(
+            "a setting that can't be understood", expected="KEY=VALUE", found=text, where=where
+        )
     return key.strip(), value

@@ -26,10 +26,11 @@ def batch_retention(
 ) -> NDArray[np.int8]:
     """One code per batch of `batches` (dtype BATCH): DELETE, DELETE_EMPTY or RETAIN_EMPTY.
 
-    `last_records`: see `winnow.policy.producers.last_records`. `end_offset`: U' of the round. `discard`: true for
-    the batches whose records all go (`discardRecords` of S5.4: aborted data, markers past their horizon).
-    Kafka 4.4 keeps the batch that ends at the high watermark instead of the one that ends at U'. Nothing at or
-    above U' is cleaned and U' is never above the high watermark, so keeping the latter keeps both.
+    `last_records`: see `winnow.policy.producers.last_records`. `end_offset`: U' of the round.
+    `discard`: true for the batches whose records all go (`discardRecords` of S5.4: aborted data,
+    markers past their horizon). Kafka 4.4 keeps the batch that ends at the high watermark instead
+    of the one that ends at U'. Nothing at or above U' is cleaned and U' is never above the high
+    watermark, so keeping the latter keeps both.
     """
     codes = np.full(len(batches), DELETE_EMPTY, dtype=np.int8)
     if discard is not None:

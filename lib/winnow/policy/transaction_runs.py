@@ -1,9 +1,10 @@
 """How transactions run through a log, from summaries of its segments (S4.1, S5.8).
 
-Each segment is summarised alone: per producer the data before its first marker there, that marker, the last one, and
-the data after it. What lies between them begins and ends inside the segment and is settled there. Folding the
-summaries in order gives what only the whole log can tell: which producers have data of a transaction that is under
-way at each segment's start, which transactions are undecided, and whether the transaction index agrees with the log.
+Each segment is summarised alone: per producer the data before its first marker there, that marker,
+the last one, and the data after it. What lies between them begins and ends inside the segment and
+is settled there. Folding the summaries in order gives what only the whole log can tell: which
+producers have data of a transaction that is under way at each segment's start, which transactions
+are undecided, and whether the transaction index agrees with the log.
 """
 
 from __future__ import annotations
@@ -20,22 +21,35 @@ from winnow.policy.producers import Undecided
 from winnow.policy.transactions import NOTHING_CARRIED, Carried, sequence
 from winnow.wire.control import ControlType
 
-EVENT = np.dtype([("producer_id", np.int64), ("offset", np.int64), ("kind", np.int8), ("live", np.bool_)])
-"""A transactional data batch or a marker: base offset, DATA or a `ControlType`, and whether it ends at or above the log
-start offset. A broker reads a log from there on, and knows of nothing below it but what a snapshot tells."""
+EVENT = np.dtype(
+    [("producer_id", np.int64), ("offset", np.int64), ("kind", np.int8), ("live", np.bool_)]
+)
+"""A transactional data batch or a marker: base offset, DATA or a `ControlType`, and whether it ends
+at or above the log start offset. A broker reads a log from there on, and knows of nothing below it
+but what a snapshot tells.
+"""
 
 RUN = np.dtype(
     [
         ("producer_id", np.int64),
-        ("head", np.int64),  # offset of the first data before the first marker, or at all if there is no marker; -1
+        (
+            "head",
+            np.int64,
+        ),  # offset of the first data before the first marker, or at all if there is no marker; -1
         ("live_head", np.int64),  # likewise, of the first that is live
         ("first_marker", np.int64),  # -1: none
         ("first_aborted", np.bool_),
-        ("first_entry", np.int64),  # first offset by the index entry of the first marker, -1: has none
+        (
+            "first_entry",
+            np.int64,
+        ),  # first offset by the index entry of the first marker, -1: has none
         ("last_marker", np.int64),
         ("tail", np.int64),  # offset of the first data after the last marker, -1: none
         ("live_tail", np.int64),
-        ("lingers", np.int8),  # after the markers that follow the first: 1 yes, 0 no, -1 as after the first
+        (
+            "lingers",
+            np.int8,
+        ),  # after the markers that follow the first: 1 yes, 0 no, -1 as after the first
     ]
 )
 """One producer in one segment."""
@@ -54,7 +68,9 @@ class SegmentRuns:
     runs: NDArray[np.void]
     """Dtype RUN."""
     undecided: Undecided | None = None
-    """The earliest with live data below the high watermark that ends at or above it, all inside the segment."""
+    """The earliest with live data below the high watermark that ends at or above it, all inside the
+    segment.
+    """
 
 
 NO_RUNS = SegmentRuns(runs=np.empty(0, RUN))
@@ -62,14 +78,16 @@ NO_RUNS = SegmentRuns(runs=np.empty(0, RUN))
 
 
 def reduced(events: NDArray[np.void]) -> NDArray[np.void]:
-    """Only the markers, and of the data between two of them the first of each producer and the first that is live;
-    nothing else counts.
+    """Only the markers, and of the data between two of them the first of each producer and the
+    first that is live; nothing else counts.
     """
     if not len(events):
         return events
     seen = sequence(events["kind"], events["producer_id"], events["offset"])
     live = first_live(seen, events["live"])
-    return np.asarray(events[np.sort(seen.rows[seen.end | (seen.first == seen.offset) | (live == seen.offset)])])
+    return np.asarray(
+        events[np.sort(seen.rows[seen.end | (seen.first == seen.offset) | (live == seen.offset)])]
+    )
 
 
 def summarise(
@@ -80,11 +98,13 @@ def summarise(
     log_start_offset: int = 0,
     where: tuple[str, str],
 ) -> SegmentRuns:
-    """Of one segment whose `events` (dtype EVENT) are in log order. `aborted`: its index, dtype ABORTED.
+    """Of one segment whose `events` (dtype EVENT) are in log order. `aborted`: its index, dtype
+    ABORTED.
 
-    `where`: paths of the index and of the log. An ABORT marker needs an entry if it has live data. If not it may have
-    none: Kafka's cleaner drops those that end below the log start offset, and a broker that read the log from there on
-    knows of no transaction to write one for. Raises CorruptLogError where index and log disagree in the segment.
+    `where`: paths of the index and of the log. An ABORT marker needs an entry if it has live data.
+    If not it may have none: Kafka's cleaner drops those that end below the log start offset, and a
+    broker that read the log from there on knows of no transaction to write one for. Raises
+    CorruptLogError where index and log disagree in the segment.
     """
     if not len(events) and not len(aborted):
         return NO_RUNS
@@ -104,14 +124,20 @@ def summarise(
     if wrong.any():
         at = int(np.flatnonzero(wrong)[0])
         raise _across_marker(
-            int(seen.producer_id[at]), int(entry_first[at]), int(seen.offset[at]), int(seen.previous[at]), where
+            int(seen.producer_id[at]),
+            int(entry_first[at]),
+            int(seen.offset[at]),
+            int(seen.previous[at]),
+            where,
         )
     straddling = seen.end & (live >= 0) & (live < high_watermark) & (seen.offset >= high_watermark)
     undecided = None
     if straddling.any():
         at = int(np.flatnonzero(straddling)[np.argmin(live[straddling])])
         undecided = Undecided(
-            first_offset=int(live[at]), producer_id=int(seen.producer_id[at]), marker_offset=int(seen.offset[at])
+            first_offset=int(live[at]),
+            producer_id=int(seen.producer_id[at]),
+            marker_offset=int(seen.offset[at]),
         )
     lasts = np.flatnonzero(seen.last)
     runs = np.zeros(len(lasts), RUN)
@@ -128,12 +154,15 @@ def summarise(
     runs["first_marker"][rows] = seen.offset[firsts]
     runs["first_aborted"][rows] = aborting[firsts]
     runs["first_entry"][rows] = entry_first[firsts]
-    # Data of an aborted transaction of which nothing is known is taken for committed (see `Carried.lingering`).
+    # Data of an aborted transaction of which nothing is known is taken for committed (see
+    # `Carried.lingering`).
     begins = aborting & (seen.first >= 0) & (~has_entry | (seen.offset < log_start_offset))
     changes = np.flatnonzero((begins | (seen.end & ~aborting)) & (seen.previous >= 0))
     runs["lingers"] = -1
     # The last change of each producer is what is assigned last.
-    runs["lingers"][np.searchsorted(runs["producer_id"], seen.producer_id[changes])] = begins[changes]
+    runs["lingers"][np.searchsorted(runs["producer_id"], seen.producer_id[changes])] = begins[
+        changes
+    ]
     return SegmentRuns(runs=runs, undecided=undecided)
 
 
@@ -150,17 +179,26 @@ def first_live(seen: transactions.Sequence, live: NDArray[np.bool_]) -> NDArray[
 
 
 def _entries_of(
-    offsets: NDArray[np.int64], producers: NDArray[np.int64], aborting: NDArray[np.bool_], aborted: NDArray[np.void]
+    offsets: NDArray[np.int64],
+    producers: NDArray[np.int64],
+    aborting: NDArray[np.bool_],
+    aborted: NDArray[np.void],
 ) -> NDArray[np.int64]:
     """Row in `aborted` (ascending by marker) of each ABORT marker, -1 if there is none."""
     if not len(aborted):
         return np.full(len(offsets), -1)
     at = np.minimum(np.searchsorted(aborted["last_offset"], offsets), len(aborted) - 1)
-    same = aborting & (aborted["last_offset"][at] == offsets) & (aborted["producer_id"][at] == producers)
+    same = (
+        aborting
+        & (aborted["last_offset"][at] == offsets)
+        & (aborted["producer_id"][at] == producers)
+    )
     return np.where(same, at, -1)
 
 
-def _check_entries(aborted: NDArray[np.void], entry: NDArray[np.int64], where: tuple[str, str]) -> None:
+def _check_entries(
+    aborted: NDArray[np.void], entry: NDArray[np.int64], where: tuple[str, str]
+) -> None:
     found = np.zeros(len(aborted), np.bool_)
     found[entry[entry >= 0]] = True
     if not found.all():
@@ -181,7 +219,9 @@ class Fold:
     opened: Mapping[int, int]
     """Producer id -> first offset of its transaction that is open at the log's end."""
     undecided: Undecided | None
-    """The earliest transaction with live data that is open at the log's end, or ends at or above the high watermark."""
+    """The earliest transaction with live data that is open at the log's end, or ends at or above
+    the high watermark.
+    """
 
 
 def fold(
@@ -191,7 +231,8 @@ def fold(
     log_start_offset: int = 0,
     where: Callable[[int], tuple[str, str]],
 ) -> Fold:
-    """Of all segments in order. `where`: the paths of index and log of the one with that number, for errors.
+    """Of all segments in order. `where`: the paths of index and log of the one with that number,
+    for errors.
 
     Raises CorruptLogError where the index of a segment disagrees with the log of earlier ones.
     """
@@ -201,7 +242,9 @@ def fold(
     carried: list[Carried] = []
     undecided: list[Undecided] = []
     for number, segment in enumerate(segments):
-        carried.append(Carried(frozenset(opened), lingers) if opened or lingers else NOTHING_CARRIED)
+        carried.append(
+            Carried(frozenset(opened), lingers) if opened or lingers else NOTHING_CARRIED
+        )
         if segment.undecided is not None:
             undecided.append(segment.undecided)
         for (
@@ -227,7 +270,9 @@ def fold(
             if 0 <= entry <= ended.get(producer, -1):
                 raise _across_marker(producer, entry, marker, ended[producer], where(number))
             if 0 <= live < high_watermark <= marker:
-                undecided.append(Undecided(first_offset=live, producer_id=producer, marker_offset=marker))
+                undecided.append(
+                    Undecided(first_offset=live, producer_id=producer, marker_offset=marker)
+                )
             if after < 0 and not aborted:
                 after = 0  # noqa: PLW2901
             elif after < 0 <= first and (entry < 0 or marker < log_start_offset):
@@ -252,7 +297,9 @@ def _with(lingers: frozenset[int], producer: int, change: int) -> frozenset[int]
     return lingers if change < 0 else lingers | {producer} if change else lingers - {producer}
 
 
-def _without_entry(producer: int, first: int, marker: int, where: tuple[str, str]) -> CorruptLogError:
+def _without_entry(
+    producer: int, first: int, marker: int, where: tuple[str, str]
+) -> CorruptLogError:
     return _disagree(
         f"an entry for the transaction of producer {producer} from offset {first} to its ABORT marker at {marker}",
         "none in the index",
@@ -260,7 +307,9 @@ def _without_entry(producer: int, first: int, marker: int, where: tuple[str, str
     )
 
 
-def _across_marker(producer: int, first: int, last: int, marker: int, where: tuple[str, str]) -> CorruptLogError:
+def _across_marker(
+    producer: int, first: int, last: int, marker: int, where: tuple[str, str]
+) -> CorruptLogError:
     return _disagree(
         f"no end of a transaction of producer {producer} between {first} and {last}, which the index calls one",
         f"a marker at offset {marker}",

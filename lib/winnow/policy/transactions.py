@@ -1,17 +1,20 @@
-"""Which batches an aborted transaction makes void, and which markers nothing depends on any more (S4.1, S5.4, S5.8).
+"""Which batches an aborted transaction makes void, and which markers nothing depends on any more
+(S4.1, S5.4, S5.8).
 
-Kafka reads a log from its first batch to its last and keeps a heap of aborted transactions by first offset: each is
-taken from it at the first batch that reaches its first offset, and given up at the ABORT marker of its producer; a
-transactional batch is aborted while one of its producer is held. In a log whose transaction index agrees with its
-markers (see `winnow.policy.transaction_runs`) this can be said of each batch alone, in any order:
+Kafka reads a log from its first batch to its last and keeps a heap of aborted transactions by first
+offset: each is taken from it at the first batch that reaches its first offset, and given up at the
+ABORT marker of its producer; a transactional batch is aborted while one of its producer is held. In
+a log whose transaction index agrees with its markers (see `winnow.policy.transaction_runs`) this
+can be said of each batch alone, in any order:
 
 * A producer has at most one transaction at a time, so the intervals [first offset, marker offset] of the entries of
   one producer are disjoint, and no other marker of it lies inside of one.
 * An entry is held exactly from the first batch with a last offset at or above its first offset up to its marker. Of
   its producer's batches these are the ones whose last offset lies in its interval.
 
-The one thing that takes an order is whether a marker still has data: whether a transactional batch of its producer
-lies between it and the marker of the producer before. It needs no more memory than the producers that have one.
+The one thing that takes an order is whether a marker still has data: whether a transactional batch
+of its producer lies between it and the marker of the producer before. It needs no more memory than
+the producers that have one.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ _ABORT, _COMMIT = int(ControlType.ABORT), int(ControlType.COMMIT)
 
 
 def aborted_batches(batches: NDArray[np.void], aborted: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Per batch (dtype BATCH) whether it is data of an aborted transaction. `aborted`: dtype ABORTED, in any order."""
+    """Per batch (dtype BATCH) whether it is data of an aborted transaction. `aborted`: dtype
+    ABORTED, in any order.
+    """
     found = np.zeros(len(batches), np.bool_)
     rows = np.flatnonzero((batches["attributes"] & (TRANSACTIONAL | CONTROL)) == TRANSACTIONAL)
     if not len(rows):
@@ -51,7 +56,9 @@ def aborted_batches(batches: NDArray[np.void], aborted: NDArray[np.void]) -> NDA
     if not len(aborted):
         return found
     producers = np.unique(aborted["producer_id"])
-    number = np.minimum(np.searchsorted(producers, batches["producer_id"][rows]), len(producers) - 1)
+    number = np.minimum(
+        np.searchsorted(producers, batches["producer_id"][rows]), len(producers) - 1
+    )
     mine = producers[number] == batches["producer_id"][rows]
     rows, number = rows[mine], number[mine]
     # Of each producer the entry with the least marker offset that is not below the batch.
@@ -72,9 +79,11 @@ def aborted_batches(batches: NDArray[np.void], aborted: NDArray[np.void]) -> NDA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
-    """The transactional batches and ends of transactions of some batches, producer by producer, each in log order.
+    """The transactional batches and ends of transactions of some batches, producer by producer,
+    each in log order.
 
-    Other control batches, and the empty ones that cleaning left, change nothing and are not among them.
+    Other control batches, and the empty ones that cleaning left, change nothing and are not among
+    them.
     """
 
     rows: NDArray[np.int64]
@@ -85,15 +94,21 @@ class Sequence:
     end: NDArray[np.bool_]
     """Ends a transaction: a COMMIT or an ABORT."""
     first: NDArray[np.int64]
-    """Base offset of the first data batch since the producer's last end before it, itself included; -1: none."""
+    """Base offset of the first data batch since the producer's last end before it, itself included;
+    -1: none.
+    """
     previous: NDArray[np.int64]
     """Offset of that last end, -1 if there is none among these batches."""
     last: NDArray[np.bool_]
     """Is the producer's last."""
 
 
-def sequence(kinds: NDArray[np.int8], producer_id: NDArray[np.int64], offset: NDArray[np.int64]) -> Sequence:
-    """Of batches given by their `kinds` (DATA, or the `ControlType` of a control batch), producers and base offsets."""
+def sequence(
+    kinds: NDArray[np.int8], producer_id: NDArray[np.int64], offset: NDArray[np.int64]
+) -> Sequence:
+    """Of batches given by their `kinds` (DATA, or the `ControlType` of a control batch), producers
+    and base offsets.
+    """
     chosen = np.flatnonzero((kinds == DATA) | (kinds == _ABORT) | (kinds == _COMMIT))
     rows = chosen[np.argsort(producer_id[chosen], kind="stable")]
     producers, offsets = producer_id[rows], offset[rows]
@@ -128,8 +143,9 @@ class Carried:
     open_producers: frozenset[int] = frozenset()
     """Those with transactional data after their last marker."""
     lingering: frozenset[int] = frozenset()
-    """Those with data whose ABORT marker nothing is known of. Kafka's cleaner has taken that data for committed, and it
-    counts for the next COMMIT marker of its producer."""
+    """Those with data whose ABORT marker nothing is known of. Kafka's cleaner has taken that data
+    for committed, and it counts for the next COMMIT marker of its producer.
+    """
 
 
 NOTHING_CARRIED = Carried()
@@ -140,7 +156,9 @@ class Judged:
     """What becomes of some batches for the sake of transactions (S4.1), one item per batch."""
 
     discardable: NDArray[np.bool_]
-    """Data of an aborted transaction, or a marker of a transaction of which no batch was seen (`canDiscardBatch`)."""
+    """Data of an aborted transaction, or a marker of a transaction of which no batch was seen
+    (`canDiscardBatch`).
+    """
     indexed: NDArray[np.int64]
     """Offsets of the ABORT markers that keep their entry in the transaction index, ascending."""
     after: Carried
@@ -153,22 +171,28 @@ def judge(
     aborted: NDArray[np.void],
     before: Carried = NOTHING_CARRIED,
 ) -> Judged:
-    """Of `batches` (dtype BATCH, ascending) whose control batches have these `types`, one item each, in order.
+    """Of `batches` (dtype BATCH, ascending) whose control batches have these `types`, one item
+    each, in order.
 
-    `aborted`: dtype ABORTED, at least those that touch these batches, but for those that end below the log start
-    offset: of their ABORT markers nothing is known. `before`: what the batches before the first leave.
+    `aborted`: dtype ABORTED, at least those that touch these batches, but for those that end below
+    the log start offset: of their ABORT markers nothing is known. `before`: what the batches before
+    the first leave.
     """
     discardable = aborted_batches(batches, aborted)
     kinds = batch_kinds(batches, types)
     # Cleaned away before, all but their header: whatever it was for is gone (S4.1).
     discardable |= kinds == EMPTY_CONTROL
     seen = sequence(kinds, batches["producer_id"], batches["base_offset"])
-    carried = (seen.previous < 0) & np.isin(seen.producer_id, np.array(sorted(before.open_producers), np.int64))
+    carried = (seen.previous < 0) & np.isin(
+        seen.producer_id, np.array(sorted(before.open_producers), np.int64)
+    )
     abort = kinds[seen.rows] == _ABORT
     unknown = abort & ~np.isin(seen.offset, aborted["last_offset"])
     commit = seen.end & ~abort
     own = (seen.first >= 0) | carried
-    lingered, lingers = _lingering(seen, begins=unknown & own, ends=commit, carried=before.lingering)
+    lingered, lingers = _lingering(
+        seen, begins=unknown & own, ends=commit, carried=before.lingering
+    )
     has_data = (own & ~unknown) | (commit & lingered)
     discardable[seen.rows[seen.end & ~has_data]] = True
     kept = seen.rows[seen.end & has_data]
@@ -180,7 +204,8 @@ def judge(
         indexed=indexed,
         after=Carried(
             open_producers=before.open_producers - touched | frozenset(still_open.tolist()),
-            lingering=before.lingering - touched | frozenset(seen.producer_id[seen.last & lingers].tolist()),
+            lingering=before.lingering - touched
+            | frozenset(seen.producer_id[seen.last & lingers].tolist()),
         ),
     )
 
@@ -207,7 +232,9 @@ _OTHER = -4
 
 
 def batch_kinds(batches: NDArray[np.void], types: NDArray[np.int8]) -> NDArray[np.int8]:
-    """int8 per batch: DATA, the `ControlType` or EMPTY_CONTROL of a control batch, something else otherwise."""
+    """int8 per batch: DATA, the `ControlType` or EMPTY_CONTROL of a control batch, something else
+    otherwise.
+    """
     kinds = np.full(len(batches), _OTHER, np.int8)
     control = (batches["attributes"] & CONTROL) != 0
     kinds[((batches["attributes"] & TRANSACTIONAL) != 0) & ~control] = DATA

@@ -1,12 +1,13 @@
 """First offsets and last stable offsets of a transaction index, held against the log (S1.8).
 
-A read_committed consumer is told by a broker which transactions were aborted, and the broker stops looking for them at
-the first entry whose last stable offset reaches the end of what was fetched. One that is too high hides later entries:
-the consumer gets aborted records. It may be no higher than the first offset of any transaction that was open at the
-marker, or else the offset after the marker.
+A read_committed consumer is told by a broker which transactions were aborted, and the broker stops
+looking for them at the first entry whose last stable offset reaches the end of what was fetched.
+One that is too high hides later entries: the consumer gets aborted records. It may be no higher
+than the first offset of any transaction that was open at the marker, or else the offset after the
+marker.
 
-Cleaning removes batches, so that an offset may name one that is gone. A batch that is there keeps its offsets: if one
-holds the offset, it must begin there, and be data of that transaction.
+Cleaning removes batches, so that an offset may name one that is gone. A batch that is there keeps
+its offsets: if one holds the offset, it must begin there, and be data of that transaction.
 """
 
 from __future__ import annotations
@@ -28,28 +29,38 @@ class EntryPromises:
     """What the entries of one segment say of transactions that began before it."""
 
     before: NDArray[np.int64]
-    """Per row of the segment's `SegmentRuns.runs`: the highest last stable offset of an entry before that producer's
-    first marker here, of all entries if it has no marker here; -1: there is none."""
+    """Per row of the segment's `SegmentRuns.runs`: the highest last stable offset of an entry
+    before that producer's first marker here, of all entries if it has no marker here; -1: there is
+    none.
+    """
     highest: int
     """The highest of all, -1 if there is none."""
     named: tuple[tuple[int, int, int], ...]
-    """(offset, producer that it must be data of or -1 for any, number of the entry) for each offset below the segment
-    that an entry names."""
+    """(offset, producer that it must be data of or -1 for any, number of the entry) for each offset
+    below the segment that an entry names.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class EntryFault:
-    """`entry`: number of the entry in its index; None where only the whole index is known to be wrong."""
+    """`entry`: number of the entry in its index; None where only the whole index is known to be
+    wrong.
+    """
 
     message: str
     entry: int | None = None
 
 
 def entry_faults(
-    entries: NDArray[np.void], events: NDArray[np.void], batches: NDArray[np.void], *, base_offset: int
+    entries: NDArray[np.void],
+    events: NDArray[np.void],
+    batches: NDArray[np.void],
+    *,
+    base_offset: int,
 ) -> Iterator[EntryFault]:
-    """What the log of the same segment contradicts. `entries`: dtype ABORTED, ascending, each with its marker;
-    `events`: dtype EVENT, reduced; `batches`: with `base_offset` and `last_offset`, ascending.
+    """What the log of the same segment contradicts. `entries`: dtype ABORTED, ascending, each with
+    its marker; `events`: dtype EVENT, reduced; `batches`: with `base_offset` and `last_offset`,
+    ascending.
     """
     if not len(entries):
         return
@@ -63,9 +74,14 @@ def entry_faults(
     for number in range(len(entries)):
         producer, first, marker, lso = (int(v) for v in entries[number].tolist())
         if lso > marker + 1:
-            yield EntryFault(f"expected a last stable offset up to {marker + 1}, after the marker, found {lso}", number)
+            yield EntryFault(
+                f"expected a last stable offset up to {marker + 1}, after the marker, found {lso}",
+                number,
+            )
         elif until[number] and latest[until[number] - 1] > marker:
-            yield EntryFault(_too_high(lso, int(begins[np.argmax(ends[: until[number]] > marker)])), number)
+            yield EntryFault(
+                _too_high(lso, int(begins[np.argmax(ends[: until[number]] > marker)])), number
+            )
         elif base_offset <= lso <= marker and lso not in starts and _is_held(batches, lso):
             yield EntryFault(_names_no_data("a last stable offset", lso), number)
         if first >= base_offset and (first, producer) not in firsts and _is_held(batches, first):
@@ -107,8 +123,9 @@ class Unexplained:
 def across(
     segments: Sequence[tuple[SegmentRuns, EntryPromises]],
 ) -> Iterator[tuple[int, EntryFault] | Unexplained]:
-    """What entries of a segment say of earlier ones: (number of the segment, what is wrong with its index), and
-    what may be the offset of a batch that is gone, which only a look at the log can tell.
+    """What entries of a segment say of earlier ones: (number of the segment, what is wrong with its
+    index), and what may be the offset of a batch that is gone, which only a look at the log can
+    tell.
     """
     opened: dict[int, int] = {}
     began: dict[int, int] = {}
@@ -116,7 +133,11 @@ def across(
         runs = of_segment.runs
         starts = set(began.values()) | set(opened.values())
         for offset, producer, entry in promised.named:
-            explained = offset in starts if producer < 0 else offset in {began.get(producer), opened.get(producer)}
+            explained = (
+                offset in starts
+                if producer < 0
+                else offset in {began.get(producer), opened.get(producer)}
+            )
             if not explained:
                 yield Unexplained(number, offset, producer, entry)
         here = set(runs["producer_id"].tolist())
@@ -138,8 +159,12 @@ def across(
                     table.setdefault(producer, of_head)
 
 
-def unexplained_fault(found: Unexplained, *, begins_at: int, producer: int, data: bool) -> EntryFault | None:
-    """Whether the batch that holds the offset is what the entry says; `data`: it is transactional data."""
+def unexplained_fault(
+    found: Unexplained, *, begins_at: int, producer: int, data: bool
+) -> EntryFault | None:
+    """Whether the batch that holds the offset is what the entry says; `data`: it is transactional
+    data.
+    """
     if begins_at == found.offset and data and found.producer in {-1, producer}:
         return None
     what = "a last stable offset" if found.producer < 0 else "a first offset"
@@ -147,7 +172,9 @@ def unexplained_fault(found: Unexplained, *, begins_at: int, producer: int, data
 
 
 def _intervals(events: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First live offsets of the segment's transactions, ascending, and the offsets of their markers."""
+    """First live offsets of the segment's transactions, ascending, and the offsets of their
+    markers.
+    """
     if not len(events):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     seen = sequence(events["kind"], events["producer_id"], events["offset"])

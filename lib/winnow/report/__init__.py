@@ -1,4 +1,6 @@
-"""A run as one HTML page: values in, text out. Needs no network, neither to be made nor to be looked at."""
+"""A run as one HTML page: values in, text out. Needs no network, neither to be made nor to be
+looked at.
+"""
 
 from winnow.report.page import render
 from winnow.report.write import write_report

@@ -1,4 +1,5 @@
-"""What the page tells of a run, as plain values: sums, the most telling partitions, and how many the others are.
+"""What the page tells of a run, as plain values: sums, the most telling partitions, and how many
+the others are.
 
 A run may be over twenty thousand partitions, a page is for one reader: every list here has an end.
 """
@@ -42,7 +43,9 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Of the partitions with a dirty ratio, how many are in each tenth of 0 to 1, and the mean by count."""
+    """Of the partitions with a dirty ratio, how many are in each tenth of 0 to 1, and the mean by
+    count.
+    """
 
     counts: tuple[int, ...]
     mean: float
@@ -50,7 +53,9 @@ class Ratios:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Bytes are those of logs. `unknown`: of how many partitions that are acted upon the end is not known."""
+    """Bytes are those of logs. `unknown`: of how many partitions that are acted upon the end is not
+    known.
+    """
 
     result: RunResult
     planned: bool
@@ -76,7 +81,9 @@ class Facts:
     strips: tuple[Strip, ...]
     slowest: tuple[PartitionResult, ...]
     removed: tuple[tuple[str, int], ...]
-    """Reason and how many records went for it, over the partitions where that is known; empty if none went."""
+    """Reason and how many records went for it, over the partitions where that is known; empty if
+    none went.
+    """
     tombstones: tuple[tuple[str, int], ...]
     """Age and how many, youngest first; empty if there are none."""
     causes: tuple[Cause, ...]
@@ -96,7 +103,9 @@ def facts_of(result: RunResult) -> Facts:
     sizes = [(before, after) for before, after in known if before is not None and after is not None]
     unknown = [p for p in acting if p.bytes_after is None]
     counted = [(p.records_before, p.records_after) for p in partitions]
-    records = [(before, after) for before, after in counted if before is not None and after is not None]
+    records = [
+        (before, after) for before, after in counted if before is not None and after is not None
+    ]
     quarantined = sum(p.quarantined_bytes or 0 for p in partitions)
     causes = _causes(troubled)
     fates = Counter(segment.fate for p in partitions for segment in p.segments)
@@ -112,7 +121,9 @@ def facts_of(result: RunResult) -> Facts:
         dirty_bytes=round(sum((p.bytes_before or 0) * (p.dirty_ratio or 0) for p in unknown)),
         kept_bytes=sum(p.kept_bytes or 0 for p in partitions),
         quarantined_bytes=quarantined,
-        records=(sum(before for before, _ in records), sum(after for _, after in records)) if records else None,
+        records=(sum(before for before, _ in records), sum(after for _, after in records))
+        if records
+        else None,
         segments={fate: fates[fate] for fate in FATES} if fates else {},
         topics=topic_rows(partitions),
         ratios_before=_ratios(p.dirty_ratio for p in partitions),
@@ -154,15 +165,21 @@ def _ratios(values: Iterable[float | None]) -> Ratios | None:
 
 def _removed(partitions: Sequence[PartitionResult]) -> tuple[tuple[str, int], ...]:
     known = [p.records_removed for p in partitions if p.records_removed is not None]
-    counts = {words: sum(getattr(removed, name) for removed in known) for name, words in REASONS.items()}
+    counts = {
+        words: sum(getattr(removed, name) for removed in known) for name, words in REASONS.items()
+    }
     return tuple(counts.items()) if any(counts.values()) else ()
 
 
 def _tombstones(partitions: Sequence[PartitionResult]) -> tuple[tuple[str, int], ...]:
-    counts = [sum(ages) for ages in zip(*(p.tombstones for p in partitions if p.tombstones), strict=True)]
+    counts = [
+        sum(ages) for ages in zip(*(p.tombstones for p in partitions if p.tombstones), strict=True)
+    ]
     return tuple(zip(TOMBSTONE_AGES, counts, strict=True)) if any(counts) else ()
 
 
 def _slowest(partitions: Sequence[PartitionResult]) -> tuple[PartitionResult, ...]:
     timed = [p for p in partitions if p.duration_ms is not None]
-    return tuple(sorted(timed, key=lambda p: (-(p.duration_ms or 0), p.topic, p.partition))[:MOST_SLOW])
+    return tuple(
+        sorted(timed, key=lambda p: (-(p.duration_ms or 0), p.topic, p.partition))[:MOST_SLOW]
+    )

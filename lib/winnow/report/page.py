@@ -1,4 +1,6 @@
-"""From a run to the text of its page. All that comes from log directories - names, reasons - is escaped."""
+"""From a run to the text of its page. All that comes from log directories - names, reasons - is
+escaped.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,12 @@ from winnow.words import counted, instant, moment, printable, size
 
 
 def render(result: RunResult) -> str:
-    """One HTML document with its style inside: no script, and nothing that is fetched from elsewhere."""
-    return _environment().get_template("page.html").render(facts=facts_of(result), run=result) + "\n"
+    """One HTML document with its style inside: no script, and nothing that is fetched from
+    elsewhere.
+    """
+    return (
+        _environment().get_template("page.html").render(facts=facts_of(result), run=result) + "\n"
+    )
 
 
 @cache

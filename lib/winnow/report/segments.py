@@ -12,12 +12,16 @@ FATES: tuple[Fate, ...] = ("kept", "compacted", "deleted")
 STEPS = 36
 """Columns of the timeline."""
 MOST_BLOCKS = 80
-"""So many segments of a partition are shown one by one; more of them share a block with their neighbours."""
+"""So many segments of a partition are shown one by one; more of them share a block with their
+neighbours.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Bytes by fate, in equal steps of time from `start` to `end` (ms), each segment at its largest timestamp."""
+    """Bytes by fate, in equal steps of time from `start` to `end` (ms), each segment at its largest
+    timestamp.
+    """
 
     start: int
     end: int
@@ -60,7 +64,9 @@ def timeline_of(partitions: Sequence[PartitionResult], now: int) -> Timeline | N
     for segment, time in zip(segments, times, strict=True):
         at = (time - start) * STEPS // (end - start + 1)
         steps[at][segment.fate] += segment.bytes
-    return Timeline(start, end, tuple(steps), sum(segment.largest_timestamp > now for segment in segments))
+    return Timeline(
+        start, end, tuple(steps), sum(segment.largest_timestamp > now for segment in segments)
+    )
 
 
 def strip_of(partition: PartitionResult) -> Strip:

@@ -12,7 +12,9 @@ MOST_TOPICS = 20
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """Bytes of the logs of its partitions. `after` and `dirty_after` are None where they are not known of each."""
+    """Bytes of the logs of its partitions. `after` and `dirty_after` are None where they are not
+    known of each.
+    """
 
     name: str
     others: int
@@ -35,7 +37,9 @@ def topic_rows(partitions: Sequence[PartitionResult]) -> tuple[TopicRow, ...]:
     for partition in partitions:
         if partition.bytes_before is not None:
             by_topic.setdefault(partition.topic, []).append(partition)
-    ordered = sorted(by_topic.items(), key=lambda entry: (sum(freed_key(p)[0] for p in entry[1]), entry[0]))
+    ordered = sorted(
+        by_topic.items(), key=lambda entry: (sum(freed_key(p)[0] for p in entry[1]), entry[0])
+    )
     rows = [_row(topic, of) for topic, of in ordered[:MOST_TOPICS]]
     rest = ordered[MOST_TOPICS:]
     if rest:
@@ -59,8 +63,12 @@ def _row(topic: str, partitions: Sequence[PartitionResult], *, others: int = 0) 
         partitions=len(partitions),
         before=sum(p.bytes_before or 0 for p in partitions),
         after=sum(known) if len(known) == len(after) else None,
-        dirty=_mean([(p.dirty_ratio, p.bytes_before) for p in partitions if p.dirty_ratio is not None]),
-        dirty_after=_mean([(p.dirty_ratio_after, p.bytes_before) for p in partitions if p.dirty_ratio is not None]),
+        dirty=_mean(
+            [(p.dirty_ratio, p.bytes_before) for p in partitions if p.dirty_ratio is not None]
+        ),
+        dirty_after=_mean(
+            [(p.dirty_ratio_after, p.bytes_before) for p in partitions if p.dirty_ratio is not None]
+        ),
     )
 
 

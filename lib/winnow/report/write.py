@@ -16,7 +16,8 @@ from winnow.words import redacted
 def write_report(result: RunResult, path: str | os.PathLike[str]) -> None:
     """The run as one HTML file: all of it or nothing. An older file of that name is replaced.
 
-    Raises UsageError for a place inside a log directory of the run, and OSError if it can't be written.
+    Raises UsageError for a place inside a log directory of the run, and OSError if it can't be
+    written.
     """
     target = Path(path)
     refuse_in_log_dir(target, sorted({partition.log_dir for partition in result.partitions}))
@@ -41,4 +42,8 @@ def refuse_in_log_dir(path: Path, log_dirs: Sequence[str]) -> None:
 def reports_dir() -> Path:
     """`${XDG_STATE_HOME:-~/.local/state}/winnow/reports`. RuntimeError if there is no home."""
     state = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state") / "winnow" / "reports"
+    return (
+        (Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state")
+        / "winnow"
+        / "reports"
+    )

@@ -24,7 +24,8 @@ _EVERY_S = 0.2
 
 @contextmanager
 def cancelling_jobs(sc: SparkContext, stop: Stop) -> Iterator[None]:
-    """Cancels the Spark jobs that this thread starts inside the block, as soon as there is a reason to end.
+    """Cancels the Spark jobs that this thread starts inside the block, as soon as there is a reason
+    to end.
 
     Raises StoppedError if that is why the block failed.
     """

@@ -1,7 +1,7 @@
 """Cores that the tasks of one machine share out among themselves, chunk by chunk.
 
-A segment is written by one task. Where few are left to be written, the other cores help with their chunks.
-Meanwhile each of the other tasks holds one core.
+A segment is written by one task. Where few are left to be written, the other cores help with their
+chunks. Meanwhile each of the other tasks holds one core.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ _T = TypeVar("_T")
 _LOOK_AGAIN_S = 0.001
 """For each core that there is: the more there are, the less one counts."""
 MOST_THREADS = 4
-"""Of a task: for each of them, and one more, what became of a chunk waits in memory to be written."""
+"""Of a task: for each of them, and one more, what became of a chunk waits in memory to be written.
+"""
 ENOUGH_BYTES = 64 * 2**20
 """When a thread has made so much of its chunk, it leaves the rest to whoever takes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """`count` of them, for all who name the same `directory`. One that dies has given back what it had."""
+    """`count` of them, for all who name the same `directory`. One that dies has given back what it
+    had.
+    """
 
     directory: str
     count: int
@@ -46,7 +49,9 @@ class Cores:
     def _free(self) -> int | None:
         """Open file of a core that nobody else has."""
         for n in range(self.count):
-            core = os.open(f"{self.directory}/core-{n}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            core = os.open(
+                f"{self.directory}/core-{n}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
+            )
             try:
                 fcntl.flock(core, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -64,8 +69,11 @@ def one_of(cores: Cores | None) -> AbstractContextManager[None]:
     return nullcontext() if cores is None else cores.one()
 
 
-def in_order(jobs: Iterable[Iterator[_T]], cores: Cores | None, size: Callable[[_T], int]) -> Iterator[_T]:
-    """All items of all jobs, in order. With `cores`, the next jobs are begun meanwhile, each in a thread.
+def in_order(
+    jobs: Iterable[Iterator[_T]], cores: Cores | None, size: Callable[[_T], int]
+) -> Iterator[_T]:
+    """All items of all jobs, in order. With `cores`, the next jobs are begun meanwhile, each in a
+    thread.
 
     `size`: bytes of an item. Forget each before the next is asked for.
     """

@@ -1,4 +1,6 @@
-"""Why a Spark job failed, in one line: what its task died of, and not which call was waiting for it."""
+"""Why a Spark job failed, in one line: what its task died of, and not which call was waiting for
+it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _DEATHS = (
     "OutOfMemoryError",
     "MemoryError",
 )
-"""What Spark says of a worker or an executor that is gone, and what is raised by one that has no memory left."""
+"""What Spark says of a worker or an executor that is gone, and what is raised by one that has no
+memory left.
+"""
 
 
 def cause_of(error: Exception) -> str:

@@ -1,6 +1,8 @@
-"""What tasks count of themselves, because Spark does not see it: bytes of files, and the CPU time of Python.
+"""What tasks count of themselves, because Spark does not see it: bytes of files, and the CPU time
+of Python.
 
-Nothing is counted unless a job is put together inside `metering`: then its functions take an accumulator along.
+Nothing is counted unless a job is put together inside `metering`: then its functions take an
+accumulator along.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ class TaskCounts:
 
     def __add__(self, other: TaskCounts) -> TaskCounts:
         return TaskCounts(
-            self.read + other.read, self.written + other.written, self.cpu_ns + other.cpu_ns, self.files + other.files
+            self.read + other.read,
+            self.written + other.written,
+            self.cpu_ns + other.cpu_ns,
+            self.files + other.files,
         )
 
 
@@ -61,12 +66,16 @@ def metering(meter: Meter) -> Iterator[None]:
 
 
 def metered(function: Callable[_P, Iterator[_U]]) -> Callable[_P, Iterator[_U]]:
-    """The same function of a partition's items, which counts if there is a meter now; one of them in a stage."""
+    """The same function of a partition's items, which counts if there is a meter now; one of them
+    in a stage.
+    """
     meter = _current.get()
     return function if meter is None else partial(_counting, meter, function)
 
 
-def _counting(meter: Meter, function: Callable[_P, Iterator[_U]], *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_U]:
+def _counting(
+    meter: Meter, function: Callable[_P, Iterator[_U]], *args: _P.args, **kwargs: _P.kwargs
+) -> Iterator[_U]:
     from pyspark import TaskContext  # noqa: PLC0415 - who imports this need not have Spark
 
     before = TaskCounts(-MOVED.read, -MOVED.written, -time.process_time_ns(), -MOVED.files)
@@ -79,4 +88,7 @@ def _counting(meter: Meter, function: Callable[_P, Iterator[_U]], *args: _P.args
 
 def added(left: StageCounts, right: StageCounts) -> StageCounts:
     """Stage by stage."""
-    return {stage: left.get(stage, TaskCounts()) + right.get(stage, TaskCounts()) for stage in {*left, *right}}
+    return {
+        stage: left.get(stage, TaskCounts()) + right.get(stage, TaskCounts())
+        for stage in {*left, *right}
+    }

@@ -1,11 +1,13 @@
-"""Where the time of a run goes: phases that follow each other without a gap, and what Spark did in each.
+"""Where the time of a run goes: phases that follow each other without a gap, and what Spark did in
+each.
 
     with profiling(spark.sparkContext) as profiler:
         plan(spark, log_dirs, settings=settings, now=now, progress=profiler)
     profiler.profile()
 
-A phase is a stage of the progress; those of the same name are told as one. A Spark job belongs to the phase in which
-it was submitted. Nothing is measured, and no task takes anything along, unless this is asked for.
+A phase is a stage of the progress; those of the same name are told as one. A Spark job belongs to
+the phase in which it was submitted. Nothing is measured, and no task takes anything along, unless
+this is asked for.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """Bytes are sums of all tasks; `seconds` are the wall's, `driver_seconds` of them those with no Spark job."""
+    """Bytes are sums of all tasks; `seconds` are the wall's, `driver_seconds` of them those with no
+    Spark job.
+    """
 
     name: str
     seconds: float
@@ -87,7 +91,9 @@ class Profiler:
         self._tag = f"winnow-profile-{uuid.uuid4().hex}"
         self._counts: Accumulator[StageCounts] = sc.accumulator({}, _Sums())  # type: ignore[arg-type]  # it is one
 
-    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
+    def stage(
+        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
+    ) -> None:
         self.mark(name)
         self._told.stage(name, total_bytes=total_bytes, total_tasks=total_tasks)
 
@@ -123,35 +129,48 @@ class Profiler:
 
 
 @contextmanager
-def profiling(sc: SparkContext, told: Progress | None = None, *, earlier: Sequence[Mark] = ()) -> Iterator[Profiler]:
+def profiling(
+    sc: SparkContext, told: Progress | None = None, *, earlier: Sequence[Mark] = ()
+) -> Iterator[Profiler]:
     """What is given to a run as its `progress`, and asked for the profile afterwards."""
     profiler = Profiler(sc, told or Silence(), earlier=earlier)
     with profiler.watching():
         yield profiler
 
 
-def profile_of(marks: Sequence[Mark], jobs: Sequence[Job], stages: Sequence[Stage], counts: StageCounts) -> Profile:
+def profile_of(
+    marks: Sequence[Mark], jobs: Sequence[Job], stages: Sequence[Stage], counts: StageCounts
+) -> Profile:
     """The last mark is the end. A phase of no time and no job is not told."""
     by_number = {stage.number: stage for stage in stages}
     phases: dict[str, Phase] = {}
     for number, (mark, following) in enumerate(pairwise(marks)):
         last = number == len(marks) - 2
-        own = [job for job in jobs if mark.at_ms <= job.submitted_ms and (last or job.submitted_ms < following.at_ms)]
+        own = [
+            job
+            for job in jobs
+            if mark.at_ms <= job.submitted_ms and (last or job.submitted_ms < following.at_ms)
+        ]
         # A stage belongs to the first job that names it.
         of_own = [by_number.pop(stage) for job in own for stage in job.stages if stage in by_number]
         phase = _phase(mark, following, own, of_own, counts)
         if phase.seconds or phase.jobs:
-            phases[mark.name] = _together(phases[mark.name], phase) if mark.name in phases else phase
+            phases[mark.name] = (
+                _together(phases[mark.name], phase) if mark.name in phases else phase
+            )
     seconds = (marks[-1].at_ms - marks[0].at_ms) / 1000 if marks else 0.0
     return Profile(seconds, tuple(phases.values()))
 
 
-def _phase(mark: Mark, following: Mark, jobs: Sequence[Job], stages: Sequence[Stage], counts: StageCounts) -> Phase:
+def _phase(
+    mark: Mark, following: Mark, jobs: Sequence[Job], stages: Sequence[Stage], counts: StageCounts
+) -> Phase:
     tasks = sum((counts.get(stage.number, TaskCounts()) for stage in stages), TaskCounts())
     return Phase(
         name=mark.name,
         seconds=(following.at_ms - mark.at_ms) / 1000,
-        driver_seconds=(following.at_ms - mark.at_ms - _covered(jobs, mark.at_ms, following.at_ms)) / 1000,
+        driver_seconds=(following.at_ms - mark.at_ms - _covered(jobs, mark.at_ms, following.at_ms))
+        / 1000,
         jobs=len(jobs),
         stages=len(stages),
         tasks=sum(stage.tasks for stage in stages),
@@ -179,5 +198,9 @@ def _covered(jobs: Sequence[Job], begin: int, end: int) -> int:
 
 
 def _together(one: Phase, other: Phase) -> Phase:
-    sums = {name: getattr(one, name) + getattr(other, name) for name in Phase.__slots__ if name != "name"}
+    sums = {
+        name: getattr(one, name) + getattr(other, name)
+        for name in Phase.__slots__
+        if name != "name"
+    }
     return Phase(name=one.name, **sums)

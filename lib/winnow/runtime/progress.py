@@ -17,9 +17,13 @@ _EVERY_S = 0.5
 
 
 class Progress(Protocol):
-    """Whom it is told. Stages follow each other and count bytes or tasks; without a total there is only a name."""
+    """Whom it is told. Stages follow each other and count bytes or tasks; without a total there is
+    only a name.
+    """
 
-    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None: ...
+    def stage(
+        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
+    ) -> None: ...
 
     def advance(self, amount: int) -> None:
         """So many more bytes or tasks of the stage are done."""
@@ -29,7 +33,9 @@ class Progress(Protocol):
 class Silence:
     """For callers who don't want to know."""
 
-    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
+    def stage(
+        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
+    ) -> None:
         del name, total_bytes, total_tasks
 
     def advance(self, amount: int) -> None:
@@ -40,10 +46,11 @@ class Silence:
 def watched(
     sc: SparkContext, progress: Progress, name: str, *, tasks: int, ticks: TickSheet | None = None
 ) -> Iterator[None]:
-    """Tells `progress` of the Spark jobs that are run inside the block; together they have `tasks` tasks.
+    """Tells `progress` of the Spark jobs that are run inside the block; together they have `tasks`
+    tasks.
 
-    Bytes are counted where `ticks` can be seen, which tells them while tasks run; else tasks, as they end. Of a block
-    that ends well all is done, and so it is told.
+    Bytes are counted where `ticks` can be seen, which tells them while tasks run; else tasks, as
+    they end. Of a block that ends well all is done, and so it is told.
     """
     group = f"winnow-{uuid.uuid4().hex}"
     in_bytes = ticks if (sc.master or "").startswith("local") else None

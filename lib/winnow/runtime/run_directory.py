@@ -1,8 +1,10 @@
-"""A directory for what a run writes beside the logs: Spark's local files, sockets, data between two stages.
+"""A directory for what a run writes beside the logs: Spark's local files, sockets, data between two
+stages.
 
-Keys that are to be erased are in there, so only the user of the run may read it. A small process waits for the end of
-the run, however it ends, and removes the directory. It also removes directories of earlier runs that were killed
-together with their process. `spark-submit.sh` starts this process before Java, from this file and without any package.
+Keys that are to be erased are in there, so only the user of the run may read it. A small process
+waits for the end of the run, however it ends, and removes the directory. It also removes
+directories of earlier runs that were killed together with their process. `spark-submit.sh` starts
+this process before Java, from this file and without any package.
 """
 
 from __future__ import annotations
@@ -38,9 +40,16 @@ def run_directory() -> str:
 
 
 def begin_run_directory() -> None:
-    """For a process that starts Java itself: what that inherits names a new directory. It goes with this process."""
-    parents = [tempfile.gettempdir(), *filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(","))]
-    paths = [tempfile.mkdtemp(prefix=f"winnow-run-{os.getpid()}-", dir=parent) for parent in parents]
+    """For a process that starts Java itself: what that inherits names a new directory. It goes with
+    this process.
+    """
+    parents = [
+        tempfile.gettempdir(),
+        *filter(None, os.environ.get("SPARK_LOCAL_DIRS", "").split(",")),
+    ]
+    paths = [
+        tempfile.mkdtemp(prefix=f"winnow-run-{os.getpid()}-", dir=parent) for parent in parents
+    ]
     command = [sys.executable, "-I", "-S", __file__, *paths]
     quiet = subprocess.DEVNULL
     _KEEPERS.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet))  # noqa: S603 - ours
@@ -51,8 +60,14 @@ def begin_run_directory() -> None:
 
 
 def keep(paths: Sequence[str], ended: int) -> None:
-    """Removes these directories when there is no writer left at the pipe `ended`, and leftovers beside them before."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # sent to the run, which ends as it likes
+    """Removes these directories when there is no writer left at the pipe `ended`, and leftovers
+    beside them before.
+    """
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+    ):  # sent to the run, which ends as it likes
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):
         os.setsid()
@@ -69,7 +84,9 @@ def keep(paths: Sequence[str], ended: int) -> None:
 
 
 def remove_leftovers(parent: str, *, now: float | None = None) -> list[str]:
-    """Directories of this user's runs that were killed together with who was to remove them; which they were."""
+    """Directories of this user's runs that were killed together with who was to remove them; which
+    they were.
+    """
     removed = []
     with os.scandir(parent) as found:
         names = [item.name for item in found if _NAME.fullmatch(item.name)]
@@ -80,7 +97,12 @@ def remove_leftovers(parent: str, *, now: float | None = None) -> list[str]:
         except OSError:
             continue
         age = (time.time() if now is None else now) - status.st_mtime
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or age < _YOUNG_S or _is_alive(name):
+        if (
+            not stat.S_ISDIR(status.st_mode)
+            or status.st_uid != os.geteuid()
+            or age < _YOUNG_S
+            or _is_alive(name)
+        ):
             continue
         lock = _lock(path)  # a process of another container has an id that means nothing here
         if lock is not None:

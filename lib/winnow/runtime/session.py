@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 
 
 class WithContext(Protocol):
-    """A SparkSession, or whatever else knows a SparkContext. To start Spark SQL beside it costs a process a second."""
+    """A SparkSession, or whatever else knows a SparkContext. To start Spark SQL beside it costs a
+    process a second.
+    """
 
     @property
     def sparkContext(self) -> SparkContext:  # noqa: N802 - Spark's name

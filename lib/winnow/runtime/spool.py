@@ -1,7 +1,8 @@
-"""Where blobs lie between two stages: in Spark's shuffle, or in files beside it (docs/decisions/0002).
+"""Where blobs lie between two stages: in Spark's shuffle, or in files beside it
+(docs/decisions/0002).
 
-On its way through the shuffle a byte is copied by two Python workers, two pipes and the JVM. Where all tasks share a
-machine, it is enough that the place of a blob travels.
+On its way through the shuffle a byte is copied by two Python workers, two pipes and the JVM. Where
+all tasks share a machine, it is enough that the place of a blob travels.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def temporary_directory(sc: SparkContext) -> str | None:
 
 @contextmanager
 def spooling(master: str | None, *, beside: str | None) -> Iterator[str | None]:
-    """A directory in `beside` for the blobs of a job or a run; None if this master has tasks on other machines."""
+    """A directory in `beside` for the blobs of a job or a run; None if this master has tasks on
+    other machines.
+    """
     if master is None or not (master == "local" or master.startswith("local[")):
         yield None
         return
@@ -81,7 +84,9 @@ def stored(directory: str | None, array: Array, bounds: Sequence[int]) -> list[B
 
 
 def written(directory: str, arrays: Iterable[Array]) -> str:
-    """A new file with the bytes of contiguous arrays. Raises OSError, which names the file, and leaves none then."""
+    """A new file with the bytes of contiguous arrays. Raises OSError, which names the file, and
+    leaves none then.
+    """
     descriptor, path = tempfile.mkstemp(dir=directory)
     try:
         with open(descriptor, "wb", buffering=0) as file:
@@ -98,7 +103,9 @@ def written(directory: str, arrays: Iterable[Array]) -> str:
 
 
 def joined(blobs: Sequence[Blob], dtype: type[np.generic]) -> Array:
-    """All bytes, one after the other, as a read-only array. Raises OSError for a file that lacks some of them."""
+    """All bytes, one after the other, as a read-only array. Raises OSError for a file that lacks
+    some of them.
+    """
     array = np.empty(sum(map(len, blobs)) // np.dtype(dtype).itemsize, dtype)
     view = array.view(np.uint8).data
     at = 0

@@ -1,6 +1,8 @@
-"""What Spark's own listener has counted of the jobs with a tag, read from the driver's status store.
+"""What Spark's own listener has counted of the jobs with a tag, read from the driver's status
+store.
 
-The store is there with the UI off, and reading it needs no listener of ours, which would call back into Python.
+The store is there with the UI off, and reading it needs no listener of ours, which would call back
+into Python.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """All attempts of one stage together. `read` and `written` are those of shuffles, in bytes and records."""
+    """All attempts of one stage together. `read` and `written` are those of shuffles, in bytes and
+    records.
+    """
 
     number: int
     tasks: int
@@ -45,18 +49,28 @@ class Stage:
 
 
 def jobs_with_tag(sc: SparkContext, tag: str) -> tuple[list[Job], list[Stage]]:
-    """All that Spark remembers (`spark.ui.retainedJobs`, `spark.ui.retainedStages`: a thousand each)."""
+    """All that Spark remembers (`spark.ui.retainedJobs`, `spark.ui.retainedStages`: a thousand
+    each).
+    """
     context: Any = sc._jsc.sc()  # noqa: SLF001 - pyspark has no other way to the JVM
     context.listenerBus().waitUntilEmpty(_PATIENCE_MS)
     store = context.statusStore()
     # As JSON: each call to the JVM costs as much as many fields.
     jvm: Any = sc._jvm  # noqa: SLF001
     mapper = jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
-    told = [job for job in json.loads(mapper.writeValueAsString(store.jobsList(None))) if tag in job["jobTags"]]
-    jobs = [Job(_ms(job["submissionTime"]), _ms_or_none(job), tuple(job["stageIds"])) for job in told]
+    told = [
+        job
+        for job in json.loads(mapper.writeValueAsString(store.jobsList(None)))
+        if tag in job["jobTags"]
+    ]
+    jobs = [
+        Job(_ms(job["submissionTime"]), _ms_or_none(job), tuple(job["stageIds"])) for job in told
+    ]
     wanted = {stage for job in jobs for stage in job.stages}
     no_quantiles = sc._gateway.new_array(jvm.double, 0)  # type: ignore[union-attr]  # noqa: SLF001
-    attempts = json.loads(mapper.writeValueAsString(store.stageList(None, False, False, no_quantiles, None)))
+    attempts = json.loads(
+        mapper.writeValueAsString(store.stageList(None, False, False, no_quantiles, None))
+    )
     by_number: dict[int, list[dict[str, Any]]] = {}
     for attempt in attempts:
         if attempt["stageId"] in wanted and attempt["status"] != "SKIPPED":

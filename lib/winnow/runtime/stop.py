@@ -9,12 +9,15 @@ from winnow.errors import StoppedError
 
 
 class Stop:
-    """Asked between the steps of a run. From `request` on, or when the time is over, there is a reason to end.
+    """Asked between the steps of a run. From `request` on, or when the time is over, there is a
+    reason to end.
 
     A partition whose commit has begun is finished: what is left of it is renames.
     """
 
-    def __init__(self, *, timeout_s: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, *, timeout_s: float | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._clock = clock
         self._timeout_s = timeout_s
         self._deadline = None if timeout_s is None else clock() + timeout_s
@@ -26,7 +29,11 @@ class Stop:
 
     @property
     def reason(self) -> str | None:
-        if self._requested is None and self._deadline is not None and self._clock() >= self._deadline:
+        if (
+            self._requested is None
+            and self._deadline is not None
+            and self._clock() >= self._deadline
+        ):
             self._requested = f"its {self._timeout_s:g} s are over"
         return self._requested
 

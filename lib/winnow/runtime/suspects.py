@@ -1,8 +1,8 @@
 """Spark jobs over many partitions, of which one may kill the worker that works on it.
 
-The system kills a process that needs more memory than there is. Spark then fails the whole job, and would so on every
-run. Halves of the job are run again, and halves of those, until the partition that does it is alone: it fails, and all
-others are done.
+The system kills a process that needs more memory than there is. Spark then fails the whole job, and
+would so on every run. Halves of the job are run again, and halves of those, until the partition
+that does it is alone: it fails, and all others are done.
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ _log = logging.getLogger(__name__)
 
 
 def each_survived(
-    items: Sequence[_T], run: Callable[[Sequence[_T]], list[_R]], *, goes_on: Callable[[], bool] = lambda: True
+    items: Sequence[_T],
+    run: Callable[[Sequence[_T]], list[_R]],
+    *,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> list[_R | Failure]:
-    """What `run` makes of the items, one result for each; a Failure for one that kills its worker even alone.
+    """What `run` makes of the items, one result for each; a Failure for one that kills its worker
+    even alone.
 
     Raises what `run` does for other reasons. `goes_on`: whether anything is to be run again.
     """

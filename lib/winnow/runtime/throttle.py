@@ -1,7 +1,9 @@
-"""`--throttle`: what all tasks of a run read and write together per second, as `log.cleaner.io.max.bytes.per.second`.
+"""`--throttle`: what all tasks of a run read and write together per second, as
+`log.cleaner.io.max.bytes.per.second`.
 
-Each task that runs at the same time gets an equal share. The share travels with the Spark jobs of the run, as a local
-property of the thread that starts them: every stage that maps or writes segments looks for it.
+Each task that runs at the same time gets an equal share. The share travels with the Spark jobs of
+the run, as a local property of the thread that starts them: every stage that maps or writes
+segments looks for it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _U = TypeVar("_U")
 
 @contextmanager
 def limiting_io(sc: SparkContext, bytes_per_second: float | None) -> Iterator[None]:
-    """For the Spark jobs that this thread starts inside the block, and for what it reads and writes itself meanwhile.
+    """For the Spark jobs that this thread starts inside the block, and for what it reads and writes
+    itself meanwhile.
 
     None: no limit.
     """
@@ -40,11 +43,15 @@ def limiting_io(sc: SparkContext, bytes_per_second: float | None) -> Iterator[No
 
 
 def in_task(function: Callable[_P, Iterable[_U]]) -> Callable[_P, Iterator[_U]]:
-    """The same function of a partition's items, for `mapPartitions`, within the task's share, and counted."""
+    """The same function of a partition's items, for `mapPartitions`, within the task's share, and
+    counted.
+    """
     return metered(partial(_limited, function))
 
 
-def _limited(function: Callable[_P, Iterable[_U]], *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_U]:
+def _limited(
+    function: Callable[_P, Iterable[_U]], *args: _P.args, **kwargs: _P.kwargs
+) -> Iterator[_U]:
     from pyspark import TaskContext  # noqa: PLC0415 - tests call tasks' functions without Spark
 
     task = TaskContext.get()

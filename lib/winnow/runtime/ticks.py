@@ -1,8 +1,10 @@
-"""How much of the bytes is done, while the tasks that do it still run: a file with one byte for each piece of work.
+"""How much of the bytes is done, while the tasks that do it still run: a file with one byte for
+each piece of work.
 
-Spark tells of a task when it has ended, and one task may have a gigabyte to do. A task that is done with a piece sets
-its byte, and the driver adds up the sizes of the pieces whose bytes are set. Twice set is set: a task may run again.
-Only where workers and driver share a machine; elsewhere nobody finds the file and nothing is ticked.
+Spark tells of a task when it has ended, and one task may have a gigabyte to do. A task that is done
+with a piece sets its byte, and the driver adds up the sizes of the pieces whose bytes are set.
+Twice set is set: a task may run again. Only where workers and driver share a machine; elsewhere
+nobody finds the file and nothing is ticked.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ class TickSheet:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         Path(self.path).unlink(missing_ok=True)
 
@@ -52,7 +57,9 @@ class TickSheet:
 
 
 def tick(path: str, piece: int) -> None:
-    """The worker's side: this piece is done. Whatever is wrong with the file is no reason for a task to fail."""
+    """The worker's side: this piece is done. Whatever is wrong with the file is no reason for a
+    task to fail.
+    """
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:

@@ -6,7 +6,9 @@ from winnow.storage.contract import Entry, Storage
 
 
 def read_if_there(storage: Storage, path: str) -> bytes | None:
-    """A whole small file; None if there is none. Any other error is raised: a file that can't be read is not absent."""
+    """A whole small file; None if there is none. Any other error is raised: a file that can't be
+    read is not absent.
+    """
     try:
         return storage.read_bytes(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,7 +1,8 @@
 """Owner, group and mode of files that this process makes, set on their descriptors.
 
-Whoever owns the directory can put another file under the name of one that was just made. A mode or an owner that was
-then set by name would be given to that file: so only to the one that was made here.
+Whoever owns the directory can put another file under the name of one that was just made. A mode or
+an owner that was then set by name would be given to that file: so only to the one that was made
+here.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ def remember_made(path: str, descriptor: int) -> None:
 
 
 def give_attributes(path: str, wanted: os.stat_result, *, like: str) -> None:
-    """Gives what this process made at `path` the owner, group and permission bits of `wanted`, those of `like`.
+    """Gives what this process made at `path` the owner, group and permission bits of `wanted`,
+    those of `like`.
 
-    Raises CorruptLogError if it is another file by now, or has other names: then it may be anybody's.
+    Raises CorruptLogError if it is another file by now, or has other names: then it may be
+    anybody's.
     """
     descriptor = open_guarded(path, os.O_RDONLY)
     try:
@@ -60,7 +63,11 @@ def _check_ours(path: str, have: os.stat_result) -> None:
     raise CorruptLogError(
         "a file is not the one that Winnow made",
         expected="a regular file with one name",
-        found=kind_of(have) if not is_file else f"one with {have.st_nlink} names" if have.st_nlink > 1 else "another",
+        found=kind_of(have)
+        if not is_file
+        else f"one with {have.st_nlink} names"
+        if have.st_nlink > 1
+        else "another",
         where=path,
         hint="Something else is writing to this directory. Stop it and run again.",
     )

@@ -1,7 +1,8 @@
 """The one narrow seam between a log directory and the file system.
 
-Every effect of a commit, a recovery, a retention or a checkpoint goes through these few methods, so that a test can
-record each of them and stop before or after any. Paths are absolute strings; names in an `Entry` are plain names.
+Every effect of a commit, a recovery, a retention or a checkpoint goes through these few methods, so
+that a test can record each of them and stop before or after any. Paths are absolute strings; names
+in an `Entry` are plain names.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 COMMIT_RECORD = ".winnow-commit"
-"""A file of this name in a directory: changes of it that belong together were begun, and are not done (`settle`)."""
+"""A file of this name in a directory: changes of it that belong together were begun, and are not
+done (`settle`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,9 @@ class Entry:
     leads_to_dir: bool = False
     """As `list_dir` tells it: a link to a directory, which Kafka would follow."""
     stamp: tuple[int, ...] = field(default=(), compare=False)
-    """What no change of the file leaves as it was, not even one that sets size and mtime back; empty: can't be told."""
+    """What no change of the file leaves as it was, not even one that sets size and mtime back;
+    empty: can't be told.
+    """
 
     @property
     def mtime_ms(self) -> int:
@@ -42,7 +47,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """What a directory's files take their room from. Sizes in bytes; what has no limit is `sys.maxsize` large."""
+    """What a directory's files take their room from. Sizes in bytes; what has no limit is
+    `sys.maxsize` large.
+    """
 
     key: Hashable
     """The same for all directories of a volume."""
@@ -63,14 +70,17 @@ class NewFile(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of it. Without `finish` before it, what is left of the file is the caller's to remove."""
+        """Lets go of it. Without `finish` before it, what is left of the file is the caller's to
+        remove.
+        """
         ...
 
 
 class Storage(Protocol):
     """What a log directory needs of a file system. Errors are `OSError`s, as Python raises them.
 
-    CorruptLogError where a path leads through a symbolic link, or to something else than a regular file.
+    CorruptLogError where a path leads through a symbolic link, or to something else than a regular
+    file.
     """
 
     def canonical(self, path: str) -> str:
@@ -86,11 +96,15 @@ class Storage(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything of this name. False only where that is known: an error is raised."""
+        """Whether there is anything of this name. False only where that is known: an error is
+        raised.
+        """
         ...
 
     def read_bytes(self, path: str) -> bytes:
-        """A whole small file. CorruptLogError if it is larger than its kind ever is (`size_limits`)."""
+        """A whole small file. CorruptLogError if it is larger than its kind ever is
+        (`size_limits`).
+        """
         ...
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
@@ -98,13 +112,16 @@ class Storage(Protocol):
         ...
 
     def create(self, path: str, data: bytes) -> None:
-        """A new file with this content, on stable storage; no file if it fails. FileExistsError if there is one."""
+        """A new file with this content, on stable storage; no file if it fails. FileExistsError if
+        there is one.
+        """
         ...
 
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
         """For content of any size. FileExistsError if there is one, now or when it is finished.
 
-        `mtime_ns`: what `set_mtime_ns` will be told, where that is known: some stores can't change it for nothing.
+        `mtime_ns`: what `set_mtime_ns` will be told, where that is known: some stores can't change
+        it for nothing.
         """
         ...
 
@@ -113,7 +130,9 @@ class Storage(Protocol):
         ...
 
     def link(self, source: str, target: str) -> None:
-        """A second name for the same file, on the same file system. FileExistsError if `target` is there already."""
+        """A second name for the same file, on the same file system. FileExistsError if `target` is
+        there already.
+        """
         ...
 
     def unlink(self, path: str) -> None: ...
@@ -121,7 +140,9 @@ class Storage(Protocol):
     def fsync_file(self, path: str) -> None: ...
 
     def fsync_dir(self, path: str) -> None:
-        """After it, every creation, rename and removal made in the directory before it survives a power cut."""
+        """After it, every creation, rename and removal made in the directory before it survives a
+        power cut.
+        """
         ...
 
     def mkdir(self, path: str) -> None: ...
@@ -145,9 +166,10 @@ class Storage(Protocol):
     def changing(self, directory: str) -> AbstractContextManager[None]:
         """Around the changes that belong together, of one directory and what is in it.
 
-        A file system does each of them as it comes, in order. A store without renames makes all of them count at one
-        moment, when the block ends, and none of them if it ends by an exception. There nobody else's changes of these
-        files go unnoticed: CorruptLogError, and none of them counts.
+        A file system does each of them as it comes, in order. A store without renames makes all of
+        them count at one moment, when the block ends, and none of them if it ends by an exception.
+        There nobody else's changes of these files go unnoticed: CorruptLogError, and none of them
+        counts.
         """
         ...
 

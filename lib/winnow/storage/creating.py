@@ -1,7 +1,9 @@
-"""How files and directories come to be on this machine: they belong to whoever owns the directory that they are in.
+"""How files and directories come to be on this machine: they belong to whoever owns the directory
+that they are in.
 
-Winnow often runs as root, and a broker as a user of its own: what root would own there, the broker could neither write
-nor remove. Every other room creates through these functions; a test looks for those that do not.
+Winnow often runs as root, and a broker as a user of its own: what root would own there, the broker
+could neither write nor remove. Every other room creates through these functions; a test looks for
+those that do not.
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def create_file(path: str, *, flags: int = os.O_WRONLY, shared: bool = False) -> int:
-    """Descriptor of a new, empty file that only its owner may read. FileExistsError if the name is taken.
+    """Descriptor of a new, empty file that only its owner may read. FileExistsError if the name is
+    taken.
 
-    `shared`: whoever may read or write the directory may do the same with the file; others may never write.
+    `shared`: whoever may read or write the directory may do the same with the file; others may
+    never write.
     """
     with parent_of(path) as (directory, name):
         above = os.fstat(directory)
@@ -39,7 +43,9 @@ def create_file(path: str, *, flags: int = os.O_WRONLY, shared: bool = False) ->
 
 
 def write_new(path: str, data: bytes) -> None:
-    """A `shared` file with this content in the place of what has its name. It is not on stable storage yet."""
+    """A `shared` file with this content in the place of what has its name. It is not on stable
+    storage yet.
+    """
     with parent_of(path) as (directory, name), suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory)
     with open(create_file(path, shared=True), "wb") as file:
@@ -47,7 +53,8 @@ def write_new(path: str, data: bytes) -> None:
 
 
 def create_directory(path: str) -> None:
-    """A new directory with the owner, group and mode of the one that it is in; others may never write.
+    """A new directory with the owner, group and mode of the one that it is in; others may never
+    write.
 
     FileExistsError if there is one.
     """
@@ -56,7 +63,8 @@ def create_directory(path: str) -> None:
         os.mkdir(name, 0o700, dir_fd=directory)
         fd = os.open(name, _DIRECTORY, dir_fd=directory)
         try:
-            # Somebody may have put another one in its place. An empty one holds nothing that may not be theirs.
+            # Somebody may have put another one in its place. An empty one holds nothing that may
+            # not be theirs.
             if os.listdir(fd):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             _give(fd, above, _mode(above))
@@ -65,7 +73,9 @@ def create_directory(path: str) -> None:
 
 
 def ensure_directories(path: str) -> None:
-    """Creates this directory and all above it that are missing. NotADirectoryError if a file is in the way."""
+    """Creates this directory and all above it that are missing. NotADirectoryError if a file is in
+    the way.
+    """
     if _is_dir(path):
         return
     above = os.path.dirname(path.rstrip("/"))

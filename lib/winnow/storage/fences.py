@@ -1,7 +1,8 @@
 """What is asked before this process changes anything in a directory: whether it still may.
 
-`winnow.storage.places` asks at every change, so that no way to a file leads past it. Tasks run in other processes. They
-write new files into a staging directory, which is taken away from them when the directory gets another owner.
+`winnow.storage.places` asks at every change, so that no way to a file leads past it. Tasks run in
+other processes. They write new files into a staging directory, which is taken away from them when
+the directory gets another owner.
 """
 
 from __future__ import annotations

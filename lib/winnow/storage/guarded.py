@@ -1,9 +1,11 @@
-"""The one way into the file system of this machine: no path is ever followed through a symbolic link.
+"""The one way into the file system of this machine: no path is ever followed through a symbolic
+link.
 
-The paths of a run are canonical: links in what the user gave are resolved once (`Storage.canonical`). A link that is
-met later was put there by somebody else, and leads to files that are not of this log directory. Whoever owns the
-directory may put it there at any moment, so that nothing is first looked at and then opened by its path: the kernel
-refuses the link while it opens, and type, size, owner and mode are those of the descriptor.
+The paths of a run are canonical: links in what the user gave are resolved once
+(`Storage.canonical`). A link that is met later was put there by somebody else, and leads to files
+that are not of this log directory. Whoever owns the directory may put it there at any moment, so
+that nothing is first looked at and then opened by its path: the kernel refuses the link while it
+opens, and type, size, owner and mode are those of the descriptor.
 """
 
 from __future__ import annotations
@@ -37,10 +39,11 @@ _KINDS = (
 
 
 def open_guarded(path: str, flags: int) -> int:
-    """As `os.open`, with O_CLOEXEC, but CorruptLogError where `path` is a link or leads through one.
+    """As `os.open`, with O_CLOEXEC, but CorruptLogError where `path` is a link or leads through
+    one.
 
-    With O_PATH and O_NOFOLLOW it may be a link itself. It never waits for the other end of a pipe. It creates nothing:
-    that is for `winnow.storage.creating`.
+    With O_PATH and O_NOFOLLOW it may be a link itself. It never waits for the other end of a pipe.
+    It creates nothing: that is for `winnow.storage.creating`.
     """
     flags |= os.O_CLOEXEC | (0 if flags & os.O_PATH else os.O_NONBLOCK | os.O_NOCTTY)
     try:
@@ -56,7 +59,10 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
     try:
         descriptor = open_guarded(path, flags)
     except OSError as error:
-        if error.errno in {errno.ENXIO, errno.EISDIR}:  # a socket, or a pipe that nobody reads; a directory to write to
+        if error.errno in {
+            errno.ENXIO,
+            errno.EISDIR,
+        }:  # a socket, or a pipe that nobody reads; a directory to write to
             raise not_a_file(path, status_of(path)) from None
         raise
     status = os.fstat(descriptor)
@@ -73,9 +79,13 @@ def open_dir(path: str) -> int:
 
 @contextmanager
 def parent_of(path: str) -> Iterator[tuple[int, str]]:
-    """A descriptor of the directory that a name is in, and the name: for calls that act on the name itself."""
+    """A descriptor of the directory that a name is in, and the name: for calls that act on the name
+    itself.
+    """
     directory, _, name = path.rstrip("/").rpartition("/")
-    descriptor = open_guarded(directory or ("/" if path.startswith("/") else "."), os.O_PATH | os.O_DIRECTORY)
+    descriptor = open_guarded(
+        directory or ("/" if path.startswith("/") else "."), os.O_PATH | os.O_DIRECTORY
+    )
     try:
         yield descriptor, name
     except OSError as error:
@@ -168,7 +178,9 @@ _AT_FDCWD = -100
 
 
 def _open_by_steps(path: str, flags: int) -> int:
-    """The twin of `_openat2`: from directory to directory, each relative to the descriptor of the one before."""
+    """The twin of `_openat2`: from directory to directory, each relative to the descriptor of the
+    one before.
+    """
     *steps, name = [step for step in path.split("/") if step not in {"", "."}] or ["."]
     at = os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -1,4 +1,6 @@
-"""How many files, and bytes of them, this process has read and written so far, through `winnow.storage`."""
+"""How many files, and bytes of them, this process has read and written so far, through
+`winnow.storage`.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Moved:
-    """Sums that only grow: who wants to know of some work takes the difference. Exact where one thread does the work,
-    as in a task.
+    """Sums that only grow: who wants to know of some work takes the difference. Exact where one
+    thread does the work, as in a task.
     """
 
     read: int = 0

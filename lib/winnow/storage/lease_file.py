@@ -1,4 +1,6 @@
-"""The file by which a run keeps others out of a log directory without locks (`winnow.logdir.lease` has the rules)."""
+"""The file by which a run keeps others out of a log directory without locks (`winnow.logdir.lease`
+has the rules).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ LEASE = ".winnow-lease"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The file as it was at one moment. Two that are alike in `version` were not renewed in between."""
+    """The file as it was at one moment. Two that are alike in `version` were not renewed in
+    between.
+    """
 
     data: bytes
     version: str
@@ -31,12 +35,14 @@ class LeaseFile(Protocol):
     def renew(self, mine: Seen, data: bytes) -> Seen:
         """Gives it another version; FileNotFoundError if it is no longer this one's.
 
-        `data`: for where a file is written anew; a store that can do without may leave the content as it is.
+        `data`: for where a file is written anew; a store that can do without may leave the content
+        as it is.
         """
         ...
 
     def take_over(self, expired: Seen, data: bytes) -> Seen:
-        """Puts a new one in the place of one that is still as it was seen; of several at once one gets it.
+        """Puts a new one in the place of one that is still as it was seen; of several at once one
+        gets it.
 
         FileExistsError if it was renewed, or somebody was faster.
         """

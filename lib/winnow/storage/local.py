@@ -1,4 +1,6 @@
-"""A POSIX file system of this machine behind the storage contract; every path is opened by `winnow.storage.guarded`."""
+"""A POSIX file system of this machine behind the storage contract; every path is opened by
+`winnow.storage.guarded`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from contextlib import AbstractContextManager, nullcontext
 from winnow.storage.attributes import give_attributes
 from winnow.storage.contract import Entry, NewFile, Volume
 from winnow.storage.creating import create_directory, create_file, ensure_directories
-from winnow.storage.guarded import is_there, not_a_file, open_dir, open_file, open_guarded, parent_of, status_of
+from winnow.storage.guarded import (
+    is_there,
+    not_a_file,
+    open_dir,
+    open_file,
+    open_guarded,
+    parent_of,
+    status_of,
+)
 from winnow.storage.io_counters import MOVED
 from winnow.storage.size_limits import size_limit, too_large
 
@@ -30,9 +40,17 @@ class LocalStorage:
                         status = item.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         # Gone since it was listed: no file to a broker either.
-                        entries.append(Entry(name=item.name, is_file=False, is_dir=False, size=0, mtime_ns=0))
+                        entries.append(
+                            Entry(name=item.name, is_file=False, is_dir=False, size=0, mtime_ns=0)
+                        )
                         continue
-                    entries.append(_entry(item.name, status, leads_to_dir=item.is_symlink() and _leads_to_dir(item)))
+                    entries.append(
+                        _entry(
+                            item.name,
+                            status,
+                            leads_to_dir=item.is_symlink() and _leads_to_dir(item),
+                        )
+                    )
         except OSError as error:
             error.filename = path
             raise
@@ -47,7 +65,8 @@ class LocalStorage:
         return is_there(path)
 
     def read_bytes(self, path: str) -> bytes:
-        # Not open(): a survey reads a million small files, and its buffer costs twice as much as the file.
+        # Not open(): a survey reads a million small files, and its buffer costs twice as much as
+        # the file.
         fd = open_file(path)
         try:
             size, most = os.fstat(fd).st_size, size_limit(path)

@@ -34,7 +34,9 @@ def open_store(path: str) -> Store:
             return HdfsStore(path)
     except ImportError as missing:
         raise not_installed(scheme, missing) from None
-    raise UsageError("no such kind of place", expected="a directory, s3:// or hdfs://", found=f"{scheme}://")
+    raise UsageError(
+        "no such kind of place", expected="a directory, s3:// or hdfs://", found=f"{scheme}://"
+    )
 
 
 def not_installed(scheme: str, missing: ImportError) -> UsageError:

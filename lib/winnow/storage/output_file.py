@@ -1,7 +1,8 @@
 """What a run writes about itself: results, reports, metrics, events. One way for all of them.
 
-Topics, groups and hosts have names in there: new files are for their owner only, unless it is said otherwise. Such a
-place may be in a directory that others write to, such as /tmp: links are never followed.
+Topics, groups and hosts have names in there: new files are for their owner only, unless it is said
+otherwise. Such a place may be in a directory that others write to, such as /tmp: links are never
+followed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def write_output(path: str | os.PathLike[str], data: bytes, *, mode: int = PRIVA
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, mode: int = PRIVATE) -> Iterator[BinaryIO]:
-    """A file that takes its name when the block ends without an error, and is on stable storage then.
+    """A file that takes its name when the block ends without an error, and is on stable storage
+    then.
 
     What had the name is replaced, also a link, but not what it leads to. Raises OSError.
     """
@@ -53,7 +55,9 @@ def replacing(path: str | os.PathLike[str], *, mode: int = PRIVATE) -> Iterator[
 
 
 def append_output(path: str | os.PathLike[str], data: bytes) -> None:
-    """Adds to a regular file, which is created if it is missing. Raises OSError, also for any other kind of file."""
+    """Adds to a regular file, which is created if it is missing. Raises OSError, also for any other
+    kind of file.
+    """
     fd = os.open(path, _FLAGS | os.O_APPEND | os.O_NONBLOCK, PRIVATE)
     try:
         _check_regular(fd, path)
@@ -65,7 +69,9 @@ def append_output(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def read_output(path: str | os.PathLike[str]) -> bytes:
-    """What an earlier run wrote there, up to `MOST_READ` bytes. Raises OSError, also for what is no regular file."""
+    """What an earlier run wrote there, up to `MOST_READ` bytes. Raises OSError, also for what is no
+    regular file.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         _check_regular(fd, path)
@@ -73,8 +79,12 @@ def read_output(path: str | os.PathLike[str]) -> bytes:
 
 
 def open_lock(path: str | os.PathLike[str]) -> int:
-    """Descriptor of an empty file that is there to be locked, by any user who may read its directory."""
-    return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, READABLE)
+    """Descriptor of an empty file that is there to be locked, by any user who may read its
+    directory.
+    """
+    return os.open(
+        path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, READABLE
+    )
 
 
 def _check_regular(fd: int, path: str | os.PathLike[str]) -> None:

@@ -1,8 +1,9 @@
 """Read the JSON files that Winnow writes for itself: journals, manifests, commit records, leases.
 
-Anybody who can write to a log directory can put another file in the place of one of these. So a reader states what it
-expects of each value, and everything else is one error of one kind: a CorruptLogError that names the value. No number
-is rounded, cut or converted: an integer is one in the file, and lies in the stated range.
+Anybody who can write to a log directory can put another file in the place of one of these. So a
+reader states what it expects of each value, and everything else is one error of one kind: a
+CorruptLogError that names the value. No number is rounded, cut or converted: an integer is one in
+the file, and lies in the stated range.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of such a file. Each method returns it as what it has to be, or raises CorruptLogError."""
+    """One value of such a file. Each method returns it as what it has to be, or raises
+    CorruptLogError.
+    """
 
     raw: object
     path: str
@@ -38,27 +41,46 @@ class Value:
     """Inside the file, like `groups[0].output`; empty for the whole."""
     hint: str | None = None
 
-    def fields(self, needed: Collection[str], allowed: Collection[str] | None = ()) -> Mapping[str, Value]:
-        """An object with all fields of `needed`, and no others than those of `allowed`; None allows any."""
+    def fields(
+        self, needed: Collection[str], allowed: Collection[str] | None = ()
+    ) -> Mapping[str, Value]:
+        """An object with all fields of `needed`, and no others than those of `allowed`; None allows
+        any.
+        """
         if not isinstance(self.raw, dict):
             raise self.refused("an object")
         missing = [name for name in needed if name not in self.raw]
         if missing:
             raise self.refused(f"a field {missing[0]}", "no such field")
-        other = [] if allowed is None else [name for name in self.raw if name not in needed and name not in allowed]
+        other = (
+            []
+            if allowed is None
+            else [name for name in self.raw if name not in needed and name not in allowed]
+        )
         if other:
-            raise self.refused("only fields that this version writes", f"a field {_shown(other[0])}")
+            raise self.refused(
+                "only fields that this version writes", f"a field {_shown(other[0])}"
+            )
         dot = "." if self.name else ""
-        return {name: Value(raw, self.path, f"{self.name}{dot}{name}", self.hint) for name, raw in self.raw.items()}
+        return {
+            name: Value(raw, self.path, f"{self.name}{dot}{name}", self.hint)
+            for name, raw in self.raw.items()
+        }
 
     def items(self, *, length: int | None = None) -> list[Value]:
         """A list, of this length if one is given."""
         if not isinstance(self.raw, list) or length not in {None, len(self.raw)}:
             raise self.refused("a list" if length is None else f"a list of {length}")
-        return [Value(raw, self.path, f"{self.name}[{i}]", self.hint) for i, raw in enumerate(self.raw)]
+        return [
+            Value(raw, self.path, f"{self.name}[{i}]", self.hint) for i, raw in enumerate(self.raw)
+        ]
 
     def integer(self, *, least: int = 0, most: int = MAX_LONG) -> int:
-        if not isinstance(self.raw, int) or isinstance(self.raw, bool) or not least <= self.raw <= most:
+        if (
+            not isinstance(self.raw, int)
+            or isinstance(self.raw, bool)
+            or not least <= self.raw <= most
+        ):
             raise self.refused(f"an integer from {least} to {most}")
         return self.raw
 
@@ -67,13 +89,21 @@ class Value:
 
     def number(self, *, least: float, most: float) -> float:
         """An integer or a decimal fraction."""
-        if not isinstance(self.raw, int | float) or isinstance(self.raw, bool) or not least <= self.raw <= most:
+        if (
+            not isinstance(self.raw, int | float)
+            or isinstance(self.raw, bool)
+            or not least <= self.raw <= most
+        ):
             raise self.refused(f"a number from {least} to {most}")
         return float(self.raw)
 
     def text(self, *, shortest: int = 1, longest: int = _LONGEST_TEXT) -> str:
         """Without half characters: it may become part of a path. Lengths in characters."""
-        if not isinstance(self.raw, str) or not shortest <= len(self.raw) <= longest or not _encodes(self.raw):
+        if (
+            not isinstance(self.raw, str)
+            or not shortest <= len(self.raw) <= longest
+            or not _encodes(self.raw)
+        ):
             raise self.refused(f"a text of {shortest} to {longest} characters")
         return self.raw
 
@@ -107,8 +137,12 @@ class Value:
         )
 
 
-def read_json(storage: Storage, path: str, *, hint: str | None = None, most_bytes: int = MOST_BYTES) -> Value:
-    """The whole of a file. Raises CorruptLogError, also for one that is missing or no regular file; OSError."""
+def read_json(
+    storage: Storage, path: str, *, hint: str | None = None, most_bytes: int = MOST_BYTES
+) -> Value:
+    """The whole of a file. Raises CorruptLogError, also for one that is missing or no regular file;
+    OSError.
+    """
     whole = Value(None, path, hint=hint)
     try:
         entry = storage.entry(path)
@@ -118,10 +152,14 @@ def read_json(storage: Storage, path: str, *, hint: str | None = None, most_byte
         raise whole.refused("a file", "something that is none")
     if entry.size > most_bytes:
         raise whole.refused(f"at most {most_bytes} bytes", f"{entry.size} bytes")
-    return parse_json(storage.read_range(path, 0, most_bytes + 1), path, hint=hint, most_bytes=most_bytes)
+    return parse_json(
+        storage.read_range(path, 0, most_bytes + 1), path, hint=hint, most_bytes=most_bytes
+    )
 
 
-def parse_json(data: bytes, path: str, *, hint: str | None = None, most_bytes: int = MOST_BYTES) -> Value:
+def parse_json(
+    data: bytes, path: str, *, hint: str | None = None, most_bytes: int = MOST_BYTES
+) -> Value:
     """What is in the bytes of a file. Raises CorruptLogError."""
     whole = Value(None, path, hint=hint)
     if len(data) > most_bytes:
@@ -129,7 +167,9 @@ def parse_json(data: bytes, path: str, *, hint: str | None = None, most_bytes: i
     try:
         raw = json.loads(data, parse_constant=_no_constant, object_pairs_hook=_once)
     except RecursionError:
-        raise whole.refused(f"at most {MAX_DEPTH} objects or lists inside each other", "more") from None
+        raise whole.refused(
+            f"at most {MAX_DEPTH} objects or lists inside each other", "more"
+        ) from None
     except ValueError as error:
         raise whole.refused("JSON", printable(str(error))[:_SHOWN]) from None
     if _is_deep(raw):

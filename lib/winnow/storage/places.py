@@ -61,7 +61,9 @@ def lease_file_of(log_dir: str) -> LeaseFile:
 
 
 def _no_such_place(scheme: str) -> UsageError:
-    return UsageError("no such kind of place", expected="a directory, hdfs:// or s3://", found=f"{scheme}://")
+    return UsageError(
+        "no such kind of place", expected="a directory, hdfs:// or s3://", found=f"{scheme}://"
+    )
 
 
 def _to_change(path: str) -> Storage:
@@ -70,7 +72,8 @@ def _to_change(path: str) -> Storage:
 
 
 class Places:
-    """Implements `winnow.storage.contract.Storage` for paths and URLs alike. Tasks get it: it keeps no state.
+    """Implements `winnow.storage.contract.Storage` for paths and URLs alike. Tasks get it: it keeps
+    no state.
 
     Before every change it asks whether this process still may (`winnow.storage.fences`).
     """

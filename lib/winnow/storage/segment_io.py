@@ -1,4 +1,6 @@
-"""Segment bytes in bulk: a range of a file as an array without copying it, and a new file written in order."""
+"""Segment bytes in bulk: a range of a file as an array without copying it, and a new file written
+in order.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,15 @@ _EMPTY = np.frombuffer(b"", np.uint8)
 def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> Iterator[Bytes]:
     """Bytes [start, end) of a file as a read-only uint8 array, mapped.
 
-    Populating the map at once is cheaper than a fault every few pages. `gradually` is for those who look at few of the
-    pages, in ascending order: they come as they are touched, and the system reads ahead.
+    Populating the map at once is cheaper than a fault every few pages. `gradually` is for those who
+    look at few of the pages, in ascending order: they come as they are touched, and the system
+    reads ahead.
 
-    Every array made from it must be gone when the block ends; the kernels copy what they keep. With a throttle
-    (`winnow.storage.throttle`) it is read piece by piece.
+    Every array made from it must be gone when the block ends; the kernels copy what they keep. With
+    a throttle (`winnow.storage.throttle`) it is read piece by piece.
 
-    Raises CorruptLogError if the file is shorter than `end`: touching a page beyond it would kill the process.
+    Raises CorruptLogError if the file is shorter than `end`: touching a page beyond it would kill
+    the process.
     """
     if start == end:
         yield _EMPTY
@@ -50,9 +54,11 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
 
 
 def release(buf: Bytes, end: int) -> None:
-    """What lies before byte `end` of what `map_range` gave need not stay in memory; touched again, it comes back.
+    """What lies before byte `end` of what `map_range` gave need not stay in memory; touched again,
+    it comes back.
 
-    For those who go through all of a segment in ascending order: else a process holds all of it at the end.
+    For those who go through all of a segment in ascending order: else a process holds all of it at
+    the end.
     """
     whole: Any = buf
     while isinstance(whole.base, np.ndarray):
@@ -82,11 +88,14 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
             raise _shorter(path, end, size)
         if path.endswith(LOG_SUFFIX) and size > size_limit(path):
             raise too_large(path, size, size_limit(path))
-        # It then reads twice as far ahead, for a map, too: of what is not in memory an eighth sooner there.
+        # It then reads twice as far ahead, for a map, too: of what is not in memory an eighth
+        # sooner there.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
         throttle = current_throttle()
         flags = mmap.MAP_SHARED | (_POPULATE if throttle is None and not gradually else 0)
-        mapped = mmap.mmap(fd, end - first_page, flags=flags, prot=mmap.PROT_READ, offset=first_page)
+        mapped = mmap.mmap(
+            fd, end - first_page, flags=flags, prot=mmap.PROT_READ, offset=first_page
+        )
         if gradually:
             mapped.madvise(mmap.MADV_SEQUENTIAL)
     finally:
@@ -95,12 +104,15 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
     MOVED.files += 1
     if throttle is not None:
         _read_slowly(np.frombuffer(mapped, np.uint8), throttle)
-    # No mapped.close(): it would raise while an array still refers to the map. The last reference unmaps it.
+    # No mapped.close(): it would raise while an array still refers to the map. The last reference
+    # unmaps it.
     return np.frombuffer(mapped, np.uint8)[start - first_page :]
 
 
 def _fetched(path: str, start: int, end: int) -> Bytes:
-    """From a file of this machine that has no name: the system can write it out when memory is short."""
+    """From a file of this machine that has no name: the system can write it out when memory is
+    short.
+    """
     storage, throttle = Places(), current_throttle()
     with tempfile.TemporaryFile(prefix="winnow-") as copy:
         for at in range(start, end, _FETCHED_AT_ONCE):
@@ -112,7 +124,9 @@ def _fetched(path: str, start: int, end: int) -> Bytes:
                 raise _shorter(path, end, at + len(piece))
             copy.write(piece)
         copy.flush()
-        mapped = mmap.mmap(copy.fileno(), end - start, flags=mmap.MAP_SHARED | _POPULATE, prot=mmap.PROT_READ)
+        mapped = mmap.mmap(
+            copy.fileno(), end - start, flags=mmap.MAP_SHARED | _POPULATE, prot=mmap.PROT_READ
+        )
     return np.frombuffer(mapped, np.uint8)
 
 
@@ -140,7 +154,8 @@ _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
 class SegmentWriter:
     """A new file, written from its start, on stable storage when closed without an error.
 
-    `limit`: bytes it may have; NoSpaceError rather than more of them. `mtime_ns`: see `Storage.new_file`.
+    `limit`: bytes it may have; NoSpaceError rather than more of them. `mtime_ns`: see
+    `Storage.new_file`.
     """
 
     def __init__(self, path: str, *, limit: int | None = None, mtime_ns: int | None = None) -> None:
@@ -175,7 +190,10 @@ class SegmentWriter:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         try:
             if kind is None:

@@ -1,7 +1,7 @@
 """How large a file may be that is read as a whole, by its kind.
 
-All of them are far above what a broker writes. A sparse file of 60 GB takes no room on the disk, and all memory of
-whoever reads it.
+All of them are far above what a broker writes. A sparse file of 60 GB takes no room on the disk,
+and all memory of whoever reads it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _OTHERS = 64 * _MIB
 
 
 def size_limit(path: str) -> int:
-    """Bytes that a file of this name may have. A staged file, or one that is to go, is of the kind of the first."""
+    """Bytes that a file of this name may have. A staged file, or one that is to go, is of the kind
+    of the first.
+    """
     name = path.rpartition("/")[2]
     return next((limit for part, limit in _LIMITS if part in name), _OTHERS)
 

@@ -26,11 +26,14 @@ _read: Any = types.ExternalFunction("read", types.intp(types.int32, types.intp, 
 _close: Any = types.ExternalFunction("close", types.int32(types.int32))
 
 
-def read_small_files(directory: int, names: Sequence[str], most: int, room: Bytes) -> Offsets | None:
+def read_small_files(
+    directory: int, names: Sequence[str], most: int, room: Bytes
+) -> Offsets | None:
     """Reads up to `most` bytes from the start of each file into `room`, one after the other.
 
-    `directory`: a descriptor. Returns where each begins in `room` and where the last ends, int64[n + 1]; None if one
-    can't be read, or if they need all of `room`: whoever reads them one by one is told what is wrong.
+    `directory`: a descriptor. Returns where each begins in `room` and where the last ends, int64[n
+    + 1]; None if one can't be read, or if they need all of `room`: whoever reads them one by one is
+    told what is wrong.
     """
     bounds = np.zeros(len(names) + 1, np.int64)
     listed = np.frombuffer(os.fsencode("\0".join((*names, ""))), np.uint8)
@@ -43,7 +46,9 @@ def read_small_files(directory: int, names: Sequence[str], most: int, room: Byte
 
 @njit(cache=True, nogil=True)
 def _read_all(directory: int, names: Bytes, most: int, room: Bytes, bounds: Offsets) -> bool:
-    """`names`: each ends with a zero. The arrays outlive the call, so that their addresses may be handed on."""
+    """`names`: each ends with a zero. The arrays outlive the call, so that their addresses may be
+    handed on.
+    """
     name = at = 0
     for number in range(bounds.size - 1):
         file = _openat(np.int32(directory), names.ctypes.data + name, np.int32(_FLAGS))

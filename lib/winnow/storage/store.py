@@ -1,7 +1,9 @@
-"""A tree of whole files that is read from or written to and never changed: a directory, an HDFS path, an S3 prefix.
+"""A tree of whole files that is read from or written to and never changed: a directory, an HDFS
+path, an S3 prefix.
 
-It is less than `winnow.storage.contract.Storage`, which changes a log directory in place: nothing is renamed and
-nothing is written twice, so that object stores can do it, too. Names are relative, with `/` between their parts.
+It is less than `winnow.storage.contract.Storage`, which changes a log directory in place: nothing
+is renamed and nothing is written twice, so that object stores can do it, too. Names are relative,
+with `/` between their parts.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ PIECE_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """Size in bytes, mtime in ns since the epoch. `stamp` is another one after any change that the store can tell."""
+    """Size in bytes, mtime in ns since the epoch. `stamp` is another one after any change that the
+    store can tell.
+    """
 
     name: str
     size: int
@@ -27,7 +31,9 @@ class StoredFile:
 
 
 class Store(Protocol):
-    """What is needed of a place to read a log directory from it and to write one there. Errors are OSErrors."""
+    """What is needed of a place to read a log directory from it and to write one there. Errors are
+    OSErrors.
+    """
 
     @property
     def url(self) -> str:
@@ -40,15 +46,21 @@ class Store(Protocol):
         ...
 
     def list_tree(self) -> tuple[StoredFile, ...]:
-        """All files, ascending by name; none if the place is not there. UsageError for what is not a plain file."""
+        """All files, ascending by name; none if the place is not there. UsageError for what is not
+        a plain file.
+        """
         ...
 
     def list_top(self) -> tuple[str, ...]:
-        """Names of at most 1000 files and, with a `/` at their end, directories right below the place."""
+        """Names of at most 1000 files and, with a `/` at their end, directories right below the
+        place.
+        """
         ...
 
     def neighbours(self) -> Iterable[str]:
-        """Names of what lies beside the place and around it, as far as that tells whose storage it is in."""
+        """Names of what lies beside the place and around it, as far as that tells whose storage it
+        is in.
+        """
         ...
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
@@ -56,18 +68,24 @@ class Store(Protocol):
         ...
 
     def fetch(self, file: StoredFile, path: str) -> None:
-        """A new local file with the content and the mtime of `file`; of a local one, its owner and mode as well.
+        """A new local file with the content and the mtime of `file`; of a local one, its owner and
+        mode as well.
 
-        CorruptLogError if it has not the size that it was listed with. FileExistsError if there is a file at `path`.
+        CorruptLogError if it has not the size that it was listed with. FileExistsError if there is
+        a file at `path`.
         """
         ...
 
     def create(self, name: str, data: bytes) -> None:
-        """A new small file, whole or not at all. FileExistsError if there is one: of two at once, one gets it."""
+        """A new small file, whole or not at all. FileExistsError if there is one: of two at once,
+        one gets it.
+        """
         ...
 
     def put(self, name: str, path: str) -> None:
-        """A new file with content and mtime of the local one, which the caller gives up. FileExistsError as above."""
+        """A new file with content and mtime of the local one, which the caller gives up.
+        FileExistsError as above.
+        """
         ...
 
     def delete(self, name: str) -> None:
@@ -75,7 +93,9 @@ class Store(Protocol):
         ...
 
     def settle(self) -> None:
-        """What was put, created and deleted before it survives a power cut, as far as the store can do that."""
+        """What was put, created and deleted before it survives a power cut, as far as the store can
+        do that.
+        """
         ...
 
 

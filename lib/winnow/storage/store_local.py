@@ -19,7 +19,9 @@ _LOCAL = LocalStorage()
 
 
 class LocalStore:
-    """Implements `winnow.storage.store.Store`. Sub-directories that it makes are as the one a file is put from."""
+    """Implements `winnow.storage.store.Store`. Sub-directories that it makes are as the one a file
+    is put from.
+    """
 
     def __init__(self, directory: str) -> None:
         self._root = os.path.realpath(directory)
@@ -34,12 +36,18 @@ class LocalStore:
         return self._root
 
     def list_tree(self) -> tuple[StoredFile, ...]:
-        return tuple(sorted(_walk(self._root, ""), key=lambda file: file.name)) if _is_dir(self._root) else ()
+        return (
+            tuple(sorted(_walk(self._root, ""), key=lambda file: file.name))
+            if _is_dir(self._root)
+            else ()
+        )
 
     def list_top(self) -> tuple[str, ...]:
         if not _is_dir(self._root):
             return ()
-        return tuple(sorted(entry.name + "/" * entry.is_dir for entry in _LOCAL.list_dir(self._root)))[:1000]
+        return tuple(
+            sorted(entry.name + "/" * entry.is_dir for entry in _LOCAL.list_dir(self._root))
+        )[:1000]
 
     def neighbours(self) -> Iterable[str]:
         return ()  # a disk is no bucket of a cluster's
@@ -118,7 +126,9 @@ class LocalStore:
 
 
 def make_directory(path: str, *, like: str | None) -> None:
-    """With all above it, unless it is there; `like`: the directory whose owner and mode a new one gets."""
+    """With all above it, unless it is there; `like`: the directory whose owner and mode a new one
+    gets.
+    """
     if not _is_dir(path):
         ensure_directories(path)
         if like is not None:
@@ -166,9 +176,11 @@ def _give_directory(path: str, *, like: str) -> None:
 
 
 def _give(descriptor: int, wanted: os.stat_result) -> None:
-    """Mode, and owner where this process may give files away: who restores a backup need not be the broker's user.
+    """Mode, and owner where this process may give files away: who restores a backup need not be the
+    broker's user.
 
-    The owner may always write: a copy of what is read-only is to be cleaned, and a broker is to run on it.
+    The owner may always write: a copy of what is read-only is to be cleaned, and a broker is to run
+    on it.
     """
     with suppress(PermissionError):
         os.fchown(descriptor, wanted.st_uid, wanted.st_gid)

@@ -1,7 +1,7 @@
 """No more than so many bytes of segments a second, read and written.
 
-The rate is a property of the work at hand and not of the files: it holds for all that is mapped and written
-(`winnow.storage.segment_io`) inside the block of `throttled`, in its thread.
+The rate is a property of the work at hand and not of the files: it holds for all that is mapped and
+written (`winnow.storage.segment_io`) inside the block of `throttled`, in its thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ PIECE_BYTES = 2**20
 
 
 class Throttle:
-    """N bytes take as long as the rate says, and what a pause leaves unused is not saved up for a burst."""
+    """N bytes take as long as the rate says, and what a pause leaves unused is not saved up for a
+    burst.
+    """
 
     def __init__(
         self,

@@ -25,8 +25,9 @@ COMPARED = StructType(
         StructField("freed_bytes", LongType()),
     ]
 )
-"""One row for each topic of each plan. `cleaned`: partitions that something is done to. `freed_bytes` is null where
-only a run, or an estimate, can tell."""
+"""One row for each topic of each plan. `cleaned`: partitions that something is done to.
+`freed_bytes` is null where only a run, or an estimate, can tell.
+"""
 
 _Row = tuple[str, str, int, int, int, int | None]
 
@@ -36,11 +37,20 @@ def compare(plans: Mapping[str, Plan]) -> DataFrame:
     if not plans:
         raise UsageError("no plan to compare", expected='{"a name": a plan, ...}')
     spark = next(iter(plans.values())).spark
-    return spark.createDataFrame([row for name, plan in plans.items() for row in _rows(name, plan)], COMPARED)
+    return spark.createDataFrame(
+        [row for name, plan in plans.items() for row in _rows(name, plan)], COMPARED
+    )
 
 
 def _rows(name: str, plan: Plan) -> Iterator[_Row]:
     for topic in sorted({p.topic for p in plan.partitions}):
         own = [p for p in plan.partitions if p.topic == topic]
         cleaned = sum(p.actions != (NONE,) for p in own)
-        yield name, topic, len(own), cleaned, sum(p.bytes_before or 0 for p in own), freed_bytes(own)
+        yield (
+            name,
+            topic,
+            len(own),
+            cleaned,
+            sum(p.bytes_before or 0 for p in own),
+            freed_bytes(own),
+        )

@@ -1,4 +1,5 @@
-"""What files say of partitions that were looked at: read when it is first asked for, and remembered.
+"""What files say of partitions that were looked at: read when it is first asked for, and
+remembered.
 
 Between two questions nothing is locked. So whenever files are read, they have to be what they were.
 """
@@ -48,9 +49,13 @@ class Facts:
             if isinstance(item, Undertaking) and item.walks is not None:
                 self._walks[item.state.directory, item.snapshot.offset] = item.walks
 
-    def walk(self, states: Sequence[PartitionState], *, producers_from: Sequence[int]) -> list[Walks | Failure]:
+    def walk(
+        self, states: Sequence[PartitionState], *, producers_from: Sequence[int]
+    ) -> list[Walks | Failure]:
         """As `walk_partitions`."""
-        keys = [(state.directory, offset) for state, offset in zip(states, producers_from, strict=True)]
+        keys = [
+            (state.directory, offset) for state, offset in zip(states, producers_from, strict=True)
+        ]
         wanted = [at for at, key in enumerate(keys) if key not in self._walks]
         failed: dict[Hashable, Failure] = {}
         if wanted:
@@ -77,7 +82,12 @@ class Facts:
         wanted = [at for at, key in enumerate(keys) if key not in self._weighed]
         if wanted:
             with self._unchanged() as request:
-                found = weigh(self.spark.sparkContext, [jobs[at] for at in wanted], now=now, progress=request.progress)
+                found = weigh(
+                    self.spark.sparkContext,
+                    [jobs[at] for at in wanted],
+                    now=now,
+                    progress=request.progress,
+                )
             self._weighed |= {keys[at]: weighed for at, weighed in zip(wanted, found, strict=True)}
         return [self._weighed[key] for key in keys]
 
@@ -97,7 +107,10 @@ class Facts:
             limiting_io(self.spark.sparkContext, io_rate(request.settings, dirs)),
         ):
             # Retention alone is decided without reading a log.
-            check_same(self.prepared, prepare(self.spark.sparkContext, dirs, replace(request, only="retention")))
+            check_same(
+                self.prepared,
+                prepare(self.spark.sparkContext, dirs, replace(request, only="retention")),
+            )
             yield request
 
 

@@ -46,7 +46,9 @@ PARTITIONS = StructType(
         StructField("left_alone", BooleanType(), nullable=False),
     ]
 )
-"""What each one says: docs/python.md. A null is what is not known, or what the reason says there is none of."""
+"""What each one says: docs/python.md. A null is what is not known, or what the reason says there is
+none of.
+"""
 
 
 def partitions_frame(spark: SparkSession, partitions: Sequence[PartitionResult]) -> DataFrame:

@@ -13,8 +13,12 @@ _HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty",
 
 
 def table(result: RunResult) -> str:
-    """Most bytes first, those that something is done to before the others; no more than MOST_ROWS of them."""
-    ordered = sorted(result.partitions, key=lambda p: (p.actions == (NONE,), -(p.bytes_before or 0), p.topic))
+    """Most bytes first, those that something is done to before the others; no more than MOST_ROWS
+    of them.
+    """
+    ordered = sorted(
+        result.partitions, key=lambda p: (p.actions == (NONE,), -(p.bytes_before or 0), p.topic)
+    )
     left = len(ordered) - MOST_ROWS
     more = f"<p>and {counted(left, 'partition')} more: see .to_df()</p>" if left > 0 else ""
     head = "".join(f"<th>{name}</th>" for name in _HEAD)
@@ -38,7 +42,11 @@ def _title(result: RunResult) -> str:
     acting = sum(p.actions != (NONE,) for p in result.partitions)
     done = "to be cleaned" if result.verb == "plan" else "cleaned"
     freed = freed_bytes(result.partitions)
-    told = "how much they free is not known without an estimate" if freed is None else f"{size(freed)} freed"
+    told = (
+        "how much they free is not known without an estimate"
+        if freed is None
+        else f"{size(freed)} freed"
+    )
     return f"{acting} of {counted(len(result.partitions), 'partition')} {done}, {told}, at {moment(result.now)}"
 
 

@@ -30,21 +30,26 @@ class Plan(Result):
     """What `what_if` has set."""
 
     def what_if(self, *, topics: str | Sequence[str] = "*", **values: Value) -> Plan:
-        """The plan with other values of topic configs, `retention_ms=3_600_000`, for topics like these globs.
+        """The plan with other values of topic configs, `retention_ms=3_600_000`, for topics like
+        these globs.
 
-        They win over all other sources. Partitions that this plan leaves alone stay left alone. Files are read again
-        only for what is not known yet: batch headers of what was not to be compacted before and, of an estimate,
-        the records of what is compacted otherwise. UsageError for an unknown config or a wrong value; WinnowError if
-        a log directory has changed since.
+        They win over all other sources. Partitions that this plan leaves alone stay left alone.
+        Files are read again only for what is not known yet: batch headers of what was not to be
+        compacted before and, of an estimate, the records of what is compacted otherwise. UsageError
+        for an unknown config or a wrong value; WinnowError if a log directory has changed since.
         """
         configs = {name.replace("_", "."): value for name, value in values.items()}
         sets = tuple(one for glob in listed(topics) for one in parse_topic_values(glob, configs))
-        settings = replace(self.request.settings, topic_sets=(*self.request.settings.topic_sets, *sets))
+        settings = replace(
+            self.request.settings, topic_sets=(*self.request.settings.topic_sets, *sets)
+        )
         request = replace(self.request, settings=settings)
         prepared = rethink(self.facts.prepared, request, self.facts.walk)
         refusal = damaged_first(prepared, request)
         weigh = self.facts.weigher(request.now) if self.estimated else None
-        done = foresee(prepared, request, weigh=weigh) if refusal is None else CarriedOut(refusal, 0)
+        done = (
+            foresee(prepared, request, weigh=weigh) if refusal is None else CarriedOut(refusal, 0)
+        )
         run = replace(
             self.run,
             partitions=tuple(done.partitions),
@@ -63,8 +68,9 @@ class Plan(Result):
     ) -> Result:
         """Cleans with the clock and the settings of this plan.
 
-        WinnowError, and nothing done, if a partition is not what it was when the plan was made; with `refresh` what
-        is there now is decided about anew. `keep_replaced` and `ledger`: see `winnow.api.clean`.
+        WinnowError, and nothing done, if a partition is not what it was when the plan was made;
+        with `refresh` what is there now is decided about anew. `keep_replaced` and `ledger`: see
+        `winnow.api.clean`.
         """
         request = self.request
         run = api.clean(

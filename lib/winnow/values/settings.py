@@ -35,16 +35,24 @@ class Sources:
         """UsageError for a file that can't be read and for whatever can't be understood."""
         if self.settings is not None:
             if any((self.server_properties, self.topic_configs, self.sets, self.topic_sets)):
-                raise UsageError("settings= together with other sources", expected="one or the other")
+                raise UsageError(
+                    "settings= together with other sources", expected="one or the other"
+                )
             return self.settings
         server, topics = self.server_properties, self.topic_configs
         return Settings(
-            sets=tuple(parse_set(f"{key}={text_of(value)}") for key, value in (self.sets or {}).items()),
+            sets=tuple(
+                parse_set(f"{key}={text_of(value)}") for key, value in (self.sets or {}).items()
+            ),
             topic_sets=tuple(
-                one for glob, values in (self.topic_sets or {}).items() for one in parse_topic_values(glob, values)
+                one
+                for glob, values in (self.topic_sets or {}).items()
+                for one in parse_topic_values(glob, values)
             ),
             topic_configs=None if topics is None else parse_topic_configs(_read(topics)),
-            server_properties=tuple(parse_server_properties(_read(file), file=file) for file in listed(server or ())),
+            server_properties=tuple(
+                parse_server_properties(_read(file), file=file) for file in listed(server or ())
+            ),
         )
 
 
@@ -68,5 +76,8 @@ def _read(file: str) -> str:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            "can't read a file of settings", expected="a file that can be read, in UTF-8", found=str(error), where=file
+            "can't read a file of settings",
+            expected="a file that can be read, in UTF-8",
+            found=str(error),
+            where=file,
         ) from error

@@ -44,10 +44,10 @@ def plan(
 ) -> Plan:
     """What a cleaning would do and why. Changes nothing.
 
-    `server_properties`, `topic_configs`: names of Kafka's files; of several brokers one `server_properties` for each.
-    `sets`: `{"log.retention.ms": 1}`. `topic_sets`:
-    `{"orders*": {"retention.ms": 1}}`. Or `settings`, alone. `now`: ms since the epoch, the present if not given.
-    All else, and what is raised, as for `winnow.api.plan`.
+    `server_properties`, `topic_configs`: names of Kafka's files; of several brokers one
+    `server_properties` for each. `sets`: `{"log.retention.ms": 1}`. `topic_sets`: `{"orders*":
+    {"retention.ms": 1}}`. Or `settings`, alone. `now`: ms since the epoch, the present if not
+    given. All else, and what is raised, as for `winnow.api.plan`.
     """
     sources = Sources(
         settings=settings,
@@ -143,9 +143,11 @@ def explain(
     only: Only | None = None,
     unclean_shutdown: UncleanShutdown = "refuse",
 ) -> Explanation:
-    """Why a partition would be cleaned or not, and what would become of a record, or of all with a key.
+    """Why a partition would be cleaned or not, and what would become of a record, or of all with a
+    key.
 
-    A `key` that is text is taken as UTF-8. Settings and `now` as for `plan`, the rest as for `winnow.api.explain`.
+    A `key` that is text is taken as UTF-8. Settings and `now` as for `plan`, the rest as for
+    `winnow.api.explain`.
     """
     sources = Sources(
         settings=settings,
@@ -167,11 +169,15 @@ def explain(
     )
 
 
-def verify(spark: SparkSession, log_dirs: str | Sequence[str], *, topics: str | Sequence[str] = ()) -> SweepResult:
+def verify(
+    spark: SparkSession, log_dirs: str | Sequence[str], *, topics: str | Sequence[str] = ()
+) -> SweepResult:
     """Reads everything in log directories and tells all that is wrong. Changes nothing."""
     return api.verify(spark, listed(log_dirs), topics=listed(topics))
 
 
 def ledger_table(spark: SparkSession, ledger: str | None = None) -> DataFrame:
-    """All of a ledger, one row for each partition of each run; the ledger of the command line if none is named."""
+    """All of a ledger, one row for each partition of each run; the ledger of the command line if
+    none is named.
+    """
     return api.ledger_table(spark, default_ledger(os.environ) if ledger is None else ledger)

@@ -1,7 +1,7 @@
 """One view for every kind of bytes, so that a kernel is compiled once.
 
-numba gives a read-only array another type than a writable one. Bytes of a log are never written to, thus
-all that kernels read goes through `as_bytes` or `as_rows`, and all of it is read-only.
+numba gives a read-only array another type than a writable one. Bytes of a log are never written to,
+thus all that kernels read goes through `as_bytes` or `as_rows`, and all of it is read-only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The four codecs as Java Kafka writes and reads them (S2.4).
 
-Compression is by the batch's own codec at its default level. For lz4 the default level is 9, which Kafka takes to mean
-"the fast compressor" (`Lz4BlockOutputStream`), so do we. Decompression never gives, and never allocates much, more
-than the caller's limit, whatever sizes the bytes claim.
+Compression is by the batch's own codec at its default level. For lz4 the default level is 9, which
+Kafka takes to mean "the fast compressor" (`Lz4BlockOutputStream`), so do we. Decompression never
+gives, and never allocates much, more than the caller's limit, whatever sizes the bytes claim.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def _compress_lz4(data: memoryview) -> bytes:
     parts: list[Any] = [_LZ4_HEADER]
     for at in range(0, len(data), LZ4_BLOCK):
         chunk = data[at : at + LZ4_BLOCK]
-        block = cramjam.lz4.compress_block(chunk, store_size=False)  # that of `lz4` works otherwise than Java's
+        block = cramjam.lz4.compress_block(
+            chunk, store_size=False
+        )  # that of `lz4` works otherwise than Java's
         if len(block) < len(chunk):
             parts += struct.pack("<I", len(block)), block
         else:
@@ -101,14 +103,17 @@ def decompress(codec: Codec, payload: Buffer, *, limit: int, magic: int = 2) -> 
     """The raw bytes of `payload`, at most `limit` of them.
 
     `magic`: that of the batch; v0 batches have lz4 header checksums that are wrong by custom.
-    Raises CorruptLogError if the payload is damaged, is of a kind that Kafka refuses, or holds more than `limit`.
+    Raises CorruptLogError if the payload is damaged, is of a kind that Kafka refuses, or holds more
+    than `limit`.
     """
     sink = Sink()
     decompress_into(sink, codec, payload, limit=limit, magic=magic)
     return sink.data()
 
 
-def decompress_into(sink: Sink, codec: Codec, payload: Buffer, *, limit: int, magic: int = 2) -> None:
+def decompress_into(
+    sink: Sink, codec: Codec, payload: Buffer, *, limit: int, magic: int = 2
+) -> None:
     """As `decompress`, appended to `sink`."""
     data = as_view(payload)
     sink.begin(limit)
@@ -125,12 +130,15 @@ def decompress_into(sink: Sink, codec: Codec, payload: Buffer, *, limit: int, ma
             sink.write(data)
     except _LIBRARY_ERRORS as error:
         raise CorruptLogError(
-            f"{codec.name.lower()} data can't be decompressed", found=f"{type(error).__name__}: {error}"
+            f"{codec.name.lower()} data can't be decompressed",
+            found=f"{type(error).__name__}: {error}",
         ) from error
 
 
 def _refuse(codec: Codec, expected: str, found: str) -> CorruptLogError:
-    return CorruptLogError(f"{codec.name.lower()} data can't be decompressed", expected=expected, found=found)
+    return CorruptLogError(
+        f"{codec.name.lower()} data can't be decompressed", expected=expected, found=found
+    )
 
 
 def _gzip(sink: Sink, data: memoryview) -> None:
@@ -160,13 +168,17 @@ def _snappy(sink: Sink, data: memoryview) -> None:
     if version < 1 or least > 1:
         raise _refuse(Codec.SNAPPY, "version 1", f"version {version}, compatible with {least}")
     while at < len(data):
-        if bytes(data[at : at + len(_SNAPPY_MAGIC)]) == _SNAPPY_MAGIC:  # streams put together have a header each
+        if (
+            bytes(data[at : at + len(_SNAPPY_MAGIC)]) == _SNAPPY_MAGIC
+        ):  # streams put together have a header each
             at += len(_SNAPPY_HEADER)
             continue
         size = struct.unpack_from(">i", data, at)[0] if at + 4 <= len(data) else -1
         at += 4
         if not 0 <= size <= len(data) - at:
-            raise _refuse(Codec.SNAPPY, f"a chunk of at most {len(data) - at} bytes", f"a size of {size}")
+            raise _refuse(
+                Codec.SNAPPY, f"a chunk of at most {len(data) - at} bytes", f"a size of {size}"
+            )
         _snappy_block(sink, data[at : at + size])
         at += size
 
@@ -179,7 +191,9 @@ def _snappy_block(sink: Sink, block: memoryview) -> None:
         if byte < 0x80:
             break
     if raw > _SNAPPY_DENSEST * len(block):
-        raise _refuse(Codec.SNAPPY, "a size that the block can hold", f"{raw} bytes in {len(block)}")
+        raise _refuse(
+            Codec.SNAPPY, "a size that the block can hold", f"{raw} bytes in {len(block)}"
+        )
     got = int(cramjam.snappy.decompress_raw_into(block, sink.reserve(raw)))
     if got != raw:
         raise _refuse(Codec.SNAPPY, f"{raw} bytes", f"{got}")
@@ -201,29 +215,40 @@ def _lz4(sink: Sink, data: memoryview, magic: int) -> None:
         size = word & ~_LZ4_STORED
         end = at + size
         if size > block_size or end + block_sum > len(data):
-            raise _refuse(Codec.LZ4, f"a block of at most {min(block_size, len(data) - at)} bytes", f"{size}")
+            raise _refuse(
+                Codec.LZ4, f"a block of at most {min(block_size, len(data) - at)} bytes", f"{size}"
+            )
         block = data[at:end]
         if block_sum and xxhash32(bytes(block)) != struct.unpack_from("<I", data, end)[0]:
             raise _refuse(Codec.LZ4, "a block as its checksum has it", "another")
         if word & _LZ4_STORED:
             sink.write(block)
         else:
-            # The room may be less than a block: then the library refuses what does not fit, and so it should. Without
-            # a size it would take the block's first bytes for one.
+            # The room may be less than a block: then the library refuses what does not fit, and so
+            # it should. Without a size it would take the block's first bytes for one.
             room = len(sink.reserve(min(block_size, sink.room), at_most=True))
             sink.write(lz4.block.decompress(block, uncompressed_size=room))
         at = end + block_sum
     if at + content_sum != len(data):
-        raise _refuse(Codec.LZ4, "the end of the data after the end mark", f"{len(data) - at} bytes more")
+        raise _refuse(
+            Codec.LZ4, "the end of the data after the end mark", f"{len(data) - at} bytes more"
+        )
 
 
 def _lz4_header(data: memoryview, magic: int) -> tuple[int, int, int, int]:
-    """Position after the header, largest block, and the sizes of the checksums of blocks and of the content."""
+    """Position after the header, largest block, and the sizes of the checksums of blocks and of the
+    content.
+    """
     if len(data) < len(_LZ4_HEADER) or bytes(data[:4]) != _LZ4_MAGIC:
         raise _refuse(Codec.LZ4, "a frame's magic", bytes(data[:4]).hex() or "nothing")
     flags, size_id = int(data[4]), int(data[5])
     after = 6 + (8 if flags & _LZ4_SIZE else 0)
-    if flags >> 6 != 1 or flags & _LZ4_RESERVED or size_id & 0x8F or size_id >> 4 < _LZ4_SMALLEST_BLOCK_ID:
+    if (
+        flags >> 6 != 1
+        or flags & _LZ4_RESERVED
+        or size_id & 0x8F
+        or size_id >> 4 < _LZ4_SMALLEST_BLOCK_ID
+    ):
         raise _refuse(Codec.LZ4, "flags of a frame of version 1", f"{flags:#04x}, {size_id:#04x}")
     if not flags & _LZ4_INDEPENDENT:
         raise _refuse(Codec.LZ4, "independent blocks", "linked ones, which Kafka refuses, too")
@@ -254,7 +279,11 @@ def _zstd(sink: Sink, data: memoryview) -> None:
             return
         declared = zstandard.frame_content_size(data[at:end])
         if declared > most:
-            raise _refuse(Codec.ZSTD, f"a content size of at most {most}, as its blocks can hold", f"{declared}")
+            raise _refuse(
+                Codec.ZSTD,
+                f"a content size of at most {most}, as its blocks can hold",
+                f"{declared}",
+            )
         if declared > sink.room:
             raise sink.overflow()
         # One byte above the limit is enough to know that it is passed.
@@ -270,7 +299,9 @@ def _zstd(sink: Sink, data: memoryview) -> None:
 
 
 def _zstd_cut(sink: Sink, data: memoryview) -> None:
-    """What there is of a frame after others, of which the end is missing: Kafka's reader takes it for the end."""
+    """What there is of a frame after others, of which the end is missing: Kafka's reader takes it
+    for the end.
+    """
     with _local.decompressor.stream_reader(data) as reader:
         while piece := reader.read(min(_PIECE, sink.room + 1)):
             sink.write(piece)
@@ -279,7 +310,9 @@ def _zstd_cut(sink: Sink, data: memoryview) -> None:
 def _zstd_frame(data: memoryview, start: int) -> tuple[int, int]:
     """(end, most raw bytes) of the frame at `start`, from the headers of its blocks alone."""
     if bytes(data[start : start + 4]) != _ZSTD_MAGIC:
-        raise _refuse(Codec.ZSTD, "a frame's magic", bytes(data[start : start + 4]).hex() or "nothing")
+        raise _refuse(
+            Codec.ZSTD, "a frame's magic", bytes(data[start : start + 4]).hex() or "nothing"
+        )
     at = start + zstandard.frame_header_size(data[start : start + 18])
     checksum = 4 if data[start + 4] & 0x04 else 0
     most = 0
@@ -291,6 +324,8 @@ def _zstd_frame(data: memoryview, start: int) -> tuple[int, int]:
         at += 3 + (1 if kind == _ZSTD_RLE else size)
         most += size if kind in (_ZSTD_RAW, _ZSTD_RLE) else _ZSTD_BLOCK
         if kind == _ZSTD_RESERVED or size > _ZSTD_BLOCK or at + checksum > len(data):
-            raise _refuse(Codec.ZSTD, "a block inside the data", f"a {size}-byte block of kind {kind}")
+            raise _refuse(
+                Codec.ZSTD, "a block inside the data", f"a {size}-byte block of kind {kind}"
+            )
         if header & 1:
             return at + checksum, most

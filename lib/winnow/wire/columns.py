@@ -1,7 +1,9 @@
-"""Records of many batches as columns for those who want all of them: offsets, timestamps, and where the bytes lie.
+"""Records of many batches as columns for those who want all of them: offsets, timestamps, and where
+the bytes lie.
 
-Two steps, so that what nobody asked for is never copied: `record_places` parses, `gathered` copies the keys (values,
-headers' names, ...) of the records that were chosen, into what Arrow calls a binary array.
+Two steps, so that what nobody asked for is never copied: `record_places` parses, `gathered` copies
+the keys (values, headers' names, ...) of the records that were chosen, into what Arrow calls a
+binary array.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ class Places:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPlaces:
-    """One item per record, in file order over all batches. Of parts that were not asked for there is none."""
+    """One item per record, in file order over all batches. Of parts that were not asked for there
+    is none.
+    """
 
     batch: NDArray[np.int32]
     """Row of the batch."""
@@ -85,14 +89,17 @@ class RecordPlaces:
 
 
 def record_places(blocks: RecordBlocks, batches: Rows, parts: Part = Part.ALL) -> RecordPlaces:
-    """Parse all records of `batches`, the rows of `blocks`, which has their areas. `parts`: what is noted of them.
+    """Parse all records of `batches`, the rows of `blocks`, which has their areas. `parts`: what is
+    noted of them.
 
     Raises CorruptLogError, naming the batch's position, for any record that is not as S2.2 has it.
     """
     rows = as_rows(batches)
     n = record_total(blocks, rows)
     batch, offset, timestamp = np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64)
-    key, value, headers = (_room(batch, n if part in parts else 0) for part in (Part.KEY, Part.VALUE, Part.HEADERS))
+    key, value, headers = (
+        _room(batch, n if part in parts else 0) for part in (Part.KEY, Part.VALUE, Part.HEADERS)
+    )
     fault, i, position = locate(
         *blocks.areas,
         rows,
@@ -108,7 +115,9 @@ def record_places(blocks: RecordBlocks, batches: Rows, parts: Part = Part.ALL) -
     )
     if fault:
         raise record_error(Fault(fault), rows[i], position - int(blocks.begin[i]))
-    return RecordPlaces(batch=batch, offset=offset, timestamp=timestamp, key=key, value=value, headers=headers)
+    return RecordPlaces(
+        batch=batch, offset=offset, timestamp=timestamp, key=key, value=value, headers=headers
+    )
 
 
 def _room(batch: NDArray[np.int32], n: int) -> Places:
@@ -116,7 +125,9 @@ def _room(batch: NDArray[np.int32], n: int) -> Places:
 
 
 def header_places(blocks: RecordBlocks, headers: Places) -> tuple[Places, Places]:
-    """Keys and values of all headers of the records whose `RecordPlaces.headers` are given, record by record."""
+    """Keys and values of all headers of the records whose `RecordPlaces.headers` are given, record
+    by record.
+    """
     n = int(headers.size.sum())
     batch = np.empty(n, np.int32)
     key, value = (Places(batch, np.empty(n, np.int64), np.empty(n, np.int32)) for _ in range(2))
@@ -140,17 +151,30 @@ def header_places(blocks: RecordBlocks, headers: Places) -> tuple[Places, Places
 
 
 def gathered(blocks: RecordBlocks, places: Places) -> tuple[NDArray[np.int32], Bytes]:
-    """(ends, bytes): item i is bytes[ends[i] : ends[i + 1]], empty where it is null. One copy of each byte.
+    """(ends, bytes): item i is bytes[ends[i] : ends[i + 1]], empty where it is null. One copy of
+    each byte.
 
     Raises TooManyBytesError if there are more than `MOST_BYTES`.
     """
     total = int(np.maximum(places.size, 0).sum(dtype=np.int64))
     if total > MOST_BYTES:
         raise TooManyBytesError(
-            "too many bytes for one array", expected=f"at most {MOST_BYTES}", found=str(total), where="several batches"
+            "too many bytes for one array",
+            expected=f"at most {MOST_BYTES}",
+            found=str(total),
+            where="several batches",
         )
     ends, out = np.empty(len(places.size) + 1, np.int32), np.empty(total, np.uint8)
-    fault = gather(blocks.raw, blocks.inflated, blocks.compressed, places.batch, places.at, places.size, ends, out)
+    fault = gather(
+        blocks.raw,
+        blocks.inflated,
+        blocks.compressed,
+        places.batch,
+        places.at,
+        places.size,
+        ends,
+        out,
+    )
     if fault:
         message = "these places are not in these batches"
         raise ValueError(message)
@@ -158,7 +182,9 @@ def gathered(blocks: RecordBlocks, places: Places) -> tuple[NDArray[np.int32], B
 
 
 class TooManyBytesError(CorruptLogError):
-    """More than an Arrow array holds: to be asked for again with fewer batches. Of a single batch, it is corrupt."""
+    """More than an Arrow array holds: to be asked for again with fewer batches. Of a single batch,
+    it is corrupt.
+    """
 
 
 def records_plain(blocks: RecordBlocks, batches: Rows) -> list[Record]:

@@ -29,7 +29,9 @@ class ControlType(IntEnum):
 
 
 def control_type(key: bytes | None) -> ControlType:
-    """What the key of a control record says it is; UNKNOWN for what Kafka would not know or not read."""
+    """What the key of a control record says it is; UNKNOWN for what Kafka would not know or not
+    read.
+    """
     if key is None or len(key) < _KEY.size:
         return ControlType.UNKNOWN
     version, kind = _KEY.unpack_from(key)

@@ -1,4 +1,6 @@
-"""The control records of many batches as columns: what kind each is, and what an end of transaction says (S2.3)."""
+"""The control records of many batches as columns: what kind each is, and what an end of transaction
+says (S2.3).
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,14 @@ if TYPE_CHECKING:
     from winnow.wire.inflate import RecordBlocks
 
 EMPTY = -2
-"""Type of a control batch without a record: a marker that was cleaned away, of which the header had to stay (S5.6)."""
+"""Type of a control batch without a record: a marker that was cleaned away, of which the header had
+to stay (S5.6).
+"""
 
 MAX_CONTROL_BYTES = 64 * 1024
-"""Of a control batch when decompressed: brokers do not compress them, and write no hundred bytes of records."""
+"""Of a control batch when decompressed: brokers do not compress them, and write no hundred bytes of
+records.
+"""
 
 _UNKNOWN = int(ControlType.UNKNOWN)
 _LAST_TYPE = int(ControlType.KRAFT_VOTERS)
@@ -60,7 +66,8 @@ class ControlColumns:
 def decode_control(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
     """Of control batches (v2), whose areas are `blocks`.
 
-    Raises CorruptLogError for a record that does not lie inside its batch, and for a key that Kafka would not read.
+    Raises CorruptLogError for a record that does not lie inside its batch, and for a key that Kafka
+    would not read.
     """
     rows = as_rows(batches)
     columns = _columns(len(rows))
@@ -93,7 +100,9 @@ def decode_control_plain(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
 
 def _columns(n: int) -> ControlColumns:
     return ControlColumns(
-        type=np.empty(n, np.int8), coordinator_epoch=np.full(n, -1, np.int32), timestamp=np.empty(n, np.int64)
+        type=np.empty(n, np.int8),
+        coordinator_epoch=np.full(n, -1, np.int32),
+        timestamp=np.empty(n, np.int64),
     )
 
 

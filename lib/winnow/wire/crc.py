@@ -1,8 +1,9 @@
 """Checksums of batches: CRC-32C for v2, CRC-32 for v0 and v1 (S2.1, S2.2).
 
-CRC-32C runs on the instructions that the host's CPU has: carry-less multiplication (`winnow.wire.kernels.crc_folding`), else
-the one for CRC-32C (8 bytes at once); without any, on eight tables. There is no choice to make and none that goes
-unnoticed: `CRC32C_BY` names what is used.
+CRC-32C runs on the instructions that the host's CPU has: carry-less multiplication
+(`winnow.wire.kernels.crc_folding`), else the one for CRC-32C (8 bytes at once); without any, on
+eight tables. There is no choice to make and none that goes unnoticed: `CRC32C_BY` names what is
+used.
 """
 
 # ruff: noqa: ANN401 - numba's code generator has no types
@@ -90,7 +91,9 @@ _crc_word: Any = intrinsic(_word_step)
 
 @njit(cache=True, nogil=True)
 def crc32c_by_tables(buf: Bytes, start: int, end: int) -> np.uint32:
-    """As `crc32c`, eight tables at once: for CPUs without the instruction, and its judge in the tests."""
+    """As `crc32c`, eight tables at once: for CPUs without the instruction, and its judge in the
+    tests.
+    """
     crc = np.uint32(0xFFFFFFFF)
     pos = start
     byte = np.uint64(0xFF)
@@ -108,7 +111,9 @@ def crc32c_by_tables(buf: Bytes, start: int, end: int) -> np.uint32:
         )
         pos += 8
     while pos < end:
-        crc = _TABLES[0, (crc ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+        crc = _TABLES[0, (crc ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (
+            crc >> np.uint32(8)
+        )
         pos += 1
     return crc ^ np.uint32(0xFFFFFFFF)
 
@@ -121,7 +126,9 @@ def _continued(crc: np.uint64, buf: Bytes, pos: int, end: int) -> np.uint32:
         pos += 8
     short = np.uint32(crc)
     while pos < end:
-        short = _TABLES[0, (short ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (short >> np.uint32(8))
+        short = _TABLES[0, (short ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (
+            short >> np.uint32(8)
+        )
         pos += 1
     return short ^ np.uint32(0xFFFFFFFF)
 
@@ -144,15 +151,21 @@ def _crc32c_by_folding(buf: Bytes, start: int, end: int) -> np.uint32:
     return _continued(crc, buf, start + steps * _STEP_BYTES, end)
 
 
-crc32c: Any = {"folding": _crc32c_by_folding, "tables": crc32c_by_tables}.get(CRC32C_BY, _crc32c_by_instruction)
-"""Jitted `crc32c(buf, start, end) -> uint32` of buf[start:end]; the caller has checked 0 <= start <= end <= size."""
+crc32c: Any = {"folding": _crc32c_by_folding, "tables": crc32c_by_tables}.get(
+    CRC32C_BY, _crc32c_by_instruction
+)
+"""Jitted `crc32c(buf, start, end) -> uint32` of buf[start:end]; the caller has checked 0 <= start
+<= end <= size.
+"""
 
 
 @njit(cache=True, nogil=True)
 def _extended_by_tables(crc: np.uint32, buf: Bytes, start: int, end: int) -> np.uint32:
     crc = crc ^ np.uint32(0xFFFFFFFF)
     for pos in range(start, end):
-        crc = _TABLES[0, (crc ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+        crc = _TABLES[0, (crc ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (
+            crc >> np.uint32(8)
+        )
     return crc ^ np.uint32(0xFFFFFFFF)
 
 
@@ -176,7 +189,9 @@ _extended: Any = {"folding": _extended_by_folding, "tables": _extended_by_tables
 
 
 def crc32c_extended(crc: int, data: Buffer) -> int:
-    """The CRC-32C of some bytes, of which `crc` is that, and `data` after them. That of no bytes is 0."""
+    """The CRC-32C of some bytes, of which `crc` is that, and `data` after them. That of no bytes is
+    0.
+    """
     part = as_bytes(data)
     return int(_extended(np.uint32(crc), part, 0, len(part)))
 
@@ -209,7 +224,9 @@ def crc32_part(buf: Bytes, start: int, end: int) -> np.uint32:
         )
         pos += 8
     while pos < end:
-        crc = _TABLES_IEEE[0, (crc ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+        crc = _TABLES_IEEE[0, (crc ^ np.uint32(load_byte(buf, pos))) & np.uint32(0xFF)] ^ (
+            crc >> np.uint32(8)
+        )
         pos += 1
     return crc ^ np.uint32(0xFFFFFFFF)
 

@@ -1,7 +1,9 @@
-"""What stands for records whose bytes stay where they are: 128 bits for a key, 128 bits for all that a consumer sees.
+"""What stands for records whose bytes stay where they are: 128 bits for a key, 128 bits for all
+that a consumer sees.
 
-Two records with the same digests are the same key, value, timestamp and headers, wherever and however they are stored:
-codec, batch and position are not in it. Keyed with a secret as all hashes of keys are (`winnow.wire.kernels.siphash`).
+Two records with the same digests are the same key, value, timestamp and headers, wherever and
+however they are stored: codec, batch and position are not in it. Keyed with a secret as all hashes
+of keys are (`winnow.wire.kernels.siphash`).
 """
 
 from __future__ import annotations
@@ -25,9 +27,11 @@ _MASK = (1 << 64) - 1
 Digests = NDArray[np.uint64]
 
 
-def record_digests(blocks: RecordBlocks, places: RecordPlaces, secret: tuple[int, int]) -> tuple[Digests, Digests]:
-    """(keys, contents), uint64[n, 2] each, of the records at `places`. The key of a record without one is that of an
-    empty one. `secret`: two uint64.
+def record_digests(
+    blocks: RecordBlocks, places: RecordPlaces, secret: tuple[int, int]
+) -> tuple[Digests, Digests]:
+    """(keys, contents), uint64[n, 2] each, of the records at `places`. The key of a record without
+    one is that of an empty one. `secret`: two uint64.
     """
     keys, contents = (np.empty((len(places), 2), np.uint64) for _ in range(2))
     fault = _digest(
@@ -53,7 +57,9 @@ def record_digests(blocks: RecordBlocks, places: RecordPlaces, secret: tuple[int
     return keys, contents
 
 
-def digests_plain(record: Record, secret: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+def digests_plain(
+    record: Record, secret: tuple[int, int]
+) -> tuple[tuple[int, int], tuple[int, int]]:
     """The twin, of one record."""
 
     def hashed(text: bytes | None, first: int, second: int) -> tuple[int, int]:
@@ -67,7 +73,9 @@ def digests_plain(record: Record, secret: tuple[int, int]) -> tuple[tuple[int, i
 
 
 @kernel
-def _hashed(area: Bytes, at: int, size: int, first: np.uint64, second: np.uint64) -> tuple[np.uint64, np.uint64]:
+def _hashed(
+    area: Bytes, at: int, size: int, first: np.uint64, second: np.uint64
+) -> tuple[np.uint64, np.uint64]:
     """Of a byte string that is null where `size` is -1."""
     return siphash(area, at, max(size, 0), first, second ^ np.uint64(size))
 
@@ -100,7 +108,9 @@ def _digest(
         size = int(value_sizes[i])
         if value_at[i] < 0 or value_at[i] > area.size - max(size, 0):
             return True
-        first, second = _hashed(area, value_at[i], size, secret0 ^ np.uint64(timestamps[i]), secret1)
+        first, second = _hashed(
+            area, value_at[i], size, secret0 ^ np.uint64(timestamps[i]), secret1
+        )
         at = headers_at[i]
         for part in range(2 * header_counts[i]):
             size, at = read_varint(area, at, area.size)

@@ -1,7 +1,9 @@
-"""From batches and a decision per record to the batches that remain, as Kafka's cleaner writes them (S5.5 to S5.7).
+"""From batches and a decision per record to the batches that remain, as Kafka's cleaner writes them
+(S5.5 to S5.7).
 
-A batch goes whole, stays byte for byte, is rewritten, or leaves an empty header behind. Which keys survive has been
-decided elsewhere (`keep`), as has what may happen to a batch without records (`Retention`).
+A batch goes whole, stays byte for byte, is rewritten, or leaves an empty header behind. Which keys
+survive has been decided elsewhere (`keep`), as has what may happen to a batch without records
+(`Retention`).
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ _MAX_LONG = 2**63 - 1
 _PAYLOAD_ROOM = 128
 """Bytes that a codec may add to a batch, beside one for each 128."""
 AS_THEY_ARE = -(2**63)
-"""For `now`, of those who take records out and leave the horizons to the cleaner: none has come, and none is set."""
+"""For `now`, of those who take records out and leave the horizons to the cleaner: none has come,
+and none is set.
+"""
 
 
 class Retention(IntEnum):
@@ -77,20 +81,25 @@ def filter_batches(
     horizon_cause: NDArray[np.bool_] | None = None,
     retain_legacy_deletes: bool = True,
 ) -> Filtered:
-    """Filter batches, the rows of `blocks`, which has their records areas. What remains of v0 and v1 is written as v2.
+    """Filter batches, the rows of `blocks`, which has their records areas. What remains of v0 and
+    v1 is written as v2.
 
-    `keep`: one item per record over all batches, whether its key says that it stays; True for those of control batches.
-    Null values whose batch's delete horizon has come go in spite of it (S5.5). `retention`: values of `Retention`, one
-    per batch. `horizon_cause`: batches that get a delete horizon, if they have none, though no tombstone is in them:
-    markers of transactions of which nothing is left (S5.4). `now` and `delete_retention_ms` in ms, int64; a batch that
-    loses no record may be rewritten all the same with `AS_THEY_ARE` for `now`.
+    `keep`: one item per record over all batches, whether its key says that it stays; True for those
+    of control batches. Null values whose batch's delete horizon has come go in spite of it (S5.5).
+    `retention`: values of `Retention`, one per batch. `horizon_cause`: batches that get a delete
+    horizon, if they have none, though no tombstone is in them: markers of transactions of which
+    nothing is left (S5.4). `now` and `delete_retention_ms` in ms, int64; a batch that loses no
+    record may be rewritten all the same with `AS_THEY_ARE` for `now`.
 
-    `retain_legacy_deletes`: whether null values in batches of v0 and v1 stay, where their key says so (S5.3).
+    `retain_legacy_deletes`: whether null values in batches of v0 and v1 stay, where their key says
+    so (S5.3).
 
-    Raises CorruptLogError for a batch that is malformed. Records of batches to be DELETEd are not checked, nor those of
-    batches of which `keep` has none.
+    Raises CorruptLogError for a batch that is malformed. Records of batches to be DELETEd are not
+    checked, nor those of batches of which `keep` has none.
     """
-    if not ((0 <= now <= _MAX_LONG or now == AS_THEY_ARE) and 0 <= delete_retention_ms <= _MAX_LONG):
+    if not (
+        (0 <= now <= _MAX_LONG or now == AS_THEY_ARE) and 0 <= delete_retention_ms <= _MAX_LONG
+    ):
         message = f"expected times of 0 to 2^63-1 ms, found {now} and {delete_retention_ms}"
         raise ValueError(message)
     rows = as_rows(batches)
@@ -154,14 +163,19 @@ class _Choice:
         self.retention = _read_only(retention, np.int8, len(rows))
         no_cause = np.zeros(len(rows), np.bool_)
         self.cause = _read_only(no_cause if cause is None else cause, np.bool_, len(rows))
-        if len(rows) and not 0 <= self.retention.min() <= self.retention.max() <= Retention.RETAIN_EMPTY:
+        if (
+            len(rows)
+            and not 0 <= self.retention.min() <= self.retention.max() <= Retention.RETAIN_EMPTY
+        ):
             message = "retention holds what is no Retention"
             raise ValueError(message)
 
 
 def _read_only(array: NDArray[_Item], dtype: type[_Item], size: int) -> NDArray[_Item]:
     if array.dtype != dtype or array.shape != (size,):
-        message = f"expected {size} of {dtype.__name__}, found {array.dtype} with shape {array.shape}"
+        message = (
+            f"expected {size} of {dtype.__name__}, found {array.dtype} with shape {array.shape}"
+        )
         raise ValueError(message)
     view = np.ascontiguousarray(array)[:]
     view.flags.writeable = False
@@ -205,14 +219,22 @@ def _largest_size(blocks: RecordBlocks, rows: Rows, payload_sizes: NDArray[np.in
 
 def _largest_areas(blocks: RecordBlocks, rows: Rows) -> NDArray[np.int64]:
     """The same per batch, of its records only, not compressed."""
-    sizes: NDArray[np.int64] = blocks.end - blocks.begin + GROWTH * rows["record_count"].astype(np.int64)
+    sizes: NDArray[np.int64] = (
+        blocks.end - blocks.begin + GROWTH * rows["record_count"].astype(np.int64)
+    )
     return sizes
 
 
 def _compressed_payloads(
-    blocks: RecordBlocks, rows: Rows, choice: _Choice, verdict: _Verdict, now: int, delete_retention_ms: int
+    blocks: RecordBlocks,
+    rows: Rows,
+    choice: _Choice,
+    verdict: _Verdict,
+    now: int,
+    delete_retention_ms: int,
 ) -> tuple[Bytes, NDArray[np.int64]]:
-    """What the codecs make of the batches that are rewritten and compressed: bytes, and n + 1 starts in them.
+    """What the codecs make of the batches that are rewritten and compressed: bytes, and n + 1
+    starts in them.
 
     Of batches that are compressed, all of the verdict is filled in.
     """
@@ -260,7 +282,9 @@ def _compressed_payloads(
         done = compress_many(sink, as_bytes(records), record_starts, codecs, left, sizes)
         if not done:
             i, done = int(left[0]), 1
-            payload = compress(Codec(int(codecs[i])), records[record_starts[i] : record_starts[i + 1]])
+            payload = compress(
+                Codec(int(codecs[i])), records[record_starts[i] : record_starts[i + 1]]
+            )
             sink.begin(len(payload))
             sink.write(payload)
             sizes[i] = len(payload)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from winnow.errors import CorruptLogError
-from winnow.wire.batch import CODEC_MASK, FRAME_SIZE, HEADER_V2_SIZE, MAX_MAGIC, RECORD_OVERHEAD_V0, Codec
+from winnow.wire.batch import (
+    CODEC_MASK,
+    FRAME_SIZE,
+    HEADER_V2_SIZE,
+    MAX_MAGIC,
+    RECORD_OVERHEAD_V0,
+    Codec,
+)
 from winnow.wire.buffers import Buffer, Bytes, Rows, as_bytes, as_rows
 from winnow.wire.codecs import decompress_into
 from winnow.wire.kernels.codec import decompress_many
@@ -25,8 +32,8 @@ MAX_DECOMPRESSED_BYTES = 2**31 - 9
 ENOUGH_BYTES = 64 * 2**20
 """So many decompressed bytes are worked on at once, besides those of one batch.
 
-A task needs at most four times both together, beside 25 bytes per record: a block that grows is there twice, and what
-is kept of it is there as well.
+A task needs at most four times both together, beside 25 bytes per record: a block that grows is
+there twice, and what is kept of it is there as well.
 """
 _USUAL_RATIO = 4
 _ALL = 2**62
@@ -36,15 +43,18 @@ _ALL = 2**62
 class RecordBlocks:
     """Where the records of each batch lie, one item per batch, in the order of the batches.
 
-    `begin` and `end` (int64) count in `inflated` where `compressed` is True, otherwise in `raw`. Those of v0 and v1 are
-    all in `inflated`, as v2 records.
+    `begin` and `end` (int64) count in `inflated` where `compressed` is True, otherwise in `raw`.
+    Those of v0 and v1 are all in `inflated`, as v2 records.
     """
 
     unread: NDArray[np.bool_]
-    """Batches that were left compressed, as the caller wished: their areas are empty, whatever their headers count."""
+    """Batches that were left compressed, as the caller wished: their areas are empty, whatever
+    their headers count.
+    """
     rows: Rows
-    """The batches. What a header of v0 or v1 does not tell is filled in: all else that works on `area` needs these rows
-    and not those of the walk. `attributes`, `base_timestamp` and `record_count` are what they would be in v2.
+    """The batches. What a header of v0 or v1 does not tell is filled in: all else that works on
+    `area` needs these rows and not those of the walk. `attributes`, `base_timestamp` and
+    `record_count` are what they would be in v2.
     """
 
     raw: Bytes
@@ -69,10 +79,11 @@ class RecordBlocks:
 
 
 def inflate(buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES) -> RecordBlocks:
-    """Decompress what is compressed among `batches`, rows of a walk over `buf`. `limit` in bytes, per batch.
+    """Decompress what is compressed among `batches`, rows of a walk over `buf`. `limit` in bytes,
+    per batch.
 
-    Raises CorruptLogError for unknown codecs, for data that can't be decompressed or that is larger than `limit`, and
-    for batches of v0 or v1 that are not as S2.1 has them.
+    Raises CorruptLogError for unknown codecs, for data that can't be decompressed or that is larger
+    than `limit`, and for batches of v0 or v1 that are not as S2.1 has them.
     """
     none = np.zeros(len(batches), np.bool_)
     return _inflate(as_bytes(buf), as_rows(batches), none, limit=limit, enough=_ALL)
@@ -86,10 +97,12 @@ def inflate_parts(
     enough: int = ENOUGH_BYTES,
     unread: NDArray[np.bool_] | None = None,
 ) -> Iterator[RecordBlocks]:
-    """As `inflate`, in parts: the next batches from the first on, until what was decompressed reaches `enough` bytes.
+    """As `inflate`, in parts: the next batches from the first on, until what was decompressed
+    reaches `enough` bytes.
 
-    So `enough` and `limit` together bound what a part holds, however many batches expand a thousandfold. `unread`: one
-    item per batch, true where nobody will look at the records of a compressed batch of v2; such a batch is not opened.
+    So `enough` and `limit` together bound what a part holds, however many batches expand a
+    thousandfold. `unread`: one item per batch, true where nobody will look at the records of a
+    compressed batch of v2; such a batch is not opened.
     """
     raw, rows = as_bytes(buf), as_rows(batches)
     skipped = np.zeros(len(rows), np.bool_) if unread is None else unread
@@ -100,7 +113,9 @@ def inflate_parts(
         del blocks  # before the next part is there
 
 
-def _inflate(raw: Bytes, rows: Rows, skipped: NDArray[np.bool_], *, limit: int, enough: int) -> RecordBlocks:
+def _inflate(
+    raw: Bytes, rows: Rows, skipped: NDArray[np.bool_], *, limit: int, enough: int
+) -> RecordBlocks:
     legacy = rows["magic"] < MAX_MAGIC
     begin = rows["position"] + np.where(legacy, FRAME_SIZE + RECORD_OVERHEAD_V0, HEADER_V2_SIZE)
     end = rows["position"] + rows["size"]
@@ -117,7 +132,13 @@ def _inflate(raw: Bytes, rows: Rows, skipped: NDArray[np.bool_], *, limit: int, 
     while len(chosen):
         i = int(chosen[0])
         if sink.used >= enough:
-            rows, legacy, compressed, begin, end = rows[:i], legacy[:i], compressed[:i], begin[:i], end[:i]
+            rows, legacy, compressed, begin, end = (
+                rows[:i],
+                legacy[:i],
+                compressed[:i],
+                begin[:i],
+                end[:i],
+            )
             break
         done = decompress_many(sink, raw, codecs, begin, end, chosen, limit=limit, enough=enough)
         if not done:

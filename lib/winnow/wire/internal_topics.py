@@ -1,8 +1,10 @@
-"""What brokers keep in their own topics, as far as names are in it: groups, offsets, transactional ids.
+"""What brokers keep in their own topics, as far as names are in it: groups, offsets, transactional
+ids.
 
-To cleaning these topics are ordinary; a person wants to know whose state a record is. A key begins with its type, a
-value with its version, both int16; strings have an int16 length. Later versions of values are "flexible": a length is
-an unsigned varint, one more than it is, 0 for null, and tagged fields end each structure.
+To cleaning these topics are ordinary; a person wants to know whose state a record is. A key begins
+with its type, a value with its version, both int16; strings have an int16 length. Later versions of
+values are "flexible": a length is an unsigned varint, one more than it is, 0 for null, and tagged
+fields end each structure.
 
 Bytes that are no such thing give None, never an error: anybody may produce to these topics.
 """
@@ -59,10 +61,11 @@ def java_hash(text: str) -> int:
 
 
 def partition_of(name: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` where a group lives, of `__transaction_state` for a transactional id.
+    """The partition of `__consumer_offsets` where a group lives, of `__transaction_state` for a
+    transactional id.
 
-    `abs(hash(name)) % partitions`, where Kafka's `Utils.abs` makes 0 of the one int32 that has no positive twin.
-    ValueError if there are no partitions.
+    `abs(hash(name)) % partitions`, where Kafka's `Utils.abs` makes 0 of the one int32 that has no
+    positive twin. ValueError if there are no partitions.
     """
     if partitions < 1:
         raise ValueError(f"{partitions} partitions")
@@ -71,7 +74,9 @@ def partition_of(name: str, partitions: int) -> int:
 
 
 def decode_key(topic: str, key: bytes | None) -> InternalKey | None:
-    """None for a key that is not one of this topic, for a type not known here, and for any other topic."""
+    """None for a key that is not one of this topic, for a type not known here, and for any other
+    topic.
+    """
     types = _KEYS.get(topic)
     if types is None or key is None:
         return None
@@ -92,9 +97,11 @@ def key_types(topic: str) -> frozenset[int]:
 
 
 def name_in_key(topic: str, key: bytes | None) -> bytes | None:
-    """The first field of a key of one of INTERNAL_TOPICS, as it stands there: the group or the transactional id.
+    """The first field of a key of one of INTERNAL_TOPICS, as it stands there: the group or the
+    transactional id.
 
-    None for a type not known here, and where there is no room for it. What follows it is not looked at.
+    None for a type not known here, and where there is no room for it. What follows it is not looked
+    at.
     """
     if key is None or len(key) < 4 or int.from_bytes(key[:2], signed=True) not in _KEYS[topic]:
         return None
@@ -103,7 +110,9 @@ def name_in_key(topic: str, key: bytes | None) -> bytes | None:
 
 
 def decode_value(topic: str, key: InternalKey | None, value: bytes | None) -> Fields | None:
-    """The fields of offset commits, of classic groups (without their members) and of transactions, else None."""
+    """The fields of offset commits, of classic groups (without their members) and of transactions,
+    else None.
+    """
     if key is None or value is None:
         return None
     decode = _VALUES.get((topic, key.type))
@@ -226,7 +235,10 @@ _KEYS: dict[str, dict[int, tuple[str, _Shape]]] = {
         13: ("ShareGroupTargetAssignmentMember", _MEMBER),
         14: ("ShareGroupCurrentMemberAssignment", _MEMBER),
         15: ("ShareGroupStatePartitionMetadata", _GROUP),
-        16: ("ConsumerGroupRegularExpression", (("group", "string"), ("regularExpression", "string"))),
+        16: (
+            "ConsumerGroupRegularExpression",
+            (("group", "string"), ("regularExpression", "string")),
+        ),
         17: ("StreamsGroupMetadata", _GROUP),
         19: ("StreamsGroupMemberMetadata", _MEMBER),
         20: ("StreamsGroupTargetAssignmentMetadata", _GROUP),

@@ -1,7 +1,8 @@
-"""Which records have one of some keys: by hash first, then byte by byte, so that a collision never decides.
+"""Which records have one of some keys: by hash first, then byte by byte, so that a collision never
+decides.
 
-Keys are looked up in a sorted array of their hashes, whose places are found by the upper bits: two accesses to memory
-for a key that is not there, whatever their number.
+Keys are looked up in a sorted array of their hashes, whose places are found by the upper bits: two
+accesses to memory for a key that is not there, whatever their number.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class KeySet:
     """n + 1: key i is data[ends[i] : ends[i + 1]]."""
     data: Bytes
     buckets: NDArray[np.int32]
-    """2^b + 1: the keys whose hash begins with the b bits i are those from buckets[i] to buckets[i + 1]."""
+    """2^b + 1: the keys whose hash begins with the b bits i are those from buckets[i] to buckets[i
+    + 1].
+    """
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -80,7 +83,13 @@ def key_set(ends: NDArray[np.int64], data: Bytes, secret: tuple[int, int]) -> Ke
     bits = min(max(1, int(n).bit_length() - 1), _MOST_BITS)
     firsts = np.arange(2**bits, dtype=np.uint64) << np.uint64(64 - bits)
     buckets = np.append(np.searchsorted(hashes, firsts), n).astype(np.int32)
-    return KeySet(secret, _read_only(hashes), _read_only(sorted_ends), as_bytes(sorted_data), _read_only(buckets))
+    return KeySet(
+        secret,
+        _read_only(hashes),
+        _read_only(sorted_ends),
+        as_bytes(sorted_data),
+        _read_only(buckets),
+    )
 
 
 def key_set_of(keys: Sequence[bytes], secret: tuple[int, int]) -> KeySet:
@@ -133,14 +142,18 @@ def _read_only(array: NDArray[_Item]) -> NDArray[_Item]:
 
 
 @kernel
-def _hash_all(data: Bytes, ends: NDArray[np.int64], k0: np.uint64, k1: np.uint64, out: NDArray[np.uint64]) -> None:
+def _hash_all(
+    data: Bytes, ends: NDArray[np.int64], k0: np.uint64, k1: np.uint64, out: NDArray[np.uint64]
+) -> None:
     for i in range(out.size):
         first, _ = siphash(data, ends[i], ends[i + 1] - ends[i], k0, k1)
         out[i] = first
 
 
 @kernel
-def _gather(data: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+def _gather(
+    data: Bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], out: NDArray[np.uint8]
+) -> None:
     for i in range(starts.size):
         for at in range(ends[i + 1] - ends[i]):
             out[ends[i] + at] = data[starts[i] + at]

@@ -1,7 +1,9 @@
-"""Batches of message formats v0 and v1 made into what the rest of the room works on: v2 records and v2 headers (S2.1).
+"""Batches of message formats v0 and v1 made into what the rest of the room works on: v2 records and
+v2 headers (S2.1).
 
-An entry of these formats is a record of its own, or a wrapper: its value is a compressed run of such entries. Either
-is normalised: its records become v2 records, its row says what a v2 header would say of them, only `magic` stays.
+An entry of these formats is a record of its own, or a wrapper: its value is a compressed run of
+such entries. Either is normalised: its records become v2 records, its row says what a v2 header
+would say of them, only `magic` stays.
 """
 
 from __future__ import annotations
@@ -39,14 +41,23 @@ _SAID = {
 
 
 def convert_legacy(
-    raw: Bytes, batches: Rows, sink: Sink, begin: NDArray[np.int64], end: NDArray[np.int64], *, limit: int, enough: int
+    raw: Bytes,
+    batches: Rows,
+    sink: Sink,
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    *,
+    limit: int,
+    enough: int,
 ) -> Rows:
-    """Appends the records of all v0 and v1 batches to `sink`, as v2 records, and puts into `begin` and `end` where.
+    """Appends the records of all v0 and v1 batches to `sink`, as v2 records, and puts into `begin`
+    and `end` where.
 
-    `batches`: BATCH rows, all inside of `raw`. `limit`: of each wrapper, in bytes when decompressed. Returns the rows
-    with those of v0 and v1 normalised, up to the wrapper before which `enough` bytes had been decompressed. Raises
-    CorruptLogError for a codec that they can't have (S2.1), for a wrapper without records or inside of another, for
-    offsets that do not ascend, and for lengths and CRCs that are not right.
+    `batches`: BATCH rows, all inside of `raw`. `limit`: of each wrapper, in bytes when
+    decompressed. Returns the rows with those of v0 and v1 normalised, up to the wrapper before
+    which `enough` bytes had been decompressed. Raises CorruptLogError for a codec that they can't
+    have (S2.1), for a wrapper without records or inside of another, for offsets that do not ascend,
+    and for lengths and CRCs that are not right.
     """
     wrapped = is_wrapper(batches)
     inner = Sink(max(1, _USUAL_RATIO * int(batches["size"][wrapped].sum())))
@@ -71,7 +82,9 @@ def convert_legacy(
     at = sink.used
     sink.begin_converted(room)
     out = np.frombuffer(sink.reserve(room), np.uint8)
-    fault, i, position = convert(raw, inner.data(), wrapped, entries_begin, entries_end, batches, out, rows, starts)
+    fault, i, position = convert(
+        raw, inner.data(), wrapped, entries_begin, entries_end, batches, out, rows, starts
+    )
     if fault:
         raise batch_error(_wrong(LegacyFault(fault), position - int(entries_begin[i])), batches[i])
     sink.commit(int(starts[-1]))
@@ -84,7 +97,9 @@ def _unwrap(sink: Sink, raw: Bytes, row: np.void, limit: int) -> None:
     """Appends the entries inside a wrapper, decompressed."""
     bits = int(row["attributes"]) & CODEC_MASK
     if bits >= Codec.ZSTD:
-        raise CorruptLogError("unknown codec", expected="0 to 3 before message format v2", found=str(bits))
+        raise CorruptLogError(
+            "unknown codec", expected="0 to 3 before message format v2", found=str(bits)
+        )
     start, end = int(row["position"]), int(row["position"] + row["size"])
     magic = int(raw[start + MAGIC_AT])
     key_at = start + (KEY_V1_AT if magic else KEY_V0_AT)
@@ -100,11 +115,15 @@ def _unwrap(sink: Sink, raw: Bytes, row: np.void, limit: int) -> None:
 
 
 def _field(raw: Bytes, at: int, end: int) -> tuple[Bytes | None, int]:
-    """The bytes after the int32 at `at` that says how many they are (None for -1), and the position after them."""
+    """The bytes after the int32 at `at` that says how many they are (None for -1), and the position
+    after them.
+    """
     size = struct.unpack_from(">i", raw.data, at)[0] if at + 4 <= end else -2
     if not -1 <= size <= end - at - 4:
         raise CorruptLogError(
-            "compressed batch can't be read", expected="a length of -1 or more inside of it", found=str(size)
+            "compressed batch can't be read",
+            expected="a length of -1 or more inside of it",
+            found=str(size),
         )
     return (None, at + 4) if size < 0 else (raw[at + 4 : at + 4 + size], at + 4 + size)
 
@@ -119,7 +138,8 @@ def retained_only(
     *,
     retain_deletes: bool,
 ) -> tuple[Bytes, NDArray[np.int64], Rows, NDArray[np.bool_]]:
-    """What is left of normalised batches once records have gone: (`inflated`, `end`, `batches`, `keep`) anew (S5.5).
+    """What is left of normalised batches once records have gone: (`inflated`, `end`, `batches`,
+    `keep`) anew (S5.5).
 
     A rewritten v0 or v1 batch begins and ends with the records that stay, unlike one of v2 (S5.7).
     """
@@ -145,4 +165,6 @@ def _wrong(fault: LegacyFault, position: int) -> CorruptLogError:
 def batch_error(error: CorruptLogError, row: Any) -> CorruptLogError:  # noqa: ANN401 - a row has no type
     """The same error with the batch (a BATCH row) named."""
     where = f"batch at byte {row['position']}, base offset {row['base_offset']}"
-    return type(error)(error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint)
+    return type(error)(
+        error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint
+    )

@@ -1,5 +1,5 @@
-"""Records of the cluster's metadata log `__cluster_metadata-0`, as far as they tell which topics there are and how
-they are configured (S9.3).
+"""Records of the cluster's metadata log `__cluster_metadata-0`, as far as they tell which topics
+there are and how they are configured (S9.3).
 
 The value of such a record (its key is null) is
 
@@ -9,12 +9,13 @@ The value of such a record (its key is null) is
     fields          ...       big-endian numbers; uuid: 16 bytes; string, array: uvarint of length + 1, 0 is null
     tagged fields   uvarint count, then for each: uvarint tag, uvarint size, bytes
 
-and ends there. Kinds that say nothing of topics and settings are passed over whatever is in them: a record is one
-value, so nothing has to be known of it to find the next.
+and ends there. Kinds that say nothing of topics and settings are passed over whatever is in them: a
+record is one value, so nothing has to be known of it to find the next.
 
-A newer Kafka appends fields or tags them, and raises the version. Of a kind of which only names and ids are read, such
-a version is read as far as it is known: these ids have to agree with those of other records. A setting has nothing that
-it could be checked against. It must not be read wrongly, so a version of it that is not listed here is an error.
+A newer Kafka appends fields or tags them, and raises the version. Of a kind of which only names and
+ids are read, such a version is read as far as it is known: these ids have to agree with those of
+other records. A setting has nothing that it could be checked against. It must not be read wrongly,
+so a version of it that is not listed here is an error.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ MAX_UVARINT_SIZE = 5
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
-"""Resource types of ConfigRecord that concern logs; loggers, client metrics and groups have others."""
+"""Resource types of ConfigRecord that concern logs; loggers, client metrics and groups have others.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,13 @@ class Decoded:
 
 
 def decode_metadata_record(value: bytes | None) -> Decoded:
-    """Raises CorruptLogError, without `where`, for bytes that are no such record, and for a setting in a version that
-    is not known.
+    """Raises CorruptLogError, without `where`, for bytes that are no such record, and for a setting
+    in a version that is not known.
     """
     if value is None:
-        raise CorruptLogError("a metadata record without a value", expected="a frame version", found="null")
+        raise CorruptLogError(
+            "a metadata record without a value", expected="a frame version", found="null"
+        )
     fields = _Fields(value)
     frame = fields.uvarint("frame version")
     if frame != FRAME_VERSION:
@@ -139,7 +143,10 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
             fields.end()
     except CorruptLogError as error:
         raise CorruptLogError(
-            f"a {kind.name} can't be read", expected=error.expected, found=error.found, hint=error.hint
+            f"a {kind.name} can't be read",
+            expected=error.expected,
+            found=error.found,
+            hint=error.hint,
         ) from error
     return Decoded(record, f"{kind.name} of version {version}" if newer else None)
 
@@ -196,11 +203,16 @@ class _Fields:
 
     def end(self) -> None:
         if self._pos != len(self._data):
-            raise _wrong("the end of the value after its fields", f"{len(self._data) - self._pos} bytes more")
+            raise _wrong(
+                "the end of the value after its fields", f"{len(self._data) - self._pos} bytes more"
+            )
 
     def _take(self, size: int, what: str) -> bytes:
         if size > len(self._data) - self._pos:
-            raise _wrong(f"{what} of {size} bytes", f"{len(self._data) - self._pos} up to the end of the value")
+            raise _wrong(
+                f"{what} of {size} bytes",
+                f"{len(self._data) - self._pos} up to the end of the value",
+            )
         start, self._pos = self._pos, self._pos + size
         return self._data[start : self._pos]
 
@@ -245,7 +257,9 @@ def _remove_topic(fields: _Fields) -> RemoveTopicRecord:
 
 
 def _feature_level(fields: _Fields) -> FeatureLevelRecord:
-    return FeatureLevelRecord(name=fields.string("a feature name"), level=fields.number(_INT16, "a feature level"))
+    return FeatureLevelRecord(
+        name=fields.string("a feature name"), level=fields.number(_INT16, "a feature level")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +268,9 @@ class _Kind:
     read: Callable[[_Fields], MetadataRecord | None]
     max_version: int = 0
     ids_only: bool = False
-    """Only names and ids are read, which other records confirm: a newer version may have more fields."""
+    """Only names and ids are read, which other records confirm: a newer version may have more
+    fields.
+    """
     has_more: bool = False
     """What follows the fields that are read is not looked at."""
 

@@ -1,4 +1,6 @@
-"""Whose records fill one of Kafka's own topics: groups and transactional ids, counted by the names in the keys."""
+"""Whose records fill one of Kafka's own topics: groups and transactional ids, counted by the names
+in the keys.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +47,26 @@ class NameCounts:
     names: tuple[bytes, ...]
     records: NDArray[np.int64]
     bytes: NDArray[np.int64]
-    """On disk: a batch is shared out among the runs of records with one name by their sizes, rounded down."""
+    """On disk: a batch is shared out among the runs of records with one name by their sizes,
+    rounded down.
+    """
 
 
 def count_names(
-    blocks: RecordBlocks, batches: Rows, topic: str, *, most: int, hashes: NDArray[np.uint64] | None = None
+    blocks: RecordBlocks,
+    batches: Rows,
+    topic: str,
+    *,
+    most: int,
+    hashes: NDArray[np.uint64] | None = None,
 ) -> tuple[NameCounts, bool]:
-    """Of the records of `batches`, the rows of `blocks`, in one of INTERNAL_TOPICS. Those without a name are left out.
+    """Of the records of `batches`, the rows of `blocks`, in one of INTERNAL_TOPICS. Those without a
+    name are left out.
 
-    `hashes`: of their keys, if they were scanned (`RecordColumns.hash`): a batch of keys that were seen shortly before,
-    all with one name, is then not parsed. The `most` names with the most bytes, and whether these are all.
-    Raises CorruptLogError for records that are not as S2.2 has them.
+    `hashes`: of their keys, if they were scanned (`RecordColumns.hash`): a batch of keys that were
+    seen shortly before, all with one name, is then not parsed. The `most` names with the most
+    bytes, and whether these are all. Raises CorruptLogError for records that are not as S2.2 has
+    them.
     """
     rows = as_rows(batches)
     total = record_total(blocks, rows)
@@ -121,7 +132,13 @@ def _same(a: Bytes, a_at: int, b: Bytes, b_at: int, size: int) -> bool:
 
 @inlined
 def _is_name(
-    number: int, where: NDArray[np.int64], raw: Bytes, inflated: Bytes, area: Bytes, name: int, size: int
+    number: int,
+    where: NDArray[np.int64],
+    raw: Bytes,
+    inflated: Bytes,
+    area: Bytes,
+    name: int,
+    size: int,
 ) -> bool:
     """Whether `size` bytes of `area` from `name` on are the name with this number."""
     if where[number, 2] != size:
@@ -132,7 +149,9 @@ def _is_name(
 
 @inlined
 def _name_of_key(low: np.uint64, seen: NDArray[np.uint64]) -> int:
-    """The number of the name, _NAMELESS if there is none, _NOT_SEEN unless the key was seen shortly before."""
+    """The number of the name, _NAMELESS if there is none, _NOT_SEEN unless the key was seen shortly
+    before.
+    """
     at = low & np.uint64(seen.shape[0] - 1)
     way = 0 if seen[at, 0] == low else 2
     return np.int64(seen[at, way + 1]) + _NOT_SEEN if seen[at, way] == low else _NOT_SEEN  # type: ignore[return-value]
@@ -164,12 +183,13 @@ def _count(  # noqa: C901, PLR0912, PLR0915 - one pass
     where: NDArray[np.int64],
     sums: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """(0, 0, names), or (fault, row of its batch, position in the area's array); _FULL where names have no room left.
+    """(0, 0, names), or (fault, row of its batch, position in the area's array); _FULL where names
+    have no room left.
 
-    `hashes`: of the keys, or none. `seen`: uint64[n, 4] of zeros, in each row the lower halves of two keys' hashes, the
-    later first, and after each of them its name's number less _NOT_SEEN. `slots`: a table of -1, a power of 2 larger
-    than the room for names. `where`: of a name's first record whether it is in `inflated`, the name's position and its
-    size. `sums`: records and bytes.
+    `hashes`: of the keys, or none. `seen`: uint64[n, 4] of zeros, in each row the lower halves of
+    two keys' hashes, the later first, and after each of them its name's number less _NOT_SEEN.
+    `slots`: a table of -1, a power of 2 larger than the room for names. `where`: of a name's first
+    record whether it is in `inflated`, the name's position and its size. `sums`: records and bytes.
     """
     count, last = 0, 0  # `last`: the name of the record before, which often is that of the next one
     n = 0
@@ -208,7 +228,9 @@ def _count(  # noqa: C901, PLR0912, PLR0915 - one pass
             if size >= 0:
                 if count == 0 or not _is_name(last, where, raw, inflated, area, name, size):
                     at = siphash(area, name, size, k0, k1)[0] & mask
-                    while slots[at] >= 0 and not _is_name(slots[at], where, raw, inflated, area, name, size):
+                    while slots[at] >= 0 and not _is_name(
+                        slots[at], where, raw, inflated, area, name, size
+                    ):
                         at = (at + np.uint64(1)) & mask
                     if slots[at] < 0:
                         if count >= where.shape[0]:
@@ -238,7 +260,9 @@ def _count(  # noqa: C901, PLR0912, PLR0915 - one pass
     return 0, 0, count
 
 
-def count_names_plain(blocks: RecordBlocks, batches: Rows, topic: str) -> dict[bytes, tuple[int, int]]:
+def count_names_plain(
+    blocks: RecordBlocks, batches: Rows, topic: str
+) -> dict[bytes, tuple[int, int]]:
     """The twin of `count_names`: records and bytes of every name."""
     found: dict[bytes, tuple[int, int]] = {}
     for i, row in enumerate(batches):
@@ -258,5 +282,8 @@ def count_names_plain(blocks: RecordBlocks, batches: Rows, topic: str) -> dict[b
                 pos, count = start + size, count + 1
             if name is not None:
                 so_far = found.get(name, (0, 0))
-                found[name] = (so_far[0] + count, so_far[1] + int(row["size"]) * (pos - begun) // len(area))
+                found[name] = (
+                    so_far[0] + count,
+                    so_far[1] + int(row["size"]) * (pos - begun) // len(area),
+                )
     return found

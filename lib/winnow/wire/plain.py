@@ -1,5 +1,5 @@
-"""Batches read, and those of v2 written, the slow and obvious way: what kernels are judged by, and what tests make logs
-with.
+"""Batches read, and those of v2 written, the slow and obvious way: what kernels are judged by, and
+what tests make logs with.
 
 Every rule here is one of S2.2; every length is checked before use.
 """
@@ -39,7 +39,9 @@ from winnow.wire.walk import WalkStatus, describe, read_header, walk_batches_pla
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record with absolute offset and timestamp (ms). Key, value and a header's value may be None (null)."""
+    """One record with absolute offset and timestamp (ms). Key, value and a header's value may be
+    None (null).
+    """
 
     offset: int
     timestamp: int
@@ -48,8 +50,11 @@ class Record:
     headers: tuple[tuple[bytes, bytes | None], ...] = ()
 
 
-def decode_batch(buf: Buffer, position: int, *, limit: int = MAX_DECOMPRESSED_BYTES) -> tuple[Rows, list[Record]]:
-    """The batch at `position`: its header as it is stored (one BATCH row, shape ()) and its records.
+def decode_batch(
+    buf: Buffer, position: int, *, limit: int = MAX_DECOMPRESSED_BYTES
+) -> tuple[Rows, list[Record]]:
+    """The batch at `position`: its header as it is stored (one BATCH row, shape ()) and its
+    records.
 
     Raises CorruptLogError if there is no sound batch, its CRC included.
     """
@@ -65,13 +70,16 @@ def decode_batch(buf: Buffer, position: int, *, limit: int = MAX_DECOMPRESSED_BY
     covered = data[position + (MAGIC_AT if legacy else ATTRIBUTES_AT) : position + int(row["size"])]
     crc = crc32(covered) if legacy else crc32c_plain(covered)
     if crc != row["crc"]:
-        raise CorruptLogError("wrong CRC", expected=str(row["crc"]), found=str(crc), where=f"at byte {position}")
+        raise CorruptLogError(
+            "wrong CRC", expected=str(row["crc"]), found=str(crc), where=f"at byte {position}"
+        )
     blocks = inflate(data, rows, limit=limit)
     return read_header(data, position), read_records(blocks.area(0), blocks.rows[0])
 
 
 def read_records(area: Bytes, row: np.void) -> list[Record]:
-    """The records of `area`, the decompressed records of the batch with header `row`, both as `inflate` has them.
+    """The records of `area`, the decompressed records of the batch with header `row`, both as
+    `inflate` has them.
 
     Raises CorruptLogError unless they are exactly those that the header promises.
     """
@@ -111,7 +119,9 @@ def _read_record(body: Bytes, row: np.void) -> tuple[Record, int]:
     timestamp = int(row["max_timestamp"])
     if not int(row["attributes"]) & LOG_APPEND_TIME or row["magic"] < MAX_MAGIC:
         timestamp = wrapped(int(row["base_timestamp"]) + timestamp_delta)
-    return Record(int(row["base_offset"]) + offset_delta, timestamp, key, value, tuple(headers)), offset_delta
+    return Record(
+        int(row["base_offset"]) + offset_delta, timestamp, key, value, tuple(headers)
+    ), offset_delta
 
 
 def _read_bytes(body: Bytes, pos: int) -> tuple[bytes | None, int]:
@@ -144,9 +154,10 @@ def encode_batch(
 ) -> bytes:
     """A v2 batch as Java writes it (S5.7).
 
-    Not given: the base offset is that of the first record, the last offset that of the last one, the largest timestamp
-    that of the records (`log_append_time` goes before both, `delete_horizon` takes the place of the base timestamp),
-    and the CRC is the right one. Without records: codec none, base timestamp -1 (S5.6), offsets must be given.
+    Not given: the base offset is that of the first record, the last offset that of the last one,
+    the largest timestamp that of the records (`log_append_time` goes before both, `delete_horizon`
+    takes the place of the base timestamp), and the CRC is the right one. Without records: codec
+    none, base timestamp -1 (S5.6), offsets must be given.
     """
     base = records[0].offset if base_offset is None else base_offset
     last = records[-1].offset if last_offset is None else last_offset

@@ -1,4 +1,6 @@
-"""Whether the records of many batches are what their headers promise, each batch judged for itself (S2.2)."""
+"""Whether the records of many batches are what their headers promise, each batch judged for itself
+(S2.2).
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ class RecordChecks:
 def check_records(blocks: RecordBlocks) -> RecordChecks:
     """Parse all records of `blocks`, keep none.
 
-    Beside what scanning refuses, the largest timestamp of a v2 batch has to be that of its records: a broker sets it
-    when it appends (`LogValidator`), and keeps it right when it cleans. That of v0 and v1 was a producer's word.
+    Beside what scanning refuses, the largest timestamp of a v2 batch has to be that of its records:
+    a broker sets it when it appends (`LogValidator`), and keeps it right when it cleans. That of v0
+    and v1 was a producer's word.
     """
     rows = as_rows(blocks.rows)
     checks = _allocated(len(rows))
@@ -97,7 +100,9 @@ def _check(
 
 
 def first_fault_plain(blocks: RecordBlocks, i: int) -> str | None:
-    """The twin of `check_records`, for batch `i`: what is wrong in words, not in the kernel's numbers."""
+    """The twin of `check_records`, for batch `i`: what is wrong in words, not in the kernel's
+    numbers.
+    """
     row: Any = blocks.rows[i]
     try:
         records = read_records(blocks.area(i), row)
@@ -106,4 +111,8 @@ def first_fault_plain(blocks: RecordBlocks, i: int) -> str | None:
     if row["magic"] < MAX_MAGIC or row["attributes"] & LOG_APPEND_TIME or not records:
         return None
     largest = max(NO_TIMESTAMP, *(record.timestamp for record in records))
-    return None if largest == row["max_timestamp"] else f"largest timestamp {largest}, not {row['max_timestamp']}"
+    return (
+        None
+        if largest == row["max_timestamp"]
+        else f"largest timestamp {largest}, not {row['max_timestamp']}"
+    )

@@ -25,7 +25,9 @@ _NONE, _ORDER, _LEFT_OVER = int(Fault.NONE), int(Fault.ORDER), int(Fault.LEFT_OV
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordTally:
-    """One item per batch; of a control batch all are 0. A record without a key and a value is no tombstone (S5.5)."""
+    """One item per batch; of a control batch all are 0. A record without a key and a value is no
+    tombstone (S5.5).
+    """
 
     keyless: NDArray[np.int32]
     keyless_bytes: NDArray[np.int64]

@@ -1,4 +1,6 @@
-"""All records of many batches as columns, in one pass: what deciding over keys needs, values stay where they are."""
+"""All records of many batches as columns, in one pass: what deciding over keys needs, values stay
+where they are.
+"""
 
 # ruff: noqa: FBT001 - a kernel takes its columns one by one
 from __future__ import annotations
@@ -31,10 +33,13 @@ _BATCH_AHEAD = 16_384
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordColumns:
-    """One row per record, in file order over all batches. Records of control batches are among them."""
+    """One row per record, in file order over all batches. Records of control batches are among
+    them.
+    """
 
     hash: NDArray[np.uint64]
-    """Shape (n, 2): SipHash-1-3-128 of the key's bytes under the run's secret; 0, 0 for a null key."""
+    """Shape (n, 2): SipHash-1-3-128 of the key's bytes under the run's secret; 0, 0 for a null key.
+    """
     offset: NDArray[np.int64]
     null_key: NDArray[np.bool_]
     null_value: NDArray[np.bool_]
@@ -49,13 +54,15 @@ class RecordColumns:
 def scan_records(
     blocks: RecordBlocks, batches: Rows, secret: tuple[int, int], *, check_crc: bool = False
 ) -> RecordColumns:
-    """Parse and hash all records of `batches`, the rows of `blocks`, which has their areas. `secret`: two uint64.
+    """Parse and hash all records of `batches`, the rows of `blocks`, which has their areas.
+    `secret`: two uint64.
 
-    `check_crc`: compare each batch with its checksum (S5.3) just before its records are parsed, which fetches them from
-    memory once for both. It comes too late for what had to be decompressed, and for v0 and v1 `inflate` has done it.
+    `check_crc`: compare each batch with its checksum (S5.3) just before its records are parsed,
+    which fetches them from memory once for both. It comes too late for what had to be decompressed,
+    and for v0 and v1 `inflate` has done it.
 
-    Raises CorruptLogError, naming the batch's position, for any record that is not as S2.2 has it: so what passes here
-    can be rewritten.
+    Raises CorruptLogError, naming the batch's position, for any record that is not as S2.2 has it:
+    so what passes here can be rewritten.
     """
     rows = as_rows(batches)
     columns = _allocated(record_total(blocks, rows))
@@ -88,7 +95,8 @@ def crc_error(row: np.void) -> CorruptLogError:
 
 
 def record_total(blocks: RecordBlocks, rows: Rows) -> int:
-    """Records of all batches by their headers. Raises CorruptLogError if some batch has no room for so many.
+    """Records of all batches by their headers. Raises CorruptLogError if some batch has no room for
+    so many.
 
     Of those that are unread nothing is known but the header.
     """
@@ -96,7 +104,9 @@ def record_total(blocks: RecordBlocks, rows: Rows) -> int:
         message = f"{len(rows)} batches, but {len(blocks.begin)} records areas"
         raise ValueError(message)
     counts = rows["record_count"].astype(np.int64)
-    wrong = np.flatnonzero((counts < 0) | (~blocks.unread & (counts * SMALLEST_RECORD > blocks.end - blocks.begin)))
+    wrong = np.flatnonzero(
+        (counts < 0) | (~blocks.unread & (counts * SMALLEST_RECORD > blocks.end - blocks.begin))
+    )
     if len(wrong):
         raise record_error(Fault.TOO_MANY, rows[wrong[0]], 0)
     return int(counts.sum())
@@ -141,7 +151,9 @@ def _scan(  # noqa: PLR0911 - one return per fault
             start, size = batches[i].position, batches[i].size
             if start < 0 or size < HEADER_V2_SIZE or size > raw.size or start > raw.size - size:
                 return _AREA, i, pos
-            if np.int64(crc32c(raw, start + ATTRIBUTES_AT, start + size)) != np.int64(batches[i].crc):
+            if np.int64(crc32c(raw, start + ATTRIBUTES_AT, start + size)) != np.int64(
+                batches[i].crc
+            ):
                 return _CRC, i, pos
         fault = check_area(area, pos, stop, count)
         if fault != 0:

@@ -1,4 +1,6 @@
-"""Where reading can go on after bytes that are no batch: at the next that has a sound header and the right CRC."""
+"""Where reading can go on after bytes that are no batch: at the next that has a sound header and
+the right CRC.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,17 @@ from winnow.wire.kernels.record import kernel
 from winnow.wire.walk import first_bad_crc, walk_batches_plain
 
 _MOST_SUMMED = 32
-"""Checksums are made of so many times the bytes searched at most: prepared bytes could ask for any number."""
+"""Checksums are made of so many times the bytes searched at most: prepared bytes could ask for any
+number.
+"""
 
 
 def find_batch(buf: Buffer, start: int, least_offset: int, end_offset: int) -> int:
-    """Position of the first batch from `start` on that lies in `buf` as a whole and matches its CRC; -1 for none.
+    """Position of the first batch from `start` on that lies in `buf` as a whole and matches its
+    CRC; -1 for none.
 
-    Its base offset (v0, v1: offset) is in [least_offset, end_offset): without that bound too much looks like a header.
+    Its base offset (v0, v1: offset) is in [least_offset, end_offset): without that bound too much
+    looks like a header.
     """
     return int(_find(as_bytes(buf), max(start, 0), max(least_offset, 0), end_offset))
 
@@ -52,7 +58,9 @@ def _find(buf: Bytes, start: int, least_offset: int, end_offset: int) -> int:
         if size < least or size > buf.size - here:
             continue
         if magic == MAX_MAGIC:
-            signs = load_be32(buf, here + LAST_OFFSET_DELTA_AT) | load_be32(buf, here + RECORD_COUNT_AT)
+            signs = load_be32(buf, here + LAST_OFFSET_DELTA_AT) | load_be32(
+                buf, here + RECORD_COUNT_AT
+            )
             if signs & 0x80000000 != 0:
                 continue
             found = np.int64(crc32c(buf, here + ATTRIBUTES_AT, here + size))

@@ -1,4 +1,6 @@
-"""Where decompressed bytes go: one array for all batches of a buffer, so that none is allocated per batch."""
+"""Where decompressed bytes go: one array for all batches of a buffer, so that none is allocated per
+batch.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Sink:
         return self._end - self._used
 
     def begin(self, limit: int) -> None:
-        """The next batch: it may hold `limit` bytes from here on, and no more than there is memory for."""
+        """The next batch: it may hold `limit` bytes from here on, and no more than there is memory
+        for.
+        """
         self._limit = limit
         self._end = self._used + min(limit, batch_memory.batch_budget())
 
@@ -46,7 +50,8 @@ class Sink:
     def reserve(self, size: int, *, at_most: bool = False) -> memoryview:
         """Room for `size` bytes to be written to; `commit` says how many were.
 
-        Raises OversizedBatchError beyond the limit; with `at_most`, the size is an upper bound and one of 0 is, too.
+        Raises OversizedBatchError beyond the limit; with `at_most`, the size is an upper bound and
+        one of 0 is, too.
         """
         end = self._used + size
         if end > self._end or (at_most and size <= 0):
@@ -58,7 +63,9 @@ class Sink:
         return self._view[self._used : end]
 
     def rest(self) -> Bytes:
-        """All the room beyond what is filled in, whatever the limit; `commit` says how much of it was used."""
+        """All the room beyond what is filled in, whatever the limit; `commit` says how much of it
+        was used.
+        """
         return np.frombuffer(self._view[self._used :], np.uint8)
 
     def commit(self, size: int) -> None:

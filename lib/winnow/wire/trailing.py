@@ -1,4 +1,6 @@
-"""What may follow the first member or frame of a compressed payload, as Java's readers have it (S2.4)."""
+"""What may follow the first member or frame of a compressed payload, as Java's readers have it
+(S2.4).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _SKIPPABLE_MOST = 2**32 - _SKIPPABLE_HEADER
 
 
 def another_gzip_member(data: memoryview) -> bool:
-    """Whether `data`, which follows a gzip member, begins another one. Java ignores anything else, as padding."""
+    """Whether `data`, which follows a gzip member, begins another one. Java ignores anything else,
+    as padding.
+    """
     if len(data) <= _GZIP_LEAST_MEMBER or bytes(data[:3]) != _GZIP_START:
         return False
     flags, at = data[3], _GZIP_FIXED
@@ -31,7 +35,10 @@ def another_gzip_member(data: memoryview) -> bool:
                 return False
             at, text = at + end + 1, text[end + 1 :]
     if flags & _GZIP_CRC:
-        if at + 2 > len(data) or struct.unpack_from("<H", data, at)[0] != zlib.crc32(data[:at]) & 0xFFFF:
+        if (
+            at + 2 > len(data)
+            or struct.unpack_from("<H", data, at)[0] != zlib.crc32(data[:at]) & 0xFFFF
+        ):
             return False
         at += 2
     return at <= len(data)

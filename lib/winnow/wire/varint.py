@@ -1,7 +1,7 @@
 """Zigzag varints as records use them (S2.2), slow and obvious; `varint_kernels` is the fast twin.
 
-Groups of 7 bits, least significant first, the high bit says that more follow. As in Java, bits of the last
-allowed byte that do not fit in 32 or 64 bits are dropped.
+Groups of 7 bits, least significant first, the high bit says that more follow. As in Java, bits of
+the last allowed byte that do not fit in 32 or 64 bits are dropped.
 """
 
 from __future__ import annotations

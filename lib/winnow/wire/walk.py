@@ -1,7 +1,8 @@
 """From batch to batch through a log, headers only (S2), and the checksums of what was met.
 
-A walk never goes beyond the bytes it is given and never fails: it stops and says why. `describe` turns that into
-an error for those to whom it is one; a torn tail, say, is none in an active segment (S2).
+A walk never goes beyond the bytes it is given and never fails: it stops and says why. `describe`
+turns that into an error for those to whom it is one; a torn tail, say, is none in an active segment
+(S2).
 """
 
 from __future__ import annotations
@@ -77,12 +78,15 @@ _SIZE_V0 = FRAME_SIZE + RECORD_OVERHEAD_V0
 _SIZE_V1 = FRAME_SIZE + RECORD_OVERHEAD_V1
 
 
-def walk_batches(buf: Buffer, start: int, least_offset: int, out: Rows) -> tuple[int, int, WalkStatus]:
-    """Fill `out` (BATCH rows) from byte `start` on: (rows filled, position of the next entry, why it stopped).
+def walk_batches(
+    buf: Buffer, start: int, least_offset: int, out: Rows
+) -> tuple[int, int, WalkStatus]:
+    """Fill `out` (BATCH rows) from byte `start` on: (rows filled, position of the next entry, why
+    it stopped).
 
-    `least_offset`: the first batch's base offset (v0, v1: offset) must not be below it, as that of each later batch
-    must not be below the next offset of the one before. Where the status is neither FULL nor END, the position is
-    that of the entry which is wrong.
+    `least_offset`: the first batch's base offset (v0, v1: offset) must not be below it, as that of
+    each later batch must not be below the next offset of the one before. Where the status is
+    neither FULL nor END, the position is that of the entry which is wrong.
     """
     count, position, status = _walk(as_bytes(buf), start, least_offset, out)
     return count, position, WalkStatus(status)
@@ -148,7 +152,9 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
             row.base_sequence = -1
             row.record_count = -1
             row.crc = load_be32(buf, pos + _V0_CRC_AT)
-            row.attributes = load_byte(buf, pos + _V0_ATTRIBUTES_AT) & (_V1_BITS if magic == 1 else _V0_BITS)
+            row.attributes = load_byte(buf, pos + _V0_ATTRIBUTES_AT) & (
+                _V1_BITS if magic == 1 else _V0_BITS
+            )
             row.producer_epoch = -1
         row.position = pos
         row.size = size
@@ -160,7 +166,9 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
     return count, pos, _FULL
 
 
-def walk_batches_plain(buf: Buffer, start: int, least_offset: int, out: Rows) -> tuple[int, int, WalkStatus]:
+def walk_batches_plain(
+    buf: Buffer, start: int, least_offset: int, out: Rows
+) -> tuple[int, int, WalkStatus]:
     """The twin of `walk_batches`."""
     data, pos, least = as_bytes(buf), start, least_offset
     for count in range(len(out)):
@@ -216,26 +224,41 @@ def read_header(data: Bytes, pos: int) -> Rows:
         row["record_count"] = count
         return row
     row["crc"] = struct.unpack_from(">I", data.data, pos + _V0_CRC_AT)[0]
-    row["attributes"] = data[pos + _V0_ATTRIBUTES_AT] & (_V1_BITS if row["magic"] == 1 else _V0_BITS)
-    timestamp = struct.unpack_from(">q", data.data, pos + _V1_TIMESTAMP_AT)[0] if row["magic"] == 1 else NO_TIMESTAMP
+    row["attributes"] = data[pos + _V0_ATTRIBUTES_AT] & (
+        _V1_BITS if row["magic"] == 1 else _V0_BITS
+    )
+    timestamp = (
+        struct.unpack_from(">q", data.data, pos + _V1_TIMESTAMP_AT)[0]
+        if row["magic"] == 1
+        else NO_TIMESTAMP
+    )
     row["base_timestamp"] = row["max_timestamp"] = timestamp
     for name in ("producer_id", "leader_epoch", "base_sequence", "record_count", "producer_epoch"):
         row[name] = -1
     return row
 
 
-def describe(status: WalkStatus, buf: Buffer, position: int, *, least_offset: int, file_name: str) -> CorruptLogError:
+def describe(
+    status: WalkStatus, buf: Buffer, position: int, *, least_offset: int, file_name: str
+) -> CorruptLogError:
     """The error that a walk's status is, for statuses other than FULL and END.
 
-    `position`: where the walk stopped, as it returned it. `least_offset`: what the entry's offset had to reach, i.e.
-    the last offset of the last row + 1, or what the walk was called with. `file_name` is only said.
+    `position`: where the walk stopped, as it returned it. `least_offset`: what the entry's offset
+    had to reach, i.e. the last offset of the last row + 1, or what the walk was called with.
+    `file_name` is only said.
     """
     data = as_bytes(buf)
     left = len(data) - position
     expected, found = {
         WalkStatus.TORN: ("a whole batch", f"{left} bytes up to the end"),
-        WalkStatus.BAD_SIZE: ("a size that holds the header", _field(data, position + 8, 4, "size")),
-        WalkStatus.BAD_MAGIC: (f"magic 0 to {MAX_MAGIC}", _field(data, position + MAGIC_AT, 1, "magic")),
+        WalkStatus.BAD_SIZE: (
+            "a size that holds the header",
+            _field(data, position + 8, 4, "size"),
+        ),
+        WalkStatus.BAD_MAGIC: (
+            f"magic 0 to {MAX_MAGIC}",
+            _field(data, position + MAGIC_AT, 1, "magic"),
+        ),
         WalkStatus.BAD_COUNT: (
             "a record count and a last offset delta of 0 or more",
             " and ".join(
@@ -266,7 +289,9 @@ def _field(data: Bytes, at: int, size: int, name: str) -> str:
 
 
 def first_bad_crc(buf: Buffer, batches: Rows) -> int:
-    """Index of the first of `batches` (all inside `buf`) whose stored CRC is not that of its bytes, else -1 (S5.3)."""
+    """Index of the first of `batches` (all inside `buf`) whose stored CRC is not that of its bytes,
+    else -1 (S5.3).
+    """
     return int(_first_bad_crc(as_bytes(buf), as_rows(batches)))
 
 

@@ -1,4 +1,6 @@
-"""Compile every kernel once, so that no task has to: to be called at set-up, where numba's cache is to be filled."""
+"""Compile every kernel once, so that no task has to: to be called at set-up, where numba's cache is
+to be filled.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,11 @@ _V0 = bytes.fromhex("00000000000000000000000ea7ec68030000ffffffffffffffff")
 
 
 def warm_up() -> None:
-    """Run the whole room on tiny batches, some compressed, one of an old format, one record of each to be dropped.
+    """Run the whole room on tiny batches, some compressed, one of an old format, one record of each
+    to be dropped.
 
-    Goes through the public functions: what they compile here is what they use later, read-only arrays included.
+    Goes through the public functions: what they compile here is what they use later, read-only
+    arrays included.
     """
     records = [Record(1, 0, b"key", b"value"), Record(2, 0, b"key", None)]
     plain = encode_batch(records)

@@ -1,8 +1,9 @@
-"""The process that Spark forks its Python workers from, with everything loaded before the first fork.
+"""The process that Spark forks its Python workers from, with everything loaded before the first
+fork.
 
-`spark.python.daemon.module` names this module. Without it each worker imports numba and loads the compiled kernels
-itself, and pays 40 ms after every task to collect garbage among objects that never die, and 60 ms before every task to
-read archives (`winnow.worker.archives`).
+`spark.python.daemon.module` names this module. Without it each worker imports numba and loads the
+compiled kernels itself, and pays 40 ms after every task to collect garbage among objects that never
+die, and 60 ms before every task to read archives (`winnow.worker.archives`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ def main() -> None:
 
     load_from_files()
     keep_freed_memory()
-    # The worker, as all that follows, is loaded for those that are forked: else it is gone through after each task.
+    # The worker, as all that follows, is loaded for those that are forked: else it is gone through
+    # after each task.
     from pyspark import daemon, worker  # noqa: F401, PLC0415
 
     from winnow.clean.rewrite import compaction  # noqa: F401, PLC0415
@@ -36,7 +38,9 @@ def main() -> None:
 
 
 def until_hung_up(work: Callable[..., int]) -> Callable[..., int]:
-    """The same, over without a word where Java has closed the socket: it knows why. Spark prints a traceback."""
+    """The same, over without a word where Java has closed the socket: it knows why. Spark prints a
+    traceback.
+    """
 
     def worker(*args: object) -> int:
         try:
@@ -48,9 +52,11 @@ def until_hung_up(work: Callable[..., int]) -> Callable[..., int]:
 
 
 def keep_freed_memory() -> None:
-    """Large arrays are given back to glibc's heap and not to the system, which would hand them out anew page by page.
+    """Large arrays are given back to glibc's heap and not to the system, which would hand them out
+    anew page by page.
 
-    Each split needs arrays of the same sizes as the one before. Other C libraries are left as they are.
+    Each split needs arrays of the same sizes as the one before. Other C libraries are left as they
+    are.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

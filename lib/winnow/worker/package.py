@@ -1,12 +1,12 @@
-"""One archive with all that a Spark executor needs besides Spark and Python, for Spark's `--archives`
-(docs/decisions/0028): `site/`, to be put on PYTHONPATH, has
+"""One archive with all that a Spark executor needs besides Spark and Python, for Spark's
+`--archives` (docs/decisions/0028): `site/`, to be put on PYTHONPATH, has
 
     winnow/, numba/, numpy/, ...        the packages that tasks import, as they are installed here
     .../__pycache__/*.pyc               their byte code, which is taken without a look at the source's time
     winnow/*/__pycache__/*.nbi, *.nbc   the compiled kernels, where numba looks beside the source
 
-Each cluster manager unpacks in a way of its own, so that times of files are nothing to rely on: Python would compile
-everything anew, and that for each executor.
+Each cluster manager unpacks in a way of its own, so that times of files are nothing to rely on:
+Python would compile everything anew, and that for each executor.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ _KERNELS = frozenset({".nbi", ".nbc"})
 _UNCHECKED = 1
 """Flag of byte code that belongs to its source come what may (PEP 552)."""
 _FASTEST = 1
-"""Of zlib: most bytes are machine code, of which a better level takes 11 % more off, in three times the time."""
+"""Of zlib: most bytes are machine code, of which a better level takes 11 % more off, in three times
+the time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +74,19 @@ class Package:
 
 
 def make_package(path: str) -> Package:
-    """Writes the archive, which takes its name when it is whole. Raises UsageError for a place that isn't there."""
+    """Writes the archive, which takes its name when it is whole. Raises UsageError for a place that
+    isn't there.
+    """
     target = Path(path).absolute()
     if not target.parent.is_dir():
-        raise UsageError("no such directory", where=str(target.parent), hint="Make it, or name another file.")
+        raise UsageError(
+            "no such directory", where=str(target.parent), hint="Make it, or name another file."
+        )
     if target.suffixes[-2:] != [".tar", ".gz"] and target.suffix != ".tgz":
         raise UsageError(
-            "Spark tells archives by their names", expected="a name that ends in .tar.gz or .tgz", found=target.name
+            "Spark tells archives by their names",
+            expected="a name that ends in .tar.gz or .tgz",
+            found=target.name,
         )
     packages = _installed()
     try:
@@ -90,7 +98,9 @@ def make_package(path: str) -> Package:
                 _add(archive, f"{SITE}/{name}", content)
         size = target.stat().st_size
     except OSError as error:
-        raise WinnowError("the package could not be written", where=str(target), hint=str(error)) from error
+        raise WinnowError(
+            "the package could not be written", where=str(target), hint=str(error)
+        ) from error
     return Package(
         path=str(target),
         size=size,
@@ -112,7 +122,9 @@ def _installed() -> list[Distribution]:
             found[name] = distribution(name)
         except PackageNotFoundError as error:
             raise WinnowError(
-                "a package that Winnow needs is not installed here", found=name, hint="Run ./spark-submit.sh package."
+                "a package that Winnow needs is not installed here",
+                found=name,
+                hint="Run ./spark-submit.sh package.",
             ) from error
         needed = [need for need in found[name].requires or () if "extra ==" not in need]
         wanted += [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needed]
@@ -125,11 +137,15 @@ _Content = tuple[str, Path | bytes]
 
 def _content(packages: Iterable[Distribution]) -> Iterator[_Content]:
     root = Path(__file__).parent
-    yield from _with_byte_code((f"winnow/{file.relative_to(root).as_posix()}", file) for file in root.rglob("*"))
+    yield from _with_byte_code(
+        (f"winnow/{file.relative_to(root).as_posix()}", file) for file in root.rglob("*")
+    )
     yield from _kernels(root)
     for package in packages:
         named = package.files or ()
-        yield from _with_byte_code((str(file), Path(str(package.locate_file(file)))) for file in named)
+        yield from _with_byte_code(
+            (str(file), Path(str(package.locate_file(file)))) for file in named
+        )
 
 
 def _with_byte_code(files: Iterable[tuple[str, Path]]) -> Iterator[_Content]:
@@ -152,16 +168,30 @@ def _byte_code(file: Path) -> bytes:
 
 
 def _kernels(root: Path) -> Iterator[_Content]:
-    """Caches of what `root` has: numba knows a source by what it holds, so that it may lie elsewhere."""
+    """Caches of what `root` has: numba knows a source by what it holds, so that it may lie
+    elsewhere.
+    """
     from numba.core.registry import CPUDispatcher  # noqa: PLC0415 - it takes half a second
 
     warm_up()
     modules = [module for name, module in sys.modules.items() if name.startswith("winnow.")]
-    kernels = [value for module in modules for value in vars(module).values() if isinstance(value, CPUDispatcher)]
-    places = {Path(inspect.getfile(kernel.py_func)).parent: Path(str(kernel.stats.cache_path)) for kernel in kernels}
+    kernels = [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, CPUDispatcher)
+    ]
+    places = {
+        Path(inspect.getfile(kernel.py_func)).parent: Path(str(kernel.stats.cache_path))
+        for kernel in kernels
+    }
     for source, cache in sorted(places.items()):
         beside = f"winnow/{source.relative_to(root).as_posix()}/__pycache__"
-        yield from ((f"{beside}/{file.name}", file) for file in sorted(cache.iterdir()) if file.suffix in _KERNELS)
+        yield from (
+            (f"{beside}/{file.name}", file)
+            for file in sorted(cache.iterdir())
+            if file.suffix in _KERNELS
+        )
 
 
 def _add(archive: tarfile.TarFile, name: str, content: Path | bytes) -> None:

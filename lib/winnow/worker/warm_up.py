@@ -1,4 +1,5 @@
-"""Compiles every kernel, or loads it from numba's cache: once at set-up, then in the process that workers fork from.
+"""Compiles every kernel, or loads it from numba's cache: once at set-up, then in the process that
+workers fork from.
 
 Run as `python -m winnow.worker.warm_up` with NUMBA_CACHE_DIR set as the workers will have it.
 """

@@ -1,7 +1,8 @@
-"""Clients that were in the middle of something when their broker was stopped and its log directory cleaned.
+"""Clients that were in the middle of something when their broker was stopped and its log directory
+cleaned.
 
-A transactional producer, one with an open transaction, an idempotent one, a group and two consumers in the middle of a
-log live on in one process, and find all of it when the broker is back.
+A transactional producer, one with an open transaction, an idempotent one, a group and two consumers
+in the middle of a log live on in one process, and find all of it when the broker is back.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stor
         now = time.time_ns() // 1_000_000
         # The topics' settings are those of the directory's own metadata log.
         results = run_winnow(
-            spark, home / "log-dir", now=now, topic_configs="", topic_sets=["*:min.cleanable.dirty.ratio=0"]
+            spark,
+            home / "log-dir",
+            now=now,
+            topic_configs="",
+            topic_sets=["*:min.cleanable.dirty.ratio=0"],
         )
         broker.start()
         after = clients.ask("after")
@@ -51,7 +56,9 @@ def test_all_that_they_rely_on_was_cleaned(story: Story) -> None:
     results = story.results
     assert {name: result.error for name, result in results.items() if result.error} == {}
     for topic in ("__consumer_offsets", "__transaction_state"):
-        assert any("compacted" in r.actions for n, r in results.items() if n.startswith(topic)), topic
+        assert any("compacted" in r.actions for n, r in results.items() if n.startswith(topic)), (
+            topic
+        )
     for name in ("txn-0", "open-0", "idem-0", "src-0"):
         before, after = results[name].records_before, results[name].records_after
         assert results[name].actions == ("compacted",)
@@ -106,6 +113,8 @@ def test_a_group_resumes_where_it_committed(story: Story) -> None:
     assert after["committed_then"] == 200
 
 
-def test_the_group_and_the_transactional_ids_are_named_as_who_fills_those_topics(story: Story) -> None:
+def test_the_group_and_the_transactional_ids_are_named_as_who_fills_those_topics(
+    story: Story,
+) -> None:
     named = {(r.topic, holder.name) for r in story.results.values() for holder in r.holders}
     assert {("__consumer_offsets", "group"), ("__transaction_state", "goes-on")} <= named

@@ -1,4 +1,6 @@
-"""A real broker on what an erasure left: it does not complain, and consumers miss these records and no others."""
+"""A real broker on what an erasure left: it does not complain, and consumers miss these records and
+no others.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def test_consumers_miss_these_records_and_no_others(spark: SparkSession, tmp_pat
     of_topics = [line for line in consumed if line.split(" ")[1] in TOPICS]
     keys = {text for line in of_topics if (text := line.split(" ")[KEY]).startswith("x")}
     chosen = set(sorted(keys)[::4])
-    result = erase(spark, [str(after)], keys=[bytes.fromhex(text[1:]) for text in chosen], topics=TOPICS)
+    result = erase(
+        spark, [str(after)], keys=[bytes.fromhex(text[1:]) for text in chosen], topics=TOPICS
+    )
     assert result.proven
     wanted = [
         line
@@ -55,4 +59,6 @@ def test_consumers_miss_these_records_and_no_others(spark: SparkSession, tmp_pat
     assert sorted(found) == sorted(wanted)
     assert len(wanted) < len(consumed)
     assert appended.stuck_at is None
-    assert [line for line in broker.complaints if not any(known in line for known in HARMLESS)] == []
+    assert [
+        line for line in broker.complaints if not any(known in line for known in HARMLESS)
+    ] == []

@@ -1,4 +1,6 @@
-"""`inspect --json` says of each recorded file what Kafka's own tools print of it, and leads where a consumer is led."""
+"""`inspect --json` says of each recorded file what Kafka's own tools print of it, and leads where a
+consumer is led.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ DUMPED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 JUDGED_APART = {
     # kafka-dump-log does not mind the half entry at the end of this index,
     "x-badindex-0/00000000000000000070.index",
-    # and gives up on this time index, which is sound, because of garbage in the log after all that it points to.
+    # and gives up on this time index, which is sound, because of garbage in the log after all that
+    # it points to.
     "x-zerotail-0/00000000000000001223.timeindex",
 }
 SEED = 20_261_121
@@ -40,7 +43,9 @@ def inspect(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
 
 
 def files_of(told: dict[str, Any], suffixes: Sequence[str]) -> dict[Path, File]:
-    return {Path(file["path"]): file for file in told["files"] if file["path"].endswith(tuple(suffixes))}
+    return {
+        Path(file["path"]): file for file in told["files"] if file["path"].endswith(tuple(suffixes))
+    }
 
 
 @pytest.mark.parametrize("log_dir", LOG_DIRS)
@@ -61,13 +66,21 @@ def test_every_file_is_what_kafka_dump_log_prints(
         # Of records of v0 and v1 it has CRCs, too; a wrong one would have been a problem here.
         judged = [re.sub(r" isValid: true crc: \d+", "", line) for line in judged]
         assert said == judged, path
-        sound = not re.search("invalid|isvalid: false", "".join(judged)) and not _is_damage(complaints)
+        sound = not re.search("invalid|isvalid: false", "".join(judged)) and not _is_damage(
+            complaints
+        )
         if f"{path.parent.name}/{path.name}" not in JUDGED_APART:
-            assert sound == (ours[path]["problems"] == []), (path, complaints, ours[path]["problems"])
+            assert sound == (ours[path]["problems"] == []), (
+                path,
+                complaints,
+                ours[path]["problems"],
+            )
 
 
 def _is_damage(complaints: str) -> bool:
-    """Offsets that do not follow one another are what compaction leaves, and a segment may begin with any."""
+    """Offsets that do not follow one another are what compaction leaves, and a segment may begin
+    with any.
+    """
     return complaints != "" and not complaints.startswith("Non-consecutive offsets")
 
 
@@ -110,7 +123,9 @@ def _record(b: File, r: File) -> str:
     line = f"| offset: {r['offset']} {b['timestamp_type']}: {r['timestamp']} keySize: {_size(r['key'])} "
     line += f"valueSize: {_size(r['value'])}"
     if b["magic"] == 2:
-        line += f" sequence: {r['sequence']} headerKeys: [{','.join(name for name, _ in r['headers'])}]"
+        line += (
+            f" sequence: {r['sequence']} headerKeys: [{','.join(name for name, _ in r['headers'])}]"
+        )
     if r["control"] in ("ABORT", "COMMIT"):
         return f"{line} endTxnMarker: {r['control']} coordinatorEpoch: {r['coordinator_epoch']}"
     key = "" if r["key"] is None else f" key: {_decoded(r['key'])}"
@@ -159,15 +174,23 @@ def _decoded(value: str | dict[str, str] | None) -> str:
 
 
 def _is_text(file: File) -> bool:
-    records = [r for batch in file["entries"] for r in batch.get("records") or ()] if file["kind"] == "log" else ()
+    records = (
+        [r for batch in file["entries"] for r in batch.get("records") or ()]
+        if file["kind"] == "log"
+        else ()
+    )
     return all(_decoded(value).isprintable() for r in records for value in (r["key"], r["value"]))
 
 
-_ONE_LINE = re.compile("Log starting|baseOffset:|offset:|timestamp:|version:|producerId:|.*index is empty.$")
+_ONE_LINE = re.compile(
+    "Log starting|baseOffset:|offset:|timestamp:|version:|producerId:|.*index is empty.$"
+)
 
 
 def _shortened(lines: Iterable[str]) -> Iterator[str]:
-    """Without keys and payloads, where these are bytes, cut into lines wherever a byte is a line feed."""
+    """Without keys and payloads, where these are bytes, cut into lines wherever a byte is a line
+    feed.
+    """
     for line in lines:
         if _ONE_LINE.match(line):
             yield line
@@ -195,13 +218,20 @@ def test_checkpoints_are_read_as_kafka_reads_them(
     ],
 )
 def test_names_in_the_brokers_own_topics(
-    topic: str, flag: str, name: str, kafka: Kafka, log_dir: Path, capsys: pytest.CaptureFixture[str]
+    topic: str,
+    flag: str,
+    name: str,
+    kafka: Kafka,
+    log_dir: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     directories = sorted(log_dir.glob(f"{topic}-*"))
     ours = files_of(inspect(capsys, "--records", *map(str, directories)), [".log"])
     seen = 0
     for path, (lines, _) in kafka.dump_log(ours, flag).items():
-        internal = {r["offset"]: r["internal"] for batch in ours[path]["entries"] for r in batch["records"]}
+        internal = {
+            r["offset"]: r["internal"] for batch in ours[path]["entries"] for r in batch["records"]
+        }
         for line in lines:
             found = re.match(r"\| offset: (\d+) .* key: (\{.*?\})(?: payload: (.*))?$", line)
             if found is None:
@@ -209,7 +239,9 @@ def test_names_in_the_brokers_own_topics(
             mine, key = internal[int(found[1])], json.loads(found[2])["data"]
             assert mine["key"] == key, line
             # Where a group or a transactional id lives: its partition is that of the file.
-            assert partition_of(key[name], len(directories)) == int(path.parent.name.rpartition("-")[2])
+            assert partition_of(key[name], len(directories)) == int(
+                path.parent.name.rpartition("-")[2]
+            )
             seen += 1
             if mine["value"] is not None:
                 _check_value(mine["value"], json.loads(found[3])["data"])
@@ -224,9 +256,20 @@ def _check_value(mine: dict[str, Any], theirs: dict[str, Any]) -> None:
     if members is not None:
         assert mine.pop("members") == len(members)
     if "transactionStatus" in theirs:
-        states = ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"]
+        states = [
+            "Empty",
+            "Ongoing",
+            "PrepareCommit",
+            "PrepareAbort",
+            "CompleteCommit",
+            "CompleteAbort",
+        ]
         assert mine.pop("state") == states[theirs["transactionStatus"]]
-        partitions = [f"{t['topic']}-{p}" for t in theirs["transactionPartitions"] or () for p in t["partitionIds"]]
+        partitions = [
+            f"{t['topic']}-{p}"
+            for t in theirs["transactionPartitions"] or ()
+            for p in t["partitionIds"]
+        ]
         assert mine.pop("partitions") == " ".join(partitions)
         assert mine.pop("lastUpdateTimestamp") == theirs["transactionLastUpdateTimestampMs"]
         assert mine.pop("startTimestamp") == theirs["transactionStartTimestampMs"]
@@ -240,26 +283,37 @@ def test_offsets_and_timestamps_lead_where_a_consumer_is_led(
     rng = random.Random(SEED)
     ends = {
         f"{key.topic} {key.partition}": end
-        for key, end in read_offset_checkpoint(LocalStorage(), str(ours / "replication-offset-checkpoint")).items()
+        for key, end in read_offset_checkpoint(
+            LocalStorage(), str(ours / "replication-offset-checkpoint")
+        ).items()
         if not key.topic.startswith("__")
     }
     questions: list[str] = []
     for partition, end in sorted(ends.items()):
         stamps = _stamps(ours / partition.replace(" ", "-"))
         offsets = {0, end - 1, end, end + 1, *(rng.randrange(end) for _ in range(5))}
-        times = {0, max(stamps), max(stamps) + 1, *(rng.choice(stamps) + rng.choice((-1, 0, 1)) for _ in range(7))}
+        times = {
+            0,
+            max(stamps),
+            max(stamps) + 1,
+            *(rng.choice(stamps) + rng.choice((-1, 0, 1)) for _ in range(7)),
+        }
         questions += [f"{partition} offset {offset}" for offset in sorted(offsets)]
         questions += [f"{partition} timestamp {time}" for time in sorted(times)]
     answers = [_answer(ours, question, capsys) for question in questions]
     with Broker(served, home=tmp_path / "home", settings={"log.cleaner.enable": "false"}) as broker:
-        assert dict(zip(questions, answers, strict=True)) == dict(zip(questions, broker.seek(questions), strict=True))
+        assert dict(zip(questions, answers, strict=True)) == dict(
+            zip(questions, broker.seek(questions), strict=True)
+        )
     assert len(questions) > 400
 
 
 def _stamps(directory: Path) -> list[int]:
     """Timestamps that records may have: those in the time indexes."""
     data = [index.read_bytes() for index in sorted(directory.glob("*.timeindex"))]
-    return [int.from_bytes(part[at : at + 8]) for part in data for at in range(0, len(part), 12)] or [0]
+    return [
+        int.from_bytes(part[at : at + 8]) for part in data for at in range(0, len(part), 12)
+    ] or [0]
 
 
 def _answer(log_dir: Path, question: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -276,12 +330,21 @@ def _answer(log_dir: Path, question: str, capsys: pytest.CaptureFixture[str]) ->
     return "end" if following is None else f"{following['offset']} {following['timestamp']}"
 
 
-def test_all_partitions_are_sound_but_the_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_partitions_are_sound_but_the_damaged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in LOG_DIRS:
         copy = copy_log_dir(name, tmp_path / name)
         told = inspect(capsys, str(copy))
         damaged = {Path(file["path"]).parent.name for file in told["files"] if file["problems"]}
-        torn = {"x-badcrc-0", "x-badcrc-old-0", "x-badindex-0", "x-cleaned-0", "x-torn-0", "x-zerotail-0"}
+        torn = {
+            "x-badcrc-0",
+            "x-badcrc-old-0",
+            "x-badindex-0",
+            "x-cleaned-0",
+            "x-torn-0",
+            "x-zerotail-0",
+        }
         assert damaged == (torn if name == "damaged" else set())
         assert told["status"] == ("damaged" if name == "damaged" else "sound")
         assert {Path(file["path"]).parent for file in told["files"]} >= set(partition_dirs(copy))

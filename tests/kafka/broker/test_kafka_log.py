@@ -1,4 +1,6 @@
-"""`kafka-log` and Kafka: what consumers of a broker on the same directory get, and what its classes make of v0, v1."""
+"""`kafka-log` and Kafka: what consumers of a broker on the same directory get, and what its classes
+make of v0, v1.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +49,19 @@ def text(data: bytes | None) -> str:
 
 def lines(frame: DataFrame, isolation: str) -> Iterator[str]:
     for row in frame.toArrow().to_pylist():
-        headers = ",".join(f"{text(h['key'].encode())}={text(h['value'])}" for h in row["headers"] or ())
+        headers = ",".join(
+            f"{text(h['key'].encode())}={text(h['value'])}" for h in row["headers"] or ()
+        )
         ms = round((row["timestamp"] - EPOCH).total_seconds() * 1000)
         words = [isolation, row["topic"], row["partition"], row["offset"], ms, row["timestampType"]]
         yield " ".join([*map(str, words), text(row["key"]), text(row["value"]), headers])
 
 
 def of(spark: SparkSession, log_dir: Path) -> list[str]:
-    frames = {isolation: load(spark, log_dir, isolationLevel=isolation, mode="FAILFAST") for isolation in ISOLATIONS}
+    frames = {
+        isolation: load(spark, log_dir, isolationLevel=isolation, mode="FAILFAST")
+        for isolation in ISOLATIONS
+    }
     return sorted(line for isolation, frame in frames.items() for line in lines(frame, isolation))
 
 
@@ -69,7 +76,9 @@ def test_rows_are_what_consumers_get(registered: SparkSession, tmp_path: Path) -
     assert of(registered, log_dir) == consumed
 
 
-def test_old_formats_are_read_as_kafka_reads_them(registered: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+def test_old_formats_are_read_as_kafka_reads_them(
+    registered: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
     log_dir = copy_log_dir("legacy", tmp_path / "log-dir")
     found: dict[str, list[dict[str, Any]]] = {}
     for row in load(registered, log_dir, mode="FAILFAST").toArrow().to_pylist():

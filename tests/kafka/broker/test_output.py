@@ -20,11 +20,15 @@ pytestmark = pytest.mark.spark
 SOME = ("c-tomb-0", "d-size-0", "t-closed-0", "__cluster_metadata-0")
 
 
-def test_a_broker_starts_on_it_and_is_recognised_as_a_source(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_broker_starts_on_it_and_is_recognised_as_a_source(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     source = copy_log_dir("clean", tmp_path / "source", only=SOME)
     output = tmp_path / "output"
     results = by_name(run(clean, spark, source, output=[str(output)]))
-    with Broker(output, home=tmp_path / "broker", settings={"log.cleaner.enable": "false"}) as broker:
+    with Broker(
+        output, home=tmp_path / "broker", settings={"log.cleaner.enable": "false"}
+    ) as broker:
         consumed = broker.consume("read_uncommitted")
         with pytest.raises(LogDirInUseError, match=rf"process {broker.pid}: .*kafka\.Kafka"):
             run(clean, spark, output, output=[str(tmp_path / "another")])

@@ -1,4 +1,6 @@
-"""A real broker on what Winnow left: it starts without a complaint, and its consumers and producers notice nothing."""
+"""A real broker on what Winnow left: it starts without a complaint, and its consumers and producers
+notice nothing.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ MOST = 20
 """Partitions, at least, that a run over the recorded log directory compacts."""
 ALWAYS = "*:min.cleanable.dirty.ratio=0"
 AS_IT_IS = {"log.cleaner.enable": "false"}
-"""Nothing but what Winnow did may show: the broker does not clean, and looks at retention once a day only."""
+"""Nothing but what Winnow did may show: the broker does not clean, and looks at retention once a
+day only.
+"""
 ISOLATIONS = ("read_committed", "read_uncommitted")
 APPENDED_TO = ("c-lz4-0", "c-none-0")
 HARMLESS = (
@@ -39,7 +43,9 @@ LOADING = re.compile(
 
 @dataclass(frozen=True)
 class Seen:
-    """What clients of a broker saw, before and after more was written to two topics, and what the broker logged."""
+    """What clients of a broker saw, before and after more was written to two topics, and what the
+    broker logged.
+    """
 
     consumed: Mapping[str, Mapping[str, Consumed]]
     appended: Mapping[str, Consumed]
@@ -57,19 +63,27 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 
 
 @pytest.fixture(scope="module")
-def cleaned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Seen, dict[str, PartitionResult]]:
+def cleaned(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Seen, dict[str, PartitionResult]]:
     home = tmp_path_factory.mktemp("cleaned")
     log_dir = copy_log_dir("clean", home / "log-dir")
     results = _clean(spark, log_dir, A_DAY_LATER)
     return _seen(log_dir, home / "broker"), results
 
 
-def test_it_starts_without_a_complaint(cleaned: tuple[Seen, dict[str, PartitionResult]], untouched: Seen) -> None:
+def test_it_starts_without_a_complaint(
+    cleaned: tuple[Seen, dict[str, PartitionResult]], untouched: Seen
+) -> None:
     seen, results = cleaned
     assert seen.complaints == untouched.complaints == []
-    assert set() < seen.loading <= untouched.loading, "nothing that it would not say of the directory as it was"
+    assert set() < seen.loading <= untouched.loading, (
+        "nothing that it would not say of the directory as it was"
+    )
     # The newest snapshot is at the end of each log: nothing has to be replayed.
-    assert {n: seen.replayed_from[n] for n in results} == {n: seen.consumed["read_uncommitted"][n].end for n in results}
+    assert {n: seen.replayed_from[n] for n in results} == {
+        n: seen.consumed["read_uncommitted"][n].end for n in results
+    }
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
@@ -83,19 +97,26 @@ def test_a_consumer_reads_for_each_key_what_it_read_before(
     assert {n: p.end for n, p in after.items()} == {n: p.end for n, p in before.items()}
     kept = [n for n, result in results.items() if result.policy != "delete"]
     if isolation == "read_uncommitted":
-        # Who asks for them sees aborted records only until a cleaner, Kafka's or this one, takes them away.
+        # Who asks for them sees aborted records only until a cleaner, Kafka's or this one, takes
+        # them away.
         kept = [n for n in kept if not any((log_dir / n).glob("*.txnindex"))]
         assert len(kept) >= MOST
-    assert {n: (after[n].keys, after[n].state) for n in kept} == {n: (before[n].keys, before[n].state) for n in kept}
+    assert {n: (after[n].keys, after[n].state) for n in kept} == {
+        n: (before[n].keys, before[n].state) for n in kept
+    }
     compacted = [n for n, result in results.items() if "compacted" in result.actions]
     assert len(compacted) >= MOST
     assert sum(after[n].records for n in compacted) < sum(before[n].records for n in compacted) / 4
 
 
-def test_a_log_begins_where_retention_says(cleaned: tuple[Seen, dict[str, PartitionResult]], untouched: Seen) -> None:
+def test_a_log_begins_where_retention_says(
+    cleaned: tuple[Seen, dict[str, PartitionResult]], untouched: Seen
+) -> None:
     seen, results = cleaned
     after, before = seen.consumed["read_uncommitted"], untouched.consumed["read_uncommitted"]
-    assert {n: p.begin for n, p in after.items()} == {n: r.log_start_offset_after for n, r in results.items()}
+    assert {n: p.begin for n, p in after.items()} == {
+        n: r.log_start_offset_after for n, r in results.items()
+    }
     assert after["d-time-0"].begin == after["d-time-0"].end == 4000, "all of it expired"
     for name in ("d-size-0", "d-disorder-0"):
         assert before[name].begin == 0 < after[name].begin < after[name].end == before[name].end
@@ -104,7 +125,9 @@ def test_a_log_begins_where_retention_says(cleaned: tuple[Seen, dict[str, Partit
         assert after[name].records == after[name].end - after[name].begin, name
 
 
-def test_a_producer_goes_on(cleaned: tuple[Seen, dict[str, PartitionResult]], untouched: Seen) -> None:
+def test_a_producer_goes_on(
+    cleaned: tuple[Seen, dict[str, PartitionResult]], untouched: Seen
+) -> None:
     seen, _ = cleaned
     for name in APPENDED_TO:
         before, after = seen.consumed["read_committed"][name], seen.appended[name]
@@ -114,7 +137,9 @@ def test_a_producer_goes_on(cleaned: tuple[Seen, dict[str, PartitionResult]], un
         assert after.state == untouched.appended[name].state != before.state
 
 
-def test_tombstones_that_expired_bring_nothing_back(untouched: Seen, spark: SparkSession, tmp_path: Path) -> None:
+def test_tombstones_that_expired_bring_nothing_back(
+    untouched: Seen, spark: SparkSession, tmp_path: Path
+) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir")
     horizon = A_DAY_LATER + 1000
     compacted = []
@@ -122,7 +147,9 @@ def test_tombstones_that_expired_bring_nothing_back(untouched: Seen, spark: Spar
         # As if all were dirty again: otherwise nothing is left to do after the first pass.
         (log_dir / "cleaner-offset-checkpoint").unlink(missing_ok=True)
         results = _clean(spark, log_dir, now, "*:delete.retention.ms=1000", only="compaction")
-        compacted.append({n: r.records_after for n, r in results.items() if "compacted" in r.actions})
+        compacted.append(
+            {n: r.records_after for n, r in results.items() if "compacted" in r.actions}
+        )
     assert len(compacted[0]) >= MOST
     assert compacted[2]["c-tomb-0"] < compacted[1]["c-tomb-0"] == compacted[0]["c-tomb-0"]
     with Broker(log_dir, home=tmp_path / "broker", settings=AS_IT_IS) as broker:
@@ -134,10 +161,16 @@ def test_tombstones_that_expired_bring_nothing_back(untouched: Seen, spark: Spar
 
 
 def _clean(
-    spark: SparkSession, log_dir: Path, now: int, *more: str, only: Literal["compaction"] | None = None
+    spark: SparkSession,
+    log_dir: Path,
+    now: int,
+    *more: str,
+    only: Literal["compaction"] | None = None,
 ) -> dict[str, PartitionResult]:
     configs = TOPIC_CONFIGS.read_text()
-    return run_winnow(spark, log_dir, now=now, topic_configs=configs, topic_sets=[ALWAYS, *more], only=only)
+    return run_winnow(
+        spark, log_dir, now=now, topic_configs=configs, topic_sets=[ALWAYS, *more], only=only
+    )
 
 
 def _seen(log_dir: Path, home: Path) -> Seen:
@@ -148,7 +181,9 @@ def _seen(log_dir: Path, home: Path) -> Seen:
         appended = broker.consume()
     # It stopped in good order, and what it said on its way down is in its log as well.
     assert (log_dir / ".kafka_cleanshutdown").exists()
-    replays = re.findall(r"\[LogLoader partition=(\S+), .* rebuilding producer state from offset (\d+)", loaded)
+    replays = re.findall(
+        r"\[LogLoader partition=(\S+), .* rebuilding producer state from offset (\d+)", loaded
+    )
     return Seen(
         consumed=consumed,
         appended=appended,
@@ -163,7 +198,13 @@ def _complaints(broker: Broker) -> list[str]:
 
 
 def _kind(line: str, log_dir: str) -> str:
-    """What a line says, without of whom: `[LogLoader partition=c-none-0, dir=...] ... till offset 6000`."""
+    """What a line says, without of whom: `[LogLoader partition=c-none-0, dir=...] ... till offset
+    6000`.
+    """
     return re.sub(
-        r"\d+", "N", re.sub(r"(partition=)[\w-]+", r"\1P", re.sub(re.escape(log_dir) + r"[^\s,'\])]*", "D", line))
+        r"\d+",
+        "N",
+        re.sub(
+            r"(partition=)[\w-]+", r"\1P", re.sub(re.escape(log_dir) + r"[^\s,'\])]*", "D", line)
+        ),
     )

@@ -1,4 +1,6 @@
-"""A broker and Winnow on one log directory: who comes second is turned away and says so in its own words (S8.1)."""
+"""A broker and Winnow on one log directory: who comes second is turned away and says so in its own
+words (S8.1).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ def test_where_a_broker_runs_nothing_is_looked_at(spark: SparkSession, tmp_path:
             ) as refusal:
                 run(verb, spark, log_dir)
             assert refusal.value.exit_code == 5
-        # The broker itself writes this one, beside it and renamed, when it becomes leader: late on a busy machine.
+        # The broker itself writes this one, beside it and renamed, when it becomes leader: late on
+        # a busy machine.
         after = files_of(log_dir / "c-tomb-0")
         assert set(changes(before, after)) <= {LEADER_EPOCHS, f"{LEADER_EPOCHS}.tmp"}
 
@@ -46,7 +49,9 @@ def test_a_broker_does_not_start_while_a_run_is_at_work_and_the_run_goes_on(
             broker.start()
         said.append(broker.log)
 
-    result = run(clean, spark, log_dir, topics=["c-*"], progress=AtStage("compacting", start_a_broker))
+    result = run(
+        clean, spark, log_dir, topics=["c-*"], progress=AtStage("compacting", start_a_broker)
+    )
     (told,) = said
     assert f"Failed to acquire lock on file .lock in {log_dir}" in told
     (partition,) = result.partitions

@@ -14,7 +14,11 @@ from winnow.api import clean
 from winnow.clean.result import PartitionResult
 from winnow.policy.sources import Settings, parse_topic_configs, parse_topic_set
 
-CHECKPOINTS = ("cleaner-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint")
+CHECKPOINTS = (
+    "cleaner-offset-checkpoint",
+    "log-start-offset-checkpoint",
+    "replication-offset-checkpoint",
+)
 
 
 def run_winnow(
@@ -29,7 +33,8 @@ def run_winnow(
 ) -> dict[str, PartitionResult]:
     """Cleans `log_dir` in place; results by partition directory."""
     settings = Settings(
-        topic_configs=parse_topic_configs(topic_configs), topic_sets=tuple(parse_topic_set(text) for text in topic_sets)
+        topic_configs=parse_topic_configs(topic_configs),
+        topic_sets=tuple(parse_topic_set(text) for text in topic_sets),
     )
     result = clean(spark, [str(log_dir)], settings=settings, now=now, topics=topics, only=only)
     return {f"{p.topic}-{p.partition}": p for p in result.partitions}
@@ -52,10 +57,11 @@ def is_compressed(dump: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def as_loaded(dump: Iterable[dict[str, Any]], log_start_offset: int) -> list[dict[str, Any]]:
-    """What a loading broker makes of side files that a log start offset inside a segment has overtaken (S6.3, S8.4).
+    """What a loading broker makes of side files that a log start offset inside a segment has
+    overtaken (S6.3, S8.4).
 
-    It removes producer snapshots at or below it and folds leader epochs up to it into one. Recorded results went
-    through a loader; what Winnow leaves did not.
+    It removes producer snapshots at or below it and folds leader epochs up to it into one. Recorded
+    results went through a loader; what Winnow leaves did not.
     """
     return [
         line | {"text": _folded(line["text"], log_start_offset)} if line["t"] == "epochs" else line
@@ -65,22 +71,36 @@ def as_loaded(dump: Iterable[dict[str, Any]], log_start_offset: int) -> list[dic
 
 
 def _folded(text: str, log_start_offset: int) -> list[tuple[int, int]]:
-    epochs = [(int(epoch), int(offset)) for epoch, offset in (line.split() for line in text.splitlines()[2:])]
+    epochs = [
+        (int(epoch), int(offset))
+        for epoch, offset in (line.split() for line in text.splitlines()[2:])
+    ]
     started = [epoch for epoch, offset in epochs if offset <= log_start_offset]
-    return [(epoch, log_start_offset) for epoch in started[-1:]] + [e for e in epochs if e[1] > log_start_offset]
+    return [(epoch, log_start_offset) for epoch in started[-1:]] + [
+        e for e in epochs if e[1] > log_start_offset
+    ]
 
 
 def assert_as_kafka(
-    kafka: Kafka, log_dir: Path, kafkas: Mapping[str, list[dict[str, Any]]], results: Mapping[str, PartitionResult]
+    kafka: Kafka,
+    log_dir: Path,
+    kafkas: Mapping[str, list[dict[str, Any]]],
+    results: Mapping[str, PartitionResult],
 ) -> None:
-    """Every partition equals Kafka's: exactly, or, where a codec was applied again, by records and batch headers."""
+    """Every partition equals Kafka's: exactly, or, where a codec was applied again, by records and
+    batch headers.
+    """
     failures = []
     for name, theirs in sorted(kafkas.items()):
         start = results[name].log_start_offset_after or 0
         ours = as_loaded(kafka.dump(log_dir / name), start)
         judged = as_loaded(theirs, start)
         try:
-            assert_same_dump(ours, judged, logical=is_compressed(judged) or is_compressed(ours), name=name)
+            assert_same_dump(
+                ours, judged, logical=is_compressed(judged) or is_compressed(ours), name=name
+            )
         except AssertionError as difference:
             failures.append(str(difference))
-    assert not failures, f"{len(failures)} of {len(kafkas)} partitions differ from Kafka's:\n" + "\n".join(failures)
+    assert not failures, (
+        f"{len(failures)} of {len(kafkas)} partitions differ from Kafka's:\n" + "\n".join(failures)
+    )

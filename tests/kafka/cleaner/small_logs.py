@@ -22,7 +22,13 @@ INTERVAL_BYTES = 150
 """Of indexes: a few entries in each."""
 
 
-def put(log: LogWriter, *keys: str, producer: int | None = None, timestamp: int | None = None, size: int = 20) -> int:
+def put(
+    log: LogWriter,
+    *keys: str,
+    producer: int | None = None,
+    timestamp: int | None = None,
+    size: int = 20,
+) -> int:
     """One batch; a key that begins with `-` is a tombstone's. The first offset."""
     records = [
         Record(
@@ -33,7 +39,9 @@ def put(log: LogWriter, *keys: str, producer: int | None = None, timestamp: int 
         )
         for at, key in enumerate(keys, start=log.log_end_offset)
     ]
-    return log.append_records(records, producer=NOBODY if producer is None else Producer(producer, 0))
+    return log.append_records(
+        records, producer=NOBODY if producer is None else Producer(producer, 0)
+    )
 
 
 def each(log: LogWriter, *keys: str) -> None:
@@ -68,7 +76,9 @@ def case_05(log: LogWriter) -> None:
 
 
 def case_06(log: LogWriter) -> None:
-    log.append_records([Record(0, 5, b"a", b"1"), Record(0, 10, b"b", None), Record(0, 15, b"c", b"3")])
+    log.append_records(
+        [Record(0, 5, b"a", b"1"), Record(0, 10, b"b", None), Record(0, 15, b"c", b"3")]
+    )
     put(log, "d")
 
 
@@ -79,7 +89,13 @@ def case_07(log: LogWriter) -> None:
 
 
 def case_09(log: LogWriter) -> None:
-    log.append_records([Record(0, WRITTEN, None, b"1"), Record(0, WRITTEN, b"a", b"2"), Record(0, WRITTEN, None, None)])
+    log.append_records(
+        [
+            Record(0, WRITTEN, None, b"1"),
+            Record(0, WRITTEN, b"a", b"2"),
+            Record(0, WRITTEN, None, None),
+        ]
+    )
     put(log, "b")
 
 
@@ -176,10 +192,19 @@ def write_log_dir(path: Path) -> None:
 
 
 def topic_configs() -> str:
-    always = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0, "delete.retention.ms": RETENTION_MS}
+    always = {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": 0,
+        "delete.retention.ms": RETENTION_MS,
+    }
     lines = []
     for number, case in CASES.items():
         topic, _, _ = partition(number).rpartition("-")
-        values = {**always, "index.interval.bytes": INTERVAL_BYTES, "internal.segment.bytes": 10**6, **case.config}
+        values = {
+            **always,
+            "index.interval.bytes": INTERVAL_BYTES,
+            "internal.segment.bytes": 10**6,
+            **case.config,
+        }
         lines += [f"{topic} {key}={value}\n" for key, value in values.items()]
     return "".join(lines)

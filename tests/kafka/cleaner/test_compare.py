@@ -1,4 +1,6 @@
-"""Replicas that Kafka's own cleaner has been at tell the same as those it has not; one record less, and they don't."""
+"""Replicas that Kafka's own cleaner has been at tell the same as those it has not; one record less,
+and they don't.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 A_DAY_LATER = 1_795_300_000_000
-ONLY = ("c-none-0", "c-tomb-0", "c-nullkey*", "t-closed-0", "t-long-0", "b-txn-0", "cd-mixed-0", "d-time-0", "v*")
+ONLY = (
+    "c-none-0",
+    "c-tomb-0",
+    "c-nullkey*",
+    "t-closed-0",
+    "t-long-0",
+    "b-txn-0",
+    "cd-mixed-0",
+    "d-time-0",
+    "v*",
+)
 A_WEEK_LATER = A_DAY_LATER + 6 * 86_400_000
 
 
@@ -26,10 +38,19 @@ A_WEEK_LATER = A_DAY_LATER + 6 * 86_400_000
 def test_what_kafkas_cleaner_does_is_no_difference(
     name: str, kafka: Kafka, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Cleaned never, once, and again when the tombstones are due; all kinds of topics, transactions, no keys."""
-    log_dirs = [copy_log_dir(name, tmp_path / which, only=ONLY) for which in ("never", "once", "twice")]
+    """Cleaned never, once, and again when the tombstones are due; all kinds of topics,
+    transactions, no keys.
+    """
+    log_dirs = [
+        copy_log_dir(name, tmp_path / which, only=ONLY) for which in ("never", "once", "twice")
+    ]
     for log_dir in log_dirs[1:]:
-        kafka.clean(partition_dirs(log_dir), now=A_DAY_LATER, topic_configs=TOPIC_CONFIGS, write_checkpoint=True)
+        kafka.clean(
+            partition_dirs(log_dir),
+            now=A_DAY_LATER,
+            topic_configs=TOPIC_CONFIGS,
+            write_checkpoint=True,
+        )
     kafka.clean(
         partition_dirs(log_dirs[2]),
         now=A_WEEK_LATER,
@@ -38,7 +59,9 @@ def test_what_kafkas_cleaner_does_is_no_difference(
         write_checkpoint=True,
     )
     result = compare_replicas(spark, list(map(str, log_dirs)))
-    assert {f"{one.topic}-{one.partition}": one.first for one in result.comparisons if one.first} == {}
+    assert {
+        f"{one.topic}-{one.partition}": one.first for one in result.comparisons if one.first
+    } == {}
     assert sum(one.undecided for one in result.comparisons) == 0
     compared = [one for one in result.comparisons if one.end is not None]
     assert len(compared) > len(result.comparisons) / 2
@@ -47,7 +70,9 @@ def test_what_kafkas_cleaner_does_is_no_difference(
 
 def test_a_log_that_lost_a_segment(kafka: Kafka, spark: SparkSession, tmp_path: Path) -> None:
     """A loader finds nothing wrong with such a log."""
-    whole, other = (copy_log_dir("clean", tmp_path / which, only=["c-none-0"]) for which in ("a", "b"))
+    whole, other = (
+        copy_log_dir("clean", tmp_path / which, only=["c-none-0"]) for which in ("a", "b")
+    )
     logs = sorted((other / "c-none-0").glob("*.log"))
     assert len(logs) > 2
     for file in (other / "c-none-0").glob(f"{logs[1].stem}.*"):

@@ -1,4 +1,5 @@
-"""What logs may look like after years: gaps, emptied segments, a log start inside a segment, far too many offsets.
+"""What logs may look like after years: gaps, emptied segments, a log start inside a segment, far
+too many offsets.
 
 One run over all of them, and Kafka's cleaner and retention over a copy.
 """
@@ -22,12 +23,18 @@ from winnow.logdir.names import LOG
 
 pytestmark = pytest.mark.spark
 
-CONFIG = {"index.interval.bytes": INTERVAL_BYTES, "internal.segment.bytes": 400, "min.cleanable.dirty.ratio": 0}
+CONFIG = {
+    "index.interval.bytes": INTERVAL_BYTES,
+    "internal.segment.bytes": 400,
+    "min.cleanable.dirty.ratio": 0,
+}
 
 
 @dataclass(frozen=True)
 class Corner:
-    """`end`: log end offset. `clean`: first dirty offset, `start`: log start offset, where they have an entry."""
+    """`end`: log end offset. `clean`: first dirty offset, `start`: log start offset, where they
+    have an entry.
+    """
 
     segments: Segments
     end: int
@@ -51,23 +58,40 @@ _TAIL = {7 * FAR: run(7 * FAR, "ab")}
 CORNERS = {
     # Emptied by earlier rounds: they cost nothing to take into a group (case 69).
     "emptied": Corner(
-        {0: run(0, "abc"), 3: [], 5: [], 9: run(9, "abd"), 12: [], 20: run(20, "a")}, 21, bases=(0, 9, 20)
+        {0: run(0, "abc"), 3: [], 5: [], 9: run(9, "abd"), 12: [], 20: run(20, "a")},
+        21,
+        bases=(0, 9, 20),
     ),
     "all-emptied": Corner({0: [], 3: [], 9: [], 12: run(12, "a")}, 13, bases=(0, 3, 9, 12)),
     "empty-active": Corner({0: run(0, "aba"), 3: run(3, "b"), 4: []}, 4, bases=(0, 3, 4)),
-    # Gaps inside, at the ends and between segments (case 13): the checkpoint comes to the active segment's base.
-    "gaps": Corner({2: [(4, "a"), (7, "b")], 11: [(15, "a"), (16, "c")], 30: [(31, "b")]}, 32, bases=(2, 11, 30)),
-    "gap-at-the-end": Corner({0: run(0, "aab"), 1000: run(1000, "c")}, 1001, clean=2, bases=(0, 1000)),
-    # The whole log is filtered, also below its start, and what is below feeds nothing (S4, S5.1). Then segments that
-    # lie below it go.
-    "start-inside": Corner({0: run(0, "abc"), 3: run(3, "cad"), 6: run(6, "a")}, 7, start=4, clean=1, bases=(3, 6)),
-    "start-removes": Corner({0: run(0, "abc"), 3: run(3, "cad"), 6: run(6, "a")}, 7, start=5, bases=(3, 6)),
+    # Gaps inside, at the ends and between segments (case 13): the checkpoint comes to the active
+    # segment's base.
+    "gaps": Corner(
+        {2: [(4, "a"), (7, "b")], 11: [(15, "a"), (16, "c")], 30: [(31, "b")]},
+        32,
+        bases=(2, 11, 30),
+    ),
+    "gap-at-the-end": Corner(
+        {0: run(0, "aab"), 1000: run(1000, "c")}, 1001, clean=2, bases=(0, 1000)
+    ),
+    # The whole log is filtered, also below its start, and what is below feeds nothing (S4, S5.1).
+    # Then segments that lie below it go.
+    "start-inside": Corner(
+        {0: run(0, "abc"), 3: run(3, "cad"), 6: run(6, "a")}, 7, start=4, clean=1, bases=(3, 6)
+    ),
+    "start-removes": Corner(
+        {0: run(0, "abc"), 3: run(3, "cad"), 6: run(6, "a")}, 7, start=5, bases=(3, 6)
+    ),
     # The last batch stays, without records (case 15).
     "last-batch": Corner({0: run(0, "ab"), 2: run(2, "AB"), 4: run(4, "c")}, 5, bases=(0, 4)),
     # Case 70: to the last offset that fits, and one more.
-    "span-fits": Corner({0: run(0, "a"), 5: [(FAR, "a")], FAR + 1: run(FAR + 1, "b")}, FAR + 2, bases=(0, FAR + 1)),
+    "span-fits": Corner(
+        {0: run(0, "a"), 5: [(FAR, "a")], FAR + 1: run(FAR + 1, "b")}, FAR + 2, bases=(0, FAR + 1)
+    ),
     "span-too-far": Corner(
-        {0: run(0, "a"), 5: [(FAR + 1, "a")], FAR + 2: run(FAR + 2, "b")}, FAR + 3, bases=(0, 5, FAR + 2)
+        {0: run(0, "a"), 5: [(FAR + 1, "a")], FAR + 2: run(FAR + 2, "b")},
+        FAR + 3,
+        bases=(0, 5, FAR + 2),
     ),
     # Case 69: three segments of 2^31 offsets each; emptied ones merge.
     "sparse": Corner(
@@ -75,10 +99,16 @@ CORNERS = {
         7 * FAR + 2,
         bases=(0, FAR + 1, 2 * FAR + 2, 7 * FAR),
     ),
-    "sparse-emptied": Corner({0: run(0, "a"), FAR + 1: [], 2 * FAR + 2: [], **_TAIL}, 7 * FAR + 2, bases=(0, 7 * FAR)),
+    "sparse-emptied": Corner(
+        {0: run(0, "a"), FAR + 1: [], 2 * FAR + 2: [], **_TAIL}, 7 * FAR + 2, bases=(0, 7 * FAR)
+    ),
     # Case 71: what no index can tell is split first.
     "overflow": Corner(
-        {0: run(0, "abc"), 3: [(3, "a"), (FAR + 3, "b"), (FAR + 4, "c"), (FAR + 9, "a"), (3 * FAR, "d")], **_TAIL},
+        {
+            0: run(0, "abc"),
+            3: [(3, "a"), (FAR + 3, "b"), (FAR + 4, "c"), (FAR + 9, "a"), (3 * FAR, "d")],
+            **_TAIL,
+        },
         7 * FAR + 2,
         bases=(0, 3, FAR + 4, 3 * FAR, 7 * FAR),
         splits=True,
@@ -134,15 +164,24 @@ def cleaned(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPath
     checkpoints: dict[str, dict[str, int]] = {"replication": {}, "cleaner": {}, "log-start": {}}
     for name, corner in CORNERS.items():
         write_partition(before / f"{name}-0", corner.segments, end=corner.end, epochs=corner.epochs)
-        for kind, offset in (("replication", corner.end), ("cleaner", corner.clean), ("log-start", corner.start)):
+        for kind, offset in (
+            ("replication", corner.end),
+            ("cleaner", corner.clean),
+            ("log-start", corner.start),
+        ):
             if offset is not None:
                 checkpoints[kind][f"{name}-0"] = offset
     for kind, offsets in checkpoints.items():
         write_checkpoint(before / f"{kind}-offset-checkpoint", offsets)
     copy_tree(before, ours)
     copy_tree(before, theirs)
-    configs = {name: {**CONFIG, "cleanup.policy": corner.policy, **corner.config} for name, corner in CORNERS.items()}
-    lines = [f"{name} {key}={value}" for name, config in configs.items() for key, value in config.items()]
+    configs = {
+        name: {**CONFIG, "cleanup.policy": corner.policy, **corner.config}
+        for name, corner in CORNERS.items()
+    }
+    lines = [
+        f"{name} {key}={value}" for name, config in configs.items() for key, value in config.items()
+    ]
     results = run_winnow(spark, ours, now=NOW, topic_configs="\n".join(lines))
     for name, corner in CORNERS.items():
         directory = theirs / f"{name}-0"
@@ -162,11 +201,19 @@ def test_a_run_leaves_what_kafka_leaves(name: str, cleaned: Cleaned, kafka: Kafk
     assert (result.error, result.left_alone) == (None, False)
     assert result.segments_before == len(CORNERS[name].segments)
     assert ("split first" in result.reason) is CORNERS[name].splits
-    assert_as_kafka(kafka, cleaned.ours, {partition: kafka.dump(cleaned.theirs / partition)}, cleaned.results)
-    assert tuple(int(file[:20]) for file in files_of(cleaned.ours / partition, LOG)) == CORNERS[name].bases
+    assert_as_kafka(
+        kafka, cleaned.ours, {partition: kafka.dump(cleaned.theirs / partition)}, cleaned.results
+    )
+    assert (
+        tuple(int(file[:20]) for file in files_of(cleaned.ours / partition, LOG))
+        == CORNERS[name].bases
+    )
     if CORNERS[name].policy == "compact":
         checkpoint = "cleaner-offset-checkpoint"
-        ours, theirs = (read_checkpoint(root / checkpoint).get(partition) for root in (cleaned.ours, cleaned.theirs))
+        ours, theirs = (
+            read_checkpoint(root / checkpoint).get(partition)
+            for root in (cleaned.ours, cleaned.theirs)
+        )
         assert ours == theirs
         before, after = (read_log(root / partition) for root in (cleaned.before, cleaned.ours))
         assert after.end == before.end

@@ -1,4 +1,6 @@
-"""Message formats v0 and v1: whole runs leave what Kafka's own cleaner and retention leave (S2.1, S5.3, S5.5-S5.7)."""
+"""Message formats v0 and v1: whole runs leave what Kafka's own cleaner and retention leave (S2.1,
+S5.3, S5.5-S5.7).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.compare import assert_same_partition
-from tests.fixtures.data import LEGACY_END_OFFSET, TOPIC_CONFIGS, copy_log_dir, copy_tree, expected, partition_dirs
+from tests.fixtures.data import (
+    LEGACY_END_OFFSET,
+    TOPIC_CONFIGS,
+    copy_log_dir,
+    copy_tree,
+    expected,
+    partition_dirs,
+)
 from tests.kafka.cleaner.runs import assert_as_kafka, is_compressed, run_winnow, write_checkpoint
 from tests.kafka.judge.judge import Kafka
 from tests.unit.wire.legacy_logs import CODECS, entry, legacy_batch, wrapper
@@ -42,17 +51,27 @@ class Pass:
 
 RECORDED = {
     "clean-keep": (Pass(THEN, (*SETS, "*:delete.retention.ms=86400000"), roll=True),),
-    "clean-legacy-tombstones": (Pass(THEN, (*SETS, "*:delete.retention.ms=1000"), first_dirty=600),),
+    "clean-legacy-tombstones": (
+        Pass(THEN, (*SETS, "*:delete.retention.ms=1000"), first_dirty=600),
+    ),
     "clean-twice": (
         Pass(THEN, (*SETS, "*:delete.retention.ms=1000"), roll=True),
         Pass(THEN + 100_000_000, (*SETS, "*:delete.retention.ms=1000")),
     ),
-    "retain": (Pass(1_450_060_000_000, ("*:cleanup.policy=delete", "*:retention.ms=20000000"), only="retention"),),
+    "retain": (
+        Pass(
+            1_450_060_000_000,
+            ("*:cleanup.policy=delete", "*:retention.ms=20000000"),
+            only="retention",
+        ),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_passes_leave_what_kafka_left(name: str, spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+def test_passes_leave_what_kafka_left(
+    name: str, spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
     log_dir = copy_log_dir("legacy", tmp_path / "log-dir")
     results: dict[str, PartitionResult] = {}
     first: dict[str, PartitionResult] = {}
@@ -62,16 +81,21 @@ def test_passes_leave_what_kafka_left(name: str, spark: SparkSession, kafka: Kaf
         results = passed(spark, log_dir, one)
         first = first or results
     kafkas = {
-        partition: [json.loads(line) for line in lines] for partition, lines in expected(name, log_dir="legacy").items()
+        partition: [json.loads(line) for line in lines]
+        for partition, lines in expected(name, log_dir="legacy").items()
     }
     assert kafkas.keys() == results.keys()
     if RECORDED[name][0].roll:
-        assert {r.records_before for r in first.values()} == {LEGACY_END_OFFSET}, "nothing else had removed any"
+        assert {r.records_before for r in first.values()} == {LEGACY_END_OFFSET}, (
+            "nothing else had removed any"
+        )
     assert_as_kafka(kafka, log_dir, kafkas, results)
 
 
 def roll(kafka: Kafka, log_dir: Path) -> None:
-    """A new active segment in each partition, and nothing else: none of it is cleanable below offset 0."""
+    """A new active segment in each partition, and nothing else: none of it is cleanable below
+    offset 0.
+    """
     kafka.clean(partition_dirs(log_dir), now=THEN, roll=True, first_uncleanable=0, first_dirty=0)
 
 
@@ -86,7 +110,9 @@ def passed(spark: SparkSession, log_dir: Path, one: Pass) -> dict[str, Partition
         topic_sets=one.topic_sets,
         only=one.only,
     )
-    assert {name: result.reason for name, result in results.items() if result.left_alone or result.error} == {}
+    assert {
+        name: result.reason for name, result in results.items() if result.left_alone or result.error
+    } == {}
     return results
 
 
@@ -111,8 +137,8 @@ def test_random_logs_are_cleaned_as_by_kafka_pass_after_pass(
             os.utime(log, ns=(made * 1_000_000,) * 2)
     complete(ours, kafka)
     copy_tree(ours, theirs)
-    # Tombstones of old formats go by the age of their file in the first pass. Those that stay get a horizon then, and
-    # go in the third pass, at it.
+    # Tombstones of old formats go by the age of their file in the first pass. Those that stay get a
+    # horizon then, and go in the third pass, at it.
     for clock in (Clock(THEN, 3), Clock(THEN + 1_999_999, 0), Clock(THEN + 2_000_000, 0)):
         dirty = {name: sorted(bases[name])[clock.first_dirty_segment] for name in bases}
         write_checkpoint(ours / "cleaner-offset-checkpoint", dirty)
@@ -124,9 +150,15 @@ def test_random_logs_are_cleaned_as_by_kafka_pass_after_pass(
             topic_sets=[*SETS, "*:delete.retention.ms=2000000"],
             only="compaction",
         )
-        assert {n: r.error or r.reason for n, r in results.items() if r.error or "compacted" not in r.actions} == {}
+        assert {
+            n: r.error or r.reason
+            for n, r in results.items()
+            if r.error or "compacted" not in r.actions
+        } == {}
         for name in bases:
-            kafka.clean(theirs / name, now=clock.now, first_dirty=dirty[name], delete_retention_ms=2_000_000)
+            kafka.clean(
+                theirs / name, now=clock.now, first_dirty=dirty[name], delete_retention_ms=2_000_000
+            )
         judged = {name: kafka.dump(theirs / name) for name in bases}
         assert_as_kafka(kafka, ours, judged, results)
         for name in bases:
@@ -138,11 +170,17 @@ def test_random_logs_are_cleaned_as_by_kafka_pass_after_pass(
 
 
 def random_log_dir(log_dir: Path, seed: int) -> dict[str, list[int]]:
-    """Partitions of five segments, of one codec each or of all; base offsets of segments by partition."""
+    """Partitions of five segments, of one codec each or of all; base offsets of segments by
+    partition.
+    """
     rng = random.Random(seed)
     made: dict[str, list[int]] = {}
     for codecs in [(codec,) for codec in CODECS] + [CODECS, CODECS]:
-        name = f"l{len(made)}-{codecs[0].name.lower()}-0" if len(codecs) == 1 else f"l{len(made)}-all-0"
+        name = (
+            f"l{len(made)}-{codecs[0].name.lower()}-0"
+            if len(codecs) == 1
+            else f"l{len(made)}-all-0"
+        )
         (log_dir / name).mkdir()
         base, made[name] = rng.choice((0, 0, 10**11)), []
         for number in range(5):
@@ -157,8 +195,8 @@ def random_log_dir(log_dir: Path, seed: int) -> dict[str, list[int]]:
 def random_segment(
     rng: random.Random, base: int, codecs: Sequence[Codec], *, magics: Sequence[int]
 ) -> tuple[list[bytes], int]:
-    """Batches, and the offset after the last one, whose key nothing else has: there is nothing that Kafka would have to
-    keep the header of, which it can't of these formats (S5.6).
+    """Batches, and the offset after the last one, whose key nothing else has: there is nothing that
+    Kafka would have to keep the header of, which it can't of these formats (S5.6).
     """
     batches, offset = [], base
     for number in range(60):
@@ -168,13 +206,17 @@ def random_segment(
         for _ in range(rng.randrange(1, 8)):
             offset += rng.choice((0, 0, 0, 1, 130))
             key = rng.choice((None, b"", *(b"k%d" % rng.randrange(60) for _ in range(18))))
-            value = rng.choice((None, b"", *(rng.randbytes(rng.choice((3, 60, 400))) for _ in range(8))))
+            value = rng.choice(
+                (None, b"", *(rng.randbytes(rng.choice((3, 60, 400))) for _ in range(8)))
+            )
             records.append(Record(offset, rng.choice((-1, NOW + rng.randrange(10**6))), key, value))
             offset += 1
         if number == 59:
             records[-1] = Record(records[-1].offset, NOW, b"the end of %d" % base, b"v")
         if magic == 2:
-            batches.append(encode_batch(records, codec=codec, log_append_time=log_append_time, leader_epoch=0))
+            batches.append(
+                encode_batch(records, codec=codec, log_append_time=log_append_time, leader_epoch=0)
+            )
         elif codec != Codec.NONE and magic == 1 and base == number == 0:
             # Of librdkafka: no offset in the wrapper, those inside count from 0.
             inner = [entry(r.offset, 1, r.key, r.value, timestamp=r.timestamp) for r in records]
@@ -191,6 +233,7 @@ def random_segment(
 def complete(log_dir: Path, kafka: Kafka) -> None:
     """The checkpoints of a log directory whose partitions were made by hand."""
     ends = {
-        directory.name: int(kafka.load(directory, now=NOW).state["end_offset"]) for directory in partition_dirs(log_dir)
+        directory.name: int(kafka.load(directory, now=NOW).state["end_offset"])
+        for directory in partition_dirs(log_dir)
     }
     write_checkpoint(log_dir / "replication-offset-checkpoint", ends)

@@ -1,6 +1,7 @@
 """Kafka's cleaner and Winnow over the same fresh data, pass after pass, in the same test.
 
-The data is made by a real broker from another random seed each time the seed below is changed; nothing is recorded.
+The data is made by a real broker from another random seed each time the seed below is changed;
+nothing is recorded.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def test_pass_after_pass_leaves_what_kafka_leaves(
     configs = tmp_path / "topic-configs.txt"
     configs.write_text(topic_configs)
     names = [d.name for d in partition_dirs(ours) if not d.name.startswith("__")]
-    # Tombstones get a horizon in the first pass, outlive the second, 1 ms before it, and go in the third, at it.
+    # Tombstones get a horizon in the first pass, outlive the second, 1 ms before it, and go in the
+    # third, at it.
     horizon = AFTER_IT_WAS_MADE + 1000
     for now in (AFTER_IT_WAS_MADE, horizon - 1, horizon):
         for log_dir in (ours, theirs):
@@ -59,7 +61,11 @@ def test_pass_after_pass_leaves_what_kafka_leaves(
             only="compaction",
         )
         kafka.clean(
-            [theirs / name for name in names], now=now, first_dirty=0, delete_retention_ms=1000, topic_configs=configs
+            [theirs / name for name in names],
+            now=now,
+            first_dirty=0,
+            delete_retention_ms=1000,
+            topic_configs=configs,
         )
         assert {name for name, result in results.items() if result.left_alone} == set()
         judged = {name: kafka.dump(theirs / name) for name in names}

@@ -1,4 +1,6 @@
-"""Where Winnow differs from the cleaner of Kafka on purpose (**Ours** in docs/semantics.md): no value is lost by it."""
+"""Where Winnow differs from the cleaner of Kafka on purpose (**Ours** in docs/semantics.md): no
+value is lost by it.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,16 @@ class Both:
         with LogDirWriter(self.ours, clock=lambda: NOW) as log_dir:
             log = log_dir.partition("headers", 0)
             headers = ((NOT_UTF8, b"1"), (b"plain", None))
-            log.append_records([Record(0, WRITTEN, b"a", b"1", headers), Record(0, WRITTEN, b"b", b"1", headers)])
+            log.append_records(
+                [Record(0, WRITTEN, b"a", b"1", headers), Record(0, WRITTEN, b"b", b"1", headers)]
+            )
             log.append_records([Record(0, WRITTEN, b"a", b"2", headers)])
             log.roll()
             log.append_records([Record(0, WRITTEN, b"c", b"3")])
             _committed(Script(log_dir.partition("committed", 0)))
-            _behind_a_marker(Script(log_dir.partition("behind", 0, SegmentConfig(index_interval_bytes=0))))
+            _behind_a_marker(
+                Script(log_dir.partition("behind", 0, SegmentConfig(index_interval_bytes=0)))
+            )
         committed = {"headers-0": 4, "committed-0": HIGH_WATERMARK, "behind-0": 7}
         write_checkpoint(self.ours / "replication-offset-checkpoint", committed)
         write_checkpoint(self.ours / "cleaner-offset-checkpoint", {"behind-0": BEHIND})
@@ -52,11 +58,15 @@ class Both:
         )
         kafka.clean(self.theirs / "headers-0", now=NOW, policy="compact", first_dirty=0)
         kafka.clean(self.theirs / "behind-0", now=NOW, policy="compact", first_dirty=BEHIND)
-        kafka.clean(self.theirs / "committed-0", now=NOW, policy="compact", first_dirty=0, hw=HIGH_WATERMARK)
+        kafka.clean(
+            self.theirs / "committed-0", now=NOW, policy="compact", first_dirty=0, hw=HIGH_WATERMARK
+        )
 
 
 def _committed(script: Script) -> None:
-    """A transaction from 2 to its COMMIT marker at 5; the snapshot at the end of the log knows that it is over."""
+    """A transaction from 2 to its COMMIT marker at 5; the snapshot at the end of the log knows that
+    it is over.
+    """
     script.put("a")
     script.put("a")
     script.roll()
@@ -110,18 +120,24 @@ def test_header_keys_that_are_not_utf8_stay_as_they_are(both: Both) -> None:
 
 
 def test_data_that_follows_an_abort_marker_below_the_dirty_range_counts(both: Both) -> None:
-    """Kafka begins to read behind the marker, and takes all that the producer wrote since for aborted.
+    """Kafka begins to read behind the marker, and takes all that the producer wrote since for
+    aborted.
 
-    It keeps an older value beside the last one, which Winnow removes; the last value of each key is the same.
+    It keeps an older value beside the last one, which Winnow removes; the last value of each key is
+    the same.
     """
-    ours, theirs = ({r.offset: r for r in _records(where / "behind-0")} for where in (both.ours, both.theirs))
+    ours, theirs = (
+        {r.offset: r for r in _records(where / "behind-0")} for where in (both.ours, both.theirs)
+    )
     assert set(theirs) - set(ours) == {3}
     assert set(ours) <= set(theirs)
     assert (ours[4].key, theirs[3].key) == (b"k", b"k")
 
 
 def test_nothing_is_cleaned_past_a_transaction_that_ends_at_the_high_watermark(both: Both) -> None:
-    """A broker that loads the snapshot at the log's end does, as S8.4 has it; one that kept running does not."""
+    """A broker that loads the snapshot at the log's end does, as S8.4 has it; one that kept running
+    does not.
+    """
     ours = {record.offset for record in _records(both.ours / "committed-0")}
     theirs = {record.offset for record in _records(both.theirs / "committed-0")}
     assert both.results["committed-0"].first_dirty_offset_after == 2

@@ -1,7 +1,8 @@
-"""Cases of docs/semantics.md in whole runs: three passes, each beside Kafka's own cleaner over a copy.
+"""Cases of docs/semantics.md in whole runs: three passes, each beside Kafka's own cleaner over a
+copy.
 
-First pass at NOW, second 1 ms before the delete horizon that the first one set, third at it; everything is dirty in the
-second and the third.
+First pass at NOW, second 1 ms before the delete horizon that the first one set, third at it;
+everything is dirty in the second and the third.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from pyspark.sql import SparkSession
 from tests.compare import assert_same_partition
 from tests.fixtures.data import copy_tree
 from tests.kafka.cleaner.runs import read_checkpoint, run_winnow
-from tests.kafka.cleaner.small_logs import CASES, HORIZON, NOW, partition, topic_configs, write_log_dir
+from tests.kafka.cleaner.small_logs import (
+    CASES,
+    HORIZON,
+    NOW,
+    partition,
+    topic_configs,
+    write_log_dir,
+)
 from tests.kafka.judge.judge import Kafka
 from winnow.clean.result import PartitionResult
 
@@ -31,7 +39,9 @@ INDEX_SUFFIXES = (".index", ".timeindex")
 
 @dataclass
 class Passes:
-    """`kept[pass]` is a copy of the directory after that pass, `before` one of what was there at first."""
+    """`kept[pass]` is a copy of the directory after that pass, `before` one of what was there at
+    first.
+    """
 
     before: Path
     configs: Path
@@ -45,15 +55,25 @@ class Passes:
 
     def batches(self, at: int, case: int) -> list[dict[str, Any]]:
         """Those of the active segment left out."""
-        end = max(line["base"] for line in self.dumps[at][partition(case)] if line["t"] == "segment")
-        return [line for line in self.dumps[at][partition(case)] if line["t"] == "batch" and line["base"] < end]
+        end = max(
+            line["base"] for line in self.dumps[at][partition(case)] if line["t"] == "segment"
+        )
+        return [
+            line
+            for line in self.dumps[at][partition(case)]
+            if line["t"] == "batch" and line["base"] < end
+        ]
 
     def records(self, at: int, case: int) -> list[tuple[int, str | None, bool]]:
         """Offset, key, and whether there is a value, of all but the active segment's."""
         lines = self.dumps[at][partition(case)]
         end = max(line["base"] for line in lines if line["t"] == "segment")
         return [
-            (line["o"], None if line["k"] is None else bytes.fromhex(line["k"]).decode(), line["v"] is not None)
+            (
+                line["o"],
+                None if line["k"] is None else bytes.fromhex(line["k"]).decode(),
+                line["v"] is not None,
+            )
             for line in lines
             if line["t"] == "rec" and line["o"] < end
         ]
@@ -76,7 +96,9 @@ def passes(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathF
         if number:
             for log_dir in (ours, theirs):
                 (log_dir / CLEANER).unlink()
-        found.results.append(run_winnow(spark, ours, now=now, topic_configs=configs.read_text(), only="compaction"))
+        found.results.append(
+            run_winnow(spark, ours, now=now, topic_configs=configs.read_text(), only="compaction")
+        )
         kafka.clean(
             [theirs / name for name in names],
             now=now,
@@ -89,7 +111,9 @@ def passes(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathF
                 assert_same_partition(ours / name, theirs / name)
             except AssertionError as difference:
                 found.differences.append(f"at {now}: {difference}")
-        found.checkpoints.append((read_checkpoint(ours / CLEANER), read_checkpoint(theirs / CLEANER)))
+        found.checkpoints.append(
+            (read_checkpoint(ours / CLEANER), read_checkpoint(theirs / CLEANER))
+        )
         found.dumps.append({name: kafka.dump(ours / name) for name in names})
         found.kept.append(root / f"after-{number}")
         copy_tree(ours, found.kept[-1])
@@ -99,7 +123,9 @@ def passes(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathF
 def test_every_pass_leaves_what_kafka_leaves(passes: Passes) -> None:
     assert passes.differences == []
     assert all(ours == kafkas for ours, kafkas in passes.checkpoints)
-    assert {name: r.reason for results in passes.results for name, r in results.items() if r.left_alone} == {}
+    assert {
+        name: r.reason for results in passes.results for name, r in results.items() if r.left_alone
+    } == {}
 
 
 def test_case_01_only_the_newest_record_of_each_key_stays(passes: Passes) -> None:
@@ -111,7 +137,9 @@ def test_case_02_with_every_key_known_all_but_the_last_two_go(passes: Passes) ->
     assert passes.checkpoints[FIRST][0][partition(2)] == 5
 
 
-def test_case_03_no_value_of_a_deleted_key_stays_and_tombstones_get_a_horizon(passes: Passes) -> None:
+def test_case_03_no_value_of_a_deleted_key_stays_and_tombstones_get_a_horizon(
+    passes: Passes,
+) -> None:
     values, tombstones = [(2, "c", True), (3, "d", True)], [(4, "a", False), (5, "b", False)]
     assert passes.records(FIRST, 3) == [*values, *tombstones, (6, "e", True)]
     assert [(b["deleteHorizon"], b["baseTs"] == HORIZON) for b in passes.batches(FIRST, 3)] == [
@@ -153,11 +181,18 @@ def test_case_09_records_without_a_key_go(passes: Passes) -> None:
 
 
 def test_case_10_an_empty_key_is_a_key_and_an_empty_value_a_value(passes: Passes) -> None:
-    assert passes.records(FIRST, 10) == [(1, "a", True), (2, "", True), (3, "b", False), (4, "c", True)]
+    assert passes.records(FIRST, 10) == [
+        (1, "a", True),
+        (2, "", True),
+        (3, "b", False),
+        (4, "c", True),
+    ]
     assert passes.offsets(AT, 10) == [1, 2, 4]
 
 
-def test_case_11_from_the_segment_with_the_first_uncleanable_offset_on_nothing_changes(passes: Passes) -> None:
+def test_case_11_from_the_segment_with_the_first_uncleanable_offset_on_nothing_changes(
+    passes: Passes,
+) -> None:
     before, after = passes.before / partition(11), passes.kept[FIRST] / partition(11)
     logs = sorted(file.name for file in before.glob("*.log"))
     assert [int(name.removesuffix(".log")) for name in logs] == [0, 3, 6, 9, 12]
@@ -168,7 +203,12 @@ def test_case_11_from_the_segment_with_the_first_uncleanable_offset_on_nothing_c
 
 
 def test_case_12_the_clean_part_is_cleaned_by_the_dirty_part_only(passes: Passes) -> None:
-    assert passes.records(FIRST, 12) == [(0, "x", True), (1, "x", True), (3, "y", True), (4, "z", True)]
+    assert passes.records(FIRST, 12) == [
+        (0, "x", True),
+        (1, "x", True),
+        (3, "y", True),
+        (4, "z", True),
+    ]
 
 
 def test_case_16_records_above_the_limit_of_the_topic_are_cleaned_as_others(passes: Passes) -> None:
@@ -187,11 +227,18 @@ def test_case_22_batches_keep_last_offsets_and_sequences(passes: Passes) -> None
 
 
 def test_case_23_the_last_batch_of_a_producer_stays_without_records(passes: Passes) -> None:
-    assert [(batch["last"], batch["count"]) for batch in passes.batches(FIRST, 23)] == [(1, 0), (3, 1), (4, 1)]
+    assert [(batch["last"], batch["count"]) for batch in passes.batches(FIRST, 23)] == [
+        (1, 0),
+        (3, 1),
+        (4, 1),
+    ]
 
 
 def test_case_25_of_an_expired_producer_nothing_is_kept(passes: Passes) -> None:
-    assert [(batch["pid"], batch["count"]) for batch in passes.batches(FIRST, 25)] == [(2, 0), (-1, 1)]
+    assert [(batch["pid"], batch["count"]) for batch in passes.batches(FIRST, 25)] == [
+        (2, 0),
+        (-1, 1),
+    ]
 
 
 @pytest.mark.parametrize("case", [22, 23])
@@ -206,9 +253,15 @@ def test_case_44_producers_are_known_as_before_from_the_compacted_log_alone(
         _remove(copy.glob("*.snapshot"))
         loaded = kafka.load(copy, unclean=True, now=NOW)
         assert loaded.error is None
-        newest = max((line for line in loaded.lines if line["t"] == "snapshot"), key=lambda line: line["offset"])
+        newest = max(
+            (line for line in loaded.lines if line["t"] == "snapshot"),
+            key=lambda line: line["offset"],
+        )
         known.append(
-            [(p["pid"], p["epoch"], p["lastSeq"], p["lastOffset"], p["firstSeq"]) for p in newest["producers"]]
+            [
+                (p["pid"], p["epoch"], p["lastSeq"], p["lastOffset"], p["firstSeq"])
+                for p in newest["producers"]
+            ]
         )
     assert known[0] == known[1] != []
 

@@ -1,4 +1,6 @@
-"""Compressed payloads as other clients write them: what Kafka reads, Winnow reads, and nothing else."""
+"""Compressed payloads as other clients write them: what Kafka reads, Winnow reads, and nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -37,18 +39,33 @@ PAYLOADS: dict[str, tuple[Codec, bytes]] = {
     "gzip-zeros": (Codec.GZIP, gzip.compress(AREA) + bytes(100)),
     "gzip-one-zero": (Codec.GZIP, gzip.compress(AREA) + bytes(1)),
     "gzip-many-zeros": (Codec.GZIP, gzip.compress(AREA) + bytes(20_000)),
-    "gzip-zeros-between": (Codec.GZIP, gzip.compress(AREA[:HALF]) + bytes(100) + gzip.compress(AREA[HALF:])),
+    "gzip-zeros-between": (
+        Codec.GZIP,
+        gzip.compress(AREA[:HALF]) + bytes(100) + gzip.compress(AREA[HALF:]),
+    ),
     "gzip-noise": (Codec.GZIP, gzip.compress(AREA) + b"\x1f\x8b\x07" + b"noise" * 10),
     "gzip-header-only": (Codec.GZIP, gzip.compress(AREA) + gzip.compress(b"")[:10]),
     "gzip-cut-member": (Codec.GZIP, TWO[:-9]),
-    "gzip-broken-member": (Codec.GZIP, gzip.compress(AREA) + gzip.compress(b"")[:10] + b"\xff" * 40),
+    "gzip-broken-member": (
+        Codec.GZIP,
+        gzip.compress(AREA) + gzip.compress(b"")[:10] + b"\xff" * 40,
+    ),
     "gzip-bad-header-crc": (Codec.GZIP, gzip.compress(AREA) + b"\x1f\x8b\x08\x02" + bytes(60)),
-    "gzip-endless-name": (Codec.GZIP, gzip.compress(AREA) + b"\x1f\x8b\x08\x08" + bytes(6) + b"x" * 40),
-    "gzip-named-member": (Codec.GZIP, gzip.compress(AREA) + b"\x1f\x8b\x08\x08" + bytes(6) + b"name\0" + TWO[10:]),
+    "gzip-endless-name": (
+        Codec.GZIP,
+        gzip.compress(AREA) + b"\x1f\x8b\x08\x08" + bytes(6) + b"x" * 40,
+    ),
+    "gzip-named-member": (
+        Codec.GZIP,
+        gzip.compress(AREA) + b"\x1f\x8b\x08\x08" + bytes(6) + b"name\0" + TWO[10:],
+    ),
     "zstd": (Codec.ZSTD, ZSTD),
     "zstd-skippable-first": (Codec.ZSTD, _skippable(b"made by") + ZSTD),
     "zstd-skippable-last": (Codec.ZSTD, ZSTD + _skippable(b"", 15)),
-    "zstd-skippable-between": (Codec.ZSTD, _zstd(AREA[:HALF]) + _skippable(b"x" * 300, 7) + _zstd(AREA[HALF:])),
+    "zstd-skippable-between": (
+        Codec.ZSTD,
+        _zstd(AREA[:HALF]) + _skippable(b"x" * 300, 7) + _zstd(AREA[HALF:]),
+    ),
     "zstd-skippable-cut": (Codec.ZSTD, ZSTD + _skippable(b"abc")[:-1]),
     "zstd-skippable-head-cut": (Codec.ZSTD, ZSTD + _skippable(b"")[:6]),
     "zstd-magic-cut": (Codec.ZSTD, ZSTD + ZSTD[:3]),

@@ -1,4 +1,6 @@
-"""One whole run over the recorded log directory leaves what Kafka's own cleaner and retention left of it."""
+"""One whole run over the recorded log directory leaves what Kafka's own cleaner and retention left
+of it.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +50,20 @@ CASES = (
     ),
     Case("retain-configs", IN_BETWEEN, only="retention"),
     Case("retain-all", 1_796_000_000_000, ("*:retention.ms=1000",), only="retention"),
-    Case("retain-bytes", IN_BETWEEN, ("*:retention.ms=-1", "*:retention.bytes=300000"), only="retention"),
+    Case(
+        "retain-bytes",
+        IN_BETWEEN,
+        ("*:retention.ms=-1", "*:retention.bytes=300000"),
+        only="retention",
+    ),
     Case("retain-hw", IN_BETWEEN, ("*:retention.ms=1000",), only="retention", high_watermark=2000),
-    Case("retain-start", IN_BETWEEN, ("*:cleanup.policy=compact",), only="retention", log_start_offset=1234),
+    Case(
+        "retain-start",
+        IN_BETWEEN,
+        ("*:cleanup.policy=compact",),
+        only="retention",
+        log_start_offset=1234,
+    ),
     Case(
         "cd-both",
         IN_BETWEEN,
@@ -62,14 +75,20 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_run_leaves_what_kafka_left(case: Case, spark: SparkSession, kafka: Kafka, log_dir: Path) -> None:
+def test_a_run_leaves_what_kafka_left(
+    case: Case, spark: SparkSession, kafka: Kafka, log_dir: Path
+) -> None:
     names = [directory.name for directory in partition_dirs(log_dir)]
     if case.forget_checkpoint:
         (log_dir / "cleaner-offset-checkpoint").unlink()
     if case.high_watermark is not None:
-        write_checkpoint(log_dir / "replication-offset-checkpoint", dict.fromkeys(names, case.high_watermark))
+        write_checkpoint(
+            log_dir / "replication-offset-checkpoint", dict.fromkeys(names, case.high_watermark)
+        )
     if case.log_start_offset is not None:
-        write_checkpoint(log_dir / "log-start-offset-checkpoint", dict.fromkeys(names, case.log_start_offset))
+        write_checkpoint(
+            log_dir / "log-start-offset-checkpoint", dict.fromkeys(names, case.log_start_offset)
+        )
     results = run_winnow(
         spark,
         log_dir,
@@ -79,24 +98,36 @@ def test_a_run_leaves_what_kafka_left(case: Case, spark: SparkSession, kafka: Ka
         topics=case.topics,
         only=case.only,
     )
-    kafkas = {name: [json.loads(line) for line in lines] for name, lines in expected(case.name).items()}
+    kafkas = {
+        name: [json.loads(line) for line in lines] for name, lines in expected(case.name).items()
+    }
     left_alone = {name for name, result in results.items() if result.left_alone}
     assert left_alone == _may_be_left_alone(case, results)
-    assert_as_kafka(kafka, log_dir, {n: d for n, d in kafkas.items() if n not in left_alone}, results)
+    assert_as_kafka(
+        kafka, log_dir, {n: d for n, d in kafkas.items() if n not in left_alone}, results
+    )
 
 
 def _may_be_left_alone(case: Case, results: dict[str, PartitionResult]) -> set[str]:
     if case.log_start_offset is not None:
-        # Kafka answers a log that ends before its log start offset by deleting it; Winnow refuses (S6.3, case 93).
+        # Kafka answers a log that ends before its log start offset by deleting it; Winnow refuses
+        # (S6.3, case 93).
         return {
-            name for name, result in results.items() if result.error and "ends before its log start" in result.error
+            name
+            for name, result in results.items()
+            if result.error and "ends before its log start" in result.error
         }
     return set()
 
 
 def test_the_cleaner_checkpoint_is_kafkas(spark: SparkSession, log_dir: Path) -> None:
     run_winnow(
-        spark, log_dir, now=A_DAY_LATER, topic_configs=TOPIC_CONFIGS.read_text(), topic_sets=[ALWAYS], only="compaction"
+        spark,
+        log_dir,
+        now=A_DAY_LATER,
+        topic_configs=TOPIC_CONFIGS.read_text(),
+        topic_sets=[ALWAYS],
+        only="compaction",
     )
     lines = (line.rsplit(" ", 2) for line in expected_checkpoint("broker-default").splitlines()[2:])
     kafkas = {f"{topic}-{partition}": int(offset) for topic, partition, offset in lines}

@@ -1,4 +1,6 @@
-"""A sweep finds nothing wrong with what Kafka's own classes leave, and calls torn what Kafka cuts off."""
+"""A sweep finds nothing wrong with what Kafka's own classes leave, and calls torn what Kafka cuts
+off.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ TORN = ("x-badcrc-0", "x-torn-0", "x-zerotail-0")
 
 
 @pytest.mark.parametrize("log_dir", ["clean", "legacy"])
-def test_nothing_is_wrong_with_what_kafkas_cleaner_leaves(log_dir: str, kafka: Kafka, tmp_path: Path) -> None:
+def test_nothing_is_wrong_with_what_kafkas_cleaner_leaves(
+    log_dir: str, kafka: Kafka, tmp_path: Path
+) -> None:
     copy = copy_log_dir(log_dir, tmp_path / "log-dir")
     before = swept(copy)[1]
     kafka.clean(partition_dirs(copy), now=A_DAY_LATER, topic_configs=TOPIC_CONFIGS)
@@ -31,7 +35,9 @@ def test_what_is_torn_is_what_a_starting_broker_cuts_off(kafka: Kafka, tmp_path:
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=TORN)
     (log_dir / CLEAN_SHUTDOWN).unlink()
     found = findings(log_dir)
-    assert [(f.kind.value, f.topic) for f in found] == [("torn-tail", name.removesuffix("-0")) for name in TORN]
+    assert [(f.kind.value, f.topic) for f in found] == [
+        ("torn-tail", name.removesuffix("-0")) for name in TORN
+    ]
     kafka.open(partition_dirs(log_dir), now=A_DAY_LATER, unclean=True)
     assert [(log_dir / f.file).stat().st_size for f in found] == [f.position for f in found]
     (log_dir / CLEAN_SHUTDOWN).touch()

@@ -1,4 +1,6 @@
-"""Transactions cleaned pass after pass by Winnow and by Kafka's own cleaner, over logs made for it (S4.1, S5.8)."""
+"""Transactions cleaned pass after pass by Winnow and by Kafka's own cleaner, over logs made for it
+(S4.1, S5.8).
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,9 @@ RETENTION_MS = 1000
 HORIZON = NOW + 10 + RETENTION_MS
 """Of what gets one in the second pass."""
 TIMES = (NOW, NOW + 10, HORIZON - 1, HORIZON, NOW + 10 * 86_400_000)
-"""First pass: transactions with data. Second: markers without. Third and fourth: around their horizons. Fifth: all
-producers are forgotten."""
+"""First pass: transactions with data. Second: markers without. Third and fourth: around their
+horizons. Fifth: all producers are forgotten.
+"""
 FIRST, SECOND, BEFORE, AT, LATE = range(5)
 
 
@@ -79,24 +82,34 @@ class Twins:
                 assert_same_partition(self.ours / name, self.theirs / name)
             except AssertionError as difference:
                 differences.append(str(difference))
-        assert not differences, f"{len(differences)} of {len(self.names)} at {now}:\n" + "\n".join(differences)
+        assert not differences, f"{len(differences)} of {len(self.names)} at {now}:\n" + "\n".join(
+            differences
+        )
         self.results.append(results)
         self.dumps.append({name: kafka.dump(self.ours / name) for name in self.names})
 
     def picture(self, at: int, case: int) -> str:
         """The log of a case after a pass: segments set off by `|`, batches by their last offsets.
 
-        c: control batch, e: without records, h: has a delete horizon. Then the entries of the transaction indexes.
+        c: control batch, e: without records, h: has a delete horizon. Then the entries of the
+        transaction indexes.
         """
         words = []
         for line in self.dumps[at][f"case-{case}-0"]:
             if line["t"] == "segment":
                 words.append("|")
             elif line["t"] == "batch":
-                marks = "c" * line["control"] + "e" * (not line["count"]) + "h" * (line["deleteHorizon"] is not None)
+                marks = (
+                    "c" * line["control"]
+                    + "e" * (not line["count"])
+                    + "h" * (line["deleteHorizon"] is not None)
+                )
                 words.append(f"{line['last']}{marks}")
             elif line["t"] == "txnindex":
-                words += [f"aborted {first}-{marker} in {line['base']}" for _, first, marker, _ in line["entries"]]
+                words += [
+                    f"aborted {first}-{marker} in {line['base']}"
+                    for _, first, marker, _ in line["entries"]
+                ]
         return " ".join(words)
 
 
@@ -122,11 +135,13 @@ def passes(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathF
 KEPT_FOR_ITS_PRODUCER = "| 2e 3c | 4 aborted 0-3 in 0"
 OPEN = "| 0 2 3c | 4 6 7c | 8 10 11c | 12 | 13"
 PICTURES = {
-    # The last batch of the producer stays without records, thus its marker, thus the entry: until it is forgotten.
+    # The last batch of the producer stays without records, thus its marker, thus the entry: until
+    # it is forgotten.
     (24, FIRST): KEPT_FOR_ITS_PRODUCER,
     (24, AT): KEPT_FOR_ITS_PRODUCER,
     (24, LATE): "| 3c | 4 aborted 0-3 in 0",
-    # Nothing at or above the first offset of what is open is cleaned: here all but the first segment's.
+    # Nothing at or above the first offset of what is open is cleaned: here all but the first
+    # segment's.
     (27, FIRST): OPEN,
     (27, LATE): OPEN,
     # The committed value at 0 survives the aborted one at 2, of which the marker goes in the end.
@@ -150,7 +165,8 @@ PICTURES = {
     (34, AT): "| 2 3c | 4",
     (37, FIRST): "| 1c 2e 3c 4 | 5",
     (38, FIRST): "| 0 1 2c 3 4e 5c | 6 aborted 4-5 in 0",
-    # Transaction version 2: the marker's epoch is above the data's, so the marker is protected (also case 31).
+    # Transaction version 2: the marker's epoch is above the data's, so the marker is protected
+    # (also case 31).
     (39, FIRST): "| 1c 3c 4 | 5 aborted 2-3 in 0",
     (39, SECOND): "| 1ch 3ch 4 | 5",
     (39, AT): "| 1ce 3ce 4 | 5",
@@ -180,7 +196,9 @@ def test_with_more_written_in_between_and_the_checkpoint_kept(
         write_more(twins.ours, number)
         write_more(twins.theirs, number)
         # Producer snapshots that a loader would not keep must not be there for one of them only.
-        kafka.open([twins.ours / name for name in twins.names], now=now, topic_configs=twins.configs)
+        kafka.open(
+            [twins.ours / name for name in twins.names], now=now, topic_configs=twins.configs
+        )
         compacted = sum("compacted" in result.actions for result in twins.results[-1].values())
         assert compacted > len(twins.names) / 2
 
@@ -190,7 +208,19 @@ def test_case_41_nothing_is_cleaned_past_what_was_decided_above_the_high_waterma
 ) -> None:
     with LogDirWriter(tmp_path / "ours", clock=lambda: NOW) as log_dir:
         script = Script(log_dir.partition("t", 0))
-        for step in ("put", "put", "roll", "data", "roll", "put", "put", "roll", "commit", "roll", "put"):
+        for step in (
+            "put",
+            "put",
+            "roll",
+            "data",
+            "roll",
+            "put",
+            "put",
+            "roll",
+            "commit",
+            "roll",
+            "put",
+        ):
             {
                 "put": lambda: script.put("a"),
                 "data": lambda: script.data(1, "a"),
@@ -198,9 +228,11 @@ def test_case_41_nothing_is_cleaned_past_what_was_decided_above_the_high_waterma
                 "roll": script.roll,
             }[step]()
     high_watermark = 5  # the marker's offset
-    (tmp_path / "ours" / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {high_watermark}\n")
-    # Snapshots behind a marker know nothing of its transaction. A broker that loads one cleans up to the high
-    # watermark; one that went on running does not, nor do we.
+    (tmp_path / "ours" / "replication-offset-checkpoint").write_text(
+        f"0\n1\nt 0 {high_watermark}\n"
+    )
+    # Snapshots behind a marker know nothing of its transaction. A broker that loads one cleans up
+    # to the high watermark; one that went on running does not, nor do we.
     _remove_snapshots(tmp_path / "ours" / "t-0", above=high_watermark)
     copy_tree(tmp_path / "ours", tmp_path / "theirs")
     results = run_winnow(
@@ -210,9 +242,14 @@ def test_case_41_nothing_is_cleaned_past_what_was_decided_above_the_high_waterma
         topic_configs="t cleanup.policy=compact",
         topic_sets=["*:min.cleanable.dirty.ratio=0"],
     )
-    kafka.clean(tmp_path / "theirs" / "t-0", now=NOW, hw=high_watermark, policy="compact", first_dirty=0)
+    kafka.clean(
+        tmp_path / "theirs" / "t-0", now=NOW, hw=high_watermark, policy="compact", first_dirty=0
+    )
     assert results["t-0"].first_dirty_offset_after == 2
-    assert "the transaction of producer 1 from offset 2 on ends at 5, not below" in results["t-0"].reason
+    assert (
+        "the transaction of producer 1 from offset 2 on ends at 5, not below"
+        in results["t-0"].reason
+    )
     _remove_snapshots(tmp_path / "theirs" / "t-0", above=high_watermark)  # Kafka wrote them anew
     assert_same_partition(tmp_path / "ours" / "t-0", tmp_path / "theirs" / "t-0")
 
@@ -220,13 +257,17 @@ def test_case_41_nothing_is_cleaned_past_what_was_decided_above_the_high_waterma
 def test_the_rest_of_a_marker_makes_its_producer_known_but_protects_nothing(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
-    """Of a producer without anything else Kafka's entry has no epoch (S8.4), which is that of no batch (S5.4)."""
+    """Of a producer without anything else Kafka's entry has no epoch (S8.4), which is that of no
+    batch (S5.4).
+    """
     rest = {"leader_epoch": 0, "transactional": True, "control": True, "max_timestamp": NOW}
     with LogDirWriter(tmp_path / "ours", clock=lambda: NOW) as log_dir:
         log = log_dir.partition("t", 0)
         log.append_records([Record(0, NOW, b"a", b"1")])
         log.roll()
-        log.append(encode_batch([], base_offset=1, last_offset=1, producer_id=6, producer_epoch=0, **rest))
+        log.append(
+            encode_batch([], base_offset=1, last_offset=1, producer_id=6, producer_epoch=0, **rest)
+        )
         log.append_records([Record(0, NOW, b"a", b"2")], producer=Producer(7, 0), base_sequence=0)
         log.append_records([Record(0, NOW, b"a", b"3")])
         log.roll()
@@ -246,10 +287,15 @@ def test_the_rest_of_a_marker_makes_its_producer_known_but_protects_nothing(
     entries = decode_snapshot(newest.read_bytes(), where=newest.name)
     assert {entry.producer_id: entry.epoch for entry in entries} == {6: -1, 7: 0}
     for directory in (ours, theirs):
-        _remove_snapshots(directory, above=-1)  # Kafka wrote the newest anew and has no use for the other
+        _remove_snapshots(
+            directory, above=-1
+        )  # Kafka wrote the newest anew and has no use for the other
     assert_same_partition(ours, theirs)
     left = [line for line in kafka.dump(ours) if line["t"] == "batch"]
-    assert [(batch["base"], batch["pid"], batch["count"]) for batch in left] == [(2, 7, 0), (3, -1, 1)]
+    assert [(batch["base"], batch["pid"], batch["count"]) for batch in left] == [
+        (2, 7, 0),
+        (3, -1, 1),
+    ]
 
 
 def _remove_snapshots(directory: Path, *, above: int) -> None:
@@ -286,7 +332,9 @@ def test_case_42_a_lost_transaction_index_is_noticed(spark: SparkSession, tmp_pa
 def test_case_44_what_is_left_says_the_same_of_its_producers_as_the_whole_log(
     passes: Twins, kafka: Kafka, tmp_path: Path
 ) -> None:
-    """A broker that lost its snapshots, and replays the cleaned log after a crash, knows the same as before."""
+    """A broker that lost its snapshots, and replays the cleaned log after a crash, knows the same
+    as before.
+    """
     write_log_dir(tmp_path / "before")
     for name in (f"case-{case}-0" for case in (24, 26, 29, 33)):
         found = []
@@ -296,6 +344,7 @@ def test_case_44_what_is_left_says_the_same_of_its_producers_as_the_whole_log(
             loaded = kafka.load(tmp_path / "again" / log_dir.name / name, unclean=True, now=NOW)
             assert loaded.error is None
             snapshot = [line for line in loaded.lines if line["t"] == "snapshot"][-1]
-            # A marker that is gone can't tell who wrote it; nothing depends on that once it could go.
+            # A marker that is gone can't tell who wrote it; nothing depends on that once it could
+            # go.
             found.append([producer | {"coordEpoch": None} for producer in snapshot["producers"]])
         assert found[0] == found[1], name

@@ -16,7 +16,11 @@ from winnow.api import doctor
 pytestmark = pytest.mark.spark
 
 CLEANER = "cleaner-offset-checkpoint"
-SETS = ("*:cleanup.policy=compact", "*:internal.segment.bytes=65536", "*:min.cleanable.dirty.ratio=0")
+SETS = (
+    "*:cleanup.policy=compact",
+    "*:internal.segment.bytes=65536",
+    "*:min.cleanable.dirty.ratio=0",
+)
 
 
 def attend(kafka: Kafka, one: Path, two: Path, root: Path) -> None:
@@ -28,7 +32,9 @@ def attend(kafka: Kafka, one: Path, two: Path, root: Path) -> None:
     kafka.attend(partitions, now=NOW, config={"cleanup.policy": "compact"})
 
 
-def test_one_cleaner_entry_is_left_and_kafkas_cleaner_lives(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+def test_one_cleaner_entry_is_left_and_kafkas_cleaner_lives(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
     one, two = new_log_dir(tmp_path / "one"), new_log_dir(tmp_path / "two")
     add_partition(one, "c-tomb-0", "c-tomb-0")
     for name in ("moved-0", "twice-0"):
@@ -44,7 +50,9 @@ def test_one_cleaner_entry_is_left_and_kafkas_cleaner_lives(spark: SparkSession,
         ("twice-0", True, str(two)),
     ]
     assert "Duplicate key" in found.misplaced[1].words
-    assert ("clean", "--topics", "moved", "--topics", "twice") in [advice.arguments for advice in found.advice]
+    assert ("clean", "--topics", "moved", "--topics", "twice") in [
+        advice.arguments for advice in found.advice
+    ]
 
     for verb in (plan, clean):
         result = by_name(run(verb, spark, one, two, sets=SETS))
@@ -57,7 +65,10 @@ def test_one_cleaner_entry_is_left_and_kafkas_cleaner_lives(spark: SparkSession,
     assert read_checkpoint(one / CLEANER) == {"c-tomb-0": ends["c-tomb-0"], "gone-3": 1}
     assert read_checkpoint(two / CLEANER) == {name: ends[name] for name in ("moved-0", "twice-0")}
     attend(kafka, one, two, tmp_path / "after")
-    assert doctor(spark, [str(one), str(two)], settings=settings(*SETS), topics=(), now=NOW).misplaced == ()
+    assert (
+        doctor(spark, [str(one), str(two)], settings=settings(*SETS), topics=(), now=NOW).misplaced
+        == ()
+    )
 
 
 def test_entries_are_gathered_where_nothing_is_cleaned(spark: SparkSession, tmp_path: Path) -> None:
@@ -65,6 +76,8 @@ def test_entries_are_gathered_where_nothing_is_cleaned(spark: SparkSession, tmp_
     add_partition(two, "kept-0", "c-tomb-0")
     write_checkpoint(one / CLEANER, {"kept-0": 120})
     write_checkpoint(two / CLEANER, {"kept-0": 240})
-    result = run(clean, spark, one, two, sets=("*:cleanup.policy=compact", "*:min.cleanable.dirty.ratio=1"))
+    result = run(
+        clean, spark, one, two, sets=("*:cleanup.policy=compact", "*:min.cleanable.dirty.ratio=1")
+    )
     assert by_name(result)["kept-0"].actions == ("none",)
     assert (read_checkpoint(one / CLEANER), read_checkpoint(two / CLEANER)) == ({}, {"kept-0": 120})

@@ -1,4 +1,5 @@
-"""After a broker's crash: what is known to be whole and committed is cleaned, all else stays as it was (S8.2).
+"""After a broker's crash: what is known to be whole and committed is cleaned, all else stays as it
+was (S8.2).
 
 Kafka's own loader, without the marker of a clean shutdown, must find the same log on the result.
 """
@@ -24,7 +25,10 @@ from winnow.wire.plain import Record
 pytestmark = pytest.mark.spark
 
 BELOW = "below-recovery-point"
-RECOVERY_POINTS, HIGH_WATERMARKS = "recovery-point-offset-checkpoint", "replication-offset-checkpoint"
+RECOVERY_POINTS, HIGH_WATERMARKS = (
+    "recovery-point-offset-checkpoint",
+    "replication-offset-checkpoint",
+)
 SUFFIXES = (".log", ".index", ".timeindex")
 CONFIG = {"internal.segment.bytes": 65_536, "index.interval.bytes": 512}
 SETS = [
@@ -38,7 +42,9 @@ SETS = [
 
 @dataclass(frozen=True)
 class Point:
-    """`first_untouched`: base offset of the lowest segment that is not wholly below all three limits."""
+    """`first_untouched`: base offset of the lowest segment that is not wholly below all three
+    limits.
+    """
 
     recovery_point: int | None
     high_watermark: int
@@ -76,8 +82,12 @@ def crash(log_dir: Path) -> None:
     """Takes the marker away, and tears what a crash may tear."""
     (log_dir / CLEAN_MARKER).unlink()
     names = [name for name, point in POINTS.items() if point.recovery_point is not None]
-    write_checkpoint(log_dir / RECOVERY_POINTS, {name: POINTS[name].recovery_point or 0 for name in names})
-    write_checkpoint(log_dir / HIGH_WATERMARKS, {name: point.high_watermark for name, point in POINTS.items()})
+    write_checkpoint(
+        log_dir / RECOVERY_POINTS, {name: POINTS[name].recovery_point or 0 for name in names}
+    )
+    write_checkpoint(
+        log_dir / HIGH_WATERMARKS, {name: point.high_watermark for name, point in POINTS.items()}
+    )
     for name, point in POINTS.items():
         *closed, active = bases(log_dir / name)
         files = {suffix: log_dir / name / f"{active:020d}{suffix}" for suffix in SUFFIXES}
@@ -100,7 +110,9 @@ def crashed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Cr
     copy_tree(sound, before)
     crash(before)
     copy_tree(before, after)
-    return Crashed(sound, before, after, by_name(run(clean, spark, after, sets=SETS, unclean_shutdown=BELOW)))
+    return Crashed(
+        sound, before, after, by_name(run(clean, spark, after, sets=SETS, unclean_shutdown=BELOW))
+    )
 
 
 @pytest.mark.parametrize("name", POINTS)
@@ -116,7 +128,9 @@ def test_only_segments_below_all_limits_are_touched(name: str, crashed: Crashed)
     assert bool(changed) is (point.actions != ("none",))
 
 
-def test_retention_stops_below_an_open_transaction_as_well(crashed: Crashed, kafka: Kafka, tmp_path: Path) -> None:
+def test_retention_stops_below_an_open_transaction_as_well(
+    crashed: Crashed, kafka: Kafka, tmp_path: Path
+) -> None:
     copy_tree(crashed.sound / "t-open-0", tmp_path / "t-open-0")
     stable = kafka.load(tmp_path / "t-open-0", now=NOW).state["last_stable_offset"]
     first, second, *_ = bases(crashed.after / "t-open-0")
@@ -127,11 +141,17 @@ def test_nothing_that_tells_of_the_crash_is_changed(crashed: Crashed) -> None:
     changed = changes(files_of(crashed.before), files_of(crashed.after))
     assert [file for file in changed if "/" not in file] == ["cleaner-offset-checkpoint"]
     assert not (crashed.after / CLEAN_MARKER).exists()
-    cleaned = {name: point.first_untouched for name, point in POINTS.items() if point.actions == ("compacted",)}
+    cleaned = {
+        name: point.first_untouched
+        for name, point in POINTS.items()
+        if point.actions == ("compacted",)
+    }
     assert read_checkpoint(crashed.after / "cleaner-offset-checkpoint") == cleaned
 
 
-@pytest.mark.parametrize("name", [name for name, point in POINTS.items() if point.actions == ("compacted",)])
+@pytest.mark.parametrize(
+    "name", [name for name, point in POINTS.items() if point.actions == ("compacted",)]
+)
 def test_kafka_cleans_the_same_if_that_is_all_that_is_committed(
     name: str, crashed: Crashed, kafka: Kafka, tmp_path: Path
 ) -> None:
@@ -145,19 +165,34 @@ def test_kafka_cleans_the_same_if_that_is_all_that_is_committed(
         for root in (tmp_path / name, crashed.after / name)
     )
     lower = [file for file in theirs if int(file[:20]) < point.first_untouched]
-    assert lower == [file for file in theirs if file in ours and int(file[:20]) < point.first_untouched]
+    assert lower == [
+        file for file in theirs if file in ours and int(file[:20]) < point.first_untouched
+    ]
     assert {file: ours[file] for file in lower} == {file: theirs[file] for file in lower}
 
 
 @pytest.mark.parametrize("name", POINTS)
-def test_kafkas_loader_finds_the_same_log(name: str, crashed: Crashed, kafka: Kafka, tmp_path: Path) -> None:
-    assert_loads_alike(kafka, crashed.before, crashed.after, name, tmp_path, transactional=name.startswith("t-"))
+def test_kafkas_loader_finds_the_same_log(
+    name: str, crashed: Crashed, kafka: Kafka, tmp_path: Path
+) -> None:
+    assert_loads_alike(
+        kafka, crashed.before, crashed.after, name, tmp_path, transactional=name.startswith("t-")
+    )
 
 
 def assert_loads_alike(
-    kafka: Kafka, before: Path, after: Path, name: str, scratch: Path, *, transactional: bool = False
+    kafka: Kafka,
+    before: Path,
+    after: Path,
+    name: str,
+    scratch: Path,
+    *,
+    transactional: bool = False,
 ) -> None:
-    loaded = [_load(kafka, root, scratch / which, name) for which, root in (("before", before), ("after", after))]
+    loaded = [
+        _load(kafka, root, scratch / which, name)
+        for which, root in (("before", before), ("after", after))
+    ]
     was, is_now = loaded
     assert (was.error, is_now.error) == (None, None)
     assert is_now.state["end_offset"] == was.state["end_offset"]
@@ -165,18 +200,27 @@ def assert_loads_alike(
     assert {offset: _content(line) for offset, line in new.items()}.items() <= {
         offset: _content(line) for offset, line in old.items()
     }.items()
-    # Of what was not deleted as a whole the newest record of each key is there, unless it is an expired tombstone.
+    # Of what was not deleted as a whole the newest record of each key is there, unless it is an
+    # expired tombstone.
     start = is_now.state["start_offset"]
     newest = {} if transactional else {line["k"]: line for line in was.records}
-    assert [line for line in newest.values() if line["o"] >= start and line["v"] and line["o"] not in new] == []
+    assert [
+        line
+        for line in newest.values()
+        if line["o"] >= start and line["v"] and line["o"] not in new
+    ] == []
     end = read_checkpoint(before / RECOVERY_POINTS).get(name, 0)
-    assert [line for line in was.records if line["o"] >= end] == [line for line in is_now.records if line["o"] >= end]
+    assert [line for line in was.records if line["o"] >= end] == [
+        line for line in is_now.records if line["o"] >= end
+    ]
 
 
 def test_a_plan_says_the_same_and_touches_nothing(spark: SparkSession, crashed: Crashed) -> None:
     before = files_of(crashed.before)
     planned = by_name(run(plan, spark, crashed.before, sets=SETS, unclean_shutdown=BELOW))
-    assert {name: p.actions for name, p in planned.items()} == {name: p.actions for name, p in POINTS.items()}
+    assert {name: p.actions for name, p in planned.items()} == {
+        name: p.actions for name, p in POINTS.items()
+    }
     assert changes(before, files_of(crashed.before)) == []
 
 
@@ -189,7 +233,11 @@ def test_damage_above_the_recovery_point_is_the_brokers_to_mend(
     names = sorted(path.name for path in before.iterdir() if path.is_dir())
     write_checkpoint(before / RECOVERY_POINTS, dict.fromkeys(names, 1223))
     copy_tree(before, after)
-    sets = ["*:cleanup.policy=compact", "*:internal.segment.bytes=16384", "*:min.cleanable.dirty.ratio=0"]
+    sets = [
+        "*:cleanup.policy=compact",
+        "*:internal.segment.bytes=16384",
+        "*:min.cleanable.dirty.ratio=0",
+    ]
     results = by_name(run(clean, spark, after, sets=sets, unclean_shutdown=BELOW))
     done = {name for name, result in results.items() if result.error is None}
     assert done >= {"x-torn-0", "x-zerotail-0", "x-badcrc-0"}
@@ -198,14 +246,18 @@ def test_damage_above_the_recovery_point_is_the_brokers_to_mend(
         if name in done:
             assert_loads_alike(kafka, before, after, name, tmp_path / name, transactional=True)
         else:
-            assert changes(files_of(before / name), files_of(after / name)) == [], results[name].error
+            assert changes(files_of(before / name), files_of(after / name)) == [], results[
+                name
+            ].error
         active = f"{1223:020d}.log"
         assert (after / name / active).read_bytes() == (before / name / active).read_bytes()
     assert not (after / CLEAN_MARKER).exists()
     assert read_checkpoint(after / RECOVERY_POINTS) == dict.fromkeys(names, 1223)
 
 
-def test_a_broker_that_was_killed_goes_on_where_it_was(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+def test_a_broker_that_was_killed_goes_on_where_it_was(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
     log_dir, before = tmp_path / "log-dir", tmp_path / "before"
     soon = {
         "log.initial.task.delay.ms": "200",
@@ -223,13 +275,22 @@ def test_a_broker_that_was_killed_goes_on_where_it_was(spark: SparkSession, kafk
     assert max(read_checkpoint(log_dir / RECOVERY_POINTS).values()) > 0
     copy_tree(log_dir, before)
     settings = Settings(
-        topic_configs=parse_topic_configs(configs), topic_sets=(parse_topic_set("*:min.cleanable.dirty.ratio=0"),)
+        topic_configs=parse_topic_configs(configs),
+        topic_sets=(parse_topic_set("*:min.cleanable.dirty.ratio=0"),),
     )
     result = clean(
-        spark, [str(log_dir)], settings=settings, now=NOW, only="compaction", unclean_shutdown="below-recovery-point"
+        spark,
+        [str(log_dir)],
+        settings=settings,
+        now=NOW,
+        only="compaction",
+        unclean_shutdown="below-recovery-point",
     )
     done = {f"{p.topic}-{p.partition}": p for p in result.partitions}
-    assert {name for name, p in done.items() if "compacted" in p.actions} >= {"c-tomb-0", "c-plain-0"}
+    assert {name for name, p in done.items() if "compacted" in p.actions} >= {
+        "c-tomb-0",
+        "c-plain-0",
+    }
     assert [p.error for p in result.partitions if p.error] == []
     for name in ("c-tomb-0", "c-plain-0", "cd-mixed-0"):
         assert_loads_alike(kafka, before, log_dir, name, tmp_path / name)
@@ -253,7 +314,9 @@ def _content(line: dict[str, object]) -> tuple[object, ...]:
 
 
 def _uneven_ends(log_dir: Path) -> None:
-    """Ten closed segments of 10 KB and an active one of 5 KB, with what a crash may leave behind their last batch."""
+    """Ten closed segments of 10 KB and an active one of 5 KB, with what a crash may leave behind
+    their last batch.
+    """
     value = bytes(920)
     with LogDirWriter(log_dir, clock=lambda: NOW) as writer:
         for topic in ("sound", "zeros", "torn", "crc", "closed"):
@@ -264,7 +327,10 @@ def _uneven_ends(log_dir: Path) -> None:
                     log.roll()
     (log_dir / CLEAN_MARKER).unlink()
     active = f"{100:020d}.log"
-    for topic, tail in (("zeros", bytes(95_000)), ("torn", (log_dir / "torn-0" / active).read_bytes()[:4_500])):
+    for topic, tail in (
+        ("zeros", bytes(95_000)),
+        ("torn", (log_dir / "torn-0" / active).read_bytes()[:4_500]),
+    ):
         with (log_dir / f"{topic}-0" / active).open("ab") as file:
             file.write(tail)
     # The page cache may lose any page that no recovery point covers, of a closed segment, too.
@@ -272,9 +338,17 @@ def _uneven_ends(log_dir: Path) -> None:
         path = log_dir / f"{topic}-0" / f"{base:020d}.log"
         data = path.read_bytes()
         path.write_bytes(data[:at] + bytes(4_000) + data[at + 4_000 :])
-    write_checkpoint(log_dir / RECOVERY_POINTS, {f"{topic}-0": 100 for topic in ("sound", "zeros", "torn", "crc")})
-    write_checkpoint(log_dir / RECOVERY_POINTS, {**read_checkpoint(log_dir / RECOVERY_POINTS), "closed-0": 80})
-    write_checkpoint(log_dir / HIGH_WATERMARKS, {f"{t}-0": 105 for t in ("sound", "zeros", "torn", "crc", "closed")})
+    write_checkpoint(
+        log_dir / RECOVERY_POINTS,
+        {f"{topic}-0": 100 for topic in ("sound", "zeros", "torn", "crc")},
+    )
+    write_checkpoint(
+        log_dir / RECOVERY_POINTS, {**read_checkpoint(log_dir / RECOVERY_POINTS), "closed-0": 80}
+    )
+    write_checkpoint(
+        log_dir / HIGH_WATERMARKS,
+        {f"{t}-0": 105 for t in ("sound", "zeros", "torn", "crc", "closed")},
+    )
 
 
 def test_retention_counts_only_the_bytes_that_a_broker_keeps_after_a_crash(

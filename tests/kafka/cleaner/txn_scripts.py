@@ -1,4 +1,6 @@
-"""Logs with transactions, one per case of the semantics and some at random, written as a broker writes them."""
+"""Logs with transactions, one per case of the semantics and some at random, written as a broker
+writes them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Script:
 
     def data(self, producer: int, *keys: str) -> int:
         """A transactional batch."""
-        return self.log.append_records(self._records(keys), producer=self._producer(producer), transactional=True)
+        return self.log.append_records(
+            self._records(keys), producer=self._producer(producer), transactional=True
+        )
 
     def idempotent(self, producer: int, *keys: str) -> int:
         return self.log.append_records(self._records(keys), producer=self._producer(producer))
@@ -56,7 +60,12 @@ class Script:
         """A key that begins with `-` is a tombstone's."""
         end = self.log.log_end_offset
         return [
-            Record(0, WRITTEN + end, key.lstrip("-").encode(), None if key.startswith("-") else b"value %d" % end)
+            Record(
+                0,
+                WRITTEN + end,
+                key.lstrip("-").encode(),
+                None if key.startswith("-") else b"value %d" % end,
+            )
             for key in keys
         ]
 
@@ -145,7 +154,9 @@ def case_37(s: Script) -> None:
     for _ in range(2):
         # A group coordinator begins each transaction with sequence 0 again.
         producer = Producer(1, 0)
-        s.log.append_records(s._records(("g",)), producer=producer, base_sequence=0, transactional=True)
+        s.log.append_records(
+            s._records(("g",)), producer=producer, base_sequence=0, transactional=True
+        )
         s.commit(1)
     s.put("g")
 
@@ -197,13 +208,17 @@ CASES: dict[str, Callable[[Script], None]] = {
 
 
 def anything(s: Script, seed: int) -> None:
-    """Transactions of a few producers at random, in small segments; what is open at the end stays open."""
+    """Transactions of a few producers at random, in small segments; what is open at the end stays
+    open.
+    """
     drawn = random.Random(seed)
     opened: set[int] = set()
     bumps = drawn.random() < 0.5
     for _ in range(drawn.randrange(20, 90)):
         producer = drawn.randrange(1, 5)
-        keys = [drawn.choice("abcdefg-") * drawn.choice([1, 1, 2]) for _ in range(drawn.randrange(1, 4))]
+        keys = [
+            drawn.choice("abcdefg-") * drawn.choice([1, 1, 2]) for _ in range(drawn.randrange(1, 4))
+        ]
         what = drawn.random()
         if what < 0.5:
             s.data(producer, *keys)
@@ -213,7 +228,9 @@ def anything(s: Script, seed: int) -> None:
         elif what < 0.75:
             s.roll()
         elif producer in opened:
-            (s.commit if drawn.random() < 0.5 else s.abort)(producer, bump=bumps and drawn.random() < 0.7)
+            (s.commit if drawn.random() < 0.5 else s.abort)(
+                producer, bump=bumps and drawn.random() < 0.7
+            )
             opened.discard(producer)
     for producer in sorted(opened):
         if drawn.random() < 0.8:
@@ -224,7 +241,9 @@ RANDOM = {f"any-{seed}": seed for seed in range(24)}
 
 
 def write_log_dir(path: Path) -> None:
-    """Each script is a topic of one partition, the last record of each in an active segment of its own."""
+    """Each script is a topic of one partition, the last record of each in an active segment of its
+    own.
+    """
     with LogDirWriter(path, clock=lambda: NOW - HOUR_MS) as log_dir:
         for topic, case in CASES.items():
             script = Script(log_dir.partition(topic, 0))

@@ -27,10 +27,13 @@ TOO_EARLY = re.compile(
     r"\S+CompletionException: \S+\.NotControllerException: ",
     re.MULTILINE,
 )
-"""The node registers as a controller before it has made itself the active one; it asks again some ms later."""
+"""The node registers as a controller before it has made itself the active one; it asks again some
+ms later.
+"""
 
 NEVER_CLEANS = {
-    # Nothing is to be compacted or deleted behind our back: a ratio of 1 is never exceeded, retention never looked at.
+    # Nothing is to be compacted or deleted behind our back: a ratio of 1 is never exceeded,
+    # retention never looked at.
     "log.cleaner.min.cleanable.ratio": "1.0",
     "log.cleaner.backoff.ms": "1000",
     "log.cleaner.dedupe.buffer.size": "16777216",
@@ -59,12 +62,16 @@ SMALL = {
 
 
 class BrokerFailedError(AssertionError):
-    """The broker, or a client of it, did not do what it should. The message ends with what it logged."""
+    """The broker, or a client of it, did not do what it should. The message ends with what it
+    logged.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """What a consumer got from one partition. `state` is a digest of the last value per key, tombstones left out."""
+    """What a consumer got from one partition. `state` is a digest of the last value per key,
+    tombstones left out.
+    """
 
     begin: int
     end: int
@@ -75,14 +82,21 @@ class Consumed:
 
 
 class Broker:
-    """`with Broker(log_dir, home=tmp_path, settings={"log.cleaner.enable": "false"}) as broker: broker.consume()`.
+    """`with Broker(log_dir, home=tmp_path, settings={"log.cleaner.enable": "false"}) as broker:
+    broker.consume()`.
 
-    `log_dir` is formatted first if it is empty; it may be a copy from anywhere. `home` takes the configuration and the
-    broker's own log. The broker never cleans or deletes by itself unless `settings` (server.properties) make it.
+    `log_dir` is formatted first if it is empty; it may be a copy from anywhere. `home` takes the
+    configuration and the broker's own log. The broker never cleans or deletes by itself unless
+    `settings` (server.properties) make it.
     """
 
     def __init__(
-        self, log_dir: Path, *, home: Path, settings: Mapping[str, str] | None = None, heap: str = "512m"
+        self,
+        log_dir: Path,
+        *,
+        home: Path,
+        settings: Mapping[str, str] | None = None,
+        heap: str = "512m",
     ) -> None:
         self.log_dir = log_dir
         self.home = home
@@ -109,19 +123,31 @@ class Broker:
     @property
     def complaints(self) -> list[str]:
         """The lines of `log` at WARN and above, without what a quick start says of itself."""
-        return [line for line in TOO_EARLY.sub("", self.log).splitlines() if re.match(r"\S+ (WARN|ERROR|FATAL) ", line)]
+        return [
+            line
+            for line in TOO_EARLY.sub("", self.log).splitlines()
+            if re.match(r"\S+ (WARN|ERROR|FATAL) ", line)
+        ]
 
     def start(self) -> Self:
         self.home.mkdir(parents=True, exist_ok=True)
         self.log_dir.mkdir(parents=True, exist_ok=True)
         properties = self.home / "server.properties"
-        properties.write_text("".join(f"{key}={value}\n" for key, value in self._properties().items()))
+        properties.write_text(
+            "".join(f"{key}={value}\n" for key, value in self._properties().items())
+        )
         if not (self.log_dir / "meta.properties").exists():
             self._tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
         flags = [f"-Xms{self._heap}", f"-Xmx{self._heap}", f"-Dlog4j2.configurationFile={LOGGING}"]
-        command = [*quick_java(*flags, archive_at_exit=self._new_archive), "kafka.Kafka", str(properties)]
+        command = [
+            *quick_java(*flags, archive_at_exit=self._new_archive),
+            "kafka.Kafka",
+            str(properties),
+        ]
         with (self.home / "broker.log").open("wb") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=self.home)
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, cwd=self.home
+            )
         self._wait_until_started()
         return self
 
@@ -137,7 +163,10 @@ class Broker:
 
     def consume(self, isolation: str = "read_committed") -> dict[str, Consumed]:
         """Every partition read from beginning to end, by `topic-partition`."""
-        return dict(_consumed(line) for line in self._tool("Consume", self.bootstrap, isolation).splitlines())
+        return dict(
+            _consumed(line)
+            for line in self._tool("Consume", self.bootstrap, isolation).splitlines()
+        )
 
     def records(self) -> list[str]:
         """Every record that consumers of both isolation levels get, a line each, see Records.java."""
@@ -149,26 +178,47 @@ class Broker:
         file.write_text("".join(f"{question}\n" for question in questions))
         return self._tool("Consume", self.bootstrap, "seek", str(file)).splitlines()
 
-    def produce(self, what: str = "main", *, seed: int = 0, scale: float = 1.0, topics: str = ".*") -> None:
-        """The topics of the fixtures (`main`), or more onto some of them (`more`), see Produce.java.
+    def produce(
+        self, what: str = "main", *, seed: int = 0, scale: float = 1.0, topics: str = ".*"
+    ) -> None:
+        """The topics of the fixtures (`main`), or more onto some of them (`more`), see
+        Produce.java.
 
-        Another `seed` makes other records; `scale` is the share of the records; `topics` a regular expression.
+        Another `seed` makes other records; `scale` is the share of the records; `topics` a regular
+        expression.
         """
-        self._tool("Produce", self.bootstrap, what, "--seed", str(seed), "--scale", str(scale), "--topics", topics)
+        self._tool(
+            "Produce",
+            self.bootstrap,
+            what,
+            "--seed",
+            str(seed),
+            "--scale",
+            str(scale),
+            "--topics",
+            topics,
+        )
 
     def topic_configs(self) -> str:
         """The topics' own settings, as lines `topic key=value`."""
         return self._tool("Produce", self.bootstrap, "configs")
 
     def kafka_configs(self, *arguments: str) -> str:
-        """The output of Kafka's own `kafka-configs`, for example of `--entity-type topics --describe --all`."""
-        return self._tool("kafka.admin.ConfigCommand", "--bootstrap-server", self.bootstrap, *arguments)
+        """The output of Kafka's own `kafka-configs`, for example of `--entity-type topics
+        --describe --all`.
+        """
+        return self._tool(
+            "kafka.admin.ConfigCommand", "--bootstrap-server", self.bootstrap, *arguments
+        )
 
     def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if error is None:
             self.stop()
@@ -216,9 +266,7 @@ class Broker:
         full = [*quick_java("-Xmx512m"), *command]
         done = subprocess.run(full, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode != 0:
-            message = (
-                f"{shlex.join(command)} failed with {done.returncode}:\n{done.stdout[-1500:]}{done.stderr[-3000:]}"
-            )
+            message = f"{shlex.join(command)} failed with {done.returncode}:\n{done.stdout[-1500:]}{done.stderr[-3000:]}"
             raise BrokerFailedError(message)
         return done.stdout
 

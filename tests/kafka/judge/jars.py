@@ -1,9 +1,11 @@
-"""Kafka's own jars, fetched once from Maven Central, and our few Java classes around them, compiled once.
+"""Kafka's own jars, fetched once from Maven Central, and our few Java classes around them, compiled
+once.
 
-A Java runtime need not bring `javac`: the compiler is Eclipse's (one jar). All goes to `.cache/`, which git ignores.
+A Java runtime need not bring `javac`: the compiler is Eclipse's (one jar). All goes to `.cache/`,
+which git ignores.
 
-The environment is honoured as usual: JAVA_HOME, JAVA_TOOL_OPTIONS, https_proxy, and WINNOW_MAVEN where Maven Central is
-only to be had through a mirror.
+The environment is honoured as usual: JAVA_HOME, JAVA_TOOL_OPTIONS, https_proxy, and WINNOW_MAVEN
+where Maven Central is only to be had through a mirror.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ def java() -> str:
 
 
 def quick_java(*flags: str, archive_at_exit: Path | None = None) -> list[str]:
-    """A JVM with all of `installation()` that lives for seconds: it compiles little. What follows is a main class.
+    """A JVM with all of `installation()` that lives for seconds: it compiles little. What follows
+    is a main class.
 
     `archive_at_exit`: where it leaves an archive of its classes, should there be none yet.
     """
@@ -79,7 +82,9 @@ def quick_java(*flags: str, archive_at_exit: Path | None = None) -> list[str]:
 
 @cache
 def installation() -> KafkaInstallation:
-    """Kafka's jars and our classes, fetched and compiled on first use (some seconds), found in no time afterwards."""
+    """Kafka's jars and our classes, fetched and compiled on first use (some seconds), found in no
+    time afterwards.
+    """
     CACHE.mkdir(exist_ok=True)
     with _locked(CACHE / "kafka.lock"):
         jars = _fetched_jars()
@@ -91,7 +96,13 @@ def _fetched_jars() -> Path:
     target = CACHE / f"kafka-{KAFKA_VERSION}" / f"jars-{wanted}"
     if not (target / "complete").exists():
         with _replacing(target) as directory:
-            _run("Kafka's jars can't be had", sys.executable, PROJECT / "lib" / "fetch_jars.py", _JARS, directory)
+            _run(
+                "Kafka's jars can't be had",
+                sys.executable,
+                PROJECT / "lib" / "fetch_jars.py",
+                _JARS,
+                directory,
+            )
     return target
 
 
@@ -108,7 +119,14 @@ def _compiled_classes(jars: Path) -> Path:
             (compiler,) = jars.glob("ecj-*.jar")
             class_path = os.pathsep.join(str(jar) for jar in sorted(jars.glob("*.jar")))
             flags = ["-17", "-nowarn", "-d", directory, "-classpath", class_path]
-            _run("the Java sources in tests/kafka/java do not compile", java(), "-jar", compiler, *flags, *sources)
+            _run(
+                "the Java sources in tests/kafka/java do not compile",
+                java(),
+                "-jar",
+                compiler,
+                *flags,
+                *sources,
+            )
             shutil.copy(logging, directory)
             with zipfile.ZipFile(directory / JAR, "w") as jar:
                 for file in sorted(directory.rglob("*")):
@@ -125,7 +143,9 @@ def _run(failed: str, *command: str | Path) -> None:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
-    """A fresh directory that becomes `target`, with a file `complete` in it, only if nothing was raised."""
+    """A fresh directory that becomes `target`, with a file `complete` in it, only if nothing was
+    raised.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(dir=target.parent, prefix=".new-"))
     try:

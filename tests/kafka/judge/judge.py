@@ -1,7 +1,7 @@
 """Kafka's own log classes as the tests' judge: one JVM for a whole session, asked over a pipe.
 
-Everything works IN PLACE on the directories it is given: copy first. Loading alone already changes a directory
-(recovery, snapshots), which is what a starting broker does too.
+Everything works IN PLACE on the directories it is given: copy first. Loading alone already changes
+a directory (recovery, snapshots), which is what a starting broker does too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from tests.kafka.judge.jars import installation, java, quick_java
 ORACLE = "org.apache.kafka.storage.internals.log.Oracle"
 END = "."
 DEDUPE_BYTES = 16 << 20
-"""Room for 600,000 keys: plenty for tests, and much sooner allocated than Kafka's default of 128 MiB."""
+"""Room for 600,000 keys: plenty for tests, and much sooner allocated than Kafka's default of 128
+MiB.
+"""
 
 Line = dict[str, Any]
 Option = bool | int | float | str | Path | Mapping[str, object]
@@ -37,7 +39,9 @@ class Loaded:
 
     error: str | None
     state: Mapping[str, Any]
-    """start_offset, end_offset, high_watermark, last_stable_offset, active_segment, segments, bytes and more."""
+    """start_offset, end_offset, high_watermark, last_stable_offset, active_segment, segments, bytes
+    and more.
+    """
     lines: list[Line]
     """As `Kafka.dump` gives them."""
 
@@ -47,18 +51,23 @@ class Loaded:
 
 
 class Kafka:
-    """A JVM that answers. Options are those at the head of Oracle.java, with `_` for `-`: `delete_retention_ms=0`.
+    """A JVM that answers. Options are those at the head of Oracle.java, with `_` for `-`:
+    `delete_retention_ms=0`.
 
-    `config={"segment.bytes": 1048576}` gives any topic config, `topic_configs=FILE` one per topic as in the fixtures,
-    a flag is given as `roll=True`. `now` is the clock that Kafka sees, ms since the epoch. `quick` as in
-    `quick_java`; without it Java compiles all that is worth it.
+    `config={"segment.bytes": 1048576}` gives any topic config, `topic_configs=FILE` one per topic
+    as in the fixtures, a flag is given as `roll=True`. `now` is the clock that Kafka sees, ms since
+    the epoch. `quick` as in `quick_java`; without it Java compiles all that is worth it.
     """
 
-    def __init__(self, *, heap: str = "768m", quick: bool = True, timeout_seconds: float = 120) -> None:
+    def __init__(
+        self, *, heap: str = "768m", quick: bool = True, timeout_seconds: float = 120
+    ) -> None:
         self._timeout_seconds = timeout_seconds
         self._log = tempfile.NamedTemporaryFile(prefix="kafka-judge-", suffix=".log")  # noqa: SIM115 - lives as long as the JVM
         flags = [f"-Xmx{heap}", "-XX:+UseSerialGC"]
-        command = quick_java(*flags) if quick else [java(), *flags, "-cp", installation().class_path]
+        command = (
+            quick_java(*flags) if quick else [java(), *flags, "-cp", installation().class_path]
+        )
         self._process = subprocess.Popen(
             [*command, ORACLE, "serve"],
             stdin=subprocess.PIPE,
@@ -67,38 +76,72 @@ class Kafka:
             encoding="utf-8",
         )
 
-    def clean(self, directories: Path | Iterable[Path], *, now: int, **options: Option) -> list[Line]:
-        """Kafka's Cleaner over partition directories, one round unless `rounds` says otherwise (0: until clean)."""
-        return self._answer("clean", directories, {"dedupe_buffer": DEDUPE_BYTES, "now": now} | options)
+    def clean(
+        self, directories: Path | Iterable[Path], *, now: int, **options: Option
+    ) -> list[Line]:
+        """Kafka's Cleaner over partition directories, one round unless `rounds` says otherwise (0:
+        until clean).
+        """
+        return self._answer(
+            "clean", directories, {"dedupe_buffer": DEDUPE_BYTES, "now": now} | options
+        )
 
-    def retain(self, directories: Path | Iterable[Path], *, now: int, **options: Option) -> list[Line]:
+    def retain(
+        self, directories: Path | Iterable[Path], *, now: int, **options: Option
+    ) -> list[Line]:
         """`UnifiedLog.deleteOldSegments`: retention by start offset, size and time."""
         return self._answer("retain", directories, {"now": now} | options)
 
-    def open(self, directories: Path | Iterable[Path], *, now: int, **options: Option) -> list[Line]:
+    def open(
+        self, directories: Path | Iterable[Path], *, now: int, **options: Option
+    ) -> list[Line]:
         """Open and close, fsync included; `unclean=True` recovers as after a crash."""
         return self._answer("open", directories, {"now": now} | options)
 
-    def rebuild(self, directories: Iterable[Path], *, now: int, **options: Option) -> dict[Path, Line]:
-        """Opens and closes, as `open`; a log whose missing indexes Kafka could not make anew has "error"."""
+    def rebuild(
+        self, directories: Iterable[Path], *, now: int, **options: Option
+    ) -> dict[Path, Line]:
+        """Opens and closes, as `open`; a log whose missing indexes Kafka could not make anew has
+        "error".
+        """
         return self._of_each("open", directories, {"now": now} | options)
 
-    def live(self, directories: Iterable[Path], *, now: int, steps: Path, **options: Option) -> dict[Path, Line]:
-        """Appends to each what the file of its name in `steps` says (Append.java), or nothing. One may have "error"."""
+    def live(
+        self, directories: Iterable[Path], *, now: int, steps: Path, **options: Option
+    ) -> dict[Path, Line]:
+        """Appends to each what the file of its name in `steps` says (Append.java), or nothing. One
+        may have "error".
+        """
         fixed: dict[str, Option] = {"now": now, "steps": steps, "write_checkpoint": True}
         return self._of_each("append", directories, fixed | options)
 
-    def attend(self, directories: Iterable[Path], *, now: int, **options: Option) -> dict[Path, Line]:
-        """All that a broker's cleaner and retention do to the partitions of one log directory (Pass.java)."""
-        return self._of_each("pass", directories, {"dedupe_buffer": DEDUPE_BYTES, "now": now} | options)
+    def attend(
+        self, directories: Iterable[Path], *, now: int, **options: Option
+    ) -> dict[Path, Line]:
+        """All that a broker's cleaner and retention do to the partitions of one log directory
+        (Pass.java).
+        """
+        return self._of_each(
+            "pass", directories, {"dedupe_buffer": DEDUPE_BYTES, "now": now} | options
+        )
 
     def load(self, directory: Path, *, now: int, **options: Option) -> Loaded:
-        """What a starting broker makes of one directory; fast. `unclean=True`: without a clean-shutdown marker."""
-        head, *lines = self.ask("load", "--dir", str(directory), *_arguments({"now": now} | options))
-        return Loaded(error=head.get("error"), state=head.get("after") or head.get("before") or {}, lines=lines)
+        """What a starting broker makes of one directory; fast. `unclean=True`: without a
+        clean-shutdown marker.
+        """
+        head, *lines = self.ask(
+            "load", "--dir", str(directory), *_arguments({"now": now} | options)
+        )
+        return Loaded(
+            error=head.get("error"),
+            state=head.get("after") or head.get("before") or {},
+            lines=lines,
+        )
 
     def dump(self, directory: Path, *, aux: bool = True, records: bool = True) -> list[Line]:
-        """Every segment, batch and record, read by Kafka; `aux` adds indexes, snapshots and more. Format: Dump.java."""
+        """Every segment, batch and record, read by Kafka; `aux` adds indexes, snapshots and more.
+        Format: Dump.java.
+        """
         flags = ["--aux"] * aux + ["--no-records"] * (not records)
         _, *lines = self._checked(self.ask("dump", "--dir", str(directory), *flags))
         return lines
@@ -106,7 +149,10 @@ class Kafka:
     def dump_log(self, files: Iterable[Path], *flags: str) -> dict[Path, tuple[list[str], str]]:
         """What `kafka-dump-log` prints of each file: its lines, and what it says on stderr."""
         answers = self._checked(self.ask("dumplog", *flags, *map(str, files)))
-        return {Path(answer["file"]): (answer["out"].split("\n")[1:-1], answer["err"]) for answer in answers}
+        return {
+            Path(answer["file"]): (answer["out"].split("\n")[1:-1], answer["err"])
+            for answer in answers
+        }
 
     def checkpoints(self, files: Iterable[Path]) -> dict[Path, list[str]]:
         """The entries of checkpoint files, as lines of their own kind."""
@@ -146,15 +192,22 @@ class Kafka:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
-    def _answer(self, command: str, directories: Path | Iterable[Path], options: Mapping[str, Option]) -> list[Line]:
+    def _answer(
+        self, command: str, directories: Path | Iterable[Path], options: Mapping[str, Option]
+    ) -> list[Line]:
         answers = self._checked(self.ask(command, *_dirs(directories), *_arguments(options)))
         return [answer for answer in answers if answer["cmd"] != "total"]
 
-    def _of_each(self, command: str, directories: Iterable[Path], options: Mapping[str, Option]) -> dict[Path, Line]:
+    def _of_each(
+        self, command: str, directories: Iterable[Path], options: Mapping[str, Option]
+    ) -> dict[Path, Line]:
         answers = self.ask(command, *_dirs(directories), *_arguments(options))
         self._checked([answer for answer in answers if "cmd" not in answer])
         return {Path(answer["dir"]): answer for answer in answers if answer["cmd"] != "total"}
@@ -178,7 +231,9 @@ class Kafka:
         return answers
 
     def _checked(self, answers: list[Line]) -> list[Line]:
-        errors = [f"{answer.get('dir', '')}: {answer['error']}" for answer in answers if "error" in answer]
+        errors = [
+            f"{answer.get('dir', '')}: {answer['error']}" for answer in answers if "error" in answer
+        ]
         if errors:
             raise self._failure("\n".join(errors))
         return answers

@@ -1,4 +1,6 @@
-"""Clients of a broker that outlive it (GoOn.java): what they began before it was stopped they go on with afterwards."""
+"""Clients of a broker that outlive it (GoOn.java): what they began before it was stopped they go on
+with afterwards.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,10 @@ class LiveClients:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._process.kill()
         self._process.wait()

@@ -1,4 +1,6 @@
-"""A real broker starts on a copy of the recorded log directory, serves it, and makes fresh data for other tests."""
+"""A real broker starts on a copy of the recorded log directory, serves it, and makes fresh data for
+other tests.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from tests.kafka.judge.broker import Broker
 
 def test_a_broker_serves_the_recorded_log_directory(tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir")
-    with Broker(log_dir, home=tmp_path / "home", settings={"log.cleaner.enable": "false"}) as broker:
+    with Broker(
+        log_dir, home=tmp_path / "home", settings={"log.cleaner.enable": "false"}
+    ) as broker:
         consumed = broker.consume("read_uncommitted")
         assert not [line for line in broker.complaints if " ERROR " in line]
     assert {name for name, partition in consumed.items() if partition.stuck_at is not None} == set()

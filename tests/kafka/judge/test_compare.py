@@ -49,14 +49,17 @@ def test_a_changed_header_field_is_named(found: Path, kafkas: Path) -> None:
 def test_a_changed_record_is_placed(found: Path, kafkas: Path) -> None:
     change_byte(a_log(found), 100)
     with pytest.raises(
-        AssertionError, match=r"first difference at byte 100, in the batch at 0\n  records, from byte 92: found"
+        AssertionError,
+        match=r"first difference at byte 100, in the batch at 0\n  records, from byte 92: found",
     ):
         assert_same_partition(found, kafkas)
 
 
 def test_a_changed_index_entry_is_shown(found: Path, kafkas: Path) -> None:
     change_byte(a_log(found).with_suffix(".index"), 9)
-    with pytest.raises(AssertionError, match=r"\.index: .* in entry 1 \(relative offsets\)\n  found \(65"):
+    with pytest.raises(
+        AssertionError, match=r"\.index: .* in entry 1 \(relative offsets\)\n  found \(65"
+    ):
         assert_same_partition(found, kafkas)
     assert_same_partition(found, kafkas, but=[".index"])
 
@@ -71,7 +74,9 @@ def test_a_changed_time_is_seen(found: Path, kafkas: Path) -> None:
 
 def test_missing_and_foreign_files_are_seen(found: Path, kafkas: Path) -> None:
     a_log(found).rename(found / "x.deleted")
-    with pytest.raises(AssertionError, match=r"only here \['x.deleted'\], only Kafka has \['0+\d+\.log'\]"):
+    with pytest.raises(
+        AssertionError, match=r"only here \['x.deleted'\], only Kafka has \['0+\d+\.log'\]"
+    ):
         assert_same_partition(found, kafkas, but=[".log"])
 
 

@@ -1,4 +1,6 @@
-"""The judge and the recorded results agree: what was recorded once is what Kafka's classes do today."""
+"""The judge and the recorded results agree: what was recorded once is what Kafka's classes do
+today.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,12 @@ from tests.kafka.judge.judge import Kafka, KafkaFailedError
 from tests.spark.runs import NOW
 
 
-@pytest.mark.parametrize("config", ["merge", "retain-all", "retain-bytes", "retain-hw", "retain-start", "cd-both"])
-def test_kafka_does_again_what_was_recorded(config: str, kafka: Kafka, log_dir: Path, topic_configs: Path) -> None:
+@pytest.mark.parametrize(
+    "config", ["merge", "retain-all", "retain-bytes", "retain-hw", "retain-start", "cd-both"]
+)
+def test_kafka_does_again_what_was_recorded(
+    config: str, kafka: Kafka, log_dir: Path, topic_configs: Path
+) -> None:
     recorded = expected(config)
     directories = [log_dir / name for name in recorded]
     for command in expected_commands(config):
@@ -56,13 +62,21 @@ def test_loading_after_a_crash_cuts_a_torn_tail(kafka: Kafka, tmp_path: Path) ->
     loaded = kafka.load(directory, now=NOW, unclean=True)
     assert loaded.error is None
     # The time of the segment that was cut is the time of the cutting.
-    assert_same_dump([x for x in loaded.lines if x["t"] != "mtime"], [x for x in recorded if '"t":"mtime"' not in x])
+    assert_same_dump(
+        [x for x in loaded.lines if x["t"] != "mtime"],
+        [x for x in recorded if '"t":"mtime"' not in x],
+    )
 
 
-def test_the_high_watermark_comes_from_the_checkpoint_if_asked(kafka: Kafka, tmp_path: Path) -> None:
+def test_the_high_watermark_comes_from_the_checkpoint_if_asked(
+    kafka: Kafka, tmp_path: Path
+) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["d-time-0"])
     (log_dir / "replication-offset-checkpoint").write_text("0\n1\nd-time 0 1500\n")
-    assert kafka.load(log_dir / "d-time-0", now=NOW, hw_checkpoint=True).state["high_watermark"] == 1500
+    assert (
+        kafka.load(log_dir / "d-time-0", now=NOW, hw_checkpoint=True).state["high_watermark"]
+        == 1500
+    )
     assert kafka.load(log_dir / "d-time-0", now=NOW).state["high_watermark"] == 4000
 
 

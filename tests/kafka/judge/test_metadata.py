@@ -1,4 +1,6 @@
-"""What we read out of a real broker's metadata log is what the broker says of itself with `kafka-configs`."""
+"""What we read out of a real broker's metadata log is what the broker says of itself with
+`kafka-configs`.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def alter(broker: Broker, kind: str, *arguments: str) -> None:
 
 
 def topics(broker: Broker, *arguments: str) -> None:
-    broker._tool("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", broker.bootstrap, *arguments)
+    broker._tool(
+        "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", broker.bootstrap, *arguments
+    )
 
 
 def wait_for_snapshot(directory: Path, *, above: int) -> None:
@@ -66,7 +70,13 @@ def test_topics_and_brokers_are_configured_as_the_broker_says(tmp_path: Path) ->
         topics(broker, "--delete", "--topic", "c-tomb")
         topics(broker, "--delete", "--topic", "c-none")
         topics(broker, "--create", "--topic", "c-none", "--config", "retention.ms=77")
-        alter(broker, "brokers", "--entity-default", "--add-config", "log.retention.ms=1000000,log.cleaner.threads=2")
+        alter(
+            broker,
+            "brokers",
+            "--entity-default",
+            "--add-config",
+            "log.retention.ms=1000000,log.cleaner.threads=2",
+        )
         alter(
             broker,
             "brokers",
@@ -78,21 +88,38 @@ def test_topics_and_brokers_are_configured_as_the_broker_says(tmp_path: Path) ->
         wait_for_snapshot(directory, above=0)
         last = max(s.end_offset for s in list_snapshots(LocalStorage(), str(directory)))
         alter(broker, "brokers", "--entity-name", "1", "--delete-config", "log.segment.bytes")
-        alter(broker, "topics", "--entity-name", "c-4p", "--add-config", "cleanup.policy=[compact,delete],segment.ms=9")
+        alter(
+            broker,
+            "topics",
+            "--entity-name",
+            "c-4p",
+            "--add-config",
+            "cleanup.policy=[compact,delete],segment.ms=9",
+        )
         alter(broker, "topics", "--entity-name", "c-4p", "--delete-config", "segment.ms")
         wait_for_snapshot(directory, above=last)
         expected = described(broker.kafka_configs("--entity-type", "topics", "--describe"))
-        all_brokers = described(broker.kafka_configs("--entity-type", "brokers", "--entity-default", "--describe"))
-        one_broker = described(broker.kafka_configs("--entity-type", "brokers", "--entity-name", "1", "--describe"))
+        all_brokers = described(
+            broker.kafka_configs("--entity-type", "brokers", "--entity-default", "--describe")
+        )
+        one_broker = described(
+            broker.kafka_configs("--entity-type", "brokers", "--entity-name", "1", "--describe")
+        )
     metadata = read_cluster_metadata(LocalStorage(), str(directory))
-    assert {f"topic {name}": plain(metadata.topic_configs.get(name, {})) for name in metadata.topics} == expected
+    assert {
+        f"topic {name}": plain(metadata.topic_configs.get(name, {})) for name in metadata.topics
+    } == expected
     assert expected["topic bare"] == {}
     assert expected["topic c-none"] == {"retention.ms": "77"}
     assert expected["topic c-4p"]["cleanup.policy"] == "compact,delete"
     assert {"brokers in the cluster": plain(metadata.all_brokers)} == all_brokers
-    assert {f"broker {node}": plain(configs) for node, configs in metadata.broker_configs.items()} == one_broker
+    assert {
+        f"broker {node}": plain(configs) for node, configs in metadata.broker_configs.items()
+    } == one_broker
     assert one_broker["broker 1"]["log.retention.ms"] == "2000000"
-    directories = {f"{t.name}-{p}": t.topic_id for t in metadata.topics.values() for p in t.partitions}
+    directories = {
+        f"{t.name}-{p}": t.topic_id for t in metadata.topics.values() for p in t.partitions
+    }
     found = {
         d.name: read_topic_id(LocalStorage(), str(d))
         for d in log_dir.iterdir()

@@ -1,7 +1,8 @@
-"""Random lives of logs through Kafka and Winnow: `PYTHONPATH=lib .venv/bin/python -m tests.kafka.lives --lives 10000`.
+"""Random lives of logs through Kafka and Winnow: `PYTHONPATH=lib .venv/bin/python -m
+tests.kafka.lives --lives 10000`.
 
-Goes on after a difference, and tells the life as Python that lives it again. Of one seed and size of batches the lives
-are always the same; `--first-life` goes on where a run was ended.
+Goes on after a difference, and tells the life as Python that lives it again. Of one seed and size
+of batches the lives are always the same; `--first-life` goes on where a run was ended.
 """
 
 from __future__ import annotations
@@ -52,14 +53,18 @@ def main() -> int:
             found = all_lived(live, lives)
             outcome.add(found)
             for difference in found.differences:
-                _say(f"\n{difference.name}, {difference.when}: {difference.what}\n{difference.life!r}\n")
+                _say(
+                    f"\n{difference.name}, {difference.when}: {difference.what}\n{difference.life!r}\n"
+                )
             undos = f"{outcome.undone} undone, {outcome.refused} undos refused"
             differences = f"{len(outcome.differences)} differences"
             _say(f"{outcome.lives} lives, {undos}, {differences}, {time.monotonic() - began:.0f} s")
         smallest = _smallest(live, outcome.differences) if options.shrink else []
     session.stop()
     for difference in smallest:
-        _say(f"\nthe smallest of its kind, {difference.when}: {difference.what}\n{difference.life!r}")
+        _say(
+            f"\nthe smallest of its kind, {difference.when}: {difference.what}\n{difference.life!r}"
+        )
     line = row(outcome, options, minutes=(time.monotonic() - began) / 60)
     _say(line)
     if options.record:
@@ -74,7 +79,9 @@ def _drawn(drawing: Executor, options: argparse.Namespace) -> Iterator[dict[str,
     firsts = range(options.first_life, end, options.batch)
 
     def draw(first: int) -> Future[list[Life]]:
-        return drawing.submit(draw_lives, options.batch, options.seed * APART + first // options.batch)
+        return drawing.submit(
+            draw_lives, options.batch, options.seed * APART + first // options.batch
+        )
 
     following = draw(firsts[0])
     for first in firsts:
@@ -84,7 +91,9 @@ def _drawn(drawing: Executor, options: argparse.Namespace) -> Iterator[dict[str,
 
 
 def all_lived(live: Run, lives: Mapping[str, Life]) -> Outcome:
-    """The outcome, even if a life breaks the machine: it is looked for by halves, and is a difference."""
+    """The outcome, even if a life breaks the machine: it is looked for by halves, and is a
+    difference.
+    """
     try:
         return live(lives)
     except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
@@ -126,7 +135,10 @@ def row(outcome: Outcome, options: argparse.Namespace, *, minutes: float) -> str
 
 def _machine() -> str:
     lines = Path("/proc/cpuinfo").read_text(encoding="ascii").splitlines()
-    model = next((line.partition(":")[2].strip() for line in lines if "model name" in line), platform.machine())
+    model = next(
+        (line.partition(":")[2].strip() for line in lines if "model name" in line),
+        platform.machine(),
+    )
     return f"{os.cpu_count()} cores ({model})"
 
 
@@ -137,7 +149,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first-life", type=int, default=0, help="a multiple of --batch")
     parser.add_argument("--batch", type=int, default=150, help="lives at once, each a partition")
     parser.add_argument("--record", action="store_true", help="add the result to RESULTS.md")
-    parser.add_argument("--shrink", action="store_true", help="make one life of each kind of difference small")
+    parser.add_argument(
+        "--shrink", action="store_true", help="make one life of each kind of difference small"
+    )
     parser.add_argument(
         "--scratch",
         default=MEMORY if MEMORY.is_dir() else None,

@@ -1,4 +1,5 @@
-"""What has to be the same of a partition that Winnow left and of the one that Kafka left, and what need not be.
+"""What has to be the same of a partition that Winnow left and of the one that Kafka left, and what
+need not be.
 
 Every function raises AssertionError with the first difference.
 """
@@ -25,8 +26,14 @@ _IN_INDEXES = ("index", "timeindex")
 
 def assert_same_answer(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
     """Kafka says the same of both, before and after it appended."""
-    mine, judged = ({k: v for k, v in answer.items() if k not in _TIMES} for answer in (ours, theirs))
-    differing = {k: (mine.get(k), judged.get(k)) for k in sorted({*mine, *judged}) if mine.get(k) != judged.get(k)}
+    mine, judged = (
+        {k: v for k, v in answer.items() if k not in _TIMES} for answer in (ours, theirs)
+    )
+    differing = {
+        k: (mine.get(k), judged.get(k))
+        for k in sorted({*mine, *judged})
+        if mine.get(k) != judged.get(k)
+    }
     assert not differing, f"Kafka opened both and says (of ours, of its own): {differing}"
 
 
@@ -42,17 +49,24 @@ class Log:
 def differing(ours: Path, theirs: Path, log: Log) -> list[str]:
     """Names of files whose bytes are not the same; all names and times of logs are.
 
-    What a loader does anyway does not count (S6.3, S8.4): it removes snapshots at or below the log start offset and all
-    between segments but the last, folds leader epochs, removes that of a leader that wrote nothing, and does without
-    indexes of an empty segment. Nor do snapshots above the high watermark, which `machine` takes away.
+    What a loader does anyway does not count (S6.3, S8.4): it removes snapshots at or below the log
+    start offset and all between segments but the last, folds leader epochs, removes that of a
+    leader that wrote nothing, and does without indexes of an empty segment. Nor do snapshots above
+    the high watermark, which `machine` takes away.
     """
     found, expected = _names(ours, log), _names(theirs, log)
-    assert found == expected, f"only here {sorted(found - expected)}, only Kafka has {sorted(expected - found)}"
+    assert found == expected, (
+        f"only here {sorted(found - expected)}, only Kafka has {sorted(expected - found)}"
+    )
     for name in sorted(found):
         if name.endswith(LOG) and (ours / name).stat().st_size:
             mine, judged = ((d / name).stat().st_mtime_ns // 10**6 for d in (ours, theirs))
-            assert mine == judged, f"{name}: modified at {mine} ms, Kafka says {judged} ms ({mine - judged:+} ms)"
-    different = [name for name in sorted(found) if (ours / name).read_bytes() != (theirs / name).read_bytes()]
+            assert mine == judged, (
+                f"{name}: modified at {mine} ms, Kafka says {judged} ms ({mine - judged:+} ms)"
+            )
+    different = [
+        name for name in sorted(found) if (ours / name).read_bytes() != (theirs / name).read_bytes()
+    ]
     if LEADER_EPOCHS in different and _epochs(ours, log) == _epochs(theirs, log):
         different.remove(LEADER_EPOCHS)
     return different
@@ -86,21 +100,34 @@ def _epochs(directory: Path, log: Log) -> list[tuple[int, int]]:
     written = [(epoch, offset) for epoch, offset in epochs if offset < log.end]
     begun = [(epoch, log.start) for epoch, offset in written if offset <= log.start]
     return [
-        (epoch, offset) for epoch, offset in begun[-1:] + [e for e in written if e[1] > log.start] if offset < log.end
+        (epoch, offset)
+        for epoch, offset in begun[-1:] + [e for e in written if e[1] > log.start]
+        if offset < log.end
     ]
 
 
-def assert_same_but_compressed(kafka: Kafka, ours: Path, theirs: Path, names: Iterable[str]) -> None:
+def assert_same_but_compressed(
+    kafka: Kafka, ours: Path, theirs: Path, names: Iterable[str]
+) -> None:
     """These files differ in nothing but in how well records are compressed.
 
     What is in the indexes of such a log depends on it: see `assert_indexes_as_rebuilt`.
     """
-    dumps = [[l for l in kafka.dump(d) if l["t"] not in {"epochs", "snapshot"}] for d in (ours, theirs)]
-    recompressed = {line["base"] for line in _in_segments(dumps[1]) if line["t"] == "batch" and line["codec"] != "none"}
+    dumps = [
+        [l for l in kafka.dump(d) if l["t"] not in {"epochs", "snapshot"}] for d in (ours, theirs)
+    ]
+    recompressed = {
+        line["base"]
+        for line in _in_segments(dumps[1])
+        if line["t"] == "batch" and line["codec"] != "none"
+    }
     for name in names:
         if not name.endswith((LOG, *INDEXES)) or int(name[:20]) not in recompressed:
             assert_same_bytes(ours / name, theirs / name)
-    lines = ([_plain(l) for l in dump if l["t"] not in _IN_INDEXES or l["base"] not in recompressed] for dump in dumps)
+    lines = (
+        [_plain(l) for l in dump if l["t"] not in _IN_INDEXES or l["base"] not in recompressed]
+        for dump in dumps
+    )
     assert_same_dump(*lines, logical=True, name=ours.name)
 
 
@@ -115,27 +142,40 @@ def _in_segments(dump: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
 
 def _plain(line: dict[str, Any]) -> dict[str, Any]:
     """What is not compressed is the same to the byte."""
-    return line | {"sum": line["crc"], "length": line["size"]} if line.get("codec") == "none" else line
+    return (
+        line | {"sum": line["crc"], "length": line["size"]} if line.get("codec") == "none" else line
+    )
 
 
 def assert_indexes_as_rebuilt(rebuilt: Path, ours: Path, names: Iterable[str]) -> None:
-    """The indexes of these logs are those that Kafka, which had to read the logs for it, made in a copy."""
+    """The indexes of these logs are those that Kafka, which had to read the logs for it, made in a
+    copy.
+    """
     for name in names:
         for suffix in INDEXES if name.endswith(LOG) else ():
             assert_same_bytes(ours / (name[:20] + suffix), rebuilt / (name[:20] + suffix))
 
 
-def times_found(directory: Path, timestamps: Iterable[int], *, log_start_offset: int) -> Found | str:
-    """Offset and timestamp of the first record at or after each time, by our lookup; a text if it can't be read."""
+def times_found(
+    directory: Path, timestamps: Iterable[int], *, log_start_offset: int
+) -> Found | str:
+    """Offset and timestamp of the first record at or after each time, by our lookup; a text if it
+    can't be read.
+    """
     segments = Segments(LocalStorage(), str(directory))
     try:
         found = [segments.find_timestamp(t, log_start_offset=log_start_offset) for t in timestamps]
     except CorruptLogError as error:
         return str(error)
-    return [None if f is None or f.record is None else [f.record.offset, f.record.timestamp] for f in found]
+    return [
+        None if f is None or f.record is None else [f.record.offset, f.record.timestamp]
+        for f in found
+    ]
 
 
 def assert_same_times_found(found: Found | str, kafkas: Found, timestamps: Iterable[int]) -> None:
     assert not isinstance(found, str), f"our lookup of timestamps fails: {found}"
     for timestamp, ours, theirs in zip(timestamps, found, kafkas, strict=True):
-        assert ours == theirs, f"first at or after {timestamp}: found (offset, timestamp) {ours}, Kafka {theirs}"
+        assert ours == theirs, (
+            f"first at or after {timestamp}: found (offset, timestamp) {ours}, Kafka {theirs}"
+        )

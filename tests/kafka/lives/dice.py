@@ -1,7 +1,8 @@
-"""Random choices for Hypothesis's strategies that a seed determines: the same lives today and after any change of code.
+"""Random choices for Hypothesis's strategies that a seed determines: the same lives today and after
+any change of code.
 
-Hypothesis's own provider mixes in constants that it finds in the modules at hand, and makes most of its examples out of
-the one before; here each life is drawn for itself.
+Hypothesis's own provider mixes in constants that it finds in the modules at hand, and makes most of
+its examples out of the one before; here each life is drawn for itself.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class _Dice(PrimitiveProvider):
     def draw_boolean(self, p: float = 0.5) -> bool:
         return self._random.random() < p
 
-    def draw_integer(self, min_value: int | None = None, max_value: int | None = None, **_: Any) -> int:
+    def draw_integer(
+        self, min_value: int | None = None, max_value: int | None = None, **_: Any
+    ) -> int:
         if min_value is None or max_value is None:
             self._not_asked_for()
         return self._random.randint(min_value, max_value)
@@ -47,7 +50,9 @@ class _Dice(PrimitiveProvider):
         raise NotImplementedError(message)
 
 
-def rolled(strategy: st.SearchStrategy[T], count: int, number: int, seen: Callable[[T], None]) -> None:
+def rolled(
+    strategy: st.SearchStrategy[T], count: int, number: int, seen: Callable[[T], None]
+) -> None:
     """Shows `count` values, always the same for a number."""
     AVAILABLE_PROVIDERS["dice"] = type("Dice", (_Dice,), {"number": number})
 

@@ -1,11 +1,26 @@
-"""Lives whose settings and timestamps lie at the limits of a 64-bit number, where sums of them overflow."""
+"""Lives whose settings and timestamps lie at the limits of a 64-bit number, where sums of them
+overflow.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tests.kafka.lives.life import HOUR_MS, LONG_MAX, PASSES, Append, Config, End, Life, Rec, Roll, Span, Step, Tick
+from tests.kafka.lives.life import (
+    HOUR_MS,
+    LONG_MAX,
+    PASSES,
+    Append,
+    Config,
+    End,
+    Life,
+    Rec,
+    Roll,
+    Span,
+    Step,
+    Tick,
+)
 
 _SMALL = Config(index_interval_bytes=0)
 _FIRST, _LAST = PASSES[0], PASSES[-1]
@@ -25,7 +40,12 @@ _WRITTEN: tuple[Step, ...] = (
     Append((Rec(0), Rec(2))),
     Roll(),
 )
-_AGAIN: tuple[Step, ...] = (Append((Rec(10),)), Roll(), Append((Rec(10), Rec(11, size=None))), Roll())
+_AGAIN: tuple[Step, ...] = (
+    Append((Rec(10),)),
+    Roll(),
+    Append((Rec(10), Rec(11, size=None))),
+    Roll(),
+)
 
 _SETTINGS: Mapping[str, tuple[int, ...]] = {
     # `now + delete.retention.ms` passes 2^63-1 in none, in some or in all of the passes.
@@ -56,19 +76,33 @@ def _lives() -> Iterator[tuple[str, Life]]:
         for value in values:
             for policy in ("compact", "compact,delete"):
                 config = replace(_SMALL, cleanup_policy=policy, **{name: value})
-                yield f"{name.replace('_', '-')}-{value}-{policy.replace(',', '-')}", _life(_WRITTEN, config)
+                yield (
+                    f"{name.replace('_', '-')}-{value}-{policy.replace(',', '-')}",
+                    _life(_WRITTEN, config),
+                )
     for name, records in _STAMPS.items():
         for keep in (0, LONG_MAX):
             config = replace(_SMALL, cleanup_policy="compact,delete", delete_retention_ms=keep)
             config = replace(
-                config, retention_ms=keep or HOUR_MS, min_compaction_lag_ms=1, max_compaction_lag_ms=LONG_MAX
+                config,
+                retention_ms=keep or HOUR_MS,
+                min_compaction_lag_ms=1,
+                max_compaction_lag_ms=LONG_MAX,
             )
-            written = (Append(records), Append(records, magic=1), Roll(), Append(records, codec=1), Roll())
+            written = (
+                Append(records),
+                Append(records, magic=1),
+                Roll(),
+                Append(records, codec=1),
+                Roll(),
+            )
             yield f"timestamps-{name}-{'for-ever' if keep else 'at-once'}", _life(written, config)
 
 
 def _life(written: tuple[Step, ...], config: Config) -> Life:
-    return Life((Span(written, config), *(Span((Tick(HOUR_MS), *_AGAIN), config) for _ in range(3))))
+    return Life(
+        (Span(written, config), *(Span((Tick(HOUR_MS), *_AGAIN), config) for _ in range(3)))
+    )
 
 
 EXTREMES: Mapping[str, Life] = dict(_lives())

@@ -1,6 +1,8 @@
-"""The life of a log as a value: what is written to it between one pass of the cleaner and the next, and its settings.
+"""The life of a log as a value: what is written to it between one pass of the cleaner and the next,
+and its settings.
 
-Any life is a sound one: numbers are taken as far as they go. A life's `repr` is Python that makes it again.
+Any life is a sound one: numbers are taken as far as they go. A life's `repr` is Python that makes
+it again.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from typing import Any
 HOUR_MS = 3_600_000
 NOW = 1_700_000_000_000
 PASSES = tuple(NOW + number * HOUR_MS for number in range(5))
-"""The clock at each pass, ms. It is years before any file's own time, which tells what was touched a moment ago."""
+"""The clock at each pass, ms. It is years before any file's own time, which tells what was touched
+a moment ago.
+"""
 BEGINNING = NOW - 3 * HOUR_MS
 PRODUCER_EXPIRATION_MS = 2 * HOUR_MS
 LONG_MAX = 2**63 - 1
@@ -33,7 +37,9 @@ class _Brief:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Config(_Brief):
-    """Topic settings by Kafka's names, `_` for `.`; `segment_bytes` is internal.segment.bytes, which may be small."""
+    """Topic settings by Kafka's names, `_` for `.`; `segment_bytes` is internal.segment.bytes,
+    which may be small.
+    """
 
     cleanup_policy: str = "compact"
     segment_bytes: int = 4000
@@ -61,7 +67,8 @@ class Config(_Brief):
 @dataclass(frozen=True, slots=True, repr=False)
 class Rec(_Brief):
     """`key`: one of `KEYS` of `telling`, None: null. `size`: of the value, None: a tombstone.
-    `age`: ms before the clock, but not before 1970, None: no timestamp. `skip`: offsets that are missing before it.
+    `age`: ms before the clock, but not before 1970, None: no timestamp. `skip`: offsets that are
+    missing before it.
     """
 
     key: int | None = 0
@@ -75,10 +82,11 @@ class Rec(_Brief):
 class Append(_Brief):
     """Records in one batch (of v0 and v1 without a codec: in one each), as a follower gets them.
 
-    `producer`: 0 is nobody, the others are those of `telling`. `gap`: offsets missing before the batch, `head` and
-    `tail`: those that it spans before its first and after its last record, as cleaned ones do; `horizon`: its delete
-    horizon in ms after the clock. `stamped`: log-append time. `lead`: as a leader appends it, where that can be.
-    `nested`: a v1 wrapper around v0, as cleaners of old made them.
+    `producer`: 0 is nobody, the others are those of `telling`. `gap`: offsets missing before the
+    batch, `head` and `tail`: those that it spans before its first and after its last record, as
+    cleaned ones do; `horizon`: its delete horizon in ms after the clock. `stamped`: log-append
+    time. `lead`: as a leader appends it, where that can be. `nested`: a v1 wrapper around v0, as
+    cleaners of old made them.
     """
 
     records: tuple[Rec, ...] = (Rec(),)
@@ -96,7 +104,9 @@ class Append(_Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class End(_Brief):
-    """A transaction marker. `bump`: of an epoch above the data's (transaction version 2). `emptied`: as cleaned."""
+    """A transaction marker. `bump`: of an epoch above the data's (transaction version 2).
+    `emptied`: as cleaned.
+    """
 
     producer: int = 3
     commit: bool = True
@@ -156,4 +166,6 @@ class Life(_Brief):
     """As many as there are passes, or fewer: then nothing more happens."""
 
     def span(self, number: int) -> Span:
-        return self.spans[number] if number < len(self.spans) else Span(config=self.spans[-1].config)
+        return (
+            self.spans[number] if number < len(self.spans) else Span(config=self.spans[-1].config)
+        )

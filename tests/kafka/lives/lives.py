@@ -1,7 +1,8 @@
-"""Hypothesis's strategy for lives, drawn to the corners: few keys, small segments, clocks at the edge of every setting.
+"""Hypothesis's strategy for lives, drawn to the corners: few keys, small segments, clocks at the
+edge of every setting.
 
-Each life has its own taste (which formats, codecs, producers, gaps and ages occur at all): what goes wrong only where
-many of a kind meet is seldom found in an even mixture.
+Each life has its own taste (which formats, codecs, producers, gaps and ages occur at all): what
+goes wrong only where many of a kind meet is seldom found in an even mixture.
 """
 
 from __future__ import annotations
@@ -38,7 +39,14 @@ T = TypeVar("T")
 ANY_CODEC = (0, 1, 2, 3, 4)
 MAGICS = ((2,), (2,), (2,), (2,), (0,), (1,), (0, 1), (1, 2), (0, 1, 2))
 CODECS = ((0,), (0,), (0,), (1,), (2,), (3,), (4,), (0, 3), ANY_CODEC)
-KEYS: tuple[tuple[int | None, ...], ...] = ((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3, 4), (0, 1, None), (0, 5, 6, 7, None))
+KEYS: tuple[tuple[int | None, ...], ...] = (
+    (0,),
+    (0, 1),
+    (0, 1, 2),
+    (0, 1, 2, 3, 4),
+    (0, 1, None),
+    (0, 5, 6, 7, None),
+)
 SIZES: tuple[tuple[int | None, ...], ...] = (
     (3,),
     (3, None),
@@ -74,7 +82,9 @@ CONFIGS = st.builds(
     delete_retention_ms=st.sampled_from(
         (HOUR_MS, 0, 1, HOUR_MS - 1, HOUR_MS + 1, 2 * HOUR_MS, 3 * HOUR_MS, 86_400_000)
     ),
-    retention_ms=st.sampled_from((-1, 0, HOUR_MS, 2 * HOUR_MS, 2 * HOUR_MS - 1, 4 * HOUR_MS, 604_800_000)),
+    retention_ms=st.sampled_from(
+        (-1, 0, HOUR_MS, 2 * HOUR_MS, 2 * HOUR_MS - 1, 4 * HOUR_MS, 604_800_000)
+    ),
     retention_bytes=st.sampled_from((-1, -1, 0, 300, 700, 3000)),
     min_cleanable_dirty_ratio=st.sampled_from((0.0, 0.0, 0.0, 0.2, 0.5, 0.9, 1.0)),
     min_compaction_lag_ms=st.sampled_from((0, 0, 0, 1, HOUR_MS, 2 * HOUR_MS)),
@@ -95,12 +105,16 @@ def lives(draw: st.DrawFn) -> Life:
         if number and draw(st.integers(0, 7)) == 7:
             config = draw(CONFIGS)
         uncommitted = draw(st.sampled_from((0,) * 12 + (1, 2, 5, 40)))
-        spans.append(Span(tuple(draw(st.lists(steps, min_size=least, max_size=most))), config, uncommitted))
+        spans.append(
+            Span(tuple(draw(st.lists(steps, min_size=least, max_size=most))), config, uncommitted)
+        )
     return Life(tuple(spans))
 
 
 def _steps(draw: st.DrawFn) -> st.SearchStrategy[Step]:
-    """Steps to the taste of one life. Each is one choice among all that are to it: choices are what takes the time."""
+    """Steps to the taste of one life. Each is one choice among all that are to it: choices are what
+    takes the time.
+    """
 
     def some(choices: Sequence[Sequence[T]]) -> Sequence[T]:
         return draw(st.sampled_from(choices))
@@ -128,7 +142,12 @@ def _appends(
 ) -> st.SearchStrategy[Append]:
     rare_skip, rare_more = ((0,),) * 3, (0, 0, 0, 1, 20)
     records = _one_of(
-        Rec, some(KEYS), some(SIZES), some(AGES), some((*rare_skip, (0, 0, 0, 1, 130))), some((*rare_skip, (0, 1, 3)))
+        Rec,
+        some(KEYS),
+        some(SIZES),
+        some(AGES),
+        some((*rare_skip, (0, 0, 0, 1, 130))),
+        some((*rare_skip, (0, 1, 3))),
     )
     kinds = _one_of(
         partial(Append, ()),
@@ -145,7 +164,9 @@ def _appends(
     )
     least, most = some(((1, 1), (1, 1), (1, 3), (1, 8), (0, 2)))
     return st.builds(
-        lambda kind, of: replace(kind, records=tuple(of)), kinds, st.lists(records, min_size=least, max_size=most)
+        lambda kind, of: replace(kind, records=tuple(of)),
+        kinds,
+        st.lists(records, min_size=least, max_size=most),
     )
 
 

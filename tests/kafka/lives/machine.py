@@ -1,8 +1,10 @@
-"""Many lives at once, each a partition of two log directories: one that Winnow cleans, one that Kafka cleans.
+"""Many lives at once, each a partition of two log directories: one that Winnow cleans, one that
+Kafka cleans.
 
-Both are written to by Kafka's own log, which opens what Winnow left like a broker that starts. After every step all
-files must be the same; a partition in which they are not drops out. Every other run of Winnow keeps what it replaces.
-It is undone in a copy at once, and in a copy of what the next pass leaves (`undo`).
+Both are written to by Kafka's own log, which opens what Winnow left like a broker that starts.
+After every step all files must be the same; a partition in which they are not drops out. Every
+other run of Winnow keeps what it replaces. It is undone in a copy at once, and in a copy of what
+the next pass leaves (`undo`).
 """
 
 from __future__ import annotations
@@ -49,24 +51,34 @@ from winnow.logdir.names import (
 from winnow.policy.sources import Settings, parse_server_properties, parse_topic_configs
 
 TIMESTAMPS = tuple(
-    sorted({0, 1, *(now + by for now in (BEGINNING, *PASSES) for by in (-HOUR_MS // 2, -1, 0, 1)), 2**40 + PASSES[-1]})
+    sorted(
+        {
+            0,
+            1,
+            *(now + by for now in (BEGINNING, *PASSES) for by in (-HOUR_MS // 2, -1, 0, 1)),
+            2**40 + PASSES[-1],
+        }
+    )
 )
 """What a consumer looks for before each span."""
 BROKER = f"producer.id.expiration.ms={PRODUCER_EXPIRATION_MS}\n"
 _FULL = "Attempt to append to a full"
 _FULL_INDEX = "the index of the cleaned segment would be larger than it may be"
 THROWS: Mapping[str, tuple[str, str | None]] = {
-    # S5.6: nothing is left of a batch that has to be kept, and of v0 or v1 there is no empty header. Winnow writes one
-    # of v2; a broker never cleans such a partition again.
+    # S5.6: nothing is left of a batch that has to be kept, and of v0 or v1 there is no empty
+    # header. Winnow writes one of v2; a broker never cleans such a partition again.
     "Empty batches are only supported for magic v2": ("no empty batch of v0 or v1", None),
     _FULL: ("a full index", _FULL_INDEX),
 }
-"""Part of what Kafka's cleaner throws: what the results call it, and what Winnow says then (None: it has an answer)."""
+"""Part of what Kafka's cleaner throws: what the results call it, and what Winnow says then (None:
+it has an answer).
+"""
 UNLIVED: Mapping[str, str] = {
     # An active segment's index is mapped in the size of segment.index.bytes, even if it is larger.
     "newPosition > limit": "an index that Kafka can't open",
 }
-"""Part of what Kafka's log throws that can't be opened or written to, and what the results call it."""
+"""Part of what Kafka's log throws that can't be opened or written to, and what the results call it.
+"""
 _MADE_NOW_MS = PASSES[-1] + 10_000 * HOUR_MS
 
 
@@ -82,7 +94,9 @@ def run(spark: SparkSession, kafka: Kafka, root: Path, lives: Mapping[str, Life]
 
 
 class _Run:
-    def __init__(self, spark: SparkSession, kafka: Kafka, root: Path, lives: Mapping[str, Life]) -> None:
+    def __init__(
+        self, spark: SparkSession, kafka: Kafka, root: Path, lives: Mapping[str, Life]
+    ) -> None:
         self._spark, self._kafka, self._root = spark, kafka, root
         self._ours, self._theirs = root / "winnow", root / "kafka"
         self._lives = {f"{topic}-0": life for topic, life in lives.items()}
@@ -92,7 +106,9 @@ class _Run:
         self._undo = Undo(root / "undo")
         for log_dir in (self._ours, self._theirs):
             log_dir.mkdir(parents=True)
-            (log_dir / META_PROPERTIES).write_text("version=1\nnode.id=1\ncluster.id=V2lubm93T3JhY2xlMDAwMQ\n")
+            (log_dir / META_PROPERTIES).write_text(
+                "version=1\nnode.id=1\ncluster.id=V2lubm93T3JhY2xlMDAwMQ\n"
+            )
             (log_dir / CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":-1}')
             for name in self._lives:
                 (log_dir / name).mkdir()
@@ -102,7 +118,9 @@ class _Run:
         for number, now in enumerate(PASSES):
             self._commit(number)
             self._clean(number, now, keep=not number % 2)
-            self._write(number + 1, now)  # after the last pass nothing; but Kafka opens what it left
+            self._write(
+                number + 1, now
+            )  # after the last pass nothing; but Kafka opens what it left
         self._outcome.undone, self._outcome.refused = self._undo.undone, self._undo.refused
         return self._outcome
 
@@ -119,7 +137,10 @@ class _Run:
             producer_expiration_ms=PRODUCER_EXPIRATION_MS,
             timestamps=",".join(map(str, TIMESTAMPS)),
         )
-        starts = [read_checkpoint(log_dir / LOG_START_CHECKPOINT) for log_dir in (self._ours, self._theirs)]
+        starts = [
+            read_checkpoint(log_dir / LOG_START_CHECKPOINT)
+            for log_dir in (self._ours, self._theirs)
+        ]
         for name in list(self._lives):
             ours, theirs = self._ours / name, self._theirs / name
             until = self._told[name][number].clock if number < len(PASSES) else now
@@ -134,7 +155,9 @@ class _Run:
                 assert state["end_offset"] == end, f"told wrong: the log ends at {end}, {state}"
                 if number:
                     assert_same_times_found(found[name], answers[theirs]["found"], TIMESTAMPS)
-                assert starts[0].get(name) == starts[1].get(name), f"{LOG_START_CHECKPOINT}: {starts}"
+                assert starts[0].get(name) == starts[1].get(name), (
+                    f"{LOG_START_CHECKPOINT}: {starts}"
+                )
                 different = differing(ours, theirs, Log(state["start_offset"], end, end))
                 assert not different, f"after Kafka opened both, these differ: {different}"
 
@@ -142,7 +165,9 @@ class _Run:
         """Whether Kafka can't go on with either for a known reason; then the life is over."""
         errors = [str(answer.get("error", "")) for answer in (ours, theirs)]
         known = [words for part, words in UNLIVED.items() if all(part in error for error in errors)]
-        assert known or not any(errors), f"no life that can be lived: of ours {errors[0]!r}, of its own {errors[1]!r}"
+        assert known or not any(errors), (
+            f"no life that can be lived: of ours {errors[0]!r}, of its own {errors[1]!r}"
+        )
         if known:
             self._end(name, known[0])
         return bool(known)
@@ -163,8 +188,9 @@ class _Run:
         return steps
 
     def _commit(self, number: int) -> None:
-        """The high watermarks. Where one is below the log end, snapshots above it go: they know nothing of transactions
-        that ended before them, and a broker that loads one cleans what one that went on running would not (S8.4).
+        """The high watermarks. Where one is below the log end, snapshots above it go: they know
+        nothing of transactions that ended before them, and a broker that loads one cleans what one
+        that went on running would not (S8.4).
         """
         self._committed = {name: self._high_watermark(name, number) for name in self._lives}
         for log_dir in (self._ours, self._theirs):
@@ -172,8 +198,8 @@ class _Run:
             self._forget_above(log_dir)
 
     def _high_watermark(self, name: str, number: int) -> int:
-        """That of the life, or the log end where no snapshot would be left: then a broker that was shut down cleanly
-        takes it that there are no producers at all (S8.4).
+        """That of the life, or the log end where no snapshot would be left: then a broker that was
+        shut down cleanly takes it that there are no producers at all (S8.4).
         """
         end = self._told[name][number].log_end_offset
         wanted = max(0, end - self._lives[name].span(number).uncommitted)
@@ -181,7 +207,10 @@ class _Run:
         bases, snapshots = _offsets(directory, LOG), _offsets(directory, SNAPSHOT)
         start = max(min(bases), read_checkpoint(self._theirs / LOG_START_CHECKPOINT).get(name, 0))
         # A loader removes those between segments, but for one behind them all.
-        left = any(start < offset <= wanted and (offset in bases or offset > max(bases)) for offset in snapshots)
+        left = any(
+            start < offset <= wanted and (offset in bases or offset > max(bases))
+            for offset in snapshots
+        )
         return wanted if left else end
 
     def _forget_above(self, log_dir: Path) -> None:
@@ -198,7 +227,9 @@ class _Run:
             server_properties=parse_server_properties(BROKER),
         )
         self._undo.about_to_clean(self._ours, self._lives)
-        result = clean(self._spark, [str(self._ours)], settings=settings, now=now, keep_replaced=keep)
+        result = clean(
+            self._spark, [str(self._ours)], settings=settings, now=now, keep_replaced=keep
+        )
         results = {f"{p.topic}-{p.partition}": p for p in result.partitions}
         changed = [name for name in self._lives if {COMPACTED, RETAINED} & {*results[name].actions}]
         problems = self._undo.after_another_pass(self._ours, changed)
@@ -222,7 +253,8 @@ class _Run:
             problems |= self._undo.at_once(self._ours, result.run_id, changed)
         self._forget_above(self._theirs)
         for name, bases in untold.items():
-            # Taken by the loader, which replays batches where it finds no snapshot; no pass takes one there.
+            # Taken by the loader, which replays batches where it finds no snapshot; no pass takes
+            # one there.
             for base in bases:
                 (self._theirs / name / segment_file(base, SNAPSHOT)).unlink(missing_ok=True)
         recompressed: dict[str, list[str]] = {}
@@ -247,8 +279,12 @@ class _Run:
             if name in self._lives:
                 with self._judging(name, when):
                     mine = [change for change in changed if f"{name}/" in change]
-                    assert (one.actions, mine) == ((NONE,), []), f"a second run at the same time: {one.reason}"
-        assert not [change for change in changed if "/" not in change], "a second run changed a checkpoint"
+                    assert (one.actions, mine) == ((NONE,), []), (
+                        f"a second run at the same time: {one.reason}"
+                    )
+        assert not [change for change in changed if "/" not in change], (
+            "a second run changed a checkpoint"
+        )
 
     def _compare(self, name: str, result: PartitionResult, answer: Line) -> list[str]:
         """The files that differ, but in nothing but how well records were compressed."""
@@ -258,7 +294,8 @@ class _Run:
         assert known or not thrown, f"Kafka's cleaner gave up: {thrown}"
         failed = result.error or (result.reason if result.left_alone else None)
         if known and (known[0][1] is not None or failed is not None):
-            # What comes after an empty batch of v0 or v1, a full index perhaps, only one of them gets to.
+            # What comes after an empty batch of v0 or v1, a full index perhaps, only one of them
+            # gets to.
             said = known[0][1] or _FULL_INDEX
             assert said in str(failed), f"Kafka's cleaner gave up: {thrown}; we: {failed}"
         else:
@@ -272,19 +309,30 @@ class _Run:
         state = answer["after"]
         start = state["start_offset"]
         told = (result.log_start_offset_after, result.segments_after, COMPACTED in result.actions)
-        assert told == (start, state["segments"], answer["rounds"] > 0), f"our result is {result}, Kafka's {answer}"
+        assert told == (start, state["segments"], answer["rounds"] > 0), (
+            f"our result is {result}, Kafka's {answer}"
+        )
         for file in (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT):
-            found, expected = (read_checkpoint(root / file).get(name) for root in (self._ours, self._theirs))
+            found, expected = (
+                read_checkpoint(root / file).get(name) for root in (self._ours, self._theirs)
+            )
             if found is not None and expected is not None and file == CLEANER_CHECKPOINT:
-                found, expected = max(found, start), max(expected, start)  # a broker raises it when it looks next
+                found, expected = (
+                    max(found, start),
+                    max(expected, start),
+                )  # a broker raises it when it looks next
             assert found == expected, f"{file}: {found}, Kafka has {expected}"
         different = differing(ours, theirs, Log(start, state["end_offset"], self._committed[name]))
         if different:
             assert_same_but_compressed(self._kafka, ours, theirs, different)
         return different
 
-    def _go_on_with_ours(self, recompressed: Mapping[str, Sequence[str]], when: str, now: int) -> None:
-        """What was compressed again has other sizes, on which later passes depend: Kafka goes on with what we have."""
+    def _go_on_with_ours(
+        self, recompressed: Mapping[str, Sequence[str]], when: str, now: int
+    ) -> None:
+        """What was compressed again has other sizes, on which later passes depend: Kafka goes on
+        with what we have.
+        """
         if not recompressed:
             return
         rebuilt = self._root / "rebuilt"
@@ -296,7 +344,9 @@ class _Run:
             for log in (rebuilt / name / file for file in files if file.endswith(LOG)):
                 log.with_suffix(INDEX).unlink()
         answers = self._kafka.rebuild(
-            [rebuilt / name for name in recompressed], now=now, topic_configs=self._root / "topic-configs.txt"
+            [rebuilt / name for name in recompressed],
+            now=now,
+            topic_configs=self._root / "topic-configs.txt",
         )
         for name, files in recompressed.items():
             with self._judging(name, when):
@@ -309,7 +359,9 @@ class _Run:
         shutil.rmtree(rebuilt)
 
     def _go_on_with_our_snapshots(self, number: int) -> None:
-        """Above a high watermark below the log end they aren't compared; and without any a broker knows no producer."""
+        """Above a high watermark below the log end they aren't compared; and without any a broker
+        knows no producer.
+        """
         for name in self._lives:
             if self._committed[name] < self._told[name][number].log_end_offset:
                 for snapshot in (self._theirs / name).glob(f"*{SNAPSHOT}"):
@@ -356,7 +408,11 @@ def _offsets(directory: Path, suffix: str) -> set[int]:
 
 
 def _date(directory: Path, since: int, until: int) -> None:
-    """Gives logs that were touched now, not in the past where all else takes place, times from `since` to `until`."""
-    touched = sorted(log for log in directory.glob(f"*{LOG}") if log.stat().st_mtime_ns // 10**6 > _MADE_NOW_MS)
+    """Gives logs that were touched now, not in the past where all else takes place, times from
+    `since` to `until`.
+    """
+    touched = sorted(
+        log for log in directory.glob(f"*{LOG}") if log.stat().st_mtime_ns // 10**6 > _MADE_NOW_MS
+    )
     for number, log in enumerate(touched, start=1):
         os.utime(log, ns=((since + (until - since) * number // len(touched)) * 10**6,) * 2)

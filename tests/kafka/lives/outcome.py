@@ -24,7 +24,9 @@ class Difference:
 
 @dataclass(slots=True)
 class Outcome:
-    """What was compared, and what was not the same. A pass is one of one partition; bytes are those written."""
+    """What was compared, and what was not the same. A pass is one of one partition; bytes are those
+    written.
+    """
 
     lives: int = 0
     passes: int = 0
@@ -42,7 +44,17 @@ class Outcome:
     differences: list[Difference] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
-        for name in ("lives", "passes", "compacted", "retained", "undone", "refused", "batches", "records", "bytes"):
+        for name in (
+            "lives",
+            "passes",
+            "compacted",
+            "retained",
+            "undone",
+            "refused",
+            "batches",
+            "records",
+            "bytes",
+        ):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for why, count in other.ended.items():
             self.ended[why] = self.ended.get(why, 0) + count

@@ -1,5 +1,6 @@
-"""Lives in which Kafka and Winnow once differed, by what was wrong; made small by `shrink` or by hand. Those in
-as_drawn.txt are as they were drawn: in most of them it was the machine that was wrong.
+"""Lives in which Kafka and Winnow once differed, by what was wrong; made small by `shrink` or by
+hand. Those in as_drawn.txt are as they were drawn: in most of them it was the machine that was
+wrong.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ _KEEPS_HOURS = Config(
     min_cleanable_dirty_ratio=0.5,
 )
 
-# Kafka's cleaner asks for no aborted transactions that end below the log start offset: of their markers it knows
-# nothing and drops them, and of their data it thinks that it was committed.
+# Kafka's cleaner asks for no aborted transactions that end below the log start offset: of their
+# markers it knows nothing and drops them, and of their data it thinks that it was committed.
 _ABORTED_BELOW_THE_LOG_START = (
     Append((Rec(key=1),), producer=3),
     End(commit=False),
@@ -38,9 +39,12 @@ def _as_drawn() -> dict[str, Life]:
 
 
 REGRESSIONS: Mapping[str, Life] = _as_drawn() | {
-    "a-transaction-aborted-below-the-log-start": Life((Span(_ABORTED_BELOW_THE_LOG_START, _SMALL),)),
-    # It drops the entries of such transactions even where the marker stays, because an empty batch of its producer's
-    # does: at the next pass index and log disagreed, and we left the partition alone.
+    "a-transaction-aborted-below-the-log-start": Life(
+        (Span(_ABORTED_BELOW_THE_LOG_START, _SMALL),)
+    ),
+    # It drops the entries of such transactions even where the marker stays, because an empty batch
+    # of its producer's does: at the next pass index and log disagreed, and we left the partition
+    # alone.
     "an-abort-marker-below-the-log-start-without-its-entry": Life(
         (
             Span(
@@ -61,7 +65,8 @@ REGRESSIONS: Mapping[str, Life] = _as_drawn() | {
             Span((Append((Rec(key=1),)), Roll()), Config(delete_retention_ms=86_400_000)),
         )
     ),
-    # Retention takes clean segments, so that what is left is dirty enough: a broker's cleaner finds it next.
+    # Retention takes clean segments, so that what is left is dirty enough: a broker's cleaner finds
+    # it next.
     "retention-makes-a-log-dirty-enough": Life(
         (
             Span((*(Append((Rec(key, size=400),)) for key in range(5)), Roll()), _KEEPS_HOURS),
@@ -69,7 +74,8 @@ REGRESSIONS: Mapping[str, Life] = _as_drawn() | {
             Span((Append((Rec(1),)), Roll(), Append()), _KEEPS_HOURS),
         )
     ),
-    # Records of v0 have no timestamp, though their wrapper of v1 has one: a lookup does not find them, ...
+    # Records of v0 have no timestamp, though their wrapper of v1 has one: a lookup does not find
+    # them, ...
     "a-lookup-among-v0-in-a-stamped-wrapper": Life(
         (Span((Append((Rec(0), Rec(1)), magic=1, codec=1, stamped=True, nested=True),), _SMALL),)
     ),
@@ -87,7 +93,8 @@ REGRESSIONS: Mapping[str, Life] = _as_drawn() | {
             ),
         )
     ),
-    # Kafka asks whether the time index has room even if it has nothing to add, and gives the partition up.
+    # Kafka asks whether the time index has room even if it has nothing to add, and gives the
+    # partition up.
     "a-full-time-index-and-nothing-to-add": Life(
         (
             Span(
@@ -103,8 +110,8 @@ REGRESSIONS: Mapping[str, Life] = _as_drawn() | {
             ),
         )
     ),
-    # A transaction that a snapshot shows open ends at the first marker after it: we took the segment's last one, which
-    # was not below the high watermark.
+    # A transaction that a snapshot shows open ends at the first marker after it: we took the
+    # segment's last one, which was not below the high watermark.
     "a-transaction-ends-at-its-first-marker": Life(
         (
             Span(
@@ -122,7 +129,8 @@ REGRESSIONS: Mapping[str, Life] = _as_drawn() | {
             ),
         )
     ),
-    # The data of such a transaction counts as committed: the producer's next COMMIT marker stays for its sake.
+    # The data of such a transaction counts as committed: the producer's next COMMIT marker stays
+    # for its sake.
     "aborted-below-the-log-start-and-a-commit-without-data": Life(
         (
             Span(
@@ -141,10 +149,19 @@ REGRESSIONS: Mapping[str, Life] = _as_drawn() | {
             Span((Append((Rec(key=2),)), Roll()), _SMALL),
         )
     ),
-    # Kafka reads a log from its start on, and so knows of no transaction whose data lies below it: we took it for open.
+    # Kafka reads a log from its start on, and so knows of no transaction whose data lies below it:
+    # we took it for open.
     "an-open-transaction-below-the-log-start": Life(
         (
-            Span((Append((Rec(0),), producer=3), Append((Rec(1),)), Append((Rec(1),)), DeleteRecords(1000)), _SMALL),
+            Span(
+                (
+                    Append((Rec(0),), producer=3),
+                    Append((Rec(1),)),
+                    Append((Rec(1),)),
+                    DeleteRecords(1000),
+                ),
+                _SMALL,
+            ),
             Span((Append((Rec(0),)), Append((Rec(0),)), Roll(), Append()), _SMALL),
             Span((Append((Rec(0),)),), _SMALL),
         )
@@ -159,16 +176,29 @@ REGRESSIONS: Mapping[str, Life] = _as_drawn() | {
     ),
     "data-below-and-above-the-log-start-that-is-aborted": Life(
         (
-            Span((Append((Rec(0),), producer=3), Append((Rec(1),), producer=3), DeleteRecords(500)), _SMALL),
+            Span(
+                (Append((Rec(0),), producer=3), Append((Rec(1),), producer=3), DeleteRecords(500)),
+                _SMALL,
+            ),
             Span((End(commit=False), Append((Rec(1),)), Roll(), Append((Rec(1),)), Roll()), _SMALL),
             Span((Append((Rec(1),)), Roll(), End(), Append((Rec(1),)), Roll()), _SMALL),
         )
     ),
-    # If a snapshot tells of it, Kafka stops at the first batch of the log, not at the log start before it.
+    # If a snapshot tells of it, Kafka stops at the first batch of the log, not at the log start
+    # before it.
     "a-transaction-below-the-log-start-in-a-snapshot": Life(
         (
             Span((Append((Rec(0),), producer=3), Append((Rec(1),)), Roll()), _SMALL),
-            Span((DeleteRecords(1000), Append((Rec(0),), gap=1000), Roll(), Append((Rec(0),)), Roll()), _SMALL),
+            Span(
+                (
+                    DeleteRecords(1000),
+                    Append((Rec(0),), gap=1000),
+                    Roll(),
+                    Append((Rec(0),)),
+                    Roll(),
+                ),
+                _SMALL,
+            ),
             Span((Append((Rec(0),)), Roll()), _SMALL),
         )
     ),

@@ -1,4 +1,6 @@
-"""From a life with a difference to a small one with the same: all that are a little smaller are lived at once."""
+"""From a life with a difference to a small one with the same: all that are a little smaller are
+lived at once.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,13 @@ def _smaller(life: Life) -> Iterator[Life]:
     for attribute in fields(Config):
         # The same for all: settings that change are one more thing to think of.
         configs = [replace(span.config, **_as_by_default(attribute)) for span in life.spans]
-        yield _with(life, [replace(span, config=config) for span, config in zip(life.spans, configs, strict=True)])
+        yield _with(
+            life,
+            [
+                replace(span, config=config)
+                for span, config in zip(life.spans, configs, strict=True)
+            ],
+        )
     yield _with(life, [replace(span, config=life.spans[-1].config) for span in life.spans])
     for at, span in enumerate(life.spans):
         others = life.spans[:at], life.spans[at + 1 :]
@@ -71,7 +79,9 @@ def _simpler(step: Any) -> Iterator[Any]:
         if isinstance(value, tuple):
             records = [*_fewer(value)]
             records += [
-                (*value[:at], simpler, *value[at + 1 :]) for at, rec in enumerate(value) for simpler in _simpler(rec)
+                (*value[:at], simpler, *value[at + 1 :])
+                for at, rec in enumerate(value)
+                for simpler in _simpler(rec)
             ]
             yield from (replace(step, **{attribute.name: some}) for some in records)
         elif attribute.default is not MISSING and value != attribute.default:

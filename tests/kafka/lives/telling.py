@@ -83,7 +83,12 @@ class _Teller:
                 self._say(LOG_START, self.end * permille // 1000)
 
     def _append(self, step: Append) -> None:
-        lead = step.lead and step.magic == 2 and step.producer < FIRST_TRANSACTIONAL and bool(step.records)
+        lead = (
+            step.lead
+            and step.magic == 2
+            and step.producer < FIRST_TRANSACTIONAL
+            and bool(step.records)
+        )
         if lead:
             step = Append(step.records, step.producer, codec=step.codec, lead=True)
         base = self.end + step.gap
@@ -101,7 +106,9 @@ class _Teller:
             codec=Codec(step.codec),
             log_append_time=self.clock if step.stamped else None,
             transactional=step.producer >= FIRST_TRANSACTIONAL,
-            delete_horizon=None if step.horizon is None or not records else self.clock + step.horizon,
+            delete_horizon=None
+            if step.horizon is None or not records
+            else self.clock + step.horizon,
             max_timestamp=None if records or step.stamped else self.clock,
             producer_id=step.producer or -1,
             producer_epoch=producer.epoch if step.producer else -1,
@@ -112,7 +119,11 @@ class _Teller:
         if max(len(batch), raw) > self.config.segment_bytes:
             return  # a log has room for what a segment has room for
         producer.sequence = (producer.sequence + last - base + 1) % _SEQUENCES
-        batch = batch[:CRC_AT] + int(crc32c(as_bytes(batch), ATTRIBUTES_AT, len(batch))).to_bytes(4) + batch[21:]
+        batch = (
+            batch[:CRC_AT]
+            + int(crc32c(as_bytes(batch), ATTRIBUTES_AT, len(batch))).to_bytes(4)
+            + batch[21:]
+        )
         self.end = last + 1
         self.records += len(records)
         if lead and raw < self.config.max_message_bytes:
@@ -160,13 +171,20 @@ class _Teller:
             start = offset % 100
             value = (b"%d " % offset + _NOT_WORTH_COMPRESSING[start : start + rec.size])[: rec.size]
         timestamp = NO_TIMESTAMP if rec.age is None else max(0, self.clock - rec.age)
-        headers = tuple((b"header %d" % n, [b"", None, b"content"][n % 3]) for n in range(rec.headers))
+        headers = tuple(
+            (b"header %d" % n, [b"", None, b"content"][n % 3]) for n in range(rec.headers)
+        )
         return Record(offset, timestamp, key, value, headers)
 
-    def _end(self, producer: _Producer, number: int, *, commit: bool, bump: bool, emptied: bool) -> None:
+    def _end(
+        self, producer: _Producer, number: int, *, commit: bool, bump: bool, emptied: bool
+    ) -> None:
         if bump:
             self._next_epoch(producer)
-        key, value = MARKER_KEY.pack(0, COMMIT if commit else ABORT), MARKER_VALUE.pack(0, producer.epoch)
+        key, value = (
+            MARKER_KEY.pack(0, COMMIT if commit else ABORT),
+            MARKER_VALUE.pack(0, producer.epoch),
+        )
         batch = encode_batch(
             [] if emptied else [Record(self.end, self.clock, key, value)],
             base_offset=self.end,

@@ -1,4 +1,6 @@
-"""Every life of `regressions` and `extremes` goes as Kafka's; all are lived at once, and each is a test."""
+"""Every life of `regressions` and `extremes` goes as Kafka's; all are lived at once, and each is a
+test.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def outcome(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    return run(spark, kafka, Path(tmp_path_factory.mktemp("regressions")) / "lives", {**REGRESSIONS, **EXTREMES})
+    return run(
+        spark,
+        kafka,
+        Path(tmp_path_factory.mktemp("regressions")) / "lives",
+        {**REGRESSIONS, **EXTREMES},
+    )
 
 
 @pytest.mark.parametrize("name", [*REGRESSIONS, *EXTREMES])

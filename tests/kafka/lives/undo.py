@@ -11,7 +11,13 @@ from pathlib import Path
 from tests.fixtures.data import copy_tree
 from tests.kafka.cleaner.runs import CHECKPOINTS, read_checkpoint
 from winnow.api import recover
-from winnow.logdir.names import CLEAN_SHUTDOWN, CLEANER_CHECKPOINT, KEPT_PREFIX, LOG_START_CHECKPOINT, META_PROPERTIES
+from winnow.logdir.names import (
+    CLEAN_SHUTDOWN,
+    CLEANER_CHECKPOINT,
+    KEPT_PREFIX,
+    LOG_START_CHECKPOINT,
+    META_PROPERTIES,
+)
 from winnow.verbs.recover.values import PartitionRecovery
 
 Content = Mapping[str, tuple[bytes, int]]
@@ -33,7 +39,10 @@ class Undo:
 
     def about_to_clean(self, log_dir: Path, names: Iterable[str]) -> None:
         self._before = {name: _content(log_dir / name) for name in names}
-        self._starts = {file: read_checkpoint(log_dir / file) for file in (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT)}
+        self._starts = {
+            file: read_checkpoint(log_dir / file)
+            for file in (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT)
+        }
 
     def at_once(self, log_dir: Path, run_id: str, names: Iterable[str]) -> dict[str, str]:
         """After a run that kept what it replaced: what is wrong with its undo, by partition. Then
@@ -60,9 +69,15 @@ class Undo:
         copy = self._copy(log_dir, kept)
         for name in kept:
             copy_tree(self._kept / name, copy / name / f"{KEPT_PREFIX}{self._run_id}")
-        errors = {name: found.error or "none" for name, found in _undone(copy, self._run_id).items()}
+        errors = {
+            name: found.error or "none" for name, found in _undone(copy, self._run_id).items()
+        }
         shutil.rmtree(copy)
-        problems = {name: error for name, error in errors.items() if "the log has moved on since the run" not in error}
+        problems = {
+            name: error
+            for name, error in errors.items()
+            if "the log has moved on since the run" not in error
+        }
         self.refused += len(errors) - len(problems)
         return {name: f"undo after another pass: {error}" for name, error in problems.items()}
 
@@ -100,7 +115,9 @@ class Undo:
         for file, starts in self._starts.items():
             was, now = starts.get(name), read_checkpoint(log_dir / file).get(name)
             # One that was outside of the log was reset by the run, and an undo never raises it.
-            if now != was and (file != CLEANER_CHECKPOINT or was is None or now is None or now > was):
+            if now != was and (
+                file != CLEANER_CHECKPOINT or was is None or now is None or now > was
+            ):
                 return f"{file}: {now}, before the run {was}"
         return None
 
@@ -113,4 +130,6 @@ def _content(directory: Path) -> Content:
 
 
 def _undone(log_dir: Path, run_id: str) -> dict[str, PartitionRecovery]:
-    return {f"{p.topic}-{p.partition}": p for p in recover([str(log_dir)], undo_run=run_id).partitions}
+    return {
+        f"{p.topic}-{p.partition}": p for p in recover([str(log_dir)], undo_run=run_id).partitions
+    }

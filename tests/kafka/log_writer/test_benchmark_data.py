@@ -1,4 +1,6 @@
-"""What is measured with: Kafka loads it without a word, and finds it to be of the shape that its name says."""
+"""What is measured with: Kafka loads it without a word, and finds it to be of the shape that its
+name says.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def test_kafka_takes_it_for_what_it_says(case: Case, kafka: Kafka, tmp_path: Pat
         loaded = kafka.load(copied / partition.name, now=NOW)
         assert loaded.error is None
         records += len(loaded.records)
-        (answer,) = kafka.clean(copied / partition.name, now=NOW, topic_configs=data.topic_configs, hw_checkpoint=True)
+        (answer,) = kafka.clean(
+            copied / partition.name, now=NOW, topic_configs=data.topic_configs, hw_checkpoint=True
+        )
         (done,) = answer["rounds"]
         stays = done["messages_written"] / done["messages_read"]
         if case.shape is Shape.HALF:

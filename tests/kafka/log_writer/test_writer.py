@@ -1,4 +1,6 @@
-"""The log writer beside Kafka's own log: the same appends give the same files to the byte (S1, S8.4)."""
+"""The log writer beside Kafka's own log: the same appends give the same files to the byte (S1,
+S8.4).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def test_a_segment_is_full_by_bytes(twin: Twin) -> None:
         twin.lead(records(1 + number % 5, size=9 * number))
     files = twin.assert_alike()
     assert len(bases(files)) > 3
-    assert all(len(data) <= SMALL.segment_bytes for name, data in files.items() if name.endswith(".log"))
+    assert all(
+        len(data) <= SMALL.segment_bytes for name, data in files.items() if name.endswith(".log")
+    )
 
 
 @pytest.mark.parametrize("codec", list(Codec))
@@ -51,14 +55,25 @@ def test_every_codec(twin: Twin, codec: Codec) -> None:
 
 def test_a_segment_is_full_by_the_time_of_its_records(kafka: Kafka, tmp_path: Path) -> None:
     twin = Twin(kafka, tmp_path, SegmentConfig(segment_ms=HOUR_MS), now=NOW)
-    # The clock has no say as long as the first batch has a time; an hour exactly is not yet too long.
-    for timestamp in (NOW, NOW - HOUR_MS, NOW + HOUR_MS - 1, NOW + HOUR_MS, NOW, NOW + HOUR_MS + 1, NOW):
+    # The clock has no say as long as the first batch has a time; an hour exactly is not yet too
+    # long.
+    for timestamp in (
+        NOW,
+        NOW - HOUR_MS,
+        NOW + HOUR_MS - 1,
+        NOW + HOUR_MS,
+        NOW,
+        NOW + HOUR_MS + 1,
+        NOW,
+    ):
         twin.now += 10 * HOUR_MS
         twin.lead(records(timestamp=timestamp))
     assert bases(twin.assert_alike()) == [0, 5]
 
 
-def test_a_segment_is_full_by_the_clock_where_records_have_no_time(kafka: Kafka, tmp_path: Path) -> None:
+def test_a_segment_is_full_by_the_clock_where_records_have_no_time(
+    kafka: Kafka, tmp_path: Path
+) -> None:
     twin = Twin(kafka, tmp_path, SegmentConfig(segment_ms=HOUR_MS), now=NOW)
     for offset in range(4):
         twin.follow(legacy(0, offset))
@@ -68,7 +83,9 @@ def test_a_segment_is_full_by_the_clock_where_records_have_no_time(kafka: Kafka,
 
 
 @pytest.mark.parametrize(("index_bytes", "interval"), [(32, 10), (40, 100), (64, 0)])
-def test_a_segment_is_full_with_an_index(kafka: Kafka, tmp_path: Path, index_bytes: int, interval: int) -> None:
+def test_a_segment_is_full_with_an_index(
+    kafka: Kafka, tmp_path: Path, index_bytes: int, interval: int
+) -> None:
     config = SegmentConfig(segment_index_bytes=index_bytes, index_interval_bytes=interval)
     twin = Twin(kafka, tmp_path, config, now=NOW)
     for number in range(60):
@@ -91,7 +108,9 @@ def test_the_first_offset_is_too_far_already(twin: Twin) -> None:
 
 
 def test_the_base_before_an_old_format_is_a_guess(twin: Twin) -> None:
-    """Nobody looks into a wrapper for its first offset; where a segment is only full, it is the log end offset."""
+    """Nobody looks into a wrapper for its first offset; where a segment is only full, it is the log
+    end offset.
+    """
     twin.follow(legacy(1, 0, timestamp=NOW))
     twin.follow(wrapper(1, [2**31, 2**31 + 1, 2**31 + 7], timestamp=NOW))
     twin.follow(wrapper(0, [2**33]) + legacy(0, 2**33 + 1))
@@ -151,15 +170,27 @@ def test_snapshots_of_many_producers(kafka: Kafka, tmp_path: Path) -> None:
     """Their order is that of a Java HashMap, which grows on the way."""
     twin = Twin(kafka, tmp_path, SegmentConfig(segment_bytes=2000), now=NOW)
     numbers = random.Random(5)
-    ids = [*range(2000, 2040), *(numbers.randrange(2**62) for _ in range(40)), 2**31, 2**32 + 5, 2**63 - 1]
+    ids = [
+        *range(2000, 2040),
+        *(numbers.randrange(2**62) for _ in range(40)),
+        2**31,
+        2**32 + 5,
+        2**63 - 1,
+    ]
     numbers.shuffle(ids)
     for pid in ids:
         twin.lead(records(2), producer=Producer(pid, numbers.randrange(5)))
         if numbers.random() < 0.2:
-            several = [(numbers.randrange(1000), number) for number in range(numbers.choice((2, 5, 13, 14)))]
+            several = [
+                (numbers.randrange(1000), number)
+                for number in range(numbers.choice((2, 5, 13, 14)))
+            ]
             end = twin.log.log_end_offset
             twin.follow(
-                b"".join(batch(end + n, size=0, producer_id=p, producer_epoch=9, base_sequence=n) for p, n in several)
+                b"".join(
+                    batch(end + n, size=0, producer_id=p, producer_epoch=9, base_sequence=n)
+                    for p, n in several
+                )
             )
     files = twin.assert_alike()
     last = f"{twin.log.log_end_offset:020d}.snapshot"
@@ -191,7 +222,11 @@ def test_transactions_overlap(twin: Twin) -> None:
     twin.mark(a, commit=False, coordinator_epoch=4)  # of nothing
     files = twin.assert_alike()
     aborted = b"".join(data for name, data in sorted(files.items()) if name.endswith(".txnindex"))
-    assert list(struct.iter_unpack(">hqqqq", aborted)) == [(0, 2, 2, 8, 0), (0, 1, 0, 9, 6), (0, 2, 10, 13, 14)]
+    assert list(struct.iter_unpack(">hqqqq", aborted)) == [
+        (0, 2, 2, 8, 0),
+        (0, 1, 0, 9, 6),
+        (0, 2, 10, 13, 14),
+    ]
 
 
 def test_an_open_transaction_lives_on_over_a_restart(twin: Twin) -> None:
@@ -229,8 +264,12 @@ def test_appends_of_several_batches(twin: Twin) -> None:
     for _ in range(4):
         end = twin.log.log_end_offset
         data = batch(end, 2, producer_id=1, base_sequence=0, **options)
-        data += marker(end + 2, 1, commit=False) + batch(end + 3, 1, producer_id=1, base_sequence=2, **options)
-        data += batch(end + 5, 1, producer_id=2, base_sequence=0, **options) + marker(end + 9, 2, commit=False)
+        data += marker(end + 2, 1, commit=False) + batch(
+            end + 3, 1, producer_id=1, base_sequence=2, **options
+        )
+        data += batch(end + 5, 1, producer_id=2, base_sequence=0, **options) + marker(
+            end + 9, 2, commit=False
+        )
         twin.follow(data + marker(end + 10, 1, commit=False))
     files = twin.assert_alike()
     assert len(bases(files)) > 1
@@ -246,16 +285,29 @@ def test_what_cleaning_left_is_appended(twin: Twin) -> None:
     files = twin.assert_alike()
     name = f"{132:020d}.snapshot"
     entries = {entry.producer_id: entry for entry in decode_snapshot(files[name], where=name)}
-    assert (entries[4].last_sequence, entries[4].last_offset, entries[4].offset_delta) == (32, 120, 20)
-    assert (entries[6].epoch, entries[6].last_offset, entries[6].timestamp) == (-1, -1, -1), "known, but nothing of it"
+    assert (entries[4].last_sequence, entries[4].last_offset, entries[4].offset_delta) == (
+        32,
+        120,
+        20,
+    )
+    assert (entries[6].epoch, entries[6].last_offset, entries[6].timestamp) == (-1, -1, -1), (
+        "known, but nothing of it"
+    )
 
 
 def marker(offset: int, producer_id: int, *, commit: bool, epoch: int = 0) -> bytes:
     record = Record(offset, NOW, struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, 0))
     return encode_batch(
-        [record], leader_epoch=0, transactional=True, control=True, producer_id=producer_id, producer_epoch=epoch
+        [record],
+        leader_epoch=0,
+        transactional=True,
+        control=True,
+        producer_id=producer_id,
+        producer_epoch=epoch,
     )
 
 
 def hollow(first: int, last: int, **options: Any) -> bytes:
-    return encode_batch([], base_offset=first, last_offset=last, leader_epoch=0, max_timestamp=NOW, **options)
+    return encode_batch(
+        [], base_offset=first, last_offset=last, leader_epoch=0, max_timestamp=NOW, **options
+    )

@@ -1,4 +1,6 @@
-"""Any life of a log: random appends, rolls, leaders and restarts, by Winnow's log writer and by Kafka's own log."""
+"""Any life of a log: random appends, rolls, leaders and restarts, by Winnow's log writer and by
+Kafka's own log.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,24 @@ from tests.log_writer.segment_writer import SegmentConfig
 from winnow.wire.batch import Codec
 
 Op = tuple[str, tuple[int, ...]]
-"""A kind and numbers to make something of, whatever they are: any list of these is a life of a log."""
+"""A kind and numbers to make something of, whatever they are: any list of these is a life of a log.
+"""
 OPS = st.lists(
     st.tuples(
-        st.sampled_from(["lead", "lead", "follow", "follow", "legacy", "mark", "epoch", "roll", "start", "restart"]),
+        st.sampled_from(
+            [
+                "lead",
+                "lead",
+                "follow",
+                "follow",
+                "legacy",
+                "mark",
+                "epoch",
+                "roll",
+                "start",
+                "restart",
+            ]
+        ),
         st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0, 9), st.integers(0, 400)),
     ),
     max_size=40,
@@ -33,7 +49,9 @@ CONFIGS = st.builds(
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(ops=OPS, config=CONFIGS)
 def test_any_life_of_a_log(ops: list[Op], config: SegmentConfig, kafka: Kafka) -> None:
@@ -59,12 +77,28 @@ def live(twin: Twin, kind: str, a: int, b: int, c: int, d: int) -> None:
         )
     elif kind == "follow":
         first = end + (0, 1, 1000, 2**31 - c)[b]
-        options = {"producer_id": a, "producer_epoch": 0, "base_sequence": first % 2**31} if a else {}
+        options = (
+            {"producer_id": a, "producer_epoch": 0, "base_sequence": first % 2**31} if a else {}
+        )
         epoch = twin.log.leader_epoch
-        data = batch(first, 1 + c, timestamp=timestamp, transactional=transactional, leader_epoch=epoch, **options)
+        data = batch(
+            first,
+            1 + c,
+            timestamp=timestamp,
+            transactional=transactional,
+            leader_epoch=epoch,
+            **options,
+        )
         # A small index may get full between two batches of one append, where Kafka throws.
         several = c % 2 and twin.log.config.segment_index_bytes > 1000
-        twin.follow(data + (batch(first + 1 + c, timestamp=timestamp - c, leader_epoch=epoch) if several else b""))
+        twin.follow(
+            data
+            + (
+                batch(first + 1 + c, timestamp=timestamp - c, leader_epoch=epoch)
+                if several
+                else b""
+            )
+        )
     elif kind == "legacy":
         first = end + (0, 1, 1000, 2**31 - c)[b]
         magic = a % 2

@@ -1,4 +1,6 @@
-"""What a real broker wrote, written again batch by batch: the same bytes, and a broker starts on them."""
+"""What a real broker wrote, written again batch by batch: the same bytes, and a broker starts on
+them.
+"""
 
 from __future__ import annotations
 
@@ -65,35 +67,51 @@ def written(recorded: Path, tmp_path: Path) -> Path:
 
 
 def test_the_same_bytes_as_the_brokers(recorded: Path, written: Path) -> None:
-    compared = [directory for directory in partition_dirs(recorded) if directory.name not in COMPACTED]
+    compared = [
+        directory for directory in partition_dirs(recorded) if directory.name not in COMPACTED
+    ]
     assert len(compared) >= MOST
     for directory in compared:
         for file in directory.glob("*.log"):  # ours are as old as the writer's clock says
             assert (written / directory.name / file.name).stat().st_mtime_ns == NOW * 10**6
             copy_times(file, written / directory.name / file.name)
         assert_same_partition(written / directory.name, directory)
-    names = {name for name in files(recorded) if not name.endswith((".tmp", "bootstrap.checkpoint"))}
+    names = {
+        name for name in files(recorded) if not name.endswith((".tmp", "bootstrap.checkpoint"))
+    }
     assert files(written) == names | {".lock"}
     for name in sorted(name for name in names if name.endswith("-checkpoint")):
         assert read_checkpoint(written / name) == read_checkpoint(recorded / name), name
-    assert (written / ".kafka_cleanshutdown").read_bytes() == (recorded / ".kafka_cleanshutdown").read_bytes()
+    assert (written / ".kafka_cleanshutdown").read_bytes() == (
+        recorded / ".kafka_cleanshutdown"
+    ).read_bytes()
 
 
-def test_a_broker_starts_on_it_and_serves_all_records(recorded: Path, written: Path, tmp_path: Path) -> None:
+def test_a_broker_starts_on_it_and_serves_all_records(
+    recorded: Path, written: Path, tmp_path: Path
+) -> None:
     copy_tree(recorded / "__cluster_metadata-0", written / "__cluster_metadata-0")
     copy_file(recorded / "bootstrap.checkpoint", written / "bootstrap.checkpoint")
     begins = read_checkpoint(recorded / "log-start-offset-checkpoint")
     with Broker(written, home=tmp_path / "broker", settings=AS_IT_IS) as broker:
         consumed = broker.consume("read_uncommitted")
         loaded = broker.log
-    assert [line for line in broker.complaints if not any(known in line for known in HARMLESS)] == []
-    recovered = [line for line in loaded.splitlines() if "Recovering" in line and "__cluster_metadata" not in line]
+    assert [
+        line for line in broker.complaints if not any(known in line for known in HARMLESS)
+    ] == []
+    recovered = [
+        line
+        for line in loaded.splitlines()
+        if "Recovering" in line and "__cluster_metadata" not in line
+    ]
     assert recovered == []
     ends = read_checkpoint(recorded / "replication-offset-checkpoint")
     for directory in partition_dirs(recorded):
         name = directory.name
         seen = consumed[name]
-        assert (seen.begin, seen.end, seen.stuck_at) == (begins.get(name, 0), ends[name], None), name
+        assert (seen.begin, seen.end, seen.stuck_at) == (begins.get(name, 0), ends[name], None), (
+            name
+        )
         assert seen.records == record_count(directory) - begins.get(name, 0), name
 
 
@@ -106,9 +124,15 @@ def topic_settings() -> Mapping[str, SegmentConfig]:
     default = SegmentConfig()
     return {
         topic: SegmentConfig(
-            segment_bytes=int(given.get("internal.segment.bytes", given.get("segment.bytes", default.segment_bytes))),
+            segment_bytes=int(
+                given.get(
+                    "internal.segment.bytes", given.get("segment.bytes", default.segment_bytes)
+                )
+            ),
             segment_index_bytes=int(given.get("segment.index.bytes", default.segment_index_bytes)),
-            index_interval_bytes=int(given.get("index.interval.bytes", default.index_interval_bytes)),
+            index_interval_bytes=int(
+                given.get("index.interval.bytes", default.index_interval_bytes)
+            ),
         )
         for topic, given in texts.items()
     }
@@ -125,8 +149,12 @@ def batches(directory: Path) -> list[bytes]:
 
 
 def record_count(directory: Path) -> int:
-    rows = [whole_batches(data, least_offset=0, file_name=directory.name) for data in batches(directory)]
-    return sum(int(row["record_count"][0]) for row in rows if not int(row["attributes"][0]) & CONTROL)
+    rows = [
+        whole_batches(data, least_offset=0, file_name=directory.name) for data in batches(directory)
+    ]
+    return sum(
+        int(row["record_count"][0]) for row in rows if not int(row["attributes"][0]) & CONTROL
+    )
 
 
 def files(directory: Path) -> set[str]:

@@ -41,7 +41,13 @@ class Twin:
     """`now` is the clock of both. Steps go to our log at once, to Kafka's when they are compared."""
 
     def __init__(
-        self, kafka: Kafka, root: Path, config: SegmentConfig | None = None, *, now: int, log_start_offset: int = 0
+        self,
+        kafka: Kafka,
+        root: Path,
+        config: SegmentConfig | None = None,
+        *,
+        now: int,
+        log_start_offset: int = 0,
     ) -> None:
         self.now = now
         self._ours, self._kafkas = root / "ours" / NAME, root / "kafkas" / NAME
@@ -78,7 +84,9 @@ class Twin:
         self._step(ROLL)
 
     def assert_alike(self) -> dict[str, bytes]:
-        """Closes both and compares all files, lets Kafka load ours, and opens both again. The files by name."""
+        """Closes both and compares all files, lets Kafka load ours, and opens both again. The files
+        by name.
+        """
         self.log.close()
         steps = self._root / "steps"
         steps.write_bytes(b"".join(self._steps))
@@ -94,7 +102,9 @@ class Twin:
     def _open(self, log_start_offset: int) -> None:
         self._began, self._began_at = self.now, log_start_offset
         self._steps: list[bytes] = []
-        self.log = _Recorder(self._ours, self._config, clock=lambda: self.now, log_start_offset=log_start_offset)
+        self.log = _Recorder(
+            self._ours, self._config, clock=lambda: self.now, log_start_offset=log_start_offset
+        )
 
     def _step(self, kind: bytes, number: int = 0, data: bytes = b"") -> None:
         self._steps.append(STEP.pack(kind, self.now, number, len(data)) + data)
@@ -110,7 +120,8 @@ class Twin:
             assert state["last_stable_offset"] == self.log.last_stable_offset
         after = contents(copy)
         shutil.rmtree(copy)
-        # What a loader always does: it removes snapshots, and the epoch of a leader that wrote nothing.
+        # What a loader always does: it removes snapshots, and the epoch of a leader that wrote
+        # nothing.
         changed = {name for name, data in before.items() if after.get(name) != data}
         assert all(name == LEADER_EPOCHS or name.endswith(".snapshot") for name in changed)
         assert all(name == LEADER_EPOCHS for name in changed & after.keys())
@@ -120,7 +131,9 @@ class Twin:
         if LEADER_EPOCHS in changed:
             assert int(before[LEADER_EPOCHS].split()[-1]) == self.log.log_end_offset
 
-    def _ask(self, command: str, directory: Path, *arguments: str, start_offset: int) -> dict[str, Any]:
+    def _ask(
+        self, command: str, directory: Path, *arguments: str, start_offset: int
+    ) -> dict[str, Any]:
         options: dict[str, object] = {
             "now": self._began,
             "policy": "delete",
@@ -136,13 +149,18 @@ class Twin:
 
 
 def records(count: int = 1, *, timestamp: int = NOW, size: int = 10) -> list[Record]:
-    return [Record(number, timestamp + number, b"k%d" % number, b"v" * size) for number in range(count)]
+    return [
+        Record(number, timestamp + number, b"k%d" % number, b"v" * size) for number in range(count)
+    ]
 
 
-def batch(offset: int, count: int = 1, *, timestamp: int = NOW, size: int = 10, **options: Any) -> bytes:
+def batch(
+    offset: int, count: int = 1, *, timestamp: int = NOW, size: int = 10, **options: Any
+) -> bytes:
     """As a follower gets it."""
     moved = [
-        Record(offset + r.offset, r.timestamp, r.key, r.value) for r in records(count, timestamp=timestamp, size=size)
+        Record(offset + r.offset, r.timestamp, r.key, r.value)
+        for r in records(count, timestamp=timestamp, size=size)
     ]
     return encode_batch(moved, **({"leader_epoch": 0} | options))
 
@@ -163,17 +181,34 @@ def legacy(
     """An entry of v0 or v1 (S2.1)."""
     body = bytes([magic, codec]) + (timestamp.to_bytes(8, "big", signed=True) if magic else b"")
     for field in (key, value):
-        body += (-1 if field is None else len(field)).to_bytes(4, "big", signed=True) + (field or b"")
+        body += (-1 if field is None else len(field)).to_bytes(4, "big", signed=True) + (
+            field or b""
+        )
     return FRAME.pack(offset, 4 + len(body)) + crc32(body).to_bytes(4, "big") + body
 
 
 def wrapper(magic: int, offsets: list[int], *, timestamp: int = -1) -> bytes:
-    """A gzip wrapper around records of v0 or v1; its inner offsets are absolute in v0, relative in v1."""
+    """A gzip wrapper around records of v0 or v1; its inner offsets are absolute in v0, relative in
+    v1.
+    """
     base = offsets[0] if magic else 0
     inner = b"".join(legacy(magic, offset - base, timestamp=timestamp) for offset in offsets)
-    return legacy(magic, offsets[-1], timestamp=timestamp, key=None, value=gzip.compress(inner, mtime=0), codec=1)
+    return legacy(
+        magic,
+        offsets[-1],
+        timestamp=timestamp,
+        key=None,
+        value=gzip.compress(inner, mtime=0),
+        codec=1,
+    )
 
 
 def unstamped(batch: bytes) -> bytes:
-    """As a client sends it: offset and leader epoch are the leader's to fill in, and outside of the CRC."""
-    return FRAME.pack(0, len(batch) - FRAME.size) + (-1).to_bytes(4, "big", signed=True) + batch[MAGIC_AT:]
+    """As a client sends it: offset and leader epoch are the leader's to fill in, and outside of the
+    CRC.
+    """
+    return (
+        FRAME.pack(0, len(batch) - FRAME.size)
+        + (-1).to_bytes(4, "big", signed=True)
+        + batch[MAGIC_AT:]
+    )

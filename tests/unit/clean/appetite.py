@@ -1,4 +1,5 @@
-"""How much memory partitions take to be cleaned, or read: a process of its own, that prints what became of each.
+"""How much memory partitions take to be cleaned, or read: a process of its own, that prints what
+became of each.
 
 python -m tests.unit.clean.appetite {MAX_DECOMPRESSED_BYTES|read}:PARTITION_DIRECTORY...
 """
@@ -45,7 +46,9 @@ def appetite(directory: Path, how: str) -> tuple[int, str]:
 def clean(directory: Path, limit: int) -> None:
     """One group of all segments, as a task does it."""
     job = job_of(directory, max_decompressed_bytes=limit, end_offset=2**62)
-    blobs = [blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)]
+    blobs = [
+        blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)
+    ]
     os.makedirs(job.staging, exist_ok=True)
     rewrite_group(job, job.groups[0], resolve_bucket(blobs), now=NOW)
 

@@ -32,11 +32,15 @@ def record(offset: int, key: bytes | None = b"k", value: bytes | None = b"v") ->
 
 
 def batch(*records: Record, codec: Codec = Codec.NONE, producer_id: int = -1) -> bytes:
-    return encode_batch(list(records), codec=codec, producer_id=producer_id, producer_epoch=0, base_sequence=0)
+    return encode_batch(
+        list(records), codec=codec, producer_id=producer_id, producer_epoch=0, base_sequence=0
+    )
 
 
 def make_partition(directory: Path, segments: Mapping[int, Sequence[bytes]]) -> Path:
-    """The three files of each segment (base offset -> its batches), each an hour younger than the one before."""
+    """The three files of each segment (base offset -> its batches), each an hour younger than the
+    one before.
+    """
     directory.mkdir(parents=True)
     for age, (base, batches) in enumerate(segments.items()):
         data = b"".join(batches)

@@ -12,13 +12,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.clean.partitions import INTERVAL, SECRET, batch, indexes, make_partition, record, segments_of
+from tests.unit.clean.partitions import (
+    INTERVAL,
+    SECRET,
+    batch,
+    indexes,
+    make_partition,
+    record,
+    segments_of,
+)
 from tests.unit.wire.logs import random_log
 from winnow.errors import CorruptLogError
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, TXNINDEX
 from winnow.verbs.erase.rewrite import RewrittenSegment, SegmentWork, rewrite_segment
 from winnow.verbs.erase.scan import scan_segment
-from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_V2_SIZE, LOG_APPEND_TIME, NO_PRODUCER, Codec
+from winnow.wire.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_V2_SIZE,
+    LOG_APPEND_TIME,
+    NO_PRODUCER,
+    Codec,
+)
 from winnow.wire.key_search import key_set_of
 from winnow.wire.plain import Record, decode_batch, encode_batch
 
@@ -101,7 +117,10 @@ def test_each_batch_is_copied_or_loses_just_these_records(seed: int, choice: int
     with tempfile.TemporaryDirectory() as scratch:
         directory = partition(Path(scratch) / "t-0", *batches, base=base)
         found = scan_segment(
-            str(directory), segments_of(directory)[0], key_set_of([*keys], SECRET), max_decompressed_bytes=UNLIMITED
+            str(directory),
+            segments_of(directory)[0],
+            key_set_of([*keys], SECRET),
+            max_decompressed_bytes=UNLIMITED,
         )
         result = rewritten(directory, *keys)
         log = staged(result, LOG)
@@ -109,7 +128,12 @@ def test_each_batch_is_copied_or_loses_just_these_records(seed: int, choice: int
         assert staged(result, TIMEINDEX) == indexes(log, base)[TIMEINDEX]
     left = {int(decode_batch(b, 0)[0]["base_offset"]): b for b in split(log)}
     for source in batches:
-        check(source, source is batches[-1], left.pop(int(decode_batch(source, 0)[0]["base_offset"]), None), keys)
+        check(
+            source,
+            source is batches[-1],
+            left.pop(int(decode_batch(source, 0)[0]["base_offset"]), None),
+            keys,
+        )
     assert left == {}
     gone = sum(r.key in keys for b in batches if not is_control(b) for r in decode_batch(b, 0)[1])
     assert (found.matches.records, result.erased) == (gone, found.matches)
@@ -135,7 +159,10 @@ def test_tombstones_stay_and_get_no_horizon(codec: Codec, tmp_path: Path) -> Non
 
 def test_a_segment_of_which_nothing_is_left_still_ends_where_it_ended(tmp_path: Path) -> None:
     result = rewritten(
-        partition(tmp_path / "t-0", batch(record(0, b"a")), batch(record(1, b"a"), record(2, b"a"))), b"a"
+        partition(
+            tmp_path / "t-0", batch(record(0, b"a")), batch(record(1, b"a"), record(2, b"a"))
+        ),
+        b"a",
     )
     header, out = decode_batch(staged(result, LOG), 0)
     assert (int(header["last_offset"]), out) == (2, [])
@@ -144,10 +171,18 @@ def test_a_segment_of_which_nothing_is_left_still_ends_where_it_ended(tmp_path: 
 
 def test_the_transaction_index_stays_as_it_is(tmp_path: Path) -> None:
     source = encode_batch(
-        [record(0, b"a"), record(1, b"b")], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+        [record(0, b"a"), record(1, b"b")],
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
     )
     marker = encode_batch(
-        [Record(2, 5, bytes(4), bytes(6))], producer_id=7, producer_epoch=0, transactional=True, control=True
+        [Record(2, 5, bytes(4), bytes(6))],
+        producer_id=7,
+        producer_epoch=0,
+        transactional=True,
+        control=True,
     )
     directory = partition(tmp_path / "t-0", source, marker, batch(record(3, b"c")))
     entry = b"\0\0" + b"".join(n.to_bytes(8) for n in (7, 0, 2, 3))

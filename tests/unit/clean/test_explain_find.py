@@ -75,12 +75,18 @@ def test_the_last_records_are_told_and_older_ones_counted(directory: Path) -> No
 def marker(offset: int, kind: int) -> bytes:
     key, value = b"\x00\x00" + kind.to_bytes(2, "big"), bytes(6)
     return encode_batch(
-        [Record(offset, 0, key, value)], control=True, transactional=True, producer_id=5, producer_epoch=0
+        [Record(offset, 0, key, value)],
+        control=True,
+        transactional=True,
+        producer_id=5,
+        producer_epoch=0,
     )
 
 
 def data(offset: int, key: bytes) -> bytes:
-    return encode_batch([Record(offset, 0, key, b"v")], transactional=True, producer_id=5, producer_epoch=0)
+    return encode_batch(
+        [Record(offset, 0, key, b"v")], transactional=True, producer_id=5, producer_epoch=0
+    )
 
 
 def test_what_was_aborted_does_not_count_and_markers_are_no_keys(tmp_path: Path) -> None:
@@ -102,7 +108,9 @@ def test_what_was_aborted_does_not_count_and_markers_are_no_keys(tmp_path: Path)
     assert look(directory, key=commit).records == ()
 
 
-def test_a_batch_that_does_not_match_its_checksum_is_refused_with_its_place(directory: Path) -> None:
+def test_a_batch_that_does_not_match_its_checksum_is_refused_with_its_place(
+    directory: Path,
+) -> None:
     log = directory / f"{10:020d}.log"
     content = bytearray(log.read_bytes())
     content[-1] ^= 1

@@ -58,7 +58,9 @@ def test_after_a_compaction_the_new_segments_count() -> None:
         ("compact,delete", {"retention_ms": 1, "retention_bytes": -1}, True),
     ],
 )
-def test_when_the_sizes_after_a_compaction_matter(policy: str, values: dict[str, int], depends: bool) -> None:  # noqa: FBT001
+def test_when_the_sizes_after_a_compaction_matter(
+    policy: str, values: dict[str, int], depends: bool
+) -> None:
     assert may_depend_on_sizes(STATE, config(policy, **values), may_grow=False) is depends
 
 

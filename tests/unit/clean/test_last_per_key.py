@@ -35,19 +35,29 @@ def resolved(blobs: Iterable[tuple[int, KeyBlob]], seed: int) -> set[tuple[int, 
     for together in by_bucket.values():
         random.Random(seed).shuffle(together)
         for some in resolve_bucket(together):
-            found += [(some.split, int(number)) for number in np.frombuffer(some.numbers, np.uint32)]
+            found += [
+                (some.split, int(number)) for number in np.frombuffer(some.numbers, np.uint32)
+            ]
     assert len(found) == len(set(found))
     return set(found)
 
 
 def blobs_of(
-    keys: Sequence[int], split: int, first_dirty: int, hash_of: Sequence[tuple[int, int]], buckets: int
+    keys: Sequence[int],
+    split: int,
+    first_dirty: int,
+    hash_of: Sequence[tuple[int, int]],
+    buckets: int,
 ) -> list[tuple[int, KeyBlob]]:
     """As a scan packs them; `first_dirty` is the number of the first dirty record."""
     hashes = np.array([hash_of[key] for key in keys], np.uint64).reshape(-1, 2)
     dirty = np.arange(len(keys)) >= first_dirty
     return [
-        *_blobs(split, PackedKeys(True, *packed_by_bucket(hashes, last_per_key(hashes, dirty), buckets)), None),
+        *_blobs(
+            split,
+            PackedKeys(True, *packed_by_bucket(hashes, last_per_key(hashes, dirty), buckets)),
+            None,
+        ),
         *_blobs(split, PackedKeys(False, *packed_by_bucket(hashes, ~dirty, buckets)), None),
     ]
 
@@ -69,7 +79,10 @@ def test_the_kernels_keep_what_a_dictionary_keeps_even_where_half_of_the_hash_co
     for split, keys in enumerate(splits):
         first_dirty = min(max(clean - seen, 0), len(keys))
         blobs += blobs_of(keys, split, first_dirty, hash_of, buckets)
-        records += [KeyedRecord(b"%d" % key, split, number, number >= first_dirty) for number, key in enumerate(keys)]
+        records += [
+            KeyedRecord(b"%d" % key, split, number, number >= first_dirty)
+            for number, key in enumerate(keys)
+        ]
         seen += len(keys)
     assert resolved(blobs, seed) == survivors(records)
 
@@ -77,7 +90,9 @@ def test_the_kernels_keep_what_a_dictionary_keeps_even_where_half_of_the_hash_co
 @settings(max_examples=60, deadline=None)
 @given(
     segments=st.lists(
-        st.lists(st.lists(st.one_of(st.none(), st.integers(0, 3)), min_size=1, max_size=4), max_size=5),
+        st.lists(
+            st.lists(st.one_of(st.none(), st.integers(0, 3)), min_size=1, max_size=4), max_size=5
+        ),
         min_size=1,
         max_size=3,
     ),
@@ -88,7 +103,12 @@ def test_the_kernels_keep_what_a_dictionary_keeps_even_where_half_of_the_hash_co
     seed=st.integers(0, 2**16),
 )
 def test_scanning_real_logs_keeps_what_a_dictionary_keeps(
-    segments: list[list[list[int | None]]], clean: int, bucket_records: int, split_bytes: int, codec: Codec, seed: int
+    segments: list[list[list[int | None]]],
+    clean: int,
+    bucket_records: int,
+    split_bytes: int,
+    codec: Codec,
+    seed: int,
 ) -> None:
     """Records without a key (None) are in no blob: they do not survive (S5.5)."""
     logs: dict[int, list[bytes]] = {}
@@ -97,16 +117,22 @@ def test_scanning_real_logs_keeps_what_a_dictionary_keeps(
         base, encoded = len(keys), []
         for some in batches:
             names = [None if key is None else b"key-%d" % key for key in some]
-            encoded.append(batch(*(record(len(keys) + i, name) for i, name in enumerate(names)), codec=codec))
+            encoded.append(
+                batch(*(record(len(keys) + i, name) for i, name in enumerate(names)), codec=codec)
+            )
             keys += names
         logs[base] = encoded
     with TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
         patch.setattr(cut, "SPLIT_BYTES", split_bytes)
         patch.setattr(job_module, "BUCKET_RECORDS", bucket_records)
         job = job_of(make_partition(Path(home) / "t-0", logs), first_dirty_offset=clean)
-        blobs = [pair for number in range(len(job.splits)) for pair in scan_split(job, number, SECRET)]
+        blobs = [
+            pair for number in range(len(job.splits)) for pair in scan_split(job, number, SECRET)
+        ]
         assert {bucket for bucket, _ in blobs} <= set(range(job.buckets))
-        where = [(number, i) for number, split in enumerate(job.splits) for i in range(split.records)]
+        where = [
+            (number, i) for number, split in enumerate(job.splits) for i in range(split.records)
+        ]
         expected = survivors(
             [
                 KeyedRecord(key, *at, dirty=offset >= clean)
@@ -117,10 +143,15 @@ def test_scanning_real_logs_keeps_what_a_dictionary_keeps(
         assert resolved(blobs, seed) == expected
 
 
-def test_a_split_sends_only_the_last_dirty_record_of_a_key_but_every_clean_one(tmp_path: Path) -> None:
+def test_a_split_sends_only_the_last_dirty_record_of_a_key_but_every_clean_one(
+    tmp_path: Path,
+) -> None:
     log = [batch(*(record(offset, b"same") for offset in range(6)))]
     job = job_of(make_partition(tmp_path / "t-0", {0: log}), first_dirty_offset=2)
-    sent = {blob.dirty: np.frombuffer(blob.numbers, np.uint32).tolist() for _, blob in scan_split(job, 0, SECRET)}
+    sent = {
+        blob.dirty: np.frombuffer(blob.numbers, np.uint32).tolist()
+        for _, blob in scan_split(job, 0, SECRET)
+    }
     assert sent == {True: [5], False: [0, 1]}
 
 

@@ -31,7 +31,9 @@ HOUR_MS = 3_600_000
 
 def compacted(job: PartitionJob) -> RewrittenGroup:
     """All three stages, one after the other."""
-    blobs = [blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)]
+    blobs = [
+        blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)
+    ]
     return rewrite_group(job, job.groups[0], resolve_bucket(blobs), now=NOW)
 
 
@@ -58,7 +60,9 @@ def test_bits_that_mean_something_in_v2_only_are_none(tmp_path: Path) -> None:
     assert (walk.control, walk.transactional, len(walk.last_batches)) == (False, False, 0)
 
 
-@pytest.mark.parametrize(("named", "accepted"), [(3, False), (4, True), (6, True), (9, True), (10, True), (11, False)])
+@pytest.mark.parametrize(
+    ("named", "accepted"), [(3, False), (4, True), (6, True), (9, True), (10, True), (11, False)]
+)
 def test_brokers_before_0_11_named_the_first_offset_of_a_wrapper_in_the_index(
     tmp_path: Path, named: int, *, accepted: bool
 ) -> None:
@@ -75,7 +79,9 @@ def test_brokers_before_0_11_named_the_first_offset_of_a_wrapper_in_the_index(
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), split_bytes=st.integers(1, 2000), chunk_bytes=st.integers(1, 2000))
+@given(
+    seed=st.integers(0, 10**6), split_bytes=st.integers(1, 2000), chunk_bytes=st.integers(1, 2000)
+)
 def test_numbers_of_records_are_the_same_in_scan_and_rewrite_however_it_is_cut(
     tmp_path_factory: pytest.TempPathFactory, seed: int, split_bytes: int, chunk_bytes: int
 ) -> None:
@@ -91,14 +97,20 @@ def test_numbers_of_records_are_the_same_in_scan_and_rewrite_however_it_is_cut(
     before = [r for batch in batches for p in _starts(batch) for r in decode_batch(batch, p)[1]]
     last = {r.key: r.offset for r in before}
     gone = _expired_tombstones(batches)
-    wanted = [r for r in before if r.key is not None and last[r.key] == r.offset and r.offset not in gone]
-    assert [(r.offset, r.key, r.value) for r in staged(group)] == [(r.offset, r.key, r.value) for r in wanted]
+    wanted = [
+        r for r in before if r.key is not None and last[r.key] == r.offset and r.offset not in gone
+    ]
+    assert [(r.offset, r.key, r.value) for r in staged(group)] == [
+        (r.offset, r.key, r.value) for r in wanted
+    ]
     assert (group.records_before, group.records_after) == (len(before), len(wanted))
 
 
 def _starts(data: bytes) -> list[int]:
     starts = [0]
-    while (after := starts[-1] + 12 + int.from_bytes(data[starts[-1] + 8 : starts[-1] + 12], "big")) < len(data):
+    while (
+        after := starts[-1] + 12 + int.from_bytes(data[starts[-1] + 8 : starts[-1] + 12], "big")
+    ) < len(data):
         starts.append(after)
     return starts
 
@@ -112,7 +124,11 @@ def _expired_tombstones(batches: list[bytes]) -> set[int]:
     gone: set[int] = set()
     for batch in batches:
         header, records = decode_batch(batch, 0)
-        if header["magic"] == 2 and int(header["attributes"]) & 0x40 and header["base_timestamp"] <= NOW:
+        if (
+            header["magic"] == 2
+            and int(header["attributes"]) & 0x40
+            and header["base_timestamp"] <= NOW
+        ):
             gone |= {r.offset for r in records if r.value is None}
     return gone
 
@@ -138,13 +154,17 @@ def test_a_wrong_crc_of_a_wrapper_is_found_before_anything_is_decompressed(tmp_p
     spoiled = bytearray(wrapper(3, 1, [entry(3, 1)], Codec.GZIP))
     spoiled[-1] ^= 1
     job = job_of(make_partition(tmp_path / "t-0", {0: [entry(0, 1), bytes(spoiled)]}))
-    with pytest.raises(CorruptLogError, match=rf"CRC: base offset 3 .*{segment_file(0, LOG)}, batch at byte 36"):
+    with pytest.raises(
+        CorruptLogError, match=rf"CRC: base offset 3 .*{segment_file(0, LOG)}, batch at byte 36"
+    ):
         list(scan_split(job, 0, SECRET))
 
 
 def test_a_split_of_the_smallest_records_is_read_whole(tmp_path: Path) -> None:
     rng = random.Random(1)
     keys = [rng.choice((b"", b"k")) for _ in range(500)]
-    job = job_of(make_partition(tmp_path / "t-0", {0: [entry(i, 0, key, b"") for i, key in enumerate(keys)]}))
+    job = job_of(
+        make_partition(tmp_path / "t-0", {0: [entry(i, 0, key, b"") for i, key in enumerate(keys)]})
+    )
     last = sorted({key: i for i, key in enumerate(keys)}.values())
     assert [r.offset for r in staged(compacted(job))] == last

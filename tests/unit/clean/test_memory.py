@@ -17,7 +17,14 @@ import zstandard
 
 from tests.unit.clean.partitions import NOW, make_partition
 from tests.unit.wire.legacy_logs import entry
-from winnow.wire.batch import ATTRIBUTES_AT, CRC_AT, FRAME_SIZE, HEADER_V2_SIZE, RECORD_COUNT_AT, Codec
+from winnow.wire.batch import (
+    ATTRIBUTES_AT,
+    CRC_AT,
+    FRAME_SIZE,
+    HEADER_V2_SIZE,
+    RECORD_COUNT_AT,
+    Codec,
+)
 from winnow.wire.buffers import as_bytes
 from winnow.wire.codecs import compress
 from winnow.wire.crc import crc32c
@@ -25,7 +32,9 @@ from winnow.wire.inflate import ENOUGH_BYTES
 from winnow.wire.plain import Record, encode_batch
 from winnow.wire.varint import write_varint
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the largest size of a process")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="asks /proc for the largest size of a process"
+)
 MIB = 1 << 20
 LOW_LIMIT, HIGH_LIMIT = 1, 16
 """MiB that a batch may have when decompressed."""
@@ -34,7 +43,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def batch(payload: bytes, codec: Codec, *, base: int = 0, count: int = 1) -> bytes:
     """A v2 batch of `count` offsets whose records are whatever `payload` becomes."""
-    head = bytearray(encode_batch([Record(base, NOW, b"k", b"v")], last_offset=base + count - 1)[:HEADER_V2_SIZE])
+    head = bytearray(
+        encode_batch([Record(base, NOW, b"k", b"v")], last_offset=base + count - 1)[:HEADER_V2_SIZE]
+    )
     struct.pack_into(">i", head, 8, HEADER_V2_SIZE - FRAME_SIZE + len(payload))
     struct.pack_into(">h", head, ATTRIBUTES_AT, codec)
     struct.pack_into(">i", head, RECORD_COUNT_AT, count)
@@ -93,15 +104,23 @@ SNAPPY_CLAIM = b"\xff\xff\xff\xff\x07" + bytes(10_000)
 SIZED = zstandard.ZstdCompressor().compress(bytes(MIB))
 TOO_LARGE = "too large.*at most 1048576 bytes"
 SLACK = 16
-"""MiB that have nothing to do with what is decompressed: the log, its headers, what the allocator keeps."""
+"""MiB that have nothing to do with what is decompressed: the log, its headers, what the allocator
+keeps.
+"""
 
 REFUSED: dict[str, tuple[Callable[[], list[bytes]], str]] = {
     "gzip": (lambda: [batch(TEN_MIB, Codec.GZIP)], TOO_LARGE),
     "zstd": (lambda: [batch(zstd_run(256 * MIB), Codec.ZSTD)], TOO_LARGE),
-    "zstd-claims": (lambda: [batch(SIZED[:4] + b"\xe0" + struct.pack("<Q", 2**40) + SIZED[9:], Codec.ZSTD)], "zstd"),
+    "zstd-claims": (
+        lambda: [batch(SIZED[:4] + b"\xe0" + struct.pack("<Q", 2**40) + SIZED[9:], Codec.ZSTD)],
+        "zstd",
+    ),
     "lz4": (lambda: [batch(compress(Codec.LZ4, bytes(4 * MIB)), Codec.LZ4)], TOO_LARGE),
     "snappy": (lambda: [batch(compress(Codec.SNAPPY, bytes(4 * MIB)), Codec.SNAPPY)], TOO_LARGE),
-    "snappy-claims": (lambda: [batch(SNAPPY_CLAIM, Codec.SNAPPY)], "a size that the block can hold"),
+    "snappy-claims": (
+        lambda: [batch(SNAPPY_CLAIM, Codec.SNAPPY)],
+        "a size that the block can hold",
+    ),
     "v1-wrapper": (lambda: [v1_wrapper(TEN_MIB, 0)], TOO_LARGE),
     "control": (lambda: [control(TEN_MIB)], "too large"),
     "count": (lambda: [batch(TEN_MIB, Codec.GZIP, count=2**31 - 1)], "can't hold as many records"),
@@ -109,7 +128,9 @@ REFUSED: dict[str, tuple[Callable[[], list[bytes]], str]] = {
 ACCEPTED: dict[str, Callable[[], list[bytes]]] = {
     "many-gzip": lambda: many(Codec.GZIP, TEN_MIB, 40),
     "many-v1": lambda: [v1_wrapper(TEN_MIB_V1, offset) for offset in range(40)],
-    "tiny-records": lambda: [batch(compress(Codec.ZSTD, tiny_records(TINY)), Codec.ZSTD, count=TINY)],
+    "tiny-records": lambda: [
+        batch(compress(Codec.ZSTD, tiny_records(TINY)), Codec.ZSTD, count=TINY)
+    ],
 }
 READ: dict[str, Callable[[], list[bytes]]] = {"read-gzip": ACCEPTED["many-gzip"]}
 """By a query, for which there is no limit but Kafka's largest."""

@@ -9,10 +9,24 @@ import pytest
 from winnow.clean.result import COMPACTED, NONE, PartitionResult, RunResult
 
 FINE = PartitionResult(
-    topic="a", partition=0, log_dir="/d", policy="compact", actions=(COMPACTED,), rule="S3.4", reason="dirty"
+    topic="a",
+    partition=0,
+    log_dir="/d",
+    policy="compact",
+    actions=(COMPACTED,),
+    rule="S3.4",
+    reason="dirty",
 )
 IDLE = replace(FINE, actions=(NONE,))
-LEFT = replace(FINE, topic="b", policy=None, actions=(NONE,), rule="S9.2", reason="unknown policy", left_alone=True)
+LEFT = replace(
+    FINE,
+    topic="b",
+    policy=None,
+    actions=(NONE,),
+    rule="S9.2",
+    reason="unknown policy",
+    left_alone=True,
+)
 FAILED = replace(FINE, topic="c", actions=(NONE,), rule="S8.8", reason="damaged", error="torn")
 NO_ROOM = replace(FAILED, error="not enough space", error_code=6)
 UNVERIFIED = replace(FAILED, error="wrong CRC in a staged segment", error_code=4)

@@ -30,7 +30,9 @@ def room(free: int, limit: int | None = None) -> Room:
     return Room(limit, free=lambda _: free)
 
 
-@pytest.mark.parametrize(("free", "count"), [(-1, 0), (9, 0), (10, 1), (29, 1), (30, 2), (59, 2), (60, 3), (10**9, 3)])
+@pytest.mark.parametrize(
+    ("free", "count"), [(-1, 0), (9, 0), (10, 1), (29, 1), (30, 2), (59, 2), (60, 3), (10**9, 3)]
+)
 def test_groups_fit_from_the_first_on(job: PartitionJob, free: int, count: int) -> None:
     assert fitting(job.groups, free) == count
 
@@ -53,7 +55,9 @@ def test_directories_of_one_file_system_share_its_room(tmp_path: Path) -> None:
     assert some.at(str(tmp_path / "other")) == 30
 
 
-def test_what_is_left_over_is_for_outputs_that_become_larger_than_thought(job: PartitionJob) -> None:
+def test_what_is_left_over_is_for_outputs_that_become_larger_than_thought(
+    job: PartitionJob,
+) -> None:
     (limited,) = within([job], room(60 + 9))
     assert [g.log_limit for g in limited.groups] == [13, 23, 33]
     (limited,) = within([job], room(60))
@@ -75,4 +79,6 @@ def test_old_formats_grow_and_indexes_count() -> None:
     assert most_log_bytes(segments, legacy={5}) == 2500
     some = config(index_interval_bytes=99, segment_index_bytes=10**6)
     assert most_index_bytes(segments, 1500, some) == 15 * 8 + 16 * 12 + 34
-    assert most_index_bytes(segments, 1500, replace(some, segment_index_bytes=100)) == 100 + 100 + 34
+    assert (
+        most_index_bytes(segments, 1500, replace(some, segment_index_bytes=100)) == 100 + 100 + 34
+    )

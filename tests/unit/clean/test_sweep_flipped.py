@@ -1,8 +1,9 @@
-"""Any byte of a log may change, and the sweep names the batch - but for the few that no reader can tell from others.
+"""Any byte of a log may change, and the sweep names the batch - but for the few that no reader can
+tell from others.
 
-No CRC covers base offset, length, leader epoch and magic. A length or a magic that changed shows, since the CRC is then
-made of other bytes. A leader epoch does not, unless it is below -1 or the checkpoint has none so high, and a base
-offset only where offsets no longer ascend.
+No CRC covers base offset, length, leader epoch and magic. A length or a magic that changed shows,
+since the CRC is then made of other bytes. A leader epoch does not, unless it is below -1 or the
+checkpoint has none so high, and a base offset only where offsets no longer ascend.
 """
 
 from __future__ import annotations
@@ -32,20 +33,33 @@ SEGMENTS = {
     100: [
         entry(100, 0),
         entry(101, 1, timestamp=T),
-        wrapper(105, 1, [entry(n, 1, timestamp=T + n) for n in range(4)], Codec.GZIP, timestamp=T + 3),
+        wrapper(
+            105, 1, [entry(n, 1, timestamp=T + n) for n in range(4)], Codec.GZIP, timestamp=T + 3
+        ),
         batch(110, 112, leader_epoch=3),
-        *(batch(120 + 10 * codec, 123 + 10 * codec, codec=codec, leader_epoch=3) for codec in Codec),
-        encode_batch([], base_offset=200, last_offset=209, producer_id=7, producer_epoch=0, base_sequence=0),
+        *(
+            batch(120 + 10 * codec, 123 + 10 * codec, codec=codec, leader_epoch=3)
+            for codec in Codec
+        ),
+        encode_batch(
+            [], base_offset=200, last_offset=209, producer_id=7, producer_epoch=0, base_sequence=0
+        ),
     ],
     220: [
         batch(220, 229, leader_epoch=4, transactional=True, producer_id=7, producer_epoch=0),
         encode_batch(
-            [Record(230, T + 2300, COMMIT, bytes(6))], control=True, transactional=True, producer_id=7, producer_epoch=0
+            [Record(230, T + 2300, COMMIT, bytes(6))],
+            control=True,
+            transactional=True,
+            producer_id=7,
+            producer_epoch=0,
         ),
     ],
 }
 SIZES = {base: sum(map(len, batches)) for base, batches in SEGMENTS.items()}
-PLACES = st.sampled_from(sorted(SIZES)).flatmap(lambda base: st.tuples(st.just(base), st.integers(0, SIZES[base] - 1)))
+PLACES = st.sampled_from(sorted(SIZES)).flatmap(
+    lambda base: st.tuples(st.just(base), st.integers(0, SIZES[base] - 1))
+)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +77,9 @@ def in_order(batches: Sequence[bytes], following: int | None, base: int) -> bool
     ranges = [(base - 1, base - 1)]
     for data in batches:
         first = int.from_bytes(data[:OFFSET_SIZE], signed=True)
-        delta = int.from_bytes(data[LAST_OFFSET_DELTA_AT:][:4]) if data[MAGIC_AT] == MAX_MAGIC else 0
+        delta = (
+            int.from_bytes(data[LAST_OFFSET_DELTA_AT:][:4]) if data[MAGIC_AT] == MAX_MAGIC else 0
+        )
         ranges.append((first, first + delta))
     fits = ranges[-1][1] < following if following is not None else ranges[-1][0] <= MAX_BASE_OFFSET
     return fits and all(before[1] < after[0] for before, after in pairwise(ranges))
@@ -92,7 +108,11 @@ def test_any_byte(log_dir: Path, where: tuple[int, int], flip: int) -> None:
         path.write_bytes(b"".join(batches))
     in_log = [(f.kind, f.position) for f in found if f.file == f"t-0/{path.name}"]
     if at - start < OFFSET_SIZE:
-        now = [*batches[:number], bytes(changed[start : start + len(original)]), *batches[number + 1 :]]
+        now = [
+            *batches[:number],
+            bytes(changed[start : start + len(original)]),
+            *batches[number + 1 :],
+        ]
         if not in_order(now, 220 if base == 100 else None, base):
             assert Kind.OFFSETS in {kind for kind, _ in in_log}
     elif FRAME_SIZE <= at - start < MAGIC_AT and original[MAGIC_AT] == MAX_MAGIC:

@@ -1,4 +1,6 @@
-"""Nothing is wrong with what a real broker wrote, and what was damaged is found where it was damaged."""
+"""Nothing is wrong with what a real broker wrote, and what was damaged is found where it was
+damaged.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ KIND_OF_DAMAGE = {
     **dict.fromkeys(("timeindex-garbage", "timeindex-torn"), Kind.TIME_INDEX),
     **dict.fromkeys(("bomb-gzip", "bomb-lz4", "bomb-zstd", "large-zstd"), Kind.OVERSIZED),
     **dict.fromkeys(("codec-7", "codec-wrong", "key-length", "record-length"), Kind.RECORDS),
-    **{f"{how}-{codec}": Kind.RECORDS for how in ("half", "garbage") for codec in ("gzip", "snappy", "lz4", "zstd")},
+    **{
+        f"{how}-{codec}": Kind.RECORDS
+        for how in ("half", "garbage")
+        for codec in ("gzip", "snappy", "lz4", "zstd")
+    },
 }
 """All others are of kind `batch`."""
 TWOFOLD = {"delta-huge", "torn-swap"}
@@ -47,19 +53,33 @@ TWOFOLD = {"delta-huge", "torn-swap"}
 @pytest.mark.parametrize(
     ("log_dir", "checked"),
     [
-        ("clean", Checked(partitions=35, segments=257, bytes=15_815_176, batches=6684, records=100_694)),
-        ("legacy", Checked(partitions=11, segments=55, bytes=476_766, batches=4225, records=11_000)),
+        (
+            "clean",
+            Checked(partitions=35, segments=257, bytes=15_815_176, batches=6684, records=100_694),
+        ),
+        (
+            "legacy",
+            Checked(partitions=11, segments=55, bytes=476_766, batches=4225, records=11_000),
+        ),
     ],
 )
-def test_nothing_is_wrong_with_what_a_broker_wrote(log_dir: str, checked: Checked, tmp_path: Path) -> None:
+def test_nothing_is_wrong_with_what_a_broker_wrote(
+    log_dir: str, checked: Checked, tmp_path: Path
+) -> None:
     assert swept(copy_log_dir(log_dir, tmp_path / "log-dir")) == ([], checked)
 
 
 def test_what_the_recorded_crashes_and_broken_disks_left(tmp_path: Path) -> None:
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir")
     found = brief(log_dir)
-    leftovers = {(file.partition("/")[0], Path(file).suffix) for kind, file, _ in found if kind == "leftover"}
-    assert leftovers == {("x-cleaned-0", ".cleaned"), ("x-deleted-0", ".deleted"), ("x-swap-0", ".swap")}
+    leftovers = {
+        (file.partition("/")[0], Path(file).suffix) for kind, file, _ in found if kind == "leftover"
+    }
+    assert leftovers == {
+        ("x-cleaned-0", ".cleaned"),
+        ("x-deleted-0", ".deleted"),
+        ("x-swap-0", ".swap"),
+    }
     assert [item for item in found if item[0] != "leftover"] == [
         ("crc", "x-badcrc-0/00000000000000001223.log", 14148),
         ("crc", "x-badcrc-old-0/00000000000000000445.log", 987),
@@ -78,7 +98,9 @@ def test_what_the_recorded_crashes_and_broken_disks_left(tmp_path: Path) -> None
 
 
 @pytest.fixture(scope="module")
-def damaged(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[Finding]], dict[str, str]]:
+def damaged(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[dict[str, list[Finding]], dict[str, str]]:
     """By name of the damage: what was found, and a pattern for where it is."""
     log_dir = new_log_dir(tmp_path_factory.mktemp("damaged") / "log-dir")
     patterns = {}

@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.unit.clean.partitions import NOW, SECRET, batch, job_of, make_partition, record, records_in
+from tests.unit.clean.partitions import (
+    NOW,
+    SECRET,
+    batch,
+    job_of,
+    make_partition,
+    record,
+    records_in,
+)
 from winnow.clean.result import RecordsRemoved
 from winnow.clean.rewrite.rewrite import RewrittenGroup, rewrite_group
 from winnow.clean.scan.resolve import resolve_bucket
@@ -25,7 +33,12 @@ from winnow.wire.walk import walk_batches
 def marker(offset: int, producer: int, *, commit: bool, horizon: int | None = None) -> bytes:
     content = Record(offset, NOW - 5, struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, 11))
     return encode_batch(
-        [content], producer_id=producer, producer_epoch=0, transactional=True, control=True, delete_horizon=horizon
+        [content],
+        producer_id=producer,
+        producer_epoch=0,
+        transactional=True,
+        control=True,
+        delete_horizon=horizon,
     )
 
 
@@ -34,7 +47,14 @@ def log(codec: Codec) -> list[bytes]:
     aborted = [record(1, b"b"), record(2, b"a")]
     return [
         batch(record(0, b"a"), codec=codec),
-        encode_batch(aborted, codec=codec, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True),
+        encode_batch(
+            aborted,
+            codec=codec,
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        ),
         encode_batch([record(3, b"t", None), record(4, b"u")], codec=codec, delete_horizon=NOW),
         encode_batch([record(5, b"v", None), record(6, b"w")], codec=codec, delete_horizon=NOW + 1),
         batch(record(7, None), record(8, b"x"), codec=codec),

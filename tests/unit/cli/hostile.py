@@ -1,4 +1,6 @@
-"""Values of which every text is hostile, made from their types: a field that is added later is hostile as well."""
+"""Values of which every text is hostile, made from their types: a field that is added later is
+hostile as well.
+"""
 
 from __future__ import annotations
 

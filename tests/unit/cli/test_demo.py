@@ -7,7 +7,9 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Settings, parse_topic_configs
 
 
-def test_the_bundled_directory_unpacks_into_a_fresh_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bundled_directory_unpacks_into_a_fresh_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     first, second = demo.unpack(), demo.unpack()
     assert first != second
@@ -16,11 +18,15 @@ def test_the_bundled_directory_unpacks_into_a_fresh_place(tmp_path: Path, monkey
     assert demo.bytes_on_disk(first) == demo.bytes_on_disk(second) > 0
 
 
-def test_the_policy_of_every_bundled_topic_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_policy_of_every_bundled_topic_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     text = (demo.DATA / "topic-configs.txt").read_text(encoding="utf-8")
     settings = Settings(topic_configs=parse_topic_configs(text))
     topics = {path.name.rpartition("-")[0] for path in demo.unpack().iterdir() if path.is_dir()}
-    unknown = [topic for topic in sorted(topics) if not isinstance(settings.resolve(topic), TopicConfig)]
+    unknown = [
+        topic for topic in sorted(topics) if not isinstance(settings.resolve(topic), TopicConfig)
+    ]
     assert topics
     assert unknown == []

@@ -50,28 +50,46 @@ def result(*partitions: PartitionErasure, dry_run: bool = False) -> EraseResult:
         (changed(proof=Proof(0, 0, 1)), "failed", 4),
     ],
 )
-def test_what_is_left_decides_the_exit_code(partition: PartitionErasure, status: str, code: int) -> None:
+def test_what_is_left_decides_the_exit_code(
+    partition: PartitionErasure, status: str, code: int
+) -> None:
     for whole in (result(partition), result(FINE, partition)):
         assert (whole.status, whole.exit_code) == (status, code)
 
 
 def test_nothing_is_proven_of_remote_storage() -> None:
     text = "\n".join(lines(result(FINE, changed(partition=1, remote=True))))
-    assert "t-1: remote.storage.enable: segments may lie in remote storage as well, which was not looked into" in text
+    assert (
+        "t-1: remote.storage.enable: segments may lie in remote storage as well, which was not looked into"
+        in text
+    )
     assert "found none of the keys in what an erasure reaches on this disk" in text
     assert "on this disk" not in "\n".join(lines(result(FINE)))
 
 
 def test_nothing_was_proven_where_nothing_was_read_again() -> None:
     assert result(changed(proof=None)).proven is None
-    assert "Proven" not in "\n".join(lines(result(changed(proof=None, erased=None, bytes_after=None), dry_run=True)))
+    assert "Proven" not in "\n".join(
+        lines(result(changed(proof=None, erased=None, bytes_after=None), dry_run=True))
+    )
 
 
 def test_for_a_person() -> None:
-    told = [*lines(result(FINE, changed(topic="u", active=Matches(4, 40)), changed(topic="v", proof=Proof(7, 0, 2))))]
+    told = [
+        *lines(
+            result(
+                FINE,
+                changed(topic="u", active=Matches(4, 40)),
+                changed(topic="v", proof=Proof(7, 0, 2)),
+            )
+        )
+    ]
     assert told[1].split() == ["t-0", "3", "2", "of", "5", "9.8", "KiB", "8.8", "KiB", "0"]
     assert any(line.startswith("u-0: 4 records in the active segment") for line in told)
-    assert "v-0: NOT PROVEN: the second reading found 7 records and 2 places that can't be read" in told
+    assert (
+        "v-0: NOT PROVEN: the second reading found 7 records and 2 places that can't be read"
+        in told
+    )
     assert not any(line.startswith("Proven") for line in told)
     assert any(line.startswith("Proven") for line in lines(result(FINE)))
 
@@ -84,9 +102,16 @@ def test_for_a_program() -> None:
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
 def test_a_key_per_line(end: bytes, tmp_path: Path) -> None:
     (tmp_path / "keys").write_bytes(b"a\r\nb c \n\xc3\xa4" + end)
-    assert read_keys(str(tmp_path / "keys"), option="--keys").to_pylist() == [b"a", b"b c ", b"\xc3\xa4"]
+    assert read_keys(str(tmp_path / "keys"), option="--keys").to_pylist() == [
+        b"a",
+        b"b c ",
+        b"\xc3\xa4",
+    ]
     (tmp_path / "keys").write_bytes(b"00fF\n61" + end)
-    assert read_hex_keys(str(tmp_path / "keys"), option="--keys-hex").to_pylist() == [b"\0\xff", b"a"]
+    assert read_hex_keys(str(tmp_path / "keys"), option="--keys-hex").to_pylist() == [
+        b"\0\xff",
+        b"a",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,9 @@ WRONG = {verb: ["/no/such/place"] for verb in VERBS} | {
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("words", [["--nonsense"], []])
-def test_a_failure_is_one_object(verb: str, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_is_one_object(
+    verb: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run([verb, *WRONG[verb], *words, "--json"]) == 2
     out, err = capsys.readouterr()
     told = json.loads(out)
@@ -29,7 +31,9 @@ def test_a_failure_is_one_object(verb: str, words: list[str], capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_without_json_it_is_on_stderr_alone(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_json_it_is_on_stderr_alone(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = [word.replace("/no/such/place", str(tmp_path / "gone")) for word in WRONG[verb]]
     assert run([verb, *words]) == 2
     out, err = capsys.readouterr()

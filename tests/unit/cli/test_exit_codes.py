@@ -65,14 +65,18 @@ def test_without_json_stdout_stays_empty(capsys: pytest.CaptureFixture[str]) -> 
         [],
     ],
 )
-def test_words_that_make_no_sense_are_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_make_no_sense_are_usage(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert "Usage: winnow" in err or "Error: " in err
 
 
-def test_usage_errors_that_winnow_finds_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors_that_winnow_finds_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["plan", str(tmp_path / "nope")]) == 2
     assert run(["plan", str(tmp_path), "--now", "tomorrow"]) == 2
     assert run(["clean", str(tmp_path), "--set", "no.such.key=1"]) == 2
@@ -92,7 +96,9 @@ def test_usage_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--nope" in told["error"]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["plan", "--help"], ["clean", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["plan", "--help"], ["clean", "--help"], ["--version"]]
+)
 def test_help_is_a_result(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 0
     assert capsys.readouterr().err == ""

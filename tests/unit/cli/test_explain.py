@@ -45,7 +45,11 @@ FOUND = Explanation(
         Setting("retention.ms", "604800000", "Kafka's default", is_default=True),
         Setting("segment.bytes", "1073741824", "Kafka's default", is_default=True),
     ),
-    segments=(SegmentFate(base_offset=10, log_bytes=2048, newest=AT, fate=Fate(Verdict.GOES, "S7.3", "too old")),),
+    segments=(
+        SegmentFate(
+            base_offset=10, log_bytes=2048, newest=AT, fate=Fate(Verdict.GOES, "S7.3", "too old")
+        ),
+    ),
 )
 WHOLE = Asked(partition="orders-3")
 
@@ -85,7 +89,10 @@ def test_a_partition_is_told_with_its_rule_its_segments_and_what_decided() -> No
 
 def test_a_record_is_told_first() -> None:
     told = list(lines(replace(FOUND, records=(RECORD,)), replace(WHOLE, offset=17), 200))
-    assert told[0] == "offset 17 goes (S5.5): offset 23 is the last record of its key in the dirty range"
+    assert (
+        told[0]
+        == "offset 17 goes (S5.5): offset 23 is the last record of its key in the dirty range"
+    )
     assert any(line.split() == ["superseded", "by", "23"] for line in told)
     assert any("2026-09-21T14:13:20.001Z" in line for line in told)
 
@@ -103,10 +110,20 @@ def test_older_records_of_a_key_are_counted() -> None:
 
 def test_json_has_everything_with_times_in_both_forms() -> None:
     told = json.loads(to_json(replace(FOUND, records=(RECORD,), older=2)))
-    assert (told["topic"], told["partition"], told["rule"], told["older_records"]) == ("orders", 3, "S3.4", 2)
+    assert (told["topic"], told["partition"], told["rule"], told["older_records"]) == (
+        "orders",
+        3,
+        "S3.4",
+        2,
+    )
     assert told["facts"] == {"dirty_ratio": 1.0, "cleaner_checkpoint": None}
     (record,) = told["records"]
-    assert (record["offset"], record["verdict"], record["rule"], record["key_hex"]) == (17, "goes", "S5.5", "6bff")
+    assert (record["offset"], record["verdict"], record["rule"], record["key_hex"]) == (
+        17,
+        "goes",
+        "S5.5",
+        "6bff",
+    )
     assert record["facts"] == {
         "timestamp": AT,
         "timestamp_iso": "2026-09-21T14:13:20.001Z",
@@ -122,7 +139,9 @@ def test_json_has_everything_with_times_in_both_forms() -> None:
     }
 
 
-def test_mistakes_are_found_before_spark_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_found_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["explain", str(tmp_path), "--partition", "t-0", "--key", "a", "--offset", "1"]) == 2
     assert "--offset and --key" in capsys.readouterr().err
     assert run(["explain", str(tmp_path)]) == 2

@@ -1,4 +1,6 @@
-"""The help teaches: of every verb what it changes, an example that holds, its exit codes, in 80 columns."""
+"""The help teaches: of every verb what it changes, an example that holds, its exit codes, in 80
+columns.
+"""
 
 from __future__ import annotations
 
@@ -54,15 +56,22 @@ def test_help_of_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"    {code}  {words}\n" in told for code, words in IN_SHORT.items())
 
 
-@pytest.mark.parametrize("example", [example for lesson in LESSONS.values() for example in lesson.examples])
-def test_an_example_is_understood(example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "example", [example for lesson in LESSONS.values() for example in lesson.examples]
+)
+def test_an_example_is_understood(
+    example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Up to where it needs Spark: what it names is not there, and nothing else is wrong with it."""
     verb, *words = shlex.split(example)
     if verb in {"demo", "history", "package"}:  # they name nothing that has to be there
         words.append("--help")
     (tmp_path / "FILE").write_text("log.retention.hours=168\n", encoding="utf-8")
     own = [
-        str(tmp_path / word) if word == "FILE" else word.replace("/var/lib/kafka", f"{tmp_path}/gone") for word in words
+        str(tmp_path / word)
+        if word == "FILE"
+        else word.replace("/var/lib/kafka", f"{tmp_path}/gone")
+        for word in words
     ]
     own = [word.replace("/disk", f"{tmp_path}/disk") for word in own]
     code = run([verb, *own])

@@ -50,7 +50,10 @@ REQUEST = Request(log_dirs=[OSC])
 
 
 def test_control_characters_and_what_is_no_character_are_shown_as_escapes() -> None:
-    assert printable(f"a{OSC}\r\udcff\u202e\nb\u00e9") == "a\\x1b]0;title\\x07\\r\\udcff\\u202e\nb\u00e9"
+    assert (
+        printable(f"a{OSC}\r\udcff\u202e\nb\u00e9")
+        == "a\\x1b]0;title\\x07\\r\\udcff\\u202e\nb\u00e9"
+    )
 
 
 def test_a_complaint(capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +62,9 @@ def test_a_complaint(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "meta.properties").write_text(f"version=1\nnode.id=1\ncluster.id=c\nx=\\u001b]0;{OSC}\n")
+    (tmp_path / "meta.properties").write_text(
+        f"version=1\nnode.id=1\ncluster.id=c\nx=\\u001b]0;{OSC}\n"
+    )
     (tmp_path / "replication-offset-checkpoint").write_bytes(f"0\n1\n{OSC} 0 1\n".encode())
     partition = tmp_path / "t-0"
     partition.mkdir()
@@ -76,13 +81,17 @@ def run_result(verb: str) -> RunResult:
     """Of partitions that are cleaned, idle and left alone."""
     one = replace(hostile(PartitionResult), actions=("compacted",), error=None, left_alone=False)
     alone = replace(hostile(PartitionResult), actions=("none",), left_alone=True)
-    return replace(hostile(RunResult, verb=verb), partitions=(one, replace(one, actions=("none",)), alone))
+    return replace(
+        hostile(RunResult, verb=verb), partitions=(one, replace(one, actions=("none",)), alone)
+    )
 
 
 SHOWN: dict[str, Callable[[Paper], object]] = {
     "plan": lambda paper: table.show(run_result("plan"), paper),
     "clean": lambda paper: table.show(run_result("clean"), paper),
-    "explain": lambda paper: paper.lines(explain.lines(hostile(Explanation), Asked(partition=OSC, offset=1), 100)),
+    "explain": lambda paper: paper.lines(
+        explain.lines(hostile(Explanation), Asked(partition=OSC, offset=1), 100)
+    ),
     "verify": lambda paper: verify_text.show(hostile(SweepResult), paper),
     "compare": lambda paper: compare_text.show(hostile(CompareResult), paper),
     "history": lambda paper: history_text.show(hostile(History), paper, now=10),
@@ -90,7 +99,11 @@ SHOWN: dict[str, Callable[[Paper], object]] = {
     "doctor": lambda paper: doctor.show(hostile(Diagnosis), REQUEST, paper),
     "recover": lambda paper: paper.lines(
         recover._lines(
-            hostile(RecoverResult, partitions=(hostile(PartitionRecovery, actions=tuple(Action)),), dry_run=False)
+            hostile(
+                RecoverResult,
+                partitions=(hostile(PartitionRecovery, actions=tuple(Action)),),
+                dry_run=False,
+            )
         )
     ),
 }
@@ -122,12 +135,16 @@ def test_json_of_verbs_has_no_control_characters_and_is_exact() -> None:
 def strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for one in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         yield from strings(one)
 
 
 def test_name_with_line_break_is_one_line() -> None:
-    holder = Holder(name=f"group{FORGED}", records_before=1, bytes_before=1, records_after=1, bytes_after=1)
+    holder = Holder(
+        name=f"group{FORGED}", records_before=1, bytes_before=1, records_after=1, bytes_after=1
+    )
     setting = Setting(key="k", value=f"v{FORGED}", source="s", is_default=False)
     one = partition(f"t{FORGED}", holders=(holder,), holders_total=1, settings=(setting,))
     out = io.StringIO()

@@ -37,7 +37,9 @@ def as_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) 
     return found
 
 
-def test_a_directory_has_a_line_per_file(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_directory_has_a_line_per_file(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = told(capsys, str(directory)).splitlines()
     assert out[0] == str(directory)
     assert len(out) == 7
@@ -45,15 +47,22 @@ def test_a_directory_has_a_line_per_file(directory: Path, capsys: pytest.Capture
     assert "offsets 0-9, 2 batches, 10 records, v2 none, to 1970-01-01T00:16:40.090Z" in line
 
 
-def test_a_file_has_a_line_per_batch_and_record(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_has_a_line_per_batch_and_record(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = str(directory / segment_file(0, LOG))
     assert len(told(capsys, log).splitlines()) == 4
     out = told(capsys, log, "--records").splitlines()
     assert len(out) == 14
-    assert out[3].split("  ")[-2:] == ['key "k0"', 'value "' + "\\x00" * 14 + "\\x0... (30 characters)"]
+    assert out[3].split("  ")[-2:] == [
+        'key "k0"',
+        'value "' + "\\x00" * 14 + "\\x0... (30 characters)",
+    ]
 
 
-def test_a_log_directory_is_all_of_its_files(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_directory_is_all_of_its_files(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = as_json(capsys, str(directory.parent))
     assert found["status"] == "sound"
     assert [Path(file["path"]).name for file in found["files"]][:2] == [
@@ -64,7 +73,9 @@ def test_a_log_directory_is_all_of_its_files(directory: Path, capsys: pytest.Cap
     assert found["files"][0]["entries"] == [{"topic": "t", "partition": 0, "offset": 7}]
 
 
-def test_damage_is_told_and_gives_exit_code_3(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_told_and_gives_exit_code_3(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = directory / segment_file(10, LOG)
     log.write_bytes(log.read_bytes()[:-1])
     found = as_json(capsys, str(directory), code=3)
@@ -95,8 +106,12 @@ def test_where_a_timestamp_leads(directory: Path, capsys: pytest.CaptureFixture[
 
 
 def test_offsets_out_of_range(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "a broker refuses offset 3: the log begins at 7" in told(capsys, str(directory), "--offset", "3")
-    assert "a broker refuses offset 16: the log ends before 15" in told(capsys, str(directory), "--offset", "16")
+    assert "a broker refuses offset 3: the log begins at 7" in told(
+        capsys, str(directory), "--offset", "3"
+    )
+    assert "a broker refuses offset 16: the log ends before 15" in told(
+        capsys, str(directory), "--offset", "16"
+    )
     assert "leads nowhere" in told(capsys, str(directory), "--offset", "15")
 
 
@@ -118,16 +133,25 @@ def test_both_at_once(directory: Path, capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_what_makes_no_sense_is_usage(
-    arguments: list[str], directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (directory.parent.parent / "empty").mkdir()
     monkeypatch.chdir(directory.parent.parent / "empty")
-    names = {"LOG": str(directory / segment_file(0, LOG)), "LOGS": str(directory.parent), "T": str(directory)}
+    names = {
+        "LOG": str(directory / segment_file(0, LOG)),
+        "LOGS": str(directory.parent),
+        "T": str(directory),
+    }
     assert run(["inspect", *(names.get(argument, argument) for argument in arguments)]) == 2
     assert capsys.readouterr().out == ""
 
 
-def test_nothing_that_a_terminal_would_obey(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_that_a_terminal_would_obey(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     records = [Record(0, -1, b"\x1b[2Jk", b"\xff\xfe"), Record(1, 2**62, None, b"\n")]
     directory = partition(tmp_path / "t-0", {0: [encode_batch(records)]})
     out = told(capsys, str(directory / segment_file(0, LOG)), "--records")
@@ -152,7 +176,10 @@ sys.exit(code or any(name.partition(".")[0] in ("pyspark", "py4j") for name in s
 
 def test_nothing_is_written(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def state() -> list[tuple[str, int, int]]:
-        return [(str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in sorted(directory.parent.rglob("*"))]
+        return [
+            (str(p), p.stat().st_mtime_ns, p.stat().st_size)
+            for p in sorted(directory.parent.rglob("*"))
+        ]
 
     before = state()
     told(capsys, str(directory.parent), "--records")

@@ -37,7 +37,15 @@ PARTITION_KEYS = {
 
 def test_a_run_has_these_keys_and_no_other() -> None:
     told = json.loads(to_json(run_of(partition("orders", 3, records_before=10, records_after=4))))
-    assert set(told) == {"run_id", "status", "now", "ledger", "peak_extra_bytes", "short_bytes", "partitions"}
+    assert set(told) == {
+        "run_id",
+        "status",
+        "now",
+        "ledger",
+        "peak_extra_bytes",
+        "short_bytes",
+        "partitions",
+    }
     assert (told["run_id"], told["status"], told["now"]) == ("20261121T000000Z-0", "done", NOW)
     (only,) = told["partitions"]
     assert set(only) == PARTITION_KEYS
@@ -48,11 +56,19 @@ def test_a_run_has_these_keys_and_no_other() -> None:
 
 def test_whose_records_fill_a_partition_of_kafkas_own() -> None:
     holder = Holder(name="g", records_before=7, bytes_before=700, records_after=1, bytes_after=100)
-    told = json.loads(to_json(run_of(partition("__consumer_offsets", holders=(holder,), holders_total=12))))
+    told = json.loads(
+        to_json(run_of(partition("__consumer_offsets", holders=(holder,), holders_total=12)))
+    )
     (only,) = told["partitions"]
     assert only["holders_total"] == 12
     assert only["holders"] == [
-        {"name": "g", "records_before": 7, "bytes_before": 700, "records_after": 1, "bytes_after": 100}
+        {
+            "name": "g",
+            "records_before": 7,
+            "bytes_before": 700,
+            "records_after": 1,
+            "bytes_after": 100,
+        }
     ]
     (other,) = json.loads(to_json(run_of(partition("orders"))))["partitions"]
     assert (other["holders"], other["holders_total"]) == ([], None)

@@ -30,7 +30,9 @@ def test_now_in_ms_or_iso_8601_utc_unless_told_otherwise(text: str, now: int) ->
     assert parse_now(text) == now
 
 
-@pytest.mark.parametrize("text", ["", "now", "-1", "2026-13-01", "1969-12-31", "1795300000000000000", "²"])
+@pytest.mark.parametrize(
+    "text", ["", "now", "-1", "2026-13-01", "1969-12-31", "1795300000000000000", "²"]
+)
 def test_now_that_makes_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match="--now"):
         parse_now(text)
@@ -53,7 +55,11 @@ def test_settings_come_from_all_their_options(tmp_path: Path) -> None:
     config = settings.resolve("orders")
     assert isinstance(config, TopicConfig)
     assert config.cleanup_compact
-    assert (config.retention_ms, config.segment_bytes, config.delete_retention_ms) == (7, 1_048_576, 9)
+    assert (config.retention_ms, config.segment_bytes, config.delete_retention_ms) == (
+        7,
+        1_048_576,
+        9,
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,12 +91,16 @@ def test_a_mistyped_directory_is_found_before_anything_starts(tmp_path: Path) ->
         check_log_dirs([str(tmp_path), str(tmp_path / "nope")])
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1.5h", 5400), ("0.5s", 0.5)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1.5h", 5400), ("0.5s", 0.5)]
+)
 def test_a_duration_in_seconds_minutes_or_hours(text: str, seconds: float) -> None:
     assert parse_duration(text, option="--timeout") == seconds
 
 
-@pytest.mark.parametrize("text", ["", "90", "s", "-1s", "0s", "1d", "1h30m", "1e3s", "nans", "\u0661s"])
+@pytest.mark.parametrize(
+    "text", ["", "90", "s", "-1s", "0s", "1d", "1h30m", "1e3s", "nans", "\u0661s"]
+)
 def test_a_duration_that_makes_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match=r"--timeout.*90s, 15m or 2h"):
         parse_duration(text, option="--timeout")
@@ -113,7 +123,22 @@ def test_a_size(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "MiB", "1.5", "-1", "1 GiB", "1GB", "1gib", "_1", "1__0", "1e9", "\u0661", "1.5_0MiB", "9" * 25]
+    "text",
+    [
+        "",
+        "MiB",
+        "1.5",
+        "-1",
+        "1 GiB",
+        "1GB",
+        "1gib",
+        "_1",
+        "1__0",
+        "1e9",
+        "\u0661",
+        "1.5_0MiB",
+        "9" * 25,
+    ],
 )
 def test_a_size_that_makes_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match=r"--free-at-least.*512MiB, 10GiB or 1_000_000"):
@@ -121,14 +146,17 @@ def test_a_size_that_makes_no_sense(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "rate"), [("50MiB", 50 * 2**20), ("1.5GiB/s", 3 * 2**29), ("1_000", 1000), ("1", 1), ("8KiB/s", 8192)]
+    ("text", "rate"),
+    [("50MiB", 50 * 2**20), ("1.5GiB/s", 3 * 2**29), ("1_000", 1000), ("1", 1), ("8KiB/s", 8192)],
 )
 def test_a_rate(text: str, rate: int) -> None:
     assert parse_rate(text, option="--throttle") == rate
     assert parse_size(text.removesuffix("/s"), option="--size") == rate
 
 
-@pytest.mark.parametrize("text", ["", "/s", "MiB", "50MB", "-1MiB", "1.5", "1__0", "50MiB/m", "nan", "\u0661MiB"])
+@pytest.mark.parametrize(
+    "text", ["", "/s", "MiB", "50MB", "-1MiB", "1.5", "1__0", "50MiB/m", "nan", "\u0661MiB"]
+)
 def test_a_rate_that_makes_no_sense(text: str) -> None:
     with pytest.raises(UsageError, match=r"--throttle.*512MiB, 10GiB"):
         parse_rate(text, option="--throttle")

@@ -35,7 +35,9 @@ def events(path: Path) -> list[str]:
 
 
 def test_a_run_that_ends(tmp_path: Path) -> None:
-    asked = request(tmp_path, metrics=str(tmp_path / "w.prom"), openlineage=str(tmp_path / "e.jsonl"))
+    asked = request(
+        tmp_path, metrics=str(tmp_path / "w.prom"), openlineage=str(tmp_path / "e.jsonl")
+    )
     complaints: list[str] = []
     with outlets(asked, SPARK, complaints.append) as told:
         told.ended(run_of(idle("t")))

@@ -1,4 +1,6 @@
-"""Every command of docs/output.md is one that the command line takes, on places that there are stores for."""
+"""Every command of docs/output.md is one that the command line takes, on places that there are
+stores for.
+"""
 
 from __future__ import annotations
 

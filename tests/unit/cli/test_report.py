@@ -18,10 +18,14 @@ def test_clean_leaves_a_report_and_plan_only_when_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "nowhere/page.html", "log/page.html"])
-def test_a_place_that_can_not_be_one_is_found_before_anything_begins(tmp_path: Path, name: str) -> None:
+def test_a_place_that_can_not_be_one_is_found_before_anything_begins(
+    tmp_path: Path, name: str
+) -> None:
     (tmp_path / "log").mkdir()
     with pytest.raises(UsageError):
-        place_of_report("clean", Request(log_dirs=[str(tmp_path / "log")], report=str(tmp_path / name)))
+        place_of_report(
+            "clean", Request(log_dirs=[str(tmp_path / "log")], report=str(tmp_path / name))
+        )
 
 
 def test_the_last_line_names_the_report(
@@ -34,7 +38,9 @@ def test_the_last_line_names_the_report(
     assert page.is_file()
 
 
-def test_with_json_nothing_but_json_is_on_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_json_nothing_but_json_is_on_stdout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     tell_report(run_of(partition("a")), Place(tmp_path / "a.html"), json=True)
     told = capsys.readouterr()
     assert (told.out, told.err) == ("", f"winnow: report: {tmp_path}/a.html\n")

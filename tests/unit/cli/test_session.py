@@ -22,7 +22,10 @@ def test_sockets_need_a_directory_with_a_short_path(tmp_path: Path) -> None:
     check_sockets(settings("/var"))
     long = tmp_path / ("x" * 100)
     long.mkdir()
-    for place, found in ((long, f"found {len(str(long))} bytes"), (tmp_path.anchor + "none", "found none")):
+    for place, found in (
+        (long, f"found {len(str(long))} bytes"),
+        (tmp_path.anchor + "none", "found none"),
+    ):
         check_sockets(settings(place, enabled="false"))
         with pytest.raises(UsageError, match=rf"sockets.*at most 64 bytes, {found}.*enabled=false"):
             check_sockets(settings(place))

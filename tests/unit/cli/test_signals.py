@@ -15,9 +15,13 @@ NO_SPARK: Any = None
 
 @pytest.fixture(autouse=True)
 def _own_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Not under spark-submit, not under nohup, and not in the background of a shell, which ignores SIGINT."""
+    """Not under spark-submit, not under nohup, and not in the background of a shell, which ignores
+    SIGINT.
+    """
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGINT)}
+    before = {
+        number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGINT)
+    }
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

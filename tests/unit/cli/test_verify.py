@@ -14,8 +14,16 @@ from winnow.verbs.verify.verify import SweepResult
 
 CHECKED = Checked(partitions=2, segments=1, bytes=3 << 20, batches=7, records=70)
 ORDERS = Scope("/d", "orders-3", "orders", 3)
-CRC = ORDERS.finding(Kind.CRC, "00000000000000000012.log", "expected a, found b", position=81_920, offsets=(1290, 1301))
-TORN = ORDERS.finding(Kind.TORN_TAIL, "00000000000000000012.log", "7 bytes", position=99, offsets=(1302, None))
+CRC = ORDERS.finding(
+    Kind.CRC,
+    "00000000000000000012.log",
+    "expected a, found b",
+    position=81_920,
+    offsets=(1290, 1301),
+)
+TORN = ORDERS.finding(
+    Kind.TORN_TAIL, "00000000000000000012.log", "7 bytes", position=99, offsets=(1302, None)
+)
 
 
 def result(*findings: Finding) -> SweepResult:
@@ -29,7 +37,10 @@ def shown(*findings: Finding) -> list[str]:
 
 
 def test_nothing_wrong() -> None:
-    assert shown() == ["Nothing is wrong.", "Checked: 2 partitions, 1 segment, 3.0 MiB, 7 batches, 70 records"]
+    assert shown() == [
+        "Nothing is wrong.",
+        "Checked: 2 partitions, 1 segment, 3.0 MiB, 7 batches, 70 records",
+    ]
     assert (result().status, result().exit_code) == ("sound", 0)
 
 
@@ -67,7 +78,13 @@ def test_a_terminal_obeys_no_name() -> None:
 def test_json_is_one_object_with_these_keys(capsys: pytest.CaptureFixture[str]) -> None:
     tell_sweep(result(CRC), json=True, more={})
     told = json.loads(capsys.readouterr().out)
-    assert told["checked"] == {"partitions": 2, "segments": 1, "bytes": 3 << 20, "batches": 7, "records": 70}
+    assert told["checked"] == {
+        "partitions": 2,
+        "segments": 1,
+        "bytes": 3 << 20,
+        "batches": 7,
+        "records": 70,
+    }
     assert (told["status"], told["notes"]) == ("damaged", [])
     assert told["findings"] == [
         {

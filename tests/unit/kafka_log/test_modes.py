@@ -30,7 +30,9 @@ def fails(*paths: Path, match: str) -> None:
 
 
 def some(first: int, count: int = 5, **fields: Any) -> bytes:
-    return encode_batch([Record(first + n, 10 * (first + n), b"k", b"v") for n in range(count)], **fields)
+    return encode_batch(
+        [Record(first + n, 10 * (first + n), b"k", b"v") for n in range(count)], **fields
+    )
 
 
 def test_a_batch_that_does_not_match_its_crc() -> None:
@@ -57,8 +59,14 @@ def test_a_batch_that_does_not_match_its_crc() -> None:
     kept = offsets(DAMAGED / "x-badcrc-old-0", mode="DROPMALFORMED")
     assert len(kept) == T_CLOSED - 10
     assert set(kept).isdisjoint(range(470, 480))
-    assert offsets(DAMAGED / "x-badcrc-old-0") == [*kept[: kept.index(469) + 1], None, *kept[kept.index(469) + 1 :]]
-    fails(DAMAGED / "x-badcrc-old-0", match=r"CRC: base offset 470 \(.*445\.log, batch at byte 987\)")
+    assert offsets(DAMAGED / "x-badcrc-old-0") == [
+        *kept[: kept.index(469) + 1],
+        None,
+        *kept[kept.index(469) + 1 :],
+    ]
+    fails(
+        DAMAGED / "x-badcrc-old-0", match=r"CRC: base offset 470 \(.*445\.log, batch at byte 987\)"
+    )
 
 
 @pytest.mark.parametrize(("name", "end"), [("x-torn-0", 1608), ("x-zerotail-0", 1623)])
@@ -98,7 +106,12 @@ def test_a_batch_whose_records_make_no_sense_though_its_crc_is_right(tmp_path: P
     log = Log(directory, 0)
     log.replace_payload(4, b"\xff" * (len(some(0)) - HEADER_V2_SIZE))
     [row] = problems(directory)
-    assert (row["baseOffset"], row["batchLastOffset"], row["crcOk"], row["offset"]) == (20, 24, True, None)
+    assert (row["baseOffset"], row["batchLastOffset"], row["crcOk"], row["offset"]) == (
+        20,
+        24,
+        True,
+        None,
+    )
     assert offsets(directory) == [*range(20), None, *range(25, 45)]
     fails(directory, match=rf"records can't be read.*at byte {4 * len(some(0))}\b")
 
@@ -125,7 +138,9 @@ def test_nothing_goes_missing_without_a_word(name: str, tmp_path: Path) -> None:
     assert all(sound[row["offset"]] | loose == row | loose for row in kept)
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(COMPRESSED) if "bomb" not in name and "large" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in sorted(COMPRESSED) if "bomb" not in name and "large" not in name]
+)
 def test_damage_inside_of_what_is_compressed(name: str, tmp_path: Path) -> None:
     source, damage = COMPRESSED[name]
     copy_tree(CLEAN / source, tmp_path / source)
@@ -137,7 +152,11 @@ def test_a_damaged_batch_is_shown_where_its_header_lies_within_the_options() -> 
     directory = DAMAGED / "x-badcrc-old-0"
     assert offsets(directory, startingOffsets=460)[:11] == [*range(460, 470), None]
     assert None not in offsets(directory, startingOffsets=480)
-    times = {row["offset"]: row["timestamp"].isoformat() for row in rows(directory) if row["offset"] is not None}
+    times = {
+        row["offset"]: row["timestamp"].isoformat()
+        for row in rows(directory)
+        if row["offset"] is not None
+    }
     assert None in offsets(directory, timestampFrom=times[460])
     assert None not in offsets(directory, timestampFrom=times[490])
 
@@ -162,19 +181,29 @@ def test_a_file_that_vanishes(tmp_path: Path) -> None:
     make_partition(tmp_path / "t-0", {0: [some(0)], 5: [some(5)]})
     reader, partitions = scan(tmp_path / "t-0", mode="DROPMALFORMED")
     (tmp_path / "t-0" / f"{5:020d}.log").unlink()
-    with pytest.raises(WinnowError, match=r"removed after the read was planned.*5\.log\)\. .*Load it again"):
+    with pytest.raises(
+        WinnowError, match=r"removed after the read was planned.*5\.log\)\. .*Load it again"
+    ):
         list(reader.read(partitions[0]))
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
-@pytest.mark.parametrize("kept", [some(0)[:40], some(0, 2), some(0, 9)], ids=["cut", "smaller", "larger"])
-def test_a_closed_segment_that_was_replaced_since_planning_is_refused(mode: str, kept: bytes, tmp_path: Path) -> None:
-    """Spark plans a DataFrame once: a cleaning between two queries would make the second one read old ranges."""
+@pytest.mark.parametrize(
+    "kept", [some(0)[:40], some(0, 2), some(0, 9)], ids=["cut", "smaller", "larger"]
+)
+def test_a_closed_segment_that_was_replaced_since_planning_is_refused(
+    mode: str, kept: bytes, tmp_path: Path
+) -> None:
+    """Spark plans a DataFrame once: a cleaning between two queries would make the second one read
+    old ranges.
+    """
     directory = make_partition(tmp_path / "t-0", {0: [some(0), some(5)], 10: [some(10)]})
     reader, partitions = scan(directory, mode=mode)
     assert sum(batch.num_rows for batch in reader.read(partitions[0])) == 15
     (directory / f"{0:020d}.log").write_bytes(kept)
-    with pytest.raises(WinnowError, match=r"changed since the DataFrame was planned.*0\.log\)\. .*Load it again"):
+    with pytest.raises(
+        WinnowError, match=r"changed since the DataFrame was planned.*0\.log\)\. .*Load it again"
+    ):
         list(reader.read(partitions[0]))
 
 

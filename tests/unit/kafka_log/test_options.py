@@ -36,9 +36,13 @@ def test_the_columns_are_those_of_the_documentation() -> None:
 def test_a_schema_of_the_users_chooses_among_them() -> None:
     chosen = StructType([SCHEMA["offset"], SCHEMA["headers"]])
     assert check_schema(chosen) == chosen
-    with pytest.raises(UsageError, match=r"no such column: expected some of key, value, .*, found Key"):
+    with pytest.raises(
+        UsageError, match=r"no such column: expected some of key, value, .*, found Key"
+    ):
         check_schema(StructType([StructField("Key", IntegerType())]))
-    with pytest.raises(UsageError, match="column offset has another type: expected bigint, found int"):
+    with pytest.raises(
+        UsageError, match="column offset has another type: expected bigint, found int"
+    ):
         check_schema(StructType([StructField("offset", IntegerType())]))
 
 
@@ -59,7 +63,9 @@ def test_defaults() -> None:
 
 
 def test_names_and_words_in_any_case() -> None:
-    found = options(TOPICS="a*, b-?", Mode="failfast", ISOLATIONlevel="READ_committed", includecontrol="True")
+    found = options(
+        TOPICS="a*, b-?", Mode="failfast", ISOLATIONlevel="READ_committed", includecontrol="True"
+    )
     assert found.topics == ("a*", "b-?")
     assert (found.mode, found.read_committed, found.include_control) == (Mode.FAILFAST, True, True)
 
@@ -79,7 +85,10 @@ def test_partitions() -> None:
     [
         ("earliest", Bound(EARLIEST)),
         ("17", Bound(17)),
-        ('{"t":{"0":23,"1":-2}}', Bound(EARLIEST, {TopicPartition("t", 0): 23, TopicPartition("t", 1): EARLIEST})),
+        (
+            '{"t":{"0":23,"1":-2}}',
+            Bound(EARLIEST, {TopicPartition("t", 0): 23, TopicPartition("t", 1): EARLIEST}),
+        ),
     ],
 )
 def test_starting_offsets(text: str, expected: Bound) -> None:
@@ -109,7 +118,9 @@ def test_timestamps(text: str, ms: int) -> None:
     assert options(timestampFrom="5", timestampBefore=text).times == Times(5, ms - 1)
 
 
-@pytest.mark.parametrize(("text", "size"), [("1", 1), ("64m", 64 << 20), ("1GiB", 1 << 30), ("2 kb", 2048)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("1", 1), ("64m", 64 << 20), ("1GiB", 1 << 30), ("2 kb", 2048)]
+)
 def test_sizes(text: str, size: int) -> None:
     assert options(maxBytesPerPartition=text).max_bytes == size
 
@@ -117,17 +128,37 @@ def test_sizes(text: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("startingOffset", "5", r"no such option: found startingoffset\. Did you mean startingOffsets\?"),
+        (
+            "startingOffset",
+            "5",
+            r"no such option: found startingoffset\. Did you mean startingOffsets\?",
+        ),
         ("xyz", "5", r"no such option: found xyz\. There are path, paths, topics"),
-        ("startingOffsets", "latest", "startingOffsets can't be understood: expected earliest, an offset, or JSON"),
+        (
+            "startingOffsets",
+            "latest",
+            "startingOffsets can't be understood: expected earliest, an offset, or JSON",
+        ),
         ("endingOffsets", "earliest", "endingOffsets can't be understood: expected latest"),
-        ("startingOffsets", '{"t":{"0":-1}}', "expected offsets of at least 0, or -2 for earliest, found '-1'"),
+        (
+            "startingOffsets",
+            '{"t":{"0":-1}}',
+            "expected offsets of at least 0, or -2 for earliest, found '-1'",
+        ),
         ("startingOffsets", '{"t":5}', "startingOffsets can't be understood"),
         ("startingOffsets", "[]", "startingOffsets can't be understood"),
         ("endingTimestamp", "yesterday", "endingTimestamp can't be understood"),
-        ("timestampFrom", "-5", "timestampFrom can't be understood: expected ms since 1970, or ISO-8601"),
+        (
+            "timestampFrom",
+            "-5",
+            "timestampFrom can't be understood: expected ms since 1970, or ISO-8601",
+        ),
         ("timestampBefore", "now", "timestampBefore can't be understood"),
-        ("isolationLevel", "committed", "expected read_uncommitted or read_committed, found 'committed'"),
+        (
+            "isolationLevel",
+            "committed",
+            "expected read_uncommitted or read_committed, found 'committed'",
+        ),
         ("mode", "STRICT", "expected PERMISSIVE or DROPMALFORMED or FAILFAST"),
         ("partitions", "1-x", "expected numbers such as"),
         ("includeControl", "yes", "expected false or true"),
@@ -140,5 +171,7 @@ def test_what_can_not_be_understood(name: str, text: str, message: str) -> None:
 
 
 def test_an_offset_and_a_timestamp_for_one_end() -> None:
-    with pytest.raises(UsageError, match="startingOffsets and startingTimestamp: expected one of them, found both"):
+    with pytest.raises(
+        UsageError, match="startingOffsets and startingTimestamp: expected one of them, found both"
+    ):
         options(startingOffsets="5", startingTimestamp="5")

@@ -23,12 +23,18 @@ T = 1_790_000_000_000
 
 
 def batch(first: int, last: int, **fields: Any) -> bytes:
-    records = [Record(offset, T + 10 * offset, b"k%d" % offset, bytes(20)) for offset in range(first, last + 1)]
+    records = [
+        Record(offset, T + 10 * offset, b"k%d" % offset, bytes(20))
+        for offset in range(first, last + 1)
+    ]
     return encode_batch(records, **fields)
 
 
 SEGMENTS: Mapping[int, Sequence[bytes]] = {
-    base: [batch(first, first + 4, codec=Codec(base // 100 % 5)) for first in range(base, base + 100, 5)]
+    base: [
+        batch(first, first + 4, codec=Codec(base // 100 % 5))
+        for first in range(base, base + 100, 5)
+    ]
     for base in (0, 100, 200, 300)
 }
 
@@ -61,7 +67,9 @@ def test_any_span_of_offsets(directory: Path, first: int, last: int) -> None:
     found, read = read_bytes(directory, startingOffsets=first, endingOffsets=last)
     assert found == [offset for offset in range(400) if first <= offset < last]
     # The index has an entry every other batch; a boundary is checked by its header.
-    assert read <= (max(0, last - first) / 5 + 8) * max(len(one) for some in SEGMENTS.values() for one in some)
+    assert read <= (max(0, last - first) / 5 + 8) * max(
+        len(one) for some in SEGMENTS.values() for one in some
+    )
 
 
 @given(first=st.integers(-3, 410), last=st.integers(-3, 410))
@@ -70,7 +78,9 @@ def test_any_span_of_timestamps(directory: Path, first: int, last: int) -> None:
     assert offsets(directory, timestampFrom=at(first), timestampBefore=at(last)) == expected
     by_place = offsets(directory, startingTimestamp=at(first), endingTimestamp=at(last))
     # As offsetsForTimes: an end that no record reaches is the end of the log, a start is, too.
-    assert by_place == ([o for o in range(400) if first <= o and (o < last or last >= 400)] if first < 400 else [])
+    assert by_place == (
+        [o for o in range(400) if first <= o and (o < last or last >= 400)] if first < 400 else []
+    )
 
 
 def test_older_segments_are_not_read_for_a_timestamp(directory: Path) -> None:
@@ -119,7 +129,11 @@ def test_an_index_that_is_none_changes_nothing(damage: str, tmp_path: Path) -> N
     indexes = sorted(directory.glob("*.index"))
     contents = [path.read_bytes() for path in indexes]
     for path, content, other in zip(indexes, contents, reversed(contents), strict=True):
-        spoiled = {"zeros": bytes(len(content)), "noise": bytes(range(1, len(content) + 1)), "another": other}
+        spoiled = {
+            "zeros": bytes(len(content)),
+            "noise": bytes(range(1, len(content) + 1)),
+            "another": other,
+        }
         path.unlink()
         if damage != "gone":
             path.write_bytes(spoiled[damage])
@@ -128,7 +142,9 @@ def test_an_index_that_is_none_changes_nothing(damage: str, tmp_path: Path) -> N
 
 
 def test_a_log_directory() -> None:
-    found = {(row["topic"], row["partition"]) for row in rows(CLEAN, columns=["topic", "partition"])}
+    found = {
+        (row["topic"], row["partition"]) for row in rows(CLEAN, columns=["topic", "partition"])
+    }
     assert {topic for topic, _ in found} >= {"c-4p", "t-v1", "__consumer_offsets"}
     assert "__cluster_metadata" not in {topic for topic, _ in found}
     chosen = rows(CLEAN, columns=["topic", "partition"], topics="c-4p,t-*", partitions="0,3")
@@ -142,17 +158,23 @@ def test_a_log_directory() -> None:
 
 def test_topics_after_an_exclamation_mark_are_left_out() -> None:
     def topics(globs: str) -> set[str]:
-        return {row["topic"] for row in rows(CLEAN, columns=["topic"], topics=globs, endingOffsets=2000)}
+        return {
+            row["topic"] for row in rows(CLEAN, columns=["topic"], topics=globs, endingOffsets=2000)
+        }
 
     every = topics("*")
     assert topics("!__*") == {topic for topic in every if not topic.startswith("__")} != every
-    assert topics("c-*, !c-4p, !c-n*") == {t for t in every if t.startswith("c-") and t != "c-4p" and t[2] != "n"}
+    assert topics("c-*, !c-4p, !c-n*") == {
+        t for t in every if t.startswith("c-") and t != "c-4p" and t[2] != "n"
+    }
 
 
 def test_several_log_directories(tmp_path: Path) -> None:
     for name in ("one", "two"):
         make_partition(tmp_path / name / f"{name}-0", {0: [batch(0, 4)]})
-    assert [row["topic"] for row in rows(tmp_path / "two", tmp_path / "one")] == ["one"] * 5 + ["two"] * 5
+    assert [row["topic"] for row in rows(tmp_path / "two", tmp_path / "one")] == ["one"] * 5 + [
+        "two"
+    ] * 5
     with pytest.raises(UsageError, match="partition one-0 is there twice"):
         rows(tmp_path / "one", tmp_path / "one" / "one-0")
 
@@ -169,7 +191,13 @@ def test_a_consumer_begins_at_the_log_start_offset(tmp_path: Path) -> None:
 
 def test_offsets_of_some_partitions() -> None:
     starts, ends = '{"c-4p":{"0":2000,"1":-2}}', '{"c-4p":{"1":3,"2":-1}}'
-    found = rows(CLEAN, topics="c-4p", startingOffsets=starts, endingOffsets=ends, columns=["partition", "offset"])
+    found = rows(
+        CLEAN,
+        topics="c-4p",
+        startingOffsets=starts,
+        endingOffsets=ends,
+        columns=["partition", "offset"],
+    )
     by_partition = {n: [row["offset"] for row in found if row["partition"] == n] for n in range(4)}
     assert by_partition[0][0] == 2000
     assert by_partition[1] == [0, 1, 2]
@@ -179,13 +207,18 @@ def test_offsets_of_some_partitions() -> None:
 def test_places_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such directory"):
         offsets(tmp_path / "none")
-    with pytest.raises(UsageError, match=r"found No such file or directory \(none\)\. Give an absolute path"):
+    with pytest.raises(
+        UsageError, match=r"found No such file or directory \(none\)\. Give an absolute path"
+    ):
         offsets(Path("none"))
     with pytest.raises(UsageError, match="not a Kafka log directory, nor a partition's"):
         offsets(tmp_path)
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / f"{0:020d}.log").touch()
-    with pytest.raises(UsageError, match="whose name does not tell the partition: expected TOPIC-PARTITION, found x"):
+    with pytest.raises(
+        UsageError,
+        match="whose name does not tell the partition: expected TOPIC-PARTITION, found x",
+    ):
         offsets(tmp_path / "x")
 
 

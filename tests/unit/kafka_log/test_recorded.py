@@ -24,7 +24,11 @@ def text(data: bytes | None) -> str | None:
 
 
 def ms(moment: datetime | None) -> int | None:
-    return None if moment is None else round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
+    return (
+        None
+        if moment is None
+        else round((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
+    )
 
 
 def as_dumped(row: dict[str, Any]) -> dict[str, Any]:
@@ -60,13 +64,28 @@ def dumped(lines: list[str]) -> Iterator[dict[str, Any]]:
         if kind == "segment":
             segment = line["base"]
         elif kind == "batch":
-            batch = {key: line[key] for key in BATCH_KEYS} | {"tstype": TYPES[line["tstype"]], "segment": segment}
+            batch = {key: line[key] for key in BATCH_KEYS} | {
+                "tstype": TYPES[line["tstype"]],
+                "segment": segment,
+            }
         elif kind == "rec":
             yield batch | line
 
 
 BATCH_KEYS = (
-    *("pos", "size", "base", "last", "magic", "codec", "txn", "control", "pid", "epoch", "leaderEpoch"),
+    *(
+        "pos",
+        "size",
+        "base",
+        "last",
+        "magic",
+        "codec",
+        "txn",
+        "control",
+        "pid",
+        "epoch",
+        "leaderEpoch",
+    ),
     "deleteHorizon",
 )
 
@@ -77,10 +96,13 @@ KAFKAS = expected("untouched")
 @pytest.mark.parametrize("name", KAFKAS)
 def test_everything_is_read_as_kafka_reads_it(name: str) -> None:
     wanted = list(dumped(KAFKAS[name]))
-    # A partition directory by itself has a log start offset, too: that of the log directory around it.
+    # A partition directory by itself has a log start offset, too: that of the log directory around
+    # it.
     start = 1234 if name == "d-start-0" else 0
     found = rows(CLEAN / name, includeControl=True)
-    assert [as_dumped(row) for row in found] == [record for record in wanted if record["o"] >= start]
+    assert [as_dumped(row) for row in found] == [
+        record for record in wanted if record["o"] >= start
+    ]
     topic, _, partition = name.rpartition("-")
     assert {(row["topic"], row["partition"]) for row in found} == {(topic, int(partition))}
     assert {(row["crcOk"], row["problem"]) for row in found} == {(True, None)}

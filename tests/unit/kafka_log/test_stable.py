@@ -26,12 +26,20 @@ COMMITTED = {"isolationLevel": "read_committed"}
 
 def data(offset: int, producer: int, *, transactional: bool = True) -> bytes:
     records = [Record(offset, 1, b"k", b"v"), Record(offset + 1, 1, b"k", b"v")]
-    return encode_batch(records, producer_id=producer, producer_epoch=0, base_sequence=0, transactional=transactional)
+    return encode_batch(
+        records,
+        producer_id=producer,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=transactional,
+    )
 
 
 def marker(offset: int, producer: int, kind: ControlType) -> bytes:
     record = Record(offset, 1, b"\0\0\0" + bytes([kind]), bytes(6))
-    return encode_batch([record], producer_id=producer, producer_epoch=0, transactional=True, control=True)
+    return encode_batch(
+        [record], producer_id=producer, producer_epoch=0, transactional=True, control=True
+    )
 
 
 ABORT, COMMIT = ControlType.ABORT, ControlType.COMMIT
@@ -45,7 +53,9 @@ GOOD = [5, 6, 7, 8, 11, 12]
 
 
 def snapshot(*open_: tuple[int, int]) -> bytes:
-    return encode_snapshot(ProducerEntry(producer, 0, 1, first + 1, 1, 1, 0, first) for producer, first in open_)
+    return encode_snapshot(
+        ProducerEntry(producer, 0, 1, first + 1, 1, 1, 0, first) for producer, first in open_
+    )
 
 
 def test_a_log_and_nothing_else(tmp_path: Path) -> None:
@@ -62,7 +72,9 @@ def test_the_snapshot_saves_the_replay(tmp_path: Path) -> None:
     assert offsets(directory, **COMMITTED) == [2, 3, *GOOD, 13, 14, 15, 16, 18, 19]
 
 
-@pytest.mark.parametrize("spoiled", [b"", b"\0\1", snapshot((3, 13))[:-1], snapshot((3, 13))[:-1] + b"x"])
+@pytest.mark.parametrize(
+    "spoiled", [b"", b"\0\1", snapshot((3, 13))[:-1], snapshot((3, 13))[:-1] + b"x"]
+)
 def test_a_damaged_snapshot_is_passed_over(spoiled: bytes, tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", LOG)
     (directory / segment_file(20, SNAPSHOT)).write_bytes(spoiled)
@@ -99,7 +111,9 @@ def test_a_log_of_which_the_stable_part_is_not_known_shows_nothing(tmp_path: Pat
 
 @pytest.mark.parametrize("name", WITH_TRANSACTIONS)
 def test_side_files_and_the_log_alone_tell_the_same(name: str, tmp_path: Path) -> None:
-    """But for what a cleaner has been at, and where the abort of what is left may lie in the index only."""
+    """But for what a cleaner has been at, and where the abort of what is left may lie in the index
+    only.
+    """
     there = offsets(CLEAN / name, **COMMITTED)
     assert set(there) < set(offsets(CLEAN / name))
     copied = copy_log_dir("clean", tmp_path / "log-dir", only=[name]) / name
@@ -112,11 +126,18 @@ def test_side_files_and_the_log_alone_tell_the_same(name: str, tmp_path: Path) -
 @given(most=st.integers(1, 20_000))
 def test_tasks_of_any_size_leave_out_the_same(most: int) -> None:
     name = "t-long-0"
-    assert offsets(CLEAN / name, maxBytesPerPartition=most, **COMMITTED) == offsets(CLEAN / name, **COMMITTED)
+    assert offsets(CLEAN / name, maxBytesPerPartition=most, **COMMITTED) == offsets(
+        CLEAN / name, **COMMITTED
+    )
 
 
 def test_markers_are_shown_to_who_asks_for_them(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", LOG)
     assert offsets(directory, includeControl=True, **COMMITTED) == [4, *GOOD[:4], 9, 10, *GOOD[4:]]
-    assert {row["offset"] for row in rows(directory, includeControl=True) if row["isControl"]} == {4, 9, 10, 17}
+    assert {row["offset"] for row in rows(directory, includeControl=True) if row["isControl"]} == {
+        4,
+        9,
+        10,
+        17,
+    }
     assert offsets(directory) == [n for n in range(20) if n not in {4, 9, 10, 17}]

@@ -19,7 +19,9 @@ from winnow.ledger.place import check_ledger, default_ledger, table_url
         ({"HOME": "/home/a", "XDG_STATE_HOME": "/s", "WINNOW_LEDGER": "s3a://b/l"}, "s3a://b/l"),
     ],
 )
-def test_the_users_state_unless_the_environment_names_another(environment: dict[str, str], expected: str) -> None:
+def test_the_users_state_unless_the_environment_names_another(
+    environment: dict[str, str], expected: str
+) -> None:
     assert default_ledger(environment) == expected
 
 

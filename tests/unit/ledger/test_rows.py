@@ -23,25 +23,41 @@ def test_the_schema_is_the_one_that_tables_have() -> None:
     assert LEDGER.treeString() == GOLDEN.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("schema", "digest"), [(LEDGER, "f1d15cc932fdc0c5"), (LEDGER_OF_ERASURES, "b2cb6af53834398a")])
+@pytest.mark.parametrize(
+    ("schema", "digest"), [(LEDGER, "f1d15cc932fdc0c5"), (LEDGER_OF_ERASURES, "b2cb6af53834398a")]
+)
 def test_so_are_its_comments(schema: StructType, digest: str) -> None:
-    """Delta refuses rows whose columns have other comments than the table's: a ledger that is there could not go on."""
+    """Delta refuses rows whose columns have other comments than the table's: a ledger that is there
+    could not go on.
+    """
     assert hashlib.sha256(schema.json().encode()).hexdigest()[:16] == digest
 
 
 def test_a_row_for_each_partition_with_the_run_repeated() -> None:
-    result = run_of(partition("orders", 3, first_dirty_offset_after=7), left_alone("b", error="CRC\nis wrong"))
+    result = run_of(
+        partition("orders", 3, first_dirty_offset_after=7), left_alone("b", error="CRC\nis wrong")
+    )
     entry = entry_of(result, log_dirs=["/kafka"], started=NOW, ended=NOW + 1500)
     lines = list(json_rows(entry))
     assert not any("\n" in line for line in lines)
     orders, b = map(json.loads, lines)
     assert list(orders) == LEDGER.names
-    assert {orders[column.name] == b[column.name] for column in RUN_COLUMNS if column.name != "log_dirs"} == {True}
+    assert {
+        orders[column.name] == b[column.name] for column in RUN_COLUMNS if column.name != "log_dirs"
+    } == {True}
     assert orders["started_at"] == "2026-11-21T22:26:40.000+00:00"
     assert orders["ended_at"] == "2026-11-21T22:26:41.500+00:00"
     assert (orders["status"], orders["exit_code"], orders["log_dirs"]) == ("partial", 3, ["/kafka"])
-    assert (orders["topic"], orders["partition"], orders["first_dirty_offset_after"]) == ("orders", 3, 7)
-    assert (orders["actions"], orders["left_alone"], orders["oldest_dirty_at"]) == (["compacted"], False, None)
+    assert (orders["topic"], orders["partition"], orders["first_dirty_offset_after"]) == (
+        "orders",
+        3,
+        7,
+    )
+    assert (orders["actions"], orders["left_alone"], orders["oldest_dirty_at"]) == (
+        ["compacted"],
+        False,
+        None,
+    )
     assert (orders["segments"], orders["outputs"], orders["records_removed"]) == ([], [], None)
     assert (b["error"], b["left_alone"], b["actions"]) == ("CRC\nis wrong", True, ["none"])
 
@@ -49,7 +65,12 @@ def test_a_row_for_each_partition_with_the_run_repeated() -> None:
 def test_segments_and_why_records_went() -> None:
     segments = (SegmentFate(0, 100, NOW, "compacted", 7), SegmentFate(9, 50, -1, "kept"))
     outputs = (Output(base_offset=0, bytes=60, checksum=8, sources=(0,)),)
-    told = partition("a", segments=segments, outputs=outputs, records_removed=RecordsRemoved(superseded=3, markers=1))
+    told = partition(
+        "a",
+        segments=segments,
+        outputs=outputs,
+        records_removed=RecordsRemoved(superseded=3, markers=1),
+    )
     (row,) = map(json.loads, json_rows(entry_of(run_of(told), log_dirs=[], started=NOW, ended=NOW)))
     assert row["segments"] == [
         {
@@ -68,7 +89,13 @@ def test_segments_and_why_records_went() -> None:
         },
     ]
     assert row["outputs"] == [{"base_offset": 0, "bytes": 60, "checksum": 8, "sources": [0]}]
-    assert row["records_removed"] == {"superseded": 3, "tombstones": 0, "aborted": 0, "markers": 1, "retention": 0}
+    assert row["records_removed"] == {
+        "superseded": 3,
+        "tombstones": 0,
+        "aborted": 0,
+        "markers": 1,
+        "retention": 0,
+    }
 
 
 def test_a_run_over_nothing_is_a_run() -> None:
@@ -77,14 +104,24 @@ def test_a_run_over_nothing_is_a_run() -> None:
 
 
 def test_times_that_no_calendar_has_are_unknown() -> None:
-    result = run_of(partition("a", oldest_dirty_timestamp=2**62), partition("b", oldest_dirty_timestamp=NOW))
-    rows = [json.loads(row) for row in json_rows(entry_of(result, log_dirs=[], started=NOW, ended=NOW))]
+    result = run_of(
+        partition("a", oldest_dirty_timestamp=2**62), partition("b", oldest_dirty_timestamp=NOW)
+    )
+    rows = [
+        json.loads(row) for row in json_rows(entry_of(result, log_dirs=[], started=NOW, ended=NOW))
+    ]
     assert [row["oldest_dirty_at"] for row in rows] == [None, "2026-11-21T22:26:40.000+00:00"]
 
 
 def test_every_column_says_what_it_is_and_may_be_unknown() -> None:
     assert all(column.nullable for column in LEDGER)
-    undescribed = [column.name for column in (*RUN_COLUMNS, *PARTITION_COLUMNS) if not column.metadata["comment"]]
+    undescribed = [
+        column.name
+        for column in (*RUN_COLUMNS, *PARTITION_COLUMNS)
+        if not column.metadata["comment"]
+    ]
     assert undescribed == ["partition"] + [
-        f"{which}_offset_{when}" for which in ("first_dirty", "log_start") for when in ("before", "after")
+        f"{which}_offset_{when}"
+        for which in ("first_dirty", "log_start")
+        for when in ("before", "after")
     ]

@@ -1,4 +1,6 @@
-"""What somebody who may write to a log directory can put in the place of each file and directory of it."""
+"""What somebody who may write to a log directory can put in the place of each file and directory of
+it.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +57,22 @@ def make(home: Path) -> Path:
     about = {"name": log.name, "size": log.stat().st_size, "mtime_ns": log.stat().st_mtime_ns}
     step = {"version": 1, "kind": "deleted", "files": [about], "outputs": [], "next_base": 50}
     (kept / "000001" / "step.json").write_text(json.dumps(step))
-    before = {"version": 1, "run_id": RUN, "topic": "t", "partition": 0, "kept_at_ms": 1, "log_start_offset": 0}
+    before = {
+        "version": 1,
+        "run_id": RUN,
+        "topic": "t",
+        "partition": 0,
+        "kept_at_ms": 1,
+        "log_start_offset": 0,
+    }
     before |= {"log_start_checkpoint": 0, "cleaner_checkpoint": 0, "leader_epochs": [[0, 0]]}
     (kept / "run.json").write_text(json.dumps(before))
     (outside / "below").mkdir(parents=True)
-    for path in (outside / "file", outside / "below" / segment_file(0, ".log.deleted"), outside / "round.json"):
+    for path in (
+        outside / "file",
+        outside / "below" / segment_file(0, ".log.deleted"),
+        outside / "round.json",
+    ):
         path.write_text(f"{UNREADABLE}\n")
         path.chmod(0o600)
     return log_dir
@@ -109,20 +122,27 @@ def state_of(root: Path) -> list[tuple[object, ...]]:
         status = path.lstat()
         content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
         # Of a file that has got a second name the number of names is another one.
-        found.append((str(path), status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns, content))
+        found.append(
+            (str(path), status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns, content)
+        )
     return found
 
 
 @contextmanager
 def bounded(*, seconds: int = 20, more_bytes: int = 1536 * 2**20) -> Iterator[None]:
-    """Whoever waits for the other end of a pipe is woken up; whoever reads all of a sparse file gets a MemoryError."""
+    """Whoever waits for the other end of a pipe is woken up; whoever reads all of a sparse file
+    gets a MemoryError.
+    """
 
     def alarm(number: int, frame: FrameType | None) -> None:
         del number, frame
         raise AssertionError(f"it did not end within {seconds} s")
 
     limits = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    used = (
+        int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        * resource.getpagesize()
+    )
     before = signal.signal(signal.SIGALRM, alarm)
     signal.alarm(seconds)
     resource.setrlimit(resource.RLIMIT_AS, (used + more_bytes, limits[1]))

@@ -1,4 +1,6 @@
-"""The verbs that need no Spark, and what the others do to a partition before they have Spark read it."""
+"""The verbs that need no Spark, and what the others do to a partition before they have Spark read
+it.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,14 @@ def _inspect(log_dir: Path) -> object:
     told: list[object] = []
     for path in (log_dir, log_dir / "t-0"):
         target = find_target(STORAGE, str(path))
-        told += [(file, *_all(file.lines)) for file in describe_target(STORAGE, target, records=True)]
+        told += [
+            (file, *_all(file.lines)) for file in describe_target(STORAGE, target, records=True)
+        ]
         if target.is_partition:
-            told += [find_position(STORAGE, target, offset=3), find_position(STORAGE, target, timestamp=3)]
+            told += [
+                find_position(STORAGE, target, offset=3),
+                find_position(STORAGE, target, timestamp=3),
+            ]
     return told
 
 
@@ -51,14 +58,18 @@ def _plan(log_dir: Path) -> object:
 
 
 def _verify(log_dir: Path) -> object:
-    place = PartitionPlace(scope=Scope(str(log_dir), "t-0", "t", 0), log_start_offset=0, recovery_point=None)
+    place = PartitionPlace(
+        scope=Scope(str(log_dir), "t-0", "t", 0), log_start_offset=0, recovery_point=None
+    )
     return check_log_dir(STORAGE, str(log_dir), topics=()), check_directory(STORAGE, place)
 
 
 def _commit(log_dir: Path) -> object:
     update_offset_checkpoint(STORAGE, f"{log_dir}/{CLEANER_CHECKPOINT}", {KEY: 50})
     directory = str(log_dir / "t-0")
-    write_leader_epochs(STORAGE, directory, fold_leader_epochs(read_leader_epochs(STORAGE, directory), 50))
+    write_leader_epochs(
+        STORAGE, directory, fold_leader_epochs(read_leader_epochs(STORAGE, directory), 50)
+    )
     return None
 
 

@@ -20,7 +20,9 @@ def control(offset: int, *types: int) -> bytes:
 
 
 def batch(offset: int, *values: bytes, codec: Codec = Codec.NONE) -> bytes:
-    return encode_batch([Record(offset + n, 0, None, v) for n, v in enumerate(values)], codec=codec, leader_epoch=1)
+    return encode_batch(
+        [Record(offset + n, 0, None, v) for n, v in enumerate(values)], codec=codec, leader_epoch=1
+    )
 
 
 def segment(directory: Path, base: int, *batches: bytes) -> Path:
@@ -30,14 +32,18 @@ def segment(directory: Path, base: int, *batches: bytes) -> Path:
 
 
 def log(directory: Path, *values: bytes, base: int = 0, codec: Codec = Codec.NONE) -> Path:
-    """One segment, with as many batches as values; the first segment of a log begins with the leader's record."""
+    """One segment, with as many batches as values; the first segment of a log begins with the
+    leader's record.
+    """
     batches = [] if base else [control(0, LEADER_CHANGE)]
     first = base or 1
     batches += [batch(first + n, value, codec=codec) for n, value in enumerate(values)]
     return segment(directory, base, *batches)
 
 
-def snapshot(directory: Path, end_offset: int, *values: bytes, batches: Sequence[bytes] | None = None) -> Path:
+def snapshot(
+    directory: Path, end_offset: int, *values: bytes, batches: Sequence[bytes] | None = None
+) -> Path:
     """As a controller writes it: offsets begin at 0."""
     path = directory / f"{end_offset:020d}-0000000001.checkpoint"
     if batches is None:

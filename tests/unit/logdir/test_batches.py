@@ -9,7 +9,10 @@ from winnow.storage.local import LocalStorage
 from winnow.wire.batch import Codec
 from winnow.wire.plain import encode_batch
 
-BATCHES = [encode_batch([record(i, value=bytes(50 * i))], codec=Codec.LZ4 if i % 2 else Codec.NONE) for i in range(20)]
+BATCHES = [
+    encode_batch([record(i, value=bytes(50 * i))], codec=Codec.LZ4 if i % 2 else Codec.NONE)
+    for i in range(20)
+]
 
 
 @pytest.fixture
@@ -33,7 +36,9 @@ def test_all_batches_whatever_the_piece(log: Path, piece_bytes: int) -> None:
 
 def test_from_a_batch_on(log: Path) -> None:
     start = len(BATCHES[0])
-    [piece] = read_batches(LocalStorage(), str(log), size=log.stat().st_size, start=start, least_offset=1)
+    [piece] = read_batches(
+        LocalStorage(), str(log), size=log.stat().st_size, start=start, least_offset=1
+    )
     assert piece.position(0) == start
     assert len(piece.rows) == 19
 
@@ -43,7 +48,9 @@ def failure(log: Path, data: bytes, *, size: int | None = None) -> tuple[int, st
     log.write_bytes(data)
     count = 0
     with pytest.raises(CorruptLogError) as caught:  # noqa: PT012 - counts on the way
-        for piece in read_batches(LocalStorage(), str(log), size=len(data) if size is None else size, piece_bytes=100):
+        for piece in read_batches(
+            LocalStorage(), str(log), size=len(data) if size is None else size, piece_bytes=100
+        ):
             count += len(piece.rows)
     return count, str(caught.value)
 
@@ -53,7 +60,10 @@ def test_a_torn_end_is_told_with_its_place_in_the_file(log: Path) -> None:
     count, told = failure(log, whole[:-1])
     assert count == 19
     assert f"{log} at byte {len(whole) - len(BATCHES[-1])}" in told
-    assert f"a whole batch of {len(BATCHES[-1])} bytes, found {len(BATCHES[-1]) - 1} bytes up to the end" in told
+    assert (
+        f"a whole batch of {len(BATCHES[-1])} bytes, found {len(BATCHES[-1]) - 1} bytes up to the end"
+        in told
+    )
 
 
 @pytest.mark.parametrize("left", [1, 12, 17, 25])

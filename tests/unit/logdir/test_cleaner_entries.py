@@ -39,7 +39,10 @@ def test_the_entry_of_a_moved_partition_counts_where_the_partition_is(tmp_path: 
     assert entry == Misplaced(topic_partition=T, home=str(new), named_in=(str(old),))
     assert not entry.doubled
     gather_entry(STORAGE, entry, 7)
-    assert (read_checkpoint(old / CLEANER), read_checkpoint(new / CLEANER)) == ({"u-0": 3}, {"t-0": 7})
+    assert (read_checkpoint(old / CLEANER), read_checkpoint(new / CLEANER)) == (
+        {"u-0": 3},
+        {"t-0": 7},
+    )
     assert misplaced_entries(surveyed(old, new)) == ()
 
 
@@ -63,8 +66,13 @@ def test_entries_of_another_broker_are_its_own(tmp_path: Path) -> None:
     assert misplaced_entries(dirs) == ()
 
 
-def test_an_entry_of_a_partition_that_no_given_directory_holds_is_told_only_if_it_is_doubled(tmp_path: Path) -> None:
-    one, other = made(tmp_path / "one", cleaner={"t-0": 7, "u-0": 1}), made(tmp_path / "other", cleaner={"t-0": 7})
+def test_an_entry_of_a_partition_that_no_given_directory_holds_is_told_only_if_it_is_doubled(
+    tmp_path: Path,
+) -> None:
+    one, other = (
+        made(tmp_path / "one", cleaner={"t-0": 7, "u-0": 1}),
+        made(tmp_path / "other", cleaner={"t-0": 7}),
+    )
     (entry,) = misplaced_entries(surveyed(one, other))
     assert (entry.topic_partition, entry.home, entry.doubled) == (T, None, True)
     gather_entry(STORAGE, entry, 7)

@@ -21,13 +21,17 @@ LEADER_EPOCH_AT = range(FRAME_SIZE, FRAME_SIZE + 4)
 
 
 def batch(offset: int, *, records: int = 1, value: bytes = b"value") -> bytes:
-    return encode_batch([Record(at, 1_000 + at, b"k", value) for at in range(offset, offset + records)])
+    return encode_batch(
+        [Record(at, 1_000 + at, b"k", value) for at in range(offset, offset + records)]
+    )
 
 
 def log(counts: list[int], *, value: bytes = b"value") -> tuple[list[bytes], int]:
     """Batches of so many records, without a gap, and the offset after them."""
     bases = [*accumulate(counts, initial=BASE)]
-    return [batch(base, records=count, value=value) for base, count in zip(bases, counts, strict=False)], bases[-1]
+    return [
+        batch(base, records=count, value=value) for base, count in zip(bases, counts, strict=False)
+    ], bases[-1]
 
 
 def damages(data: bytes, end_offset: int) -> list[tuple[int, int]]:
@@ -55,7 +59,9 @@ def test_a_sound_log_has_none(tmp_path: Path) -> None:
     value=st.binary(max_size=40),
     data=st.data(),
 )
-def test_one_flipped_bit_costs_one_batch(counts: list[int], gap: int, value: bytes, data: st.DataObject) -> None:
+def test_one_flipped_bit_costs_one_batch(
+    counts: list[int], gap: int, value: bytes, data: st.DataObject
+) -> None:
     """Or none, in the leader epoch, which no CRC covers and nothing contradicts."""
     batches, end = log(counts, value=value)
     at = data.draw(st.integers(0, len(batches) - 1))
@@ -67,7 +73,9 @@ def test_one_flipped_bit_costs_one_batch(counts: list[int], gap: int, value: byt
     told = FRAME_SIZE + int.from_bytes(flipped[LENGTH_AT:FRAME_SIZE], signed=True)
     start, stop = span(batches, at)
     whole = b"".join(batches)
-    assume(at + 1 == len(batches) or start + told != len(whole))  # a size that leads to the end is believed
+    assume(
+        at + 1 == len(batches) or start + told != len(whole)
+    )  # a size that leads to the end is believed
     found = damages(whole[:start] + bytes(flipped) + whole[stop:], end)
     assert found == ([] if byte in LEADER_EPOCH_AT else [(start, stop)])
 

@@ -1,4 +1,6 @@
-"""Whole log directories as the writer leaves them; that a broker starts on one is shown in tests/kafka/cleaner (S1.1-S1.5)."""
+"""Whole log directories as the writer leaves them; that a broker starts on one is shown in
+tests/kafka/cleaner (S1.1-S1.5).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def test_it_is_a_log_directory_that_was_shut_down_cleanly(tmp_path: Path) -> Non
         log_dir.high_watermarks[TopicPartition("a", 1)] = 1
         log_dir.cleaner_offsets[TopicPartition("a", 0)] = 3
         assert not (tmp_path / ".kafka_cleanshutdown").exists()
-    assert {name: (tmp_path / name).read_text() for name in ("meta.properties", ".kafka_cleanshutdown")} == {
+    assert {
+        name: (tmp_path / name).read_text() for name in ("meta.properties", ".kafka_cleanshutdown")
+    } == {
         "meta.properties": "#\nnode.id=1\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAA\nversion=1\ncluster.id=c\n",
         ".kafka_cleanshutdown": '{"version":0,"brokerEpoch":-1}',
     }
@@ -60,7 +64,10 @@ def test_partitions_of_a_topic_have_one_id(tmp_path: Path) -> None:
         for topic, number in (("a", 0), ("a", 1), ("b", 0)):
             log_dir.partition(topic, number)
         log_dir.partition("c", 0, topic_id="6zx0rX8OSnmCqLmZn3b4Tg")
-    ids = [(tmp_path / name / "partition.metadata").read_text() for name in ("a-0", "a-1", "b-0", "c-0")]
+    ids = [
+        (tmp_path / name / "partition.metadata").read_text()
+        for name in ("a-0", "a-1", "b-0", "c-0")
+    ]
     assert ids[0] == ids[1] != ids[2]
     assert ids[3] == "version: 0\ntopic_id: 6zx0rX8OSnmCqLmZn3b4Tg"
 

@@ -17,7 +17,11 @@ from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.storage.io_counters import MOVED
 from winnow.storage.local import LocalStorage
 
-SEGMENTS = {0: [logs.record(o, o) for o in range(3)], 3: [logs.record(o, o) for o in range(3, 6)], 6: []}
+SEGMENTS = {
+    0: [logs.record(o, o) for o in range(3)],
+    3: [logs.record(o, o) for o in range(3, 6)],
+    6: [],
+}
 STEM = "0" * 19 + "3"
 
 
@@ -27,7 +31,9 @@ def directory(tmp_path: Path) -> Path:
 
 
 def both(directory: Path) -> tuple[SegmentListing | None, SegmentListing]:
-    """They read the same, and of what is not sound only the one that says what is wrong tells anything."""
+    """They read the same, and of what is not sound only the one that says what is wrong tells
+    anything.
+    """
     before = MOVED.read, MOVED.files
     sound = list_sound(str(directory))
     between = MOVED.read, MOVED.files
@@ -141,7 +147,9 @@ def _no_segment(directory: Path) -> None:
         _no_segment,
     ],
 )
-def test_whatever_is_unusual_is_left_to_who_can_name_it(directory: Path, change: Callable[[Path], None]) -> None:
+def test_whatever_is_unusual_is_left_to_who_can_name_it(
+    directory: Path, change: Callable[[Path], None]
+) -> None:
     change(directory)
     assert list_sound(str(directory)) is None
 
@@ -172,12 +180,18 @@ _NUMBERS = st.one_of(st.integers(-2, 9), st.sampled_from([2**31 - 1, -(2**31)]))
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
 def test_whatever_is_in_the_indexes(
-    directory: Path, entries: list[tuple[int, int]], times: list[tuple[int, int]], tail: bytes, base: int
+    directory: Path,
+    entries: list[tuple[int, int]],
+    times: list[tuple[int, int]],
+    tail: bytes,
+    base: int,
 ) -> None:
     files = {suffix: directory / f"{base:020d}.{suffix}" for suffix in ("index", "timeindex")}
     before = {suffix: path.read_bytes() for suffix, path in files.items()}
     files["index"].write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries) + tail[:1])
-    files["timeindex"].write_bytes(b"".join(struct.pack(">qi", *entry) for entry in times) + tail[1:])
+    files["timeindex"].write_bytes(
+        b"".join(struct.pack(">qi", *entry) for entry in times) + tail[1:]
+    )
     sound, listing = both(directory)
     assert (sound is None) == bool(listing.problems)
     for suffix, path in files.items():

@@ -1,5 +1,6 @@
-"""Links, pipes, sparse files and the like in the place of every file: nothing outside of the log directory is read or
-changed, nothing waits, nothing takes all memory, and every refusal is an error of Winnow's.
+"""Links, pipes, sparse files and the like in the place of every file: nothing outside of the log
+directory is read or changed, nothing waits, nothing takes all memory, and every refusal is an error
+of Winnow's.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from winnow.errors import WinnowError
 def memory() -> Iterator[Path]:
     """A directory without a disk, where there is one: each of these runs syncs some dozen times."""
     place = Path("/dev/shm")  # noqa: S108 - a place, not a name of a file
-    with tempfile.TemporaryDirectory(prefix="winnow-foreign-", dir=place if place.is_dir() else None) as path:
+    with tempfile.TemporaryDirectory(
+        prefix="winnow-foreign-", dir=place if place.is_dir() else None
+    ) as path:
         yield Path(path)
 
 
@@ -38,5 +41,8 @@ def test_nothing_outside_is_read_or_changed(memory: Path, name: str, kind: str) 
             except (WinnowError, OSError) as error:
                 told = error
         assert state_of(home / "outside") == before, verb
-        if (verb, kind) != ("inspect", "hard link"):  # it shows what is in a file: another name of one is that file
+        if (verb, kind) != (
+            "inspect",
+            "hard link",
+        ):  # it shows what is in a file: another name of one is that file
             assert UNREADABLE not in f"{told!r} {told}", verb

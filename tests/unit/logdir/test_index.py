@@ -48,7 +48,8 @@ def test_an_entry_comes_when_more_than_the_interval_lies_behind() -> None:
     index, timeindex = _build(rows, 100)
     # 100 bytes are not more than 100; the batch that crosses is counted after its entry.
     assert list(struct.iter_unpack(">ii", index)) == [(2, 200), (4, 350)]
-    # The largest timestamp so far with the batch that had it first; the forced last entry adds nothing here.
+    # The largest timestamp so far with the batch that had it first; the forced last entry adds
+    # nothing here.
     assert list(struct.iter_unpack(">qi", timeindex)) == [(9, 1), (12, 4)]
 
 
@@ -76,13 +77,19 @@ def test_no_timestamps_no_time_entries() -> None:
 def test_kernel_and_twin_agree_however_chunks_are_cut(
     batches: list[tuple[int, int, int]], interval: int, cuts: list[int]
 ) -> None:
-    sizes, timestamps, spans = (list(column) for column in zip(*batches, strict=True)) if batches else ([], [], [])
+    sizes, timestamps, spans = (
+        (list(column) for column in zip(*batches, strict=True)) if batches else ([], [], [])
+    )
     rows = _batches(sizes, timestamps, spans)
     assert _build(rows, interval, *cuts) == index_plain(rows, base_offset=BASE, interval=interval)
 
 
 def test_what_does_not_fit_into_an_entry_is_refused() -> None:
-    for field, value in (("last_offset", BASE + 2**31), ("position", 2**31), ("last_offset", BASE - 1)):
+    for field, value in (
+        ("last_offset", BASE + 2**31),
+        ("position", 2**31),
+        ("last_offset", BASE - 1),
+    ):
         rows = _batches([100], [1])
         rows[field] = value
         with pytest.raises(CorruptLogError):
@@ -112,7 +119,9 @@ def test_a_full_index_is_an_error_as_for_kafka() -> None:
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_a_full_time_index_is_an_error_for_kafka_even_if_there_is_nothing_to_add(cut: int) -> None:
     def built(max_index_bytes: int) -> tuple[bytes, bytes]:
-        builder = IndexBuilder(base_offset=BASE, index_interval_bytes=0, max_index_bytes=max_index_bytes)
+        builder = IndexBuilder(
+            base_offset=BASE, index_interval_bytes=0, max_index_bytes=max_index_bytes
+        )
         for chunk in np.split(_batches([100] * 4, [1, 2, 2, 2]), [cut]):
             builder.append(chunk)
         return builder.finish()
@@ -131,7 +140,9 @@ def test_a_log_of_more_bytes_than_an_entry_can_count_is_refused() -> None:
 
 def _offset_index(tmp_path: Path, data: bytes) -> np.ndarray:
     (tmp_path / "x.index").write_bytes(data)
-    return read_offset_index(STORAGE, f"{tmp_path}/x.index", base_offset=BASE, log_bytes=400, end_offset=BASE + 10)
+    return read_offset_index(
+        STORAGE, f"{tmp_path}/x.index", base_offset=BASE, log_bytes=400, end_offset=BASE + 10
+    )
 
 
 def test_reading_gives_back_what_was_built(tmp_path: Path) -> None:
@@ -154,9 +165,20 @@ def test_reading_gives_back_what_was_built(tmp_path: Path) -> None:
         [(10, 200)],
         [(2, -5)],
     ],
-    ids=["zeros", "zero", "offset", "position", "below", "beyond the log", "beyond the end", "negative"],
+    ids=[
+        "zeros",
+        "zero",
+        "offset",
+        "position",
+        "below",
+        "beyond the log",
+        "beyond the end",
+        "negative",
+    ],
 )
-def test_a_tail_that_can_not_be_entries_is_refused(tmp_path: Path, entries: list[tuple[int, int]]) -> None:
+def test_a_tail_that_can_not_be_entries_is_refused(
+    tmp_path: Path, entries: list[tuple[int, int]]
+) -> None:
     with pytest.raises(CorruptLogError, match="at byte"):
         _offset_index(tmp_path, b"".join(struct.pack(">ii", *entry) for entry in entries))
 
@@ -166,7 +188,9 @@ def test_a_torn_index_is_refused(tmp_path: Path) -> None:
         _offset_index(tmp_path, struct.pack(">iii", 2, 200, 3))
 
 
-@pytest.mark.parametrize("entries", [[(5, 1), (0, 0)], [(5, 1), (5, 2)], [(5, 2), (6, 1)], [(5, -1)], [(-1, 1)]])
+@pytest.mark.parametrize(
+    "entries", [[(5, 1), (0, 0)], [(5, 1), (5, 2)], [(5, 2), (6, 1)], [(5, -1)], [(-1, 1)]]
+)
 def test_a_senseless_time_index_is_refused(tmp_path: Path, entries: list[tuple[int, int]]) -> None:
     (tmp_path / "x").write_bytes(b"".join(struct.pack(">qi", *entry) for entry in entries))
     with pytest.raises(CorruptLogError, match="at byte"):
@@ -185,7 +209,9 @@ def test_entries_of_both_kinds_of_kafka_agree_with_the_batches() -> None:
     check_index_against(_entries((3, 200)), rows[["position", "last_offset"]].copy(), file="f")
 
 
-@pytest.mark.parametrize("pairs", [[(2, 201)], [(1, 200)], [(4, 200), (5, 400)], [(2, 600)], [(6, 500)]])
+@pytest.mark.parametrize(
+    "pairs", [[(2, 201)], [(1, 200)], [(4, 200), (5, 400)], [(2, 600)], [(6, 500)]]
+)
 def test_entries_that_disagree_are_refused(pairs: list[tuple[int, int]]) -> None:
     with pytest.raises(CorruptLogError):
         check_index_against(_entries(*pairs), _batches([100] * 6, [1] * 6), file="f")

@@ -1,4 +1,6 @@
-"""Leases that anybody may have written: who reads one waits as long as may be, and says who has it or that it can't."""
+"""Leases that anybody may have written: who reads one waits as long as may be, and says who has it
+or that it can't.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,14 @@ WRITTEN = json.dumps(
     }
 ).encode()
 NUMBERS = st.integers(0, 2**24 - 1)
-EDITS = st.lists(st.builds(Edit, st.integers(0, len(Kind) - 1), NUMBERS, NUMBERS), min_size=1, max_size=4)
+EDITS = st.lists(
+    st.builds(Edit, st.integers(0, len(Kind) - 1), NUMBERS, NUMBERS), min_size=1, max_size=4
+)
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
 )
 
 
@@ -60,11 +66,15 @@ class Renewed:
 
 
 def refused(data: bytes) -> str:
-    """What is said about it; and it is one look that is waited for, of the shortest lease or the longest."""
+    """What is said about it; and it is one look that is waited for, of the shortest lease or the
+    longest.
+    """
     waited: list[float] = []
     with pytest.MonkeyPatch.context() as patch:
         # Not in the module itself: other threads of this process sleep, too.
-        patch.setattr("winnow.logdir.lease.time", SimpleNamespace(**(vars(time) | {"sleep": waited.append})))
+        patch.setattr(
+            "winnow.logdir.lease.time", SimpleNamespace(**(vars(time) | {"sleep": waited.append}))
+        )
         with pytest.raises(LogDirInUseError) as caught:
             refuse_leased("/logs", Renewed(data), clock=lambda: sum(waited))
     assert len(waited) == 1

@@ -10,7 +10,11 @@ from tests.crash import logs
 from winnow.errors import CorruptLogError
 from winnow.logdir.listing import Checkpoints, SegmentListing, resolve
 
-SEGMENTS = {0: [logs.record(o, o) for o in range(3)], 3: [logs.record(o, o) for o in range(3, 6)], 6: []}
+SEGMENTS = {
+    0: [logs.record(o, o) for o in range(3)],
+    3: [logs.record(o, o) for o in range(3, 6)],
+    6: [],
+}
 
 
 @pytest.fixture
@@ -38,8 +42,15 @@ def test_what_the_files_tell(root: Path) -> None:
     log = (root / "t-0" / "00000000000000000000.log").stat()
     assert (first.log_bytes, first.log_mtime_ms) == (log.st_size, logs.MTIME_NS // 1_000_000)
     assert (first.index_bytes, first.timeindex_bytes, first.txnindex_bytes) == (8, 12, None)
-    assert (first.last_timeindex_timestamp, first.first_batch_max_timestamp) == (1_000_002, 1_000_000)
-    assert (active.log_bytes, active.last_timeindex_timestamp, active.first_batch_max_timestamp) == (0, -1, -1)
+    assert (first.last_timeindex_timestamp, first.first_batch_max_timestamp) == (
+        1_000_002,
+        1_000_000,
+    )
+    assert (
+        active.log_bytes,
+        active.last_timeindex_timestamp,
+        active.first_batch_max_timestamp,
+    ) == (0, -1, -1)
     assert listing.snapshot_offsets == (3, 6)
     assert listing.leader_epochs == ((0, 0), (4, 5))
 
@@ -50,7 +61,9 @@ def _problem(listing: SegmentListing) -> str:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_case_77_a_missing_index_of_a_segment_with_records_is_a_problem(root: Path, suffix: str) -> None:
+def test_case_77_a_missing_index_of_a_segment_with_records_is_a_problem(
+    root: Path, suffix: str
+) -> None:
     (root / "t-0" / f"00000000000000000003{suffix}").unlink()
     assert f"00000000000000000003{suffix}" in _problem(logs.listing_of(root))
 

@@ -66,7 +66,11 @@ def _command(tmp_path: Path, family: str) -> list[str]:
 def _held(command: list[str], log_dir: Path) -> Iterator[int]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
-        [*command, f"{log_dir}/.lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        [*command, f"{log_dir}/.lock"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdin is not None
@@ -83,9 +87,14 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("family", ["posix", "ofd", "java"])
-def test_case_99_a_held_lock_is_refused_and_its_holder_named(tmp_path: Path, log_dir: Path, family: str) -> None:
+def test_case_99_a_held_lock_is_refused_and_its_holder_named(
+    tmp_path: Path, log_dir: Path, family: str
+) -> None:
     (log_dir / ".lock").touch()
-    with _held(_command(tmp_path, family), log_dir) as pid, pytest.raises(LogDirInUseError) as refusal:
+    with (
+        _held(_command(tmp_path, family), log_dir) as pid,
+        pytest.raises(LogDirInUseError) as refusal,
+    ):
         lock_log_dir(str(log_dir))
     assert f"process {pid}: " in str(refusal.value)
     assert str(log_dir) in str(refusal.value)
@@ -94,14 +103,21 @@ def test_case_99_a_held_lock_is_refused_and_its_holder_named(tmp_path: Path, log
 
 
 @pytest.mark.parametrize("family", ["posix", "ofd", "java"])
-def test_case_99_others_are_refused_while_we_hold_it(tmp_path: Path, log_dir: Path, family: str) -> None:
+def test_case_99_others_are_refused_while_we_hold_it(
+    tmp_path: Path, log_dir: Path, family: str
+) -> None:
     command = [*_command(tmp_path, family), f"{log_dir}/.lock"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with lock_log_dir(str(log_dir)):
         # A POSIX lock would be gone once anything here closed another descriptor of the file.
         (log_dir / ".lock").read_bytes()
         other = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
         )
     assert other.returncode != 0
     assert "refused" in other.stderr or "LogDirInUseError" in other.stderr
@@ -124,7 +140,10 @@ def test_who_may_not_write_is_told_who_may() -> None:
         os.chmod(log_dir, 0o755)  # noqa: S103 - so that the other user finds it
         os.seteuid(65534)
         try:
-            with pytest.raises(WinnowError, match=r"by user nobody: found Permission denied .* belongs to user root"):
+            with pytest.raises(
+                WinnowError,
+                match=r"by user nobody: found Permission denied .* belongs to user root",
+            ):
                 lock_log_dir(log_dir)
         finally:
             os.seteuid(0)
@@ -144,7 +163,9 @@ def test_a_read_only_file_system_is_named_as_such(tmp_path: Path) -> None:
         subprocess.run(["umount", str(path)], check=True)
 
 
-def test_a_file_system_without_locks_is_named_as_such(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_named_as_such(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There is none to be had here, so the kernel's answer is made up."""
 
     def refuse(*_: object) -> None:

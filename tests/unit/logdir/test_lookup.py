@@ -18,7 +18,10 @@ T = 1_000_000
 
 
 def batch(first: int, last: int, *, step: int = 1, **fields: object) -> bytes:
-    records = [Record(offset, T + 10 * offset, b"k%d" % offset, bytes(30)) for offset in range(first, last + 1, step)]
+    records = [
+        Record(offset, T + 10 * offset, b"k%d" % offset, bytes(30))
+        for offset in range(first, last + 1, step)
+    ]
     return encode_batch(records, base_offset=first, last_offset=last, **fields)  # type: ignore[arg-type]
 
 
@@ -38,12 +41,18 @@ def partition(directory: Path, segments: Mapping[int, Sequence[bytes]]) -> Path:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """0-49 in batches of 5, 50-79 thinned out by compaction, the empty rest of 80-89, an active segment 100-119."""
+    """0-49 in batches of 5, 50-79 thinned out by compaction, the empty rest of 80-89, an active
+    segment 100-119.
+    """
     return partition(
         tmp_path / "t-0",
         {
             0: [batch(first, first + 4) for first in range(0, 50, 5)],
-            50: [batch(50, 59, step=3), batch(60, 69, step=9), encode_batch([], base_offset=70, last_offset=79)],
+            50: [
+                batch(50, 59, step=3),
+                batch(60, 69, step=9),
+                encode_batch([], base_offset=70, last_offset=79),
+            ],
             80: [],
             100: [batch(first, first + 4) for first in range(100, 120, 5)],
         },
@@ -87,7 +96,9 @@ def test_the_scan_begins_at_the_index_entry_below(directory: Path) -> None:
         (119, 119, 119),
     ],
 )
-def test_what_compaction_left(directory: Path, offset: int, record: int | None, following: int) -> None:
+def test_what_compaction_left(
+    directory: Path, offset: int, record: int | None, following: int
+) -> None:
     found = find(directory, offset)
     assert found is not None
     assert (found.record and found.record.offset) == record
@@ -104,8 +115,12 @@ def test_the_end_of_the_log(directory: Path) -> None:
 
 
 def test_a_consumer_is_given_no_marker(tmp_path: Path) -> None:
-    marker = encode_batch([Record(1, T, bytes(4), bytes(6))], control=True, transactional=True, producer_id=3)
-    segments = Segments(LocalStorage(), str(partition(tmp_path / "t-0", {0: [batch(0, 0), marker, batch(2, 2)]})))
+    marker = encode_batch(
+        [Record(1, T, bytes(4), bytes(6))], control=True, transactional=True, producer_id=3
+    )
+    segments = Segments(
+        LocalStorage(), str(partition(tmp_path / "t-0", {0: [batch(0, 0), marker, batch(2, 2)]}))
+    )
     found, first = segments.find_offset(1), segments.first_data_record(1)
     assert found is not None
     assert found.record is not None

@@ -1,4 +1,6 @@
-"""Every JSON file that Winnow keeps in a partition directory, with each of its values replaced by each bad one."""
+"""Every JSON file that Winnow keeps in a partition directory, with each of its values replaced by
+each bad one.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.commit.journal import read_journal, write_journal
 from winnow.logdir.commit.keeping import begin_keeping, keep, settle_kept
 from winnow.logdir.commit.kept import read_kept
-from winnow.logdir.commit.set_aside import quarantine_path, set_aside, settle_quarantine, staging_path
+from winnow.logdir.commit.set_aside import (
+    quarantine_path,
+    set_aside,
+    settle_quarantine,
+    staging_path,
+)
 from winnow.logdir.damage import Damage
 from winnow.logdir.names import LOG, segment_file
 from winnow.storage.local import LocalStorage
@@ -47,7 +54,13 @@ def variants(sound: bytes) -> Iterator[bytes]:
     """The file with one value replaced, or one field missing, or one too many."""
 
     def places(value: Any) -> Iterator[tuple[Any, Any]]:
-        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        inner = (
+            value.items()
+            if isinstance(value, dict)
+            else enumerate(value)
+            if isinstance(value, list)
+            else ()
+        )
         for key, child in list(inner):
             yield value, key
             yield from places(child)
@@ -70,7 +83,9 @@ def variants(sound: bytes) -> Iterator[bytes]:
 
 
 def check(path: Path, read: Callable[[], object]) -> None:
-    """Each variant is read, or refused by an error of one partition, with a place and something to do."""
+    """Each variant is read, or refused by an error of one partition, with a place and something to
+    do.
+    """
     sound = path.read_bytes()
     refused: list[tuple[bytes, CorruptLogError]] = []
     read()
@@ -83,7 +98,11 @@ def check(path: Path, read: Callable[[], object]) -> None:
     path.write_bytes(sound)
     read()
     assert len(refused) > len(BAD)
-    incomplete = [data for data, error in refused if None in {error.where, error.expected, error.found, error.hint}]
+    incomplete = [
+        data
+        for data, error in refused
+        if None in {error.where, error.expected, error.found, error.hint}
+    ]
     assert incomplete == []
 
 
@@ -96,10 +115,19 @@ def root(tmp_path: Path) -> Path:
 def test_bad_manifests_of_kept_files_are_refused(root: Path) -> None:
     state = logs.state_of(root)
     begin_keeping(STORAGE, state, run_id="run", now=1)
-    keep(STORAGE, state.directory, [segment_file(0, LOG)], outputs={0: f"{root}/t-0/{segment_file(3, LOG)}"})
+    keep(
+        STORAGE,
+        state.directory,
+        [segment_file(0, LOG)],
+        outputs={0: f"{root}/t-0/{segment_file(3, LOG)}"},
+    )
     keep(STORAGE, state.directory, [segment_file(0, LOG)], next_base=3)
     kept = root / "t-0" / ".winnow-kept-run"
-    for manifest in (kept / "run.json", kept / "000001" / "step.json", kept / "000002" / "step.json"):
+    for manifest in (
+        kept / "run.json",
+        kept / "000001" / "step.json",
+        kept / "000002" / "step.json",
+    ):
         check(manifest, lambda: read_kept(STORAGE, state.directory, "run"))
 
 
@@ -139,7 +167,9 @@ def test_bad_manifests_of_a_quarantine_stop_no_recovery(root: Path) -> None:
 def test_a_journal_that_no_run_wrote_is_none(root: Path) -> None:
     staging = root / "t-0" / ".winnow-run"
     staging.mkdir()
-    write_journal(STORAGE, str(staging), waiting_for([tuple(map(segment, bases)) for bases in BASES]))
+    write_journal(
+        STORAGE, str(staging), waiting_for([tuple(map(segment, bases)) for bases in BASES])
+    )
     path = staging / "round.json"
     for data in variants(path.read_bytes()):
         path.write_bytes(data)
@@ -153,7 +183,10 @@ def test_bad_commit_records_are_refused(tmp_path: Path) -> None:
     record = Record(
         id="1",
         state="decided",
-        puts={"a": Copied(source="b", size=1, etag="e", mtime_ns=2), "c": Content(data=b"d", mtime_ns=3)},
+        puts={
+            "a": Copied(source="b", size=1, etag="e", mtime_ns=2),
+            "c": Content(data=b"d", mtime_ns=3),
+        },
         deletes=("e",),
     )
     path = tmp_path / "record"

@@ -17,8 +17,16 @@ def _write(tmp_path: Path, text: str) -> str:
 
 
 def test_kraft(tmp_path: Path) -> None:
-    meta = read_meta(STORAGE, _write(tmp_path, "#\n#Sat\nnode.id=1\ndirectory.id=rIa3\nversion=1\ncluster.id=V2\\:l\n"))
-    assert (meta.version, meta.node_id, meta.cluster_id, meta.directory_id) == (1, 1, "V2:l", "rIa3")
+    meta = read_meta(
+        STORAGE,
+        _write(tmp_path, "#\n#Sat\nnode.id=1\ndirectory.id=rIa3\nversion=1\ncluster.id=V2\\:l\n"),
+    )
+    assert (meta.version, meta.node_id, meta.cluster_id, meta.directory_id) == (
+        1,
+        1,
+        "V2:l",
+        "rIa3",
+    )
 
 
 def test_version_0_may_lack_everything(tmp_path: Path) -> None:
@@ -28,7 +36,14 @@ def test_version_0_may_lack_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["version=2\n", "version=1\nnode.id=1\n", "version=1\ncluster.id=c\n", "version=x\n", "broker.id=one\n"]
+    "text",
+    [
+        "version=2\n",
+        "version=1\nnode.id=1\n",
+        "version=1\ncluster.id=c\n",
+        "version=x\n",
+        "broker.id=one\n",
+    ],
 )
 def test_what_a_broker_refuses(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match="makes no sense"):

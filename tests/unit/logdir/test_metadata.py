@@ -1,4 +1,6 @@
-"""Topics and settings out of snapshots and segments of a metadata log (S9.3; case 98 of the semantics)."""
+"""Topics and settings out of snapshots and segments of a metadata log (S9.3; case 98 of the
+semantics).
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ def read(directory: Path) -> ClusterMetadata:
 
 
 def overrides(metadata: ClusterMetadata) -> dict[str, dict[str, str]]:
-    return {name: {key: c.value for key, c in configs.items()} for name, configs in metadata.topic_configs.items()}
+    return {
+        name: {key: c.value for key, c in configs.items()}
+        for name, configs in metadata.topic_configs.items()
+    }
 
 
 def of_log(directory: Path, *values: bytes) -> ClusterMetadata:
@@ -54,11 +59,17 @@ def of_log(directory: Path, *values: bytes) -> ClusterMetadata:
 
 def test_a_real_controllers_log_gives_what_the_broker_said_itself() -> None:
     metadata = read(RECORDED / "__cluster_metadata-0")
-    lines = sorted(f"{name} {k}={v}" for name, configs in overrides(metadata).items() for k, v in configs.items())
+    lines = sorted(
+        f"{name} {k}={v}"
+        for name, configs in overrides(metadata).items()
+        for k, v in configs.items()
+    )
     assert lines == TOPIC_CONFIGS.read_text().splitlines()
     assert metadata.end_offset == 484
     assert metadata.metadata_version == 30
-    assert metadata.topic_configs["c-none"]["cleanup.policy"].where.startswith("__cluster_metadata-0 offset ")
+    assert metadata.topic_configs["c-none"]["cleanup.policy"].where.startswith(
+        "__cluster_metadata-0 offset "
+    )
     found = {
         f"{t.name}-{p}": t.topic_id for t in metadata.topics.values() for p in t.partitions
     }  # fmt: skip
@@ -67,7 +78,11 @@ def test_a_real_controllers_log_gives_what_the_broker_said_itself() -> None:
 
 def test_the_last_value_counts_and_says_where_it_stands(tmp_path: Path) -> None:
     metadata = of_log(
-        tmp_path, topic("t"), partition(0), config("t", "retention.ms", "1"), config("t", "retention.ms", "2")
+        tmp_path,
+        topic("t"),
+        partition(0),
+        config("t", "retention.ms", "1"),
+        config("t", "retention.ms", "2"),
     )
     assert overrides(metadata) == {"t": {"retention.ms": "2"}}
     assert metadata.topic_configs["t"]["retention.ms"].where == "__cluster_metadata-0 offset 4"
@@ -75,7 +90,9 @@ def test_the_last_value_counts_and_says_where_it_stands(tmp_path: Path) -> None:
     assert metadata.topics["t"].partitions == {0}
 
 
-def test_null_removes_a_setting_and_a_removed_topic_takes_its_settings_along(tmp_path: Path) -> None:
+def test_null_removes_a_setting_and_a_removed_topic_takes_its_settings_along(
+    tmp_path: Path,
+) -> None:
     metadata = of_log(
         tmp_path,
         *(topic("t"), COMPACT, config("t", "retention.ms", "1"), config("t", "retention.ms", None)),
@@ -88,7 +105,15 @@ def test_null_removes_a_setting_and_a_removed_topic_takes_its_settings_along(tmp
 def test_a_topic_made_again_has_another_id_and_none_of_the_old_settings(tmp_path: Path) -> None:
     metadata = of_log(
         tmp_path,
-        *(topic("t"), partition(0), partition(1), COMPACT, remove_topic(), topic("t", ID_B), partition(0, ID_B)),
+        *(
+            topic("t"),
+            partition(0),
+            partition(1),
+            COMPACT,
+            remove_topic(),
+            topic("t", ID_B),
+            partition(0, ID_B),
+        ),
         config("t", "retention.ms", "5"),
     )
     assert overrides(metadata) == {"t": {"retention.ms": "5"}}
@@ -112,9 +137,16 @@ def test_configs_of_brokers(tmp_path: Path) -> None:
     metadata = of_log(
         tmp_path,
         *(broker_config("", "log.retention.ms", "1"), broker_config("7", "log.retention.ms", "2")),
-        *(broker_config("8", "log.retention.ms", "3"), broker_config("8", "log.retention.ms", None)),
+        *(
+            broker_config("8", "log.retention.ms", "3"),
+            broker_config("8", "log.retention.ms", None),
+        ),
         *(config("7", "org.apache.kafka", "DEBUG", kind=8), config("g", "x", "y", kind=32)),
-        *(config("m", "metrics", "*", kind=16), feature("metadata.version", 25), feature("group.version", 1)),
+        *(
+            config("m", "metrics", "*", kind=16),
+            feature("metadata.version", 25),
+            feature("group.version", 1),
+        ),
     )
     assert {k: v.value for k, v in metadata.all_brokers.items()} == {"log.retention.ms": "1"}
     assert {n: {k: v.value for k, v in c.items()} for n, c in metadata.broker_configs.items()} == {
@@ -130,12 +162,23 @@ def test_batches_of_any_codec(tmp_path: Path, codec: Codec) -> None:
 
 
 def test_a_snapshot_and_what_the_log_says_after_it(tmp_path: Path) -> None:
-    """The log's first segment lies below the snapshot's end in part; its records there would make no sense again."""
-    log(tmp_path, topic("old"), remove_topic(), topic("t"), COMPACT, config("t", "retention.ms", "6"))
+    """The log's first segment lies below the snapshot's end in part; its records there would make
+    no sense again.
+    """
+    log(
+        tmp_path,
+        topic("old"),
+        remove_topic(),
+        topic("t"),
+        COMPACT,
+        config("t", "retention.ms", "6"),
+    )
     log(tmp_path, config("t", "segment.bytes", "7"), base=6)
     snapshot(tmp_path, 5, topic("t"), COMPACT)
     metadata = read(tmp_path)
-    assert overrides(metadata) == {"t": {"cleanup.policy": "compact", "retention.ms": "6", "segment.bytes": "7"}}
+    assert overrides(metadata) == {
+        "t": {"cleanup.policy": "compact", "retention.ms": "6", "segment.bytes": "7"}
+    }
     assert {k: c.where for k, c in metadata.topic_configs["t"].items()} == {
         "cleanup.policy": "__cluster_metadata-0 snapshot 5",
         "retention.ms": "__cluster_metadata-0 offset 5",
@@ -147,7 +190,9 @@ def test_a_snapshot_and_what_the_log_says_after_it(tmp_path: Path) -> None:
 def test_a_batch_across_the_end_of_a_snapshot(tmp_path: Path) -> None:
     segment(tmp_path, 0, batch(0, topic("t"), COMPACT, config("t", "retention.ms", "6")))
     snapshot(tmp_path, 2, topic("t"), config("t", "cleanup.policy", "from the snapshot"))
-    assert overrides(read(tmp_path)) == {"t": {"cleanup.policy": "from the snapshot", "retention.ms": "6"}}
+    assert overrides(read(tmp_path)) == {
+        "t": {"cleanup.policy": "from the snapshot", "retention.ms": "6"}
+    }
 
 
 def test_segments_below_the_snapshot_are_not_looked_at(tmp_path: Path) -> None:
@@ -163,7 +208,10 @@ def test_a_log_that_begins_at_its_snapshot_and_one_that_ends_below_it(tmp_path: 
     assert read(tmp_path).end_offset == 9
     (tmp_path / f"{9:020d}.log").unlink()
     log(tmp_path, no_op())
-    assert (read(tmp_path).end_offset, overrides(read(tmp_path))) == (9, {"t": {"cleanup.policy": "compact"}})
+    assert (read(tmp_path).end_offset, overrides(read(tmp_path))) == (
+        9,
+        {"t": {"cleanup.policy": "compact"}},
+    )
 
 
 def test_a_snapshot_without_a_record(tmp_path: Path) -> None:
@@ -183,7 +231,9 @@ def test_a_snapshot_without_a_record(tmp_path: Path) -> None:
         [control(0, HEADER), batch(1, topic("x"))[:-2] + b"zz", control(2, FOOTER)],
     ],
 )
-def test_a_snapshot_that_is_not_whole_is_passed_over_for_an_older_one(tmp_path: Path, batches: list[bytes]) -> None:
+def test_a_snapshot_that_is_not_whole_is_passed_over_for_an_older_one(
+    tmp_path: Path, batches: list[bytes]
+) -> None:
     snapshot(tmp_path, 5, batches=batches)
     (tmp_path / f"{6:020d}-0000000001.checkpoint.part").write_bytes(b"")
     (tmp_path / f"{6:020d}-0000000001.checkpoint.deleted").write_bytes(b"")
@@ -195,11 +245,14 @@ def test_a_snapshot_that_is_not_whole_is_passed_over_for_an_older_one(tmp_path: 
     assert f"{5:020d}-0000000001.checkpoint" in metadata.notes[0]
 
 
-def test_without_the_records_before_a_snapshot_that_is_not_whole_nothing_is_known(tmp_path: Path) -> None:
+def test_without_the_records_before_a_snapshot_that_is_not_whole_nothing_is_known(
+    tmp_path: Path,
+) -> None:
     snapshot(tmp_path, 5, batches=[control(0, HEADER), batch(1, topic("x"))])
     log(tmp_path, COMPACT, base=5)
     with pytest.raises(
-        CorruptLogError, match="records of the metadata log are missing: expected offset 0, found offset 5"
+        CorruptLogError,
+        match="records of the metadata log are missing: expected offset 0, found offset 5",
     ):
         read(tmp_path)
 
@@ -234,7 +287,9 @@ def test_gaps_are_errors(tmp_path: Path) -> None:
         ([framed(4, b"")], "ConfigRecord can't be read"),
     ],
 )
-def test_records_that_make_no_sense_are_errors_with_a_place(tmp_path: Path, values: list[bytes], message: str) -> None:
+def test_records_that_make_no_sense_are_errors_with_a_place(
+    tmp_path: Path, values: list[bytes], message: str
+) -> None:
     with pytest.raises(CorruptLogError, match=rf"{message}.*\(.*0\.log at byte \d+"):
         of_log(tmp_path, no_op(), *values)
 
@@ -270,7 +325,13 @@ def test_a_log_of_the_old_format_is_an_error(tmp_path: Path) -> None:
         batch(2, COMPACT)[:30] + bytes(500),
         batch(2, COMPACT)[:-4] + bytes(4),
     ],
-    ids=["a byte", "preallocated zeros", "a batch cut off", "a batch cut off in zeros", "a batch with a wrong CRC"],
+    ids=[
+        "a byte",
+        "preallocated zeros",
+        "a batch cut off",
+        "a batch cut off in zeros",
+        "a batch with a wrong CRC",
+    ],
 )
 def test_a_torn_end_is_left_out_and_noted(tmp_path: Path, tail: bytes) -> None:
     whole = log(tmp_path, topic("t")).read_bytes()
@@ -325,7 +386,9 @@ def test_a_byte_changed_anywhere_gives_the_same_or_an_error(tmp_path: Path) -> N
         except CorruptLogError:
             errors += 1
             continue
-        if found.notes:  # the last batch is not whole any more, and an earlier one is never left out
+        if (
+            found.notes
+        ):  # the last batch is not whole any more, and an earlier one is never left out
             assert found.end_offset == last_base, at
             continue
         assert (found.topics, found.topic_configs, found.end_offset) == (

@@ -13,7 +13,12 @@ HEX = "0123456789abcdef0123456789abcdef"
 
 @pytest.mark.parametrize(
     ("name", "topic", "partition"),
-    [("a-b.c-3", "a-b.c", 3), ("x-delete-0", "x-delete", 0), ("t-0", "t", 0), ("a.b_c-2147483647", "a.b_c", 2**31 - 1)],
+    [
+        ("a-b.c-3", "a-b.c", 3),
+        ("x-delete-0", "x-delete", 0),
+        ("t-0", "t", 0),
+        ("a.b_c-2147483647", "a.b_c", 2**31 - 1),
+    ],
 )
 def test_current(name: str, topic: str, partition: int) -> None:
     directory = parse_partition_dir(name)
@@ -59,7 +64,20 @@ def test_a_number_in_another_spelling_is_no_name_of_kafkas() -> None:
 
 @pytest.mark.parametrize(
     "topic",
-    ["a b", "x 0 5\ny", "\x1b[31mred", "\udcff", "..", ".", "../../x", "/x", "a\tb", "\u00e9", "t" * 250, "a\n"],
+    [
+        "a b",
+        "x 0 5\ny",
+        "\x1b[31mred",
+        "\udcff",
+        "..",
+        ".",
+        "../../x",
+        "/x",
+        "a\tb",
+        "\u00e9",
+        "t" * 250,
+        "a\n",
+    ],
 )
 def test_a_topic_that_kafka_would_not_create(topic: str) -> None:
     """In a checkpoint such a name is three words no more, and as a path it may lead elsewhere."""

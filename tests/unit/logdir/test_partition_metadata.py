@@ -27,7 +27,14 @@ def test_no_file_or_nothing_in_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [f"version: 1\ntopic_id: {ID}", f"topic_id: {ID}", "version: 0\ntopic_id: x", "version: 0", "\x00" * 50]
+    "text",
+    [
+        f"version: 1\ntopic_id: {ID}",
+        f"topic_id: {ID}",
+        "version: 0\ntopic_id: x",
+        "version: 0",
+        "\x00" * 50,
+    ],
 )
 def test_what_a_broker_could_not_read(tmp_path: Path, text: str) -> None:
     with pytest.raises(CorruptLogError, match=r"partition\.metadata can't be read"):

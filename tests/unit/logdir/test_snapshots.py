@@ -10,7 +10,10 @@ from winnow.errors import CorruptLogError
 from winnow.logdir.snapshots import ProducerEntry, decode_snapshot, encode_snapshot, read_snapshot
 from winnow.storage.local import LocalStorage
 
-ENTRIES = (ProducerEntry(5, 2, 41, 99, 9, 1_700_000_000_000, -1, -1), ProducerEntry(6, 0, -1, -1, 0, 1, 3, 77))
+ENTRIES = (
+    ProducerEntry(5, 2, 41, 99, 9, 1_700_000_000_000, -1, -1),
+    ProducerEntry(6, 0, -1, -1, 0, 1, 3, 77),
+)
 
 
 def test_layout_is_that_of_kafka() -> None:

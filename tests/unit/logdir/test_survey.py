@@ -44,17 +44,23 @@ def test_partitions_and_what_is_skipped(tmp_path: Path) -> None:
     assert found.error is None
 
 
-@pytest.mark.parametrize("name", ["a b-0", "x 0 5\ny-0", "\x1b[31mred-0", "..-0", ".-0", "\udcff-0"])
+@pytest.mark.parametrize(
+    "name", ["a b-0", "x 0 5\ny-0", "\x1b[31mred-0", "..-0", ".-0", "\udcff-0"]
+)
 def test_a_directory_of_no_legal_topic_is_left_alone(tmp_path: Path, name: str) -> None:
     path = _log_dir(tmp_path / "a", "t-0", name)
     (found,) = survey_log_dirs(STORAGE, [path])
     assert found.partitions == (TopicPartition("t", 0),)
-    assert [(skipped.name, skipped.why) for skipped in found.skipped] == [(name, "Kafka has no topics of such a name")]
+    assert [(skipped.name, skipped.why) for skipped in found.skipped] == [
+        (name, "Kafka has no topics of such a name")
+    ]
 
 
 @pytest.mark.parametrize("digits", [20, 5000])
 @pytest.mark.parametrize("line", ["t 0 {}", "t {} 0"])
-def test_a_number_of_thousands_of_digits_is_a_malformed_checkpoint(tmp_path: Path, digits: int, line: str) -> None:
+def test_a_number_of_thousands_of_digits_is_a_malformed_checkpoint(
+    tmp_path: Path, digits: int, line: str
+) -> None:
     path = _log_dir(tmp_path / "a", "t-0")
     checkpoint = tmp_path / "a" / "cleaner-offset-checkpoint"
     checkpoint.write_text(f"0\n1\n{line.format('9' * digits)}\n")
@@ -63,7 +69,10 @@ def test_a_number_of_thousands_of_digits_is_a_malformed_checkpoint(tmp_path: Pat
     checkpoint.write_text(f"0\n1\n{line.format('0' * digits + '7')}\n")
     (found,) = survey_log_dirs(STORAGE, [path])
     assert found.error is None
-    assert 7 in {*found.checkpoints.cleaner.values(), *(key.partition for key in found.checkpoints.cleaner)}
+    assert 7 in {
+        *found.checkpoints.cleaner.values(),
+        *(key.partition for key in found.checkpoints.cleaner),
+    }
 
 
 def test_a_malformed_checkpoint_is_the_whole_directorys_error(tmp_path: Path) -> None:
@@ -109,4 +118,6 @@ def test_replicas_of_several_brokers(tmp_path: Path) -> None:
 
 def test_directories_of_different_clusters_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"different cluster\.id"):
-        survey_log_dirs(STORAGE, [_log_dir(tmp_path / "a"), _log_dir(tmp_path / "c", node=2, cluster="d")])
+        survey_log_dirs(
+            STORAGE, [_log_dir(tmp_path / "a"), _log_dir(tmp_path / "c", node=2, cluster="d")]
+        )

@@ -27,7 +27,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_bytes_are_kafkas() -> None:
-    assert encode_txn_index(ENTRIES[:1]).hex() == "0000" + "".join(f"{value:016x}" for value in (7, 100, 110, 105))
+    assert encode_txn_index(ENTRIES[:1]).hex() == "0000" + "".join(
+        f"{value:016x}" for value in (7, 100, 110, 105)
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,12 @@ def test_a_transaction_may_begin_in_an_earlier_segment() -> None:
 @pytest.mark.parametrize(
     ("start", "end", "found", "complete"),
     [
-        (100, 105, (0,), True),  # the LSO after the first marker reaches the end: nothing later can matter
+        (
+            100,
+            105,
+            (0,),
+            True,
+        ),  # the LSO after the first marker reaches the end: nothing later can matter
         (100, 106, (0, 1), True),
         (111, 121, (1,), True),
         (121, 122, (), False),

@@ -1,4 +1,6 @@
-"""Logs as the writer leaves them; that Kafka's own log would leave the same is shown in tests/kafka/cleaner (S1, S8.4)."""
+"""Logs as the writer leaves them; that Kafka's own log would leave the same is shown in
+tests/kafka/cleaner (S1, S8.4).
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,11 @@ def test_a_full_segment_is_rolled(tmp_path: Path) -> None:
         for offset in range(5):
             log.append(batch(offset))
         assert log.segment_bases == (0, 2, 4)
-    assert {base: len(data) for base, data in logs(tmp_path / "t-0").items()} == {0: 2 * size, 2: 2 * size, 4: size}
+    assert {base: len(data) for base, data in logs(tmp_path / "t-0").items()} == {
+        0: 2 * size,
+        2: 2 * size,
+        4: size,
+    }
     # Of a log that is closed there is a snapshot at every base but the first, and at the end.
     snapshots = sorted(int(file.stem) for file in (tmp_path / "t-0").glob("*.snapshot"))
     assert snapshots == [2, 4, 5]
@@ -80,12 +86,15 @@ def test_time_makes_a_segment_full(tmp_path: Path) -> None:
 
 def test_an_index_makes_a_segment_full(tmp_path: Path) -> None:
     # Four entries fit, but of time entries two, one place being kept.
-    with write(tmp_path / "t-0", SegmentConfig(segment_index_bytes=36, index_interval_bytes=0)) as log:
+    with write(
+        tmp_path / "t-0", SegmentConfig(segment_index_bytes=36, index_interval_bytes=0)
+    ) as log:
         for number in range(4):
             log.append_records(records(timestamp=NOW + number))
         for _ in range(6):
             log.append_records(records())
-        # The first time index is full at 2; the second one does not grow, the offset index has 4 entries at 8.
+        # The first time index is full at 2; the second one does not grow, the offset index has 4
+        # entries at 8.
         assert log.segment_bases == (0, 3, 8)
 
 
@@ -100,13 +109,17 @@ def test_offsets_that_jump_make_a_segment_full(tmp_path: Path) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(
-    sizes=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 300), st.integers(-1000, 1000)), max_size=40),
+    sizes=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(0, 300), st.integers(-1000, 1000)), max_size=40
+    ),
     interval=st.sampled_from([0, 200, 4096]),
 )
 def test_indexes_are_those_of_the_builder(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int, int]], interval: int
 ) -> None:
-    """Two ways to one index: entry by entry here, many batches at once where a cleaned segment is written."""
+    """Two ways to one index: entry by entry here, many batches at once where a cleaned segment is
+    written.
+    """
     directory = tmp_path_factory.mktemp("log")
     with write(directory, SegmentConfig(segment_bytes=3000, index_interval_bytes=interval)) as log:
         for count, size, late in sizes:
@@ -114,12 +127,16 @@ def test_indexes_are_those_of_the_builder(
     for base, data in logs(directory).items():
         builder = IndexBuilder(base_offset=base, index_interval_bytes=interval)
         builder.append(whole_batches(data, least_offset=base, file_name="log"))
-        found = tuple((directory / f"{base:020d}{suffix}").read_bytes() for suffix in (".index", ".timeindex"))
+        found = tuple(
+            (directory / f"{base:020d}{suffix}").read_bytes() for suffix in (".index", ".timeindex")
+        )
         assert found == builder.finish()
 
 
 def test_an_abort_is_indexed_where_its_marker_lies(tmp_path: Path) -> None:
-    """Its last stable offset is the first offset of the oldest transaction that goes on, else what comes next."""
+    """Its last stable offset is the first offset of the oldest transaction that goes on, else what
+    comes next.
+    """
     one, two = Producer(1), Producer(2)
     with write(tmp_path / "t-0") as log:
         for producer in (one, two):
@@ -169,10 +186,14 @@ def test_leader_epochs_are_kept(tmp_path: Path) -> None:
 
 def test_the_age_of_a_log_is_that_of_its_last_append(tmp_path: Path) -> None:
     times = iter(range(NOW, NOW + 100))
-    with write(tmp_path / "t-0", SegmentConfig(segment_bytes=150), clock=lambda: next(times)) as log:
+    with write(
+        tmp_path / "t-0", SegmentConfig(segment_bytes=150), clock=lambda: next(times)
+    ) as log:
         for offset in range(3):
             log.append(batch(offset))
-    ages = [file.stat().st_mtime_ns // 10**6 - NOW for file in sorted((tmp_path / "t-0").glob("*.log"))]
+    ages = [
+        file.stat().st_mtime_ns // 10**6 - NOW for file in sorted((tmp_path / "t-0").glob("*.log"))
+    ]
     assert ages == [2, 3]
 
 
@@ -208,7 +229,9 @@ def test_idle_producers_are_forgotten_by_a_restart(tmp_path: Path) -> None:
     with write(tmp_path / "t-0") as log:
         log.append_records(records(timestamp=NOW - DAY_MS), producer=Producer(1))
         log.append_records(records(timestamp=NOW - DAY_MS + 1), producer=Producer(2))
-        log.append_records(records(timestamp=NOW - DAY_MS), producer=Producer(3), transactional=True)
+        log.append_records(
+            records(timestamp=NOW - DAY_MS), producer=Producer(3), transactional=True
+        )
     with write(tmp_path / "t-0") as log:
         log.append_records(records())
     entries = read_snapshot(LocalStorage(), str(tmp_path / "t-0" / f"{4:020d}.snapshot"))
@@ -217,7 +240,9 @@ def test_idle_producers_are_forgotten_by_a_restart(tmp_path: Path) -> None:
 
 def marker(offset: int, kind: int) -> bytes:
     record = Record(offset, NOW, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0))
-    return encode_batch([record], leader_epoch=0, transactional=True, control=True, producer_id=1, producer_epoch=0)
+    return encode_batch(
+        [record], leader_epoch=0, transactional=True, control=True, producer_id=1, producer_epoch=0
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,14 +256,19 @@ def marker(offset: int, kind: int) -> bytes:
         (batch(2, leader_epoch=-1), "no leader epoch"),
         (batch(2) + batch(3) + batch(4) + batch(5), "larger than a segment"),
         (marker(2, 3), "ends no transaction"),
-        (batch(2, producer_id=1, producer_epoch=0, base_sequence=1), "outside of its producer's transaction"),
+        (
+            batch(2, producer_id=1, producer_epoch=0, base_sequence=1),
+            "outside of its producer's transaction",
+        ),
         (batch(2) + batch(2**31 + 5), "too long for one segment"),
     ],
 )
 def test_what_kafka_refuses_is_refused(tmp_path: Path, data: bytes, problem: str) -> None:
     directory = tmp_path / "t-0"
     sender: dict[str, Any] = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
-    before = encode_batch([Record(1, NOW, b"k", b"v")], base_offset=0, leader_epoch=0, transactional=True, **sender)
+    before = encode_batch(
+        [Record(1, NOW, b"k", b"v")], base_offset=0, leader_epoch=0, transactional=True, **sender
+    )
     with write(directory, SegmentConfig(segment_bytes=250)) as log:
         log.append(before)
         with pytest.raises(CorruptLogError, match=problem):
@@ -250,7 +280,9 @@ def test_what_kafka_refuses_is_refused(tmp_path: Path, data: bytes, problem: str
 
 
 def test_an_index_that_gets_full_within_an_append_is_refused(tmp_path: Path) -> None:
-    with write(tmp_path / "t-0", SegmentConfig(segment_index_bytes=36, index_interval_bytes=0)) as log:
+    with write(
+        tmp_path / "t-0", SegmentConfig(segment_index_bytes=36, index_interval_bytes=0)
+    ) as log:
         with pytest.raises(CorruptLogError, match="too long for one segment"):
             log.append(b"".join(batch(offset) for offset in range(9)))
         log.append(batch(0))

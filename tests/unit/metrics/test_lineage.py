@@ -1,4 +1,6 @@
-"""Events of lineage: what OpenLineage's RunEvent requires, posted to a real listener or appended to a file."""
+"""Events of lineage: what OpenLineage's RunEvent requires, posted to a real listener or appended to
+a file.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,16 @@ from winnow.metrics.lineage import Lineage, Parent, parent_of
 
 
 def check(event: dict[str, Any]) -> None:
-    assert {"eventType", "eventTime", "run", "job", "inputs", "outputs", "producer", "schemaURL"} == set(event)
+    assert {
+        "eventType",
+        "eventTime",
+        "run",
+        "job",
+        "inputs",
+        "outputs",
+        "producer",
+        "schemaURL",
+    } == set(event)
     uuid.UUID(event["run"]["runId"])
     assert datetime.fromisoformat(event["eventTime"]).tzinfo is not None
     facets = [*event["run"]["facets"].values()]
@@ -39,12 +50,19 @@ def test_start_and_complete_of_one_run(tmp_path: Path) -> None:
         assert event["job"] == {"namespace": "winnow", "name": "winnow.clean"}
     assert (start["eventType"], end["eventType"]) == ("START", "COMPLETE")
     assert start["run"]["runId"] == end["run"]["runId"]
-    assert end["inputs"] == [{"namespace": "file://h", "name": f"/kafka/{topic}"} for topic in ("orders", "unknown")]
+    assert end["inputs"] == [
+        {"namespace": "file://h", "name": f"/kafka/{topic}"} for topic in ("orders", "unknown")
+    ]
     orders, unknown = (one["outputFacets"]["outputStatistics"] for one in end["outputs"])
     assert (orders["rowCount"], orders["size"], orders["fileCount"]) == (10, 2 << 20, 6)
     assert "rowCount" not in unknown
     facet = end["run"]["facets"]["winnow"]
-    assert (facet["partitions"], facet["cleaned"], facet["leftAlone"], facet["exitCode"]) == (5, 3, 1, 3)
+    assert (facet["partitions"], facet["cleaned"], facet["leftAlone"], facet["exitCode"]) == (
+        5,
+        3,
+        1,
+        3,
+    )
 
 
 def test_a_failure_and_the_task_that_it_is_a_part_of() -> None:
@@ -69,5 +87,8 @@ def test_a_failure_and_the_task_that_it_is_a_part_of() -> None:
 
 
 def test_nobody_is_there() -> None:
-    with listening(status=500) as heard, pytest.raises(WinnowError, match="lineage could not be told"):
+    with (
+        listening(status=500) as heard,
+        pytest.raises(WinnowError, match="lineage could not be told"),
+    ):
         Lineage(heard.url, job="winnow.clean").start()

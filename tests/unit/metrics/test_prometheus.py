@@ -19,7 +19,11 @@ COMPACTED = partition(
     "orders",
     duration_ms=1500,
     outputs=(Output(base_offset=0, bytes=30, checksum=1, sources=(0, 5)),),
-    segments=(SegmentFate(0, 60, 1, "compacted"), SegmentFate(5, 60, 1, "compacted"), SegmentFate(9, 7, 1, "kept")),
+    segments=(
+        SegmentFate(0, 60, 1, "compacted"),
+        SegmentFate(5, 60, 1, "compacted"),
+        SegmentFate(9, 7, 1, "kept"),
+    ),
     records_removed=RecordsRemoved(superseded=7, tombstones=2, aborted=0, markers=0, retention=0),
     max_compaction_lag_ms=1000,
     oldest_dirty_timestamp=NOW - 5000,
@@ -81,7 +85,9 @@ def test_the_last_success_stays_while_runs_fail(tmp_path: Path) -> None:
     good = told(run_of(idle("t")), path)
     for _ in range(2):
         samples = told(bad, path)
-        assert samples["winnow_last_success_unixtime", ()] == good["winnow_last_success_unixtime", ()]
+        assert (
+            samples["winnow_last_success_unixtime", ()] == good["winnow_last_success_unixtime", ()]
+        )
     path.write_text("not { metrics")
     assert ("winnow_last_success_unixtime", ()) not in told(bad, path)
     assert path.stat().st_mode & 0o777 == 0o644
@@ -95,7 +101,11 @@ def test_a_name_that_is_none_of_kafkas_breaks_no_line(tmp_path: Path) -> None:
 def test_a_pushgateway() -> None:
     """POST replaces metrics of the same name and leaves the others, the last success among them."""
     with listening() as heard:
-        tell_prometheus(gauges_of(run_of(COMPACTED), started=STARTED, ended=ENDED), heard.url, instance="broker-1")
+        tell_prometheus(
+            gauges_of(run_of(COMPACTED), started=STARTED, ended=ENDED),
+            heard.url,
+            instance="broker-1",
+        )
     ((method, path, body),) = heard.requests
     assert (method, path) == ("POST", "/metrics/job/winnow/instance/broker-1")
     assert parsed(body.decode())["winnow_last_success_unixtime", ()] == ENDED / 1000

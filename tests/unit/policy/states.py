@@ -15,7 +15,9 @@ def config(policy: str = "compact", **values: object) -> TopicConfig:
     return replace(KAFKA_DEFAULTS, cleanup_policy=policy, **values)  # type: ignore[arg-type]
 
 
-def segment(base: int, size: int = 100, *, last: int = NOW - 1000, first: int = -1, **values: int | None) -> Segment:
+def segment(
+    base: int, size: int = 100, *, last: int = NOW - 1000, first: int = -1, **values: int | None
+) -> Segment:
     """`last`: time-index timestamp; `first`: first batch's maxTimestamp."""
     known = Segment(
         base_offset=base,

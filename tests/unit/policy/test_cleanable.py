@@ -10,7 +10,9 @@ from winnow.policy.config import TopicConfig
 from winnow.state import PartitionState, Segment
 
 
-def ranged(state: PartitionState, settings: TopicConfig | None = None, *, lso: int | None = None) -> CleanableRange:
+def ranged(
+    state: PartitionState, settings: TopicConfig | None = None, *, lso: int | None = None
+) -> CleanableRange:
     stable = state.high_watermark if lso is None else lso
     return cleanable_range(state, settings or config(), NOW, last_stable_offset=stable)
 
@@ -59,7 +61,9 @@ def test_an_empty_log_has_no_ratio() -> None:
     assert ranged(partition([segment(0, 0)], end=0)).ratio is None
 
 
-@pytest.mark.parametrize(("high_watermark", "end", "why"), [(6, 5, "active segment"), (3, 3, "high watermark is 3")])
+@pytest.mark.parametrize(
+    ("high_watermark", "end", "why"), [(6, 5, "active segment"), (3, 3, "high watermark is 3")]
+)
 def test_case_63_without_lag_the_active_segment_or_the_high_watermark_ends_it(
     high_watermark: int, end: int, why: str
 ) -> None:
@@ -106,12 +110,19 @@ def test_case_64_clean_segments_are_not_asked_for_their_age() -> None:
 def test_case_94_without_timestamps_the_age_is_the_files() -> None:
     segments = [segment(0, last=-1, log_mtime_ms=NOW), segment(1)]
     assert ranged(partition(segments, end=2), config(min_compaction_lag_ms=1)).cleanable_bytes == 0
-    assert ranged(partition(segments, end=2), config(min_compaction_lag_ms=0)).cleanable_bytes == 100
+    assert (
+        ranged(partition(segments, end=2), config(min_compaction_lag_ms=0)).cleanable_bytes == 100
+    )
 
 
 @pytest.mark.parametrize(("age", "now"), [(1000, False), (1001, True)])
 def test_case_65_max_compaction_lag_is_strict(age: int, *, now: bool) -> None:
-    segments = [segment(0, first=NOW - 10**9), segment(1, first=-1), segment(2, first=NOW - age), segment(3, first=1)]
+    segments = [
+        segment(0, first=NOW - 10**9),
+        segment(1, first=-1),
+        segment(2, first=NOW - age),
+        segment(3, first=1),
+    ]
     state = partition(segments, end=4, checkpoint=1)
     assert ranged(state, config(max_compaction_lag_ms=1000)).needs_compaction_now is now
 
@@ -124,7 +135,14 @@ def test_case_65_unknown_timestamps_never_force_a_compaction(first: int) -> None
 
 @pytest.mark.parametrize(
     ("start", "end", "bases"),
-    [(5, 5, []), (0, 20, [10]), (10, 20, [10]), (15, 30, [10, 20]), (20, 31, [20, 30]), (99, 100, [30])],
+    [
+        (5, 5, []),
+        (0, 20, [10]),
+        (10, 20, [10]),
+        (15, 30, [10, 20]),
+        (20, 31, [20, 30]),
+        (99, 100, [30]),
+    ],
 )
 def test_segments_between(start: int, end: int, bases: list[int]) -> None:
     segments = [segment(10), segment(20), segment(30)]
@@ -132,5 +150,11 @@ def test_segments_between(start: int, end: int, bases: list[int]) -> None:
 
 
 def test_a_high_watermark_below_the_first_dirty_offset_leaves_nothing() -> None:
-    found = ranged(partition([segment(0), segment(10), segment(20)], end=30, checkpoint=15, high_watermark=3))
-    assert (found.first_uncleanable_offset, found.cleanable_bytes, found.clean_bytes) == (10, 0, 200)
+    found = ranged(
+        partition([segment(0), segment(10), segment(20)], end=30, checkpoint=15, high_watermark=3)
+    )
+    assert (found.first_uncleanable_offset, found.cleanable_bytes, found.clean_bytes) == (
+        10,
+        0,
+        200,
+    )

@@ -12,7 +12,9 @@ from winnow.policy.keys import KEYS, Ignored, parse_broker_value, parse_topic_va
 
 
 def test_the_table_and_the_dataclass_have_the_same_rows() -> None:
-    assert [key.attribute for key in KEYS] == [f.name for f in fields(TopicConfig) if f.name != "sources"]
+    assert [key.attribute for key in KEYS] == [
+        f.name for f in fields(TopicConfig) if f.name != "sources"
+    ]
     assert list(KAFKA_DEFAULTS.sources) == [key.name for key in KEYS]
 
 
@@ -44,7 +46,11 @@ def test_policies(text: str, policy: str, *, compact: bool, delete: bool) -> Non
     value = parse_topic_value("cleanup.policy", text, where="here")
     assert not isinstance(value, Ignored)
     config = topic_config({"cleanup.policy": (value, "here")})
-    assert (config.policy, config.cleanup_compact, config.cleanup_delete) == (policy, compact, delete)
+    assert (config.policy, config.cleanup_compact, config.cleanup_delete) == (
+        policy,
+        compact,
+        delete,
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +79,11 @@ def test_a_wrong_value_names_key_value_range_and_place(key: str, text: str, word
 
 @pytest.mark.parametrize(
     ("key", "near"),
-    [("retention.m", "retention.ms"), ("cleanup.polciy", "cleanup.policy"), ("segment.byte", "segment.bytes")],
+    [
+        ("retention.m", "retention.ms"),
+        ("cleanup.polciy", "cleanup.policy"),
+        ("segment.byte", "segment.bytes"),
+    ],
 )
 def test_an_unknown_key_names_its_neighbours(key: str, near: str) -> None:
     with pytest.raises(UsageError, match=near):
@@ -97,7 +107,11 @@ def test_a_brokers_name_is_no_topic_config() -> None:
         ("log.cleaner.min.cleanable.ratio", "0.25", 0.25),
         ("log.cleaner.enable", "FALSE", False),
         ("num.io.threads", "8", Ignored("num.io.threads")),
-        ("listener.name.x.ssl.keystore.location", "/x", Ignored("listener.name.x.ssl.keystore.location")),
+        (
+            "listener.name.x.ssl.keystore.location",
+            "/x",
+            Ignored("listener.name.x.ssl.keystore.location"),
+        ),
         ("log.cleaner.threads", "8", Ignored("log.cleaner.threads")),
         ("log.cleaner.thread", "8", None),
         ("cleanup.policy", "compact", None),
@@ -114,12 +128,16 @@ def test_a_broker_does_not_take_zero_for_its_retention() -> None:
 
 
 def test_internal_segment_bytes_overrides() -> None:
-    config = topic_config({"segment.bytes": (2 << 20, "a"), "internal.segment.bytes": (4096, "line 7")})
+    config = topic_config(
+        {"segment.bytes": (2 << 20, "a"), "internal.segment.bytes": (4096, "line 7")}
+    )
     assert config.segment_bytes == 4096
     assert config.sources["segment.bytes"] == "internal.segment.bytes, line 7"
 
 
 def test_the_least_lag_may_not_exceed_the_largest() -> None:
     assert topic_config({"min.compaction.lag.ms": (5, "a"), "max.compaction.lag.ms": (5, "b")})
-    with pytest.raises(UsageError, match=r"min\.compaction\.lag\.ms is larger.*at most 4 \(b\).*found 5 \(a\)"):
+    with pytest.raises(
+        UsageError, match=r"min\.compaction\.lag\.ms is larger.*at most 4 \(b\).*found 5 \(a\)"
+    ):
         topic_config({"min.compaction.lag.ms": (5, "a"), "max.compaction.lag.ms": (4, "b")})

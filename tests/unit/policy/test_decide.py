@@ -14,13 +14,19 @@ from winnow.state import PartitionState
 OLD = NOW - 10_000
 
 
-def four(*, checkpoint: int | None = None, high_watermark: int | None = None, start: int = 0) -> PartitionState:
+def four(
+    *, checkpoint: int | None = None, high_watermark: int | None = None, start: int = 0
+) -> PartitionState:
     """Three segments of ten offsets and 100 bytes, and the active one."""
     segments = [segment(base, last=OLD) for base in (0, 10, 20, 30)]
-    return partition(segments, end=40, checkpoint=checkpoint, high_watermark=high_watermark, start=start)
+    return partition(
+        segments, end=40, checkpoint=checkpoint, high_watermark=high_watermark, start=start
+    )
 
 
-def decided(state: PartitionState, settings: TopicConfig, **more: str | int | None) -> PartitionPlan:
+def decided(
+    state: PartitionState, settings: TopicConfig, **more: str | int | None
+) -> PartitionPlan:
     return decide(state, settings, now=NOW, **more)  # type: ignore[arg-type]
 
 
@@ -66,15 +72,22 @@ def test_case_65_max_compaction_lag_beats_the_ratio() -> None:
 
 
 def test_case_59_the_checkpoint_is_reset_even_if_nothing_is_compacted() -> None:
-    plan = decided(partition([segment(0), segment(10)], end=20, checkpoint=200), config(min_cleanable_dirty_ratio=1.0))
+    plan = decided(
+        partition([segment(0), segment(10)], end=20, checkpoint=200),
+        config(min_cleanable_dirty_ratio=1.0),
+    )
     assert plan.compaction is None
     assert plan.checkpoint_reset == 0
-    assert "the cleaner checkpoint 200 lies outside the log [0, 20] and is reset to 0" in plan.reason
+    assert (
+        "the cleaner checkpoint 200 lies outside the log [0, 20] and is reset to 0" in plan.reason
+    )
 
 
 def test_case_67_a_stale_checkpoint_of_a_delete_topic_is_ignored() -> None:
     plan = decided(four(checkpoint=200), config("delete", retention_ms=-1))
-    assert (plan.compaction, plan.checkpoint_reset, plan.first_dirty_offset, plan.dirty_ratio) == (None,) * 4
+    assert (plan.compaction, plan.checkpoint_reset, plan.first_dirty_offset, plan.dirty_ratio) == (
+        None,
+    ) * 4
 
 
 @pytest.mark.parametrize(
@@ -116,8 +129,12 @@ def test_compact_and_delete_say_both() -> None:
     assert plan.retention is not None
     assert plan.retention.roll
     assert plan.reason.startswith("dirty ratio 1 is above")
-    assert plan.reason.endswith("retention.ms: 4 segments older than 5 s; an empty segment follows at 40")
-    assert "retention is decided after that, on what is left; of the log as it is now:" in plan.reason
+    assert plan.reason.endswith(
+        "retention.ms: 4 segments older than 5 s; an empty segment follows at 40"
+    )
+    assert (
+        "retention is decided after that, on what is left; of the log as it is now:" in plan.reason
+    )
     assert plan.reason_after("nothing").startswith("dirty ratio 1 is above")
     assert plan.reason_after("nothing").endswith("; nothing")
 
@@ -133,7 +150,12 @@ def test_retention_that_makes_a_log_dirty_enough_is_followed_by_a_compaction() -
     assert following.compaction is not None
     assert following.state.segments == plan.state.segments[len(plan.retention.deleted) :]
     assert after_retention(plan, now=NOW, only="retention") is None
-    assert after_retention(decided(four(checkpoint=20), config("delete", retention_bytes=200)), now=NOW) is None
+    assert (
+        after_retention(
+            decided(four(checkpoint=20), config("delete", retention_bytes=200)), now=NOW
+        )
+        is None
+    )
 
 
 def test_compact_alone_still_follows_the_log_start_offset() -> None:
@@ -160,9 +182,14 @@ def test_only_one_half() -> None:
 
 
 def test_a_disabled_cleaner_leaves_compacted_topics_to_nobody() -> None:
-    plan = decided(four(start=25), config("compact,delete", log_cleaner_enable=False, retention_ms=0))
+    plan = decided(
+        four(start=25), config("compact,delete", log_cleaner_enable=False, retention_ms=0)
+    )
     assert (plan.compaction, plan.retention) == (None, None)
-    assert decided(four(), config("delete", log_cleaner_enable=False, retention_ms=0)).retention is not None
+    assert (
+        decided(four(), config("delete", log_cleaner_enable=False, retention_ms=0)).retention
+        is not None
+    )
 
 
 def test_an_open_transaction_bounds_the_round() -> None:

@@ -43,7 +43,10 @@ def test_plain_lines() -> None:
     found = parse_topic_configs(
         "\n# a comment\na cleanup.policy=compact,delete\nb retention.ms=-1\na segment.ms=5\nc\n"
     )
-    assert values(found, "a") == {"cleanup.policy": "compact,delete", "segment.ms": Ignored("segment.ms")}
+    assert values(found, "a") == {
+        "cleanup.policy": "compact,delete",
+        "segment.ms": Ignored("segment.ms"),
+    }
     assert values(found, "b") == {"retention.ms": -1}
     assert found.topics["c"] == ()
     assert found.topics["a"][0].where == "--topic-configs line 3"
@@ -60,7 +63,9 @@ def test_describe_without_all() -> None:
         "log.cleaner.threads": Ignored("log.cleaner.threads"),
         "log.retention.ms": 5000,
     }
-    assert [(e.key, e.value, e.where) for e in found.all_brokers] == [("log.segment.bytes", 2097152, "dump line 11")]
+    assert [(e.key, e.value, e.where) for e in found.all_brokers] == [
+        ("log.segment.bytes", 2097152, "dump line 11")
+    ]
 
 
 def test_describe_with_all_tells_overrides_from_what_the_broker_gives() -> None:
@@ -87,7 +92,9 @@ def test_one_line_form_of_old_brokers(colon: str) -> None:
 
 
 def test_entries_without_synonyms_below_a_headline_are_overrides() -> None:
-    found = parse_topic_configs("Configs for topic 'orders' are:\n  cleanup.policy=compact\n  retention.ms=1\n")
+    found = parse_topic_configs(
+        "Configs for topic 'orders' are:\n  cleanup.policy=compact\n  retention.ms=1\n"
+    )
     assert values(found, "orders") == {"cleanup.policy": "compact", "retention.ms": 1}
 
 
@@ -105,7 +112,10 @@ def test_sections_of_other_things_are_read_over() -> None:
         ("  x=1 sensitive=false synonyms={}", "whose it is"),
         ("a cleanup.polcy=compact", "cleanup.policy"),
         ("a\na log.retention.ms=1", "line 2.*retention.ms"),
-        ("a retention.ms=1\na retention.ms=2", "two values.*1 as in --topic-configs line 1.*found 2.*line 2"),
+        (
+            "a retention.ms=1\na retention.ms=2",
+            "two values.*1 as in --topic-configs line 1.*found 2.*line 2",
+        ),
     ],
 )
 def test_what_cant_be_understood_names_the_line(text: str, words: str) -> None:
@@ -144,4 +154,6 @@ def test_values_that_contradict_each_other_concern_their_topic_only() -> None:
 
 
 def test_the_same_said_twice_is_no_contradiction() -> None:
-    assert values(parse_topic_configs("a retention.ms=1\na retention.ms=1"), "a") == {"retention.ms": 1}
+    assert values(parse_topic_configs("a retention.ms=1\na retention.ms=1"), "a") == {
+        "retention.ms": 1
+    }

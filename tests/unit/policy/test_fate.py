@@ -1,4 +1,6 @@
-"""The fate of one record, rule by rule (S5.4, S5.5, S5.8), and that the cleaner's own filter agrees."""
+"""The fate of one record, rule by rule (S5.4, S5.5, S5.8), and that the cleaner's own filter
+agrees.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from winnow.policy.fate import Fact, RecordFacts, RoundFacts, Verdict, delete_horizon, header_stays, record_fate
+from winnow.policy.fate import (
+    Fact,
+    RecordFacts,
+    RoundFacts,
+    Verdict,
+    delete_horizon,
+    header_stays,
+    record_fate,
+)
 from winnow.policy.survival import batch_retention
 from winnow.wire.batch import BATCH, CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from winnow.wire.filtering import filter_batches
@@ -20,12 +30,21 @@ from winnow.wire.walk import walk_batches
 
 NOW = 1_800_000_000_000
 DAY = 86_400_000
-ROUND = RoundFacts(now=NOW, first_dirty_offset=50, end_offset=100, delete_retention_ms=DAY, last_records={})
+ROUND = RoundFacts(
+    now=NOW, first_dirty_offset=50, end_offset=100, delete_retention_ms=DAY, last_records={}
+)
 
 
-def batch(attributes: int = 0, *, last: int = 60, horizon: int | None = None, producer: int = -1) -> NDArray[np.void]:
+def batch(
+    attributes: int = 0, *, last: int = 60, horizon: int | None = None, producer: int = -1
+) -> NDArray[np.void]:
     row = np.zeros(1, BATCH)
-    row["base_offset"], row["last_offset"], row["magic"], row["producer_id"] = last, last, 2, producer
+    row["base_offset"], row["last_offset"], row["magic"], row["producer_id"] = (
+        last,
+        last,
+        2,
+        producer,
+    )
     row["attributes"] = attributes | (0 if horizon is None else DELETE_HORIZON)
     row["base_timestamp"] = NOW if horizon is None else horizon
     return row
@@ -33,7 +52,9 @@ def batch(attributes: int = 0, *, last: int = 60, horizon: int | None = None, pr
 
 PLAIN = RecordFacts(offset=60, batch=batch(), null_key=False, null_value=False, latest=60)
 TOMBSTONE = replace(PLAIN, null_value=True)
-MARKER = replace(PLAIN, batch=batch(CONTROL | TRANSACTIONAL, producer=7), marker="COMMIT", latest=None)
+MARKER = replace(
+    PLAIN, batch=batch(CONTROL | TRANSACTIONAL, producer=7), marker="COMMIT", latest=None
+)
 
 
 def told(record: RecordFacts, of_round: RoundFacts = ROUND) -> tuple[str, str]:
@@ -76,7 +97,9 @@ def test_a_tombstone_goes_at_its_horizon_exactly(horizon: int | None, verdict: s
 
 
 def test_a_tombstone_without_a_horizon_gets_one_a_retention_from_now() -> None:
-    assert record_fate(TOMBSTONE, ROUND).facts == (Fact("delete_horizon_after", NOW + DAY, time=True),)
+    assert record_fate(TOMBSTONE, ROUND).facts == (
+        Fact("delete_horizon_after", NOW + DAY, time=True),
+    )
 
 
 def test_a_tombstone_of_an_old_format_goes_with_the_age_of_its_segment() -> None:
@@ -100,12 +123,18 @@ def test_a_superseded_tombstone_goes_at_once() -> None:
         (True, NOW, "goes"),
     ],
 )
-def test_a_marker_lives_through_its_passes(emptied: bool, horizon: int | None, verdict: str) -> None:  # noqa: FBT001
-    marker = replace(MARKER, batch=batch(CONTROL | TRANSACTIONAL, horizon=horizon, producer=7), emptied=emptied)
+def test_a_marker_lives_through_its_passes(
+    emptied: bool, horizon: int | None, verdict: str
+) -> None:
+    marker = replace(
+        MARKER, batch=batch(CONTROL | TRANSACTIONAL, horizon=horizon, producer=7), emptied=emptied
+    )
     assert told(marker) == (verdict, "S5.8")
 
 
-@pytest.mark.parametrize("record", [TOMBSTONE, replace(MARKER, emptied=True)], ids=["tombstone", "marker"])
+@pytest.mark.parametrize(
+    "record", [TOMBSTONE, replace(MARKER, emptied=True)], ids=["tombstone", "marker"]
+)
 def test_no_delete_horizon_is_told_where_the_sum_overflows(record: RecordFacts) -> None:
     last_with_one = replace(ROUND, delete_retention_ms=2**63 - 1 - NOW)
     assert [fact.value for fact in record_fate(record, last_with_one).facts] == [2**63 - 1]
@@ -150,7 +179,8 @@ def test_the_filter_of_the_cleaner_agrees(
     """`latest` is relative: none of its key, itself, or later."""
     records = [Record(50 + i, NOW, b"k%d" % i, value) for i, value in enumerate(values)]
     data = np.frombuffer(
-        encode_batch(records, delete_horizon=horizon, producer_id=producer, producer_epoch=0), np.uint8
+        encode_batch(records, delete_horizon=horizon, producer_id=producer, producer_epoch=0),
+        np.uint8,
     )
     rows = np.zeros(2, BATCH)
     count, _, _ = walk_batches(data, 0, 0, rows)

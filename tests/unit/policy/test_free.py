@@ -19,13 +19,18 @@ def segment(base: int, *, timestamp: int = 0, log_bytes: int = 100) -> Segment:
 def partition(*timestamps: int, taken: int, start: int = 0, log_bytes: int = 100) -> Plan:
     """A log of these segments, ten offsets each, of which retention takes the first `taken`."""
     segments = tuple(
-        segment(10 * number, timestamp=timestamp, log_bytes=log_bytes) for number, timestamp in enumerate(timestamps)
+        segment(10 * number, timestamp=timestamp, log_bytes=log_bytes)
+        for number, timestamp in enumerate(timestamps)
     )
     end = 10 * len(segments)
-    state = PartitionState("/d", TopicPartition("t", 0), segments, start, end, end, None, None, (), ())
+    state = PartitionState(
+        "/d", TopicPartition("t", 0), segments, start, end, end, None, None, (), ()
+    )
     if not taken:
         return state, None
-    return state, RetentionPlan(segments[:taken], taken == len(segments), max(start, 10 * taken), "retention.ms")
+    return state, RetentionPlan(
+        segments[:taken], taken == len(segments), max(start, 10 * taken), "retention.ms"
+    )
 
 
 def bases(plans: list[RetentionPlan | None]) -> list[list[int]]:
@@ -33,7 +38,11 @@ def bases(plans: list[RetentionPlan | None]) -> list[list[int]]:
 
 
 def test_the_oldest_segments_of_all_partitions_go_until_it_is_enough() -> None:
-    plans = [partition(10, 40, 60, 99, taken=3), partition(20, 30, 50, 99, taken=3), partition(1, taken=0)]
+    plans = [
+        partition(10, 40, 60, 99, taken=3),
+        partition(20, 30, 50, 99, taken=3),
+        partition(1, taken=0),
+    ]
     assert bases(oldest_first(plans, wanted=0)) == [[], [], []]
     assert bases(oldest_first(plans, wanted=1)) == [[0], [], []]
     assert bases(oldest_first(plans, wanted=120)) == [[0], [], []], "index files count"
@@ -68,13 +77,17 @@ def test_the_log_start_offset_is_that_of_what_stays_or_higher() -> None:
 @given(
     st.lists(
         st.lists(st.integers(0, 50), min_size=1, max_size=6).flatmap(
-            lambda times: st.integers(0, len(times)).map(lambda taken: partition(*times, taken=taken))
+            lambda times: st.integers(0, len(times)).map(
+                lambda taken: partition(*times, taken=taken)
+            )
         ),
         max_size=5,
     ),
     st.integers(0, 3000),
 )
-def test_never_more_than_the_rules_allow_and_never_more_than_is_needed(plans: list[Plan], wanted: int) -> None:
+def test_never_more_than_the_rules_allow_and_never_more_than_is_needed(
+    plans: list[Plan], wanted: int
+) -> None:
     chosen = oldest_first(plans, wanted=wanted)
     freed = 0
     for (state, plan), one in zip(plans, chosen, strict=True):
@@ -86,7 +99,9 @@ def test_never_more_than_the_rules_allow_and_never_more_than_is_needed(plans: li
         assert not one.roll
         assert one.log_start_offset == state.segments[len(one.deleted)].base_offset
         freed += sum(map(file_bytes, one.deleted))
-    may = sum(file_bytes(s) for state, plan in plans if plan for s in plan.deleted if s != state.active)
+    may = sum(
+        file_bytes(s) for state, plan in plans if plan for s in plan.deleted if s != state.active
+    )
     assert freed <= may
     assert freed >= min(wanted, may)
     assert freed == 0 or freed - 120 < wanted

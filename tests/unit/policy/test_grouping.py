@@ -18,7 +18,9 @@ def bases(groups: tuple[tuple[Segment, ...], ...]) -> list[list[int]]:
     return [[s.base_offset for s in group] for group in groups]
 
 
-def grouped(segments: list[Segment], *, log: int = HUGE, index: int = HUGE, end: int) -> list[list[int]]:
+def grouped(
+    segments: list[Segment], *, log: int = HUGE, index: int = HUGE, end: int
+) -> list[list[int]]:
     return bases(group_segments(segments, max_log_bytes=log, max_index_bytes=index, end_offset=end))
 
 
@@ -34,13 +36,18 @@ def test_case_68_tiny_limits_make_singletons(limits: dict[str, int]) -> None:
     assert grouped(TEN, end=10, **limits) == [[base] for base in range(10)]
 
 
-@pytest.mark.parametrize("limits", [{"log": 301}, {"index": 3 * 12 + 1}, {"log": 300}, {"index": 36}])
+@pytest.mark.parametrize(
+    "limits", [{"log": 301}, {"index": 3 * 12 + 1}, {"log": 300}, {"index": 36}]
+)
 def test_case_68_room_for_three_makes_groups_of_three(limits: dict[str, int]) -> None:
     assert grouped(TEN, end=10, **limits) == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
 
 
 def test_the_offset_index_is_limited_too() -> None:
-    large = [segment(0, index_bytes=40, timeindex_bytes=0), segment(1, index_bytes=40, timeindex_bytes=0)]
+    large = [
+        segment(0, index_bytes=40, timeindex_bytes=0),
+        segment(1, index_bytes=40, timeindex_bytes=0),
+    ]
     assert grouped(large, index=79, end=2) == [[0], [1]]
     assert grouped(large, index=80, end=2) == [[0, 1]]
 
@@ -70,15 +77,21 @@ def test_nothing_makes_no_group() -> None:
 
 
 @given(
-    sizes=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30), st.integers(0, 30)), max_size=30),
+    sizes=st.lists(
+        st.tuples(st.integers(0, 50), st.integers(0, 30), st.integers(0, 30)), max_size=30
+    ),
     log=st.integers(1, 120),
     index=st.integers(1, 80),
 )
 def test_groups_keep_order_and_limits_and_could_not_take_one_more(
     sizes: list[tuple[int, int, int]], log: int, index: int
 ) -> None:
-    segments = [segment(n, a, index_bytes=b, timeindex_bytes=c) for n, (a, b, c) in enumerate(sizes)]
-    groups = group_segments(segments, max_log_bytes=log, max_index_bytes=index, end_offset=len(segments))
+    segments = [
+        segment(n, a, index_bytes=b, timeindex_bytes=c) for n, (a, b, c) in enumerate(sizes)
+    ]
+    groups = group_segments(
+        segments, max_log_bytes=log, max_index_bytes=index, end_offset=len(segments)
+    )
     assert [s for group in groups for s in group] == segments
 
     def fits(group: tuple[Segment, ...]) -> bool:

@@ -1,4 +1,6 @@
-"""S5.4: Kafka 4.3 keeps the batch that ends the cleaned range, 4.4 the one that ends at the high watermark."""
+"""S5.4: Kafka 4.3 keeps the batch that ends the cleaned range, 4.4 the one that ends at the high
+watermark.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,25 @@ from winnow.policy.cleanable import cleanable_range
     start=st.integers(0, 50),
 )
 def test_what_is_cleaned_never_reaches_beyond_the_high_watermark(
-    bases: list[int], beyond: int, high_watermark: int, stable: int, checkpoint: int | None, start: int
+    bases: list[int],
+    beyond: int,
+    high_watermark: int,
+    stable: int,
+    checkpoint: int | None,
+    start: int,
 ) -> None:
-    """So a batch that ends at the high watermark is cleaned only if it ends the range as well: one rule keeps both."""
+    """So a batch that ends at the high watermark is cleaned only if it ends the range as well: one
+    rule keeps both.
+    """
     end = bases[-1] + beyond
     start = min(max(start, bases[0]), end)
     watermark = min(max(high_watermark, start), end)
     state = partition(
-        [segment(base) for base in bases], end=end, start=start, checkpoint=checkpoint, high_watermark=watermark
+        [segment(base) for base in bases],
+        end=end,
+        start=start,
+        checkpoint=checkpoint,
+        high_watermark=watermark,
     )
     found = cleanable_range(state, config(), NOW, last_stable_offset=min(stable, watermark))
     assert not found.cleanable_bytes or found.first_uncleanable_offset <= watermark

@@ -60,11 +60,16 @@ def unknown(settings: Settings, topic: str = "t") -> str:
 
 
 def test_a_topics_own_settings_need_no_file() -> None:
-    config = known(Settings(metadata=metadata(texts(cleanup_policy="compact", segment_bytes="2000000"))))
+    config = known(
+        Settings(metadata=metadata(texts(cleanup_policy="compact", segment_bytes="2000000")))
+    )
     assert (config.policy, config.segment_bytes) == ("compact", 2_000_000)
     assert config.sources["cleanup.policy"] == "__cluster_metadata-0 offset 10"
     assert config.sources["segment.bytes"] == "__cluster_metadata-0 offset 11"
-    assert config.sources["min.cleanable.dirty.ratio"] == "Kafka's default, server.properties not given"
+    assert (
+        config.sources["min.cleanable.dirty.ratio"]
+        == "Kafka's default, server.properties not given"
+    )
 
 
 def test_with_the_brokers_file_a_default_is_one() -> None:
@@ -76,7 +81,10 @@ def test_from_the_weakest_source_to_the_strongest() -> None:
     server = parse_server_properties("log.retention.ms=1", file="server.properties")
     described = "Default configs for brokers in the cluster are:\n  log.retention.ms=4\n"
     own = texts(retention_ms="7")
-    all_brokers, brokers = texts(log_retention_ms="2"), {1: texts(log_retention_ms="3"), 2: texts(log_retention_ms="9")}
+    all_brokers, brokers = (
+        texts(log_retention_ms="2"),
+        {1: texts(log_retention_ms="3"), 2: texts(log_retention_ms="9")},
+    )
     weak = metadata(all_brokers=all_brokers)
     middle = metadata(all_brokers=all_brokers, brokers=brokers)
     strong = metadata(own, all_brokers=all_brokers, brokers=brokers)
@@ -85,7 +93,11 @@ def test_from_the_weakest_source_to_the_strongest() -> None:
     named = parse_topic_configs(described + "t retention.ms=8\n", file="dump")
     topic_sets = [parse_topic_set("t:retention.ms=10")]
     for settings, value, source in (
-        (Settings(server_properties=server, metadata=metadata()), 1, "log.retention.ms, server.properties line 1"),
+        (
+            Settings(server_properties=server, metadata=metadata()),
+            1,
+            "log.retention.ms, server.properties line 1",
+        ),
         (
             Settings(server_properties=server, metadata=weak),
             2,
@@ -96,7 +108,11 @@ def test_from_the_weakest_source_to_the_strongest() -> None:
             3,
             "log.retention.ms, __cluster_metadata-0 offset 10 (broker 1)",
         ),
-        (Settings(server_properties=server, metadata=middle, topic_configs=dump), 4, "log.retention.ms, dump line 2"),
+        (
+            Settings(server_properties=server, metadata=middle, topic_configs=dump),
+            4,
+            "log.retention.ms, dump line 2",
+        ),
         (
             Settings(server_properties=server, metadata=middle, topic_configs=dump, sets=sets),
             5,
@@ -107,9 +123,18 @@ def test_from_the_weakest_source_to_the_strongest() -> None:
             7,
             "__cluster_metadata-0 offset 10",
         ),
-        (Settings(server_properties=server, metadata=strong, topic_configs=named, sets=sets), 8, "dump line 3"),
         (
-            Settings(server_properties=server, metadata=strong, topic_configs=named, topic_sets=topic_sets),
+            Settings(server_properties=server, metadata=strong, topic_configs=named, sets=sets),
+            8,
+            "dump line 3",
+        ),
+        (
+            Settings(
+                server_properties=server,
+                metadata=strong,
+                topic_configs=named,
+                topic_sets=topic_sets,
+            ),
             10,
             "--topic-set t:retention.ms=10",
         ),
@@ -142,24 +167,50 @@ def test_the_policy_of_the_broker_is_not_guessed() -> None:
         ),
     ],
 )  # fmt: skip
-def test_who_may_tell_the_policy_of_a_topic_without_one_of_its_own(settings: Settings, policy: str) -> None:
+def test_who_may_tell_the_policy_of_a_topic_without_one_of_its_own(
+    settings: Settings, policy: str
+) -> None:
     assert known(settings).policy == policy
 
 
 def test_another_brokers_policy_tells_nothing() -> None:
-    assert "cleanup.policy" in unknown(Settings(metadata=metadata(brokers={2: texts(log_cleanup_policy="compact")})))
+    assert "cleanup.policy" in unknown(
+        Settings(metadata=metadata(brokers={2: texts(log_cleanup_policy="compact")}))
+    )
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_how_long_to_keep_live_records_is_not_guessed(policy: str) -> None:
     """Seven days, Kafka's default, would be gone at once where the broker's file says a year."""
     own = texts(cleanup_policy=policy)
-    assert unknown(Settings(metadata=metadata(own))).startswith("topic t has no retention.ms of its own")
-    assert "retention.ms" in unknown(Settings(metadata=metadata(), sets=[parse_set(f"log.cleanup.policy={policy}")]))
-    assert known(Settings(metadata=metadata(own), server_properties=NO_PROPERTIES)).retention_ms == 604_800_000
-    assert known(Settings(metadata=metadata(own), sets=[parse_set("log.retention.hours=1")])).retention_ms == 3_600_000
-    assert known(Settings(metadata=metadata(own, all_brokers=texts(log_retention_ms="5")))).retention_ms == 5
-    assert known(Settings(metadata=metadata(texts(cleanup_policy=policy, retention_ms="6")))).retention_ms == 6
+    assert unknown(Settings(metadata=metadata(own))).startswith(
+        "topic t has no retention.ms of its own"
+    )
+    assert "retention.ms" in unknown(
+        Settings(metadata=metadata(), sets=[parse_set(f"log.cleanup.policy={policy}")])
+    )
+    assert (
+        known(Settings(metadata=metadata(own), server_properties=NO_PROPERTIES)).retention_ms
+        == 604_800_000
+    )
+    assert (
+        known(
+            Settings(metadata=metadata(own), sets=[parse_set("log.retention.hours=1")])
+        ).retention_ms
+        == 3_600_000
+    )
+    assert (
+        known(
+            Settings(metadata=metadata(own, all_brokers=texts(log_retention_ms="5")))
+        ).retention_ms
+        == 5
+    )
+    assert (
+        known(
+            Settings(metadata=metadata(texts(cleanup_policy=policy, retention_ms="6")))
+        ).retention_ms
+        == 6
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,7 +229,9 @@ def test_a_topic_that_the_log_does_not_know_is_left_alone(settings: Settings) ->
 
 
 def test_an_operator_may_name_a_topic_that_the_log_does_not_know() -> None:
-    settings = Settings(metadata=metadata(), topic_configs=parse_topic_configs("gone cleanup.policy=compact"))
+    settings = Settings(
+        metadata=metadata(), topic_configs=parse_topic_configs("gone cleanup.policy=compact")
+    )
     config = settings.resolve("gone", node_id=1)
     assert isinstance(config, TopicConfig)
     assert config.policy == "compact"
@@ -186,10 +239,14 @@ def test_an_operator_may_name_a_topic_that_the_log_does_not_know() -> None:
 
 def test_a_log_that_can_not_be_read_makes_nothing_known() -> None:
     broken = MetadataSettings(log="__cluster_metadata-0", problem="wrong CRC (x at byte 7)")
-    settings = Settings(metadata=broken, server_properties=NO_PROPERTIES, sets=[parse_set("cleanup.policy=delete")])
+    settings = Settings(
+        metadata=broken, server_properties=NO_PROPERTIES, sets=[parse_set("cleanup.policy=delete")]
+    )
     assert "__cluster_metadata-0 can't be read: wrong CRC (x at byte 7)" in unknown(settings)
     assert (
-        known(Settings(metadata=broken, topic_configs=parse_topic_configs("t cleanup.policy=compact"))).policy
+        known(
+            Settings(metadata=broken, topic_configs=parse_topic_configs("t cleanup.policy=compact"))
+        ).policy
         == "compact"
     )
 
@@ -203,7 +260,9 @@ def test_a_value_that_is_refused_spoils_the_topic_and_not_the_run() -> None:
     topic_sets = [parse_topic_set("t:segment.bytes=1048576")]
     assert known(Settings(metadata=metadata(own), topic_sets=topic_sets)).segment_bytes == 1_048_576
     brokers = {1: texts(log_segment_bytes="1024")}
-    assert "log.segment.bytes" in unknown(Settings(metadata=metadata(texts(cleanup_policy="compact"), brokers=brokers)))
+    assert "log.segment.bytes" in unknown(
+        Settings(metadata=metadata(texts(cleanup_policy="compact"), brokers=brokers))
+    )
 
 
 def test_values_that_contradict_each_other_spoil_the_topic_and_not_the_run() -> None:
@@ -215,7 +274,9 @@ def test_keys_that_are_not_known_are_noted_once_and_those_without_meaning_are_no
     settings = Settings(
         metadata=metadata(
             texts(cleanup_policy="compact", segment_ms="1", brand_new="x"),
-            all_brokers=texts(min_insync_replicas="1", log_cleaner_threads="2", some_plugin="secret"),
+            all_brokers=texts(
+                min_insync_replicas="1", log_cleaner_threads="2", some_plugin="secret"
+            ),
         )
     )
     assert settings.notes() == (f"{LOG}: brand.new is not known to Winnow; ignored",)

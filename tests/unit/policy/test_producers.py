@@ -40,7 +40,12 @@ def batch(
 
 def marker(offset: int, pid: int, *, epoch: int = 0, aborted: bool = False) -> Marker:
     return Marker(
-        offset=offset, producer_id=pid, producer_epoch=epoch, coordinator_epoch=7, timestamp=offset, aborted=aborted
+        offset=offset,
+        producer_id=pid,
+        producer_epoch=epoch,
+        coordinator_epoch=7,
+        timestamp=offset,
+        aborted=aborted,
     )
 
 
@@ -58,7 +63,12 @@ def test_case_22_last_sequences_and_offsets() -> None:
     state = replay(EMPTY, np.concatenate(rows))
     assert last_records(state) == {1: (8, 0), 2: (5, 0), 3: (7, 0)}
     assert state.producers[2] == Producer(
-        epoch=0, last_data_offset=5, offset_delta=2, last_sequence=2, timestamp=1005, coordinator_epoch=-1
+        epoch=0,
+        last_data_offset=5,
+        offset_delta=2,
+        last_sequence=2,
+        timestamp=1005,
+        coordinator_epoch=-1,
     )
     assert state.producers[1].last_sequence == 3
 
@@ -89,7 +99,11 @@ def test_case_25_an_open_transaction_never_expires() -> None:
 
 
 def test_an_open_transaction_holds_the_last_stable_offset() -> None:
-    rows = [batch(4, 5, 1), batch(6, 6, 2, attributes=TRANSACTIONAL), batch(7, 7, 2, attributes=TRANSACTIONAL)]
+    rows = [
+        batch(4, 5, 1),
+        batch(6, 6, 2, attributes=TRANSACTIONAL),
+        batch(7, 7, 2, attributes=TRANSACTIONAL),
+    ]
     state = replay(EMPTY, np.concatenate(rows))
     assert state.producers[2].current_txn_first_offset == 6
     assert stable(state, 100) == 6
@@ -98,10 +112,15 @@ def test_an_open_transaction_holds_the_last_stable_offset() -> None:
 
 def test_case_41_a_marker_at_or_above_the_high_watermark_decides_nothing_yet() -> None:
     rows = np.concatenate(
-        [batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=TRANSACTIONAL | CONTROL)]
+        [
+            batch(0, 1, 1, attributes=TRANSACTIONAL),
+            batch(2, 2, 1, attributes=TRANSACTIONAL | CONTROL),
+        ]
     )
     state = replay(EMPTY, rows, markers={2: marker(2, 1, aborted=True)})
-    assert state.completed == (CompletedTransaction(producer_id=1, first_offset=0, marker_offset=2, aborted=True),)
+    assert state.completed == (
+        CompletedTransaction(producer_id=1, first_offset=0, marker_offset=2, aborted=True),
+    )
     assert state.producers[1].current_txn_first_offset is None
     assert (state.producers[1].timestamp, state.producers[1].coordinator_epoch) == (2, 7)
     assert stable(state, 2) == 0
@@ -109,13 +128,17 @@ def test_case_41_a_marker_at_or_above_the_high_watermark_decides_nothing_yet() -
 
 
 def test_case_39_a_marker_of_a_new_epoch_leaves_no_data_offset() -> None:
-    rows = np.concatenate([batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=CONTROL)])
+    rows = np.concatenate(
+        [batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=CONTROL)]
+    )
     assert last_records(replay(EMPTY, rows, markers={2: marker(2, 1, epoch=1)})) == {1: (None, 1)}
     assert last_records(replay(EMPTY, rows, markers={2: marker(2, 1, epoch=0)})) == {1: (1, 0)}
 
 
 def test_an_empty_control_batch_changes_nothing_and_an_undecoded_one_is_refused() -> None:
-    rows = np.concatenate([batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=CONTROL)])
+    rows = np.concatenate(
+        [batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=CONTROL)]
+    )
     with pytest.raises(ValueError, match="offset 2"):
         replay(EMPTY, rows)
     rows["record_count"][1] = 0
@@ -133,7 +156,9 @@ def test_snapshot_entries() -> None:
         coordinator_epoch=1,
         current_txn_first_offset=30,
     )
-    bare = SimpleNamespace(**{**vars(full), "producer_id": 6, "last_offset": -1, "current_txn_first_offset": -1})
+    bare = SimpleNamespace(
+        **{**vars(full), "producer_id": 6, "last_offset": -1, "current_txn_first_offset": -1}
+    )
     state = from_entries([full, bare])
     assert state.producers[5] == Producer(
         epoch=2,
@@ -150,14 +175,19 @@ def test_snapshot_entries() -> None:
 
 ROWS = st.lists(
     st.tuples(
-        st.integers(-1, 3), st.integers(0, 2), st.integers(0, 3), st.sampled_from(["data", "txn", "end", "gone"])
+        st.integers(-1, 3),
+        st.integers(0, 2),
+        st.integers(0, 3),
+        st.sampled_from(["data", "txn", "end", "gone"]),
     ),
     max_size=25,
 )
 
 
 @given(rows=ROWS, cut=st.integers(0, 25))
-def test_equals_one_batch_after_the_other_and_chunk_by_chunk(rows: list[tuple[int, int, int, str]], cut: int) -> None:
+def test_equals_one_batch_after_the_other_and_chunk_by_chunk(
+    rows: list[tuple[int, int, int, str]], cut: int
+) -> None:
     made, markers, offset = [np.zeros(0, dtype=BATCH)], {}, 0
     for pid, epoch, length, kind in rows:
         flags = {"data": 0, "txn": TRANSACTIONAL, "end": CONTROL, "gone": CONTROL}[kind]
@@ -178,11 +208,20 @@ def test_equals_one_batch_after_the_other_and_chunk_by_chunk(rows: list[tuple[in
 
 
 @given(rows=ROWS, cut=st.integers(0, 25))
-def test_what_leaves_a_trace_leaves_the_same_state(rows: list[tuple[int, int, int, str]], cut: int) -> None:
+def test_what_leaves_a_trace_leaves_the_same_state(
+    rows: list[tuple[int, int, int, str]], cut: int
+) -> None:
     made, markers, offset = [np.zeros(0, dtype=BATCH)], {}, 0
     for pid, epoch, length, kind in rows:
         flags = {"data": 0, "txn": TRANSACTIONAL, "end": CONTROL, "gone": TRANSACTIONAL}[kind]
-        row = batch(offset, offset + length, max(pid, 0), epoch=min(epoch, 1), sequence=offset, attributes=flags)
+        row = batch(
+            offset,
+            offset + length,
+            max(pid, 0),
+            epoch=min(epoch, 1),
+            sequence=offset,
+            attributes=flags,
+        )
         row["producer_epoch"] = len(made) // 9  # epochs never go back
         if kind == "end":
             markers[offset] = marker(offset, max(pid, 0), epoch=len(made) // 9)
@@ -193,7 +232,10 @@ def test_what_leaves_a_trace_leaves_the_same_state(rows: list[tuple[int, int, in
     head = traces(batches[:cut], ends[:cut])
     rest = np.concatenate([head, np.arange(len(batches))[cut:]])
     kept = rest[traces(batches[rest], ends[rest])]
-    assert replay(EMPTY, batches[kept], markers=markers).producers == replay(EMPTY, batches, markers=markers).producers
+    assert (
+        replay(EMPTY, batches[kept], markers=markers).producers
+        == replay(EMPTY, batches, markers=markers).producers
+    )
     assert len(kept) <= 5 * len(set(batches["producer_id"].tolist()))
     pids = set(batches["producer_id"].tolist())
     opened = ProducerState({pid: Producer(epoch=0, current_txn_first_offset=-2) for pid in pids})

@@ -21,7 +21,9 @@ def deleted(state: PartitionState, settings: TopicConfig) -> list[int]:
     return [] if plan is None else [s.base_offset for s in plan.deleted]
 
 
-def three(sizes: Sequence[int] = (100, 100, 100), last: Sequence[int] = (OLD, OLD, OLD)) -> PartitionState:
+def three(
+    sizes: Sequence[int] = (100, 100, 100), last: Sequence[int] = (OLD, OLD, OLD)
+) -> PartitionState:
     return partition([segment(5 * n, sizes[n], last=last[n]) for n in range(3)], end=15)
 
 
@@ -30,7 +32,8 @@ def delete(**values: object) -> TopicConfig:
 
 
 @pytest.mark.parametrize(
-    ("limit", "gone"), [(-1, []), (301, []), (300, []), (201, []), (200, [0]), (101, [0]), (100, [0, 5])]
+    ("limit", "gone"),
+    [(-1, []), (301, []), (300, []), (201, []), (200, [0]), (101, [0]), (100, [0, 5])],
 )
 def test_case_84_size_never_falls_below_the_limit(limit: int, gone: list[int]) -> None:
     assert deleted(three(), delete(retention_bytes=limit)) == gone
@@ -43,7 +46,9 @@ def test_case_84_size_counts_the_active_segment_and_can_take_it() -> None:
 
 
 def test_bytes_that_a_broker_will_cut_off_do_not_count() -> None:
-    """Ten segments of 10 KB and an active one of 5 KB in a file of 100 KB: 105 KB, of which 45 KB may go."""
+    """Ten segments of 10 KB and an active one of 5 KB in a file of 100 KB: 105 KB, of which 45 KB
+    may go.
+    """
     segments = [*(segment(base, 10_000) for base in range(10)), segment(10, 100_000)]
     state = replace(partition(segments, end=11, high_watermark=10), lost_bytes=95_000)
     plan = retention_plan(state, config("delete", retention_bytes=60_000, retention_ms=-1), NOW)
@@ -70,7 +75,9 @@ def test_case_86_a_future_timestamp_blocks_all_after_it() -> None:
     assert "1 ms in the future" in why_kept(state, delete(retention_ms=0), NOW).words
 
 
-@pytest.mark.parametrize(("policy", "gone"), [("compact", []), ("compact,delete", [0, 5, 10]), ("", [])])
+@pytest.mark.parametrize(
+    ("policy", "gone"), [("compact", []), ("compact,delete", [0, 5, 10]), ("", [])]
+)
 def test_case_87_only_a_policy_with_delete_deletes(policy: str, gone: list[int]) -> None:
     assert deleted(three(), config(policy, retention_ms=0, retention_bytes=0)) == gone
 
@@ -93,7 +100,9 @@ def test_the_log_start_offset_never_takes_the_active_segment() -> None:
     ("high_watermark", "gone"),
     [(0, []), (4, []), (5, [0]), (9, [0]), (10, [0, 5]), (14, [0, 5]), (15, [0, 5, 10])],
 )
-def test_case_89_nothing_above_the_high_watermark_goes(high_watermark: int, gone: list[int]) -> None:
+def test_case_89_nothing_above_the_high_watermark_goes(
+    high_watermark: int, gone: list[int]
+) -> None:
     segments = [segment(n, last=OLD) for n in (0, 5, 10)]
     state = partition(segments, end=15, high_watermark=high_watermark)
     assert deleted(state, delete(retention_ms=0)) == gone
@@ -115,7 +124,11 @@ def test_case_95_an_empty_active_segment_never_goes() -> None:
     state = partition([segment(0, last=0), segment(5, 0, last=-1, log_mtime_ms=0)], end=5)
     plan = retention_plan(state, delete(retention_ms=0, retention_bytes=0), NOW)
     assert plan is not None
-    assert ([s.base_offset for s in plan.deleted], plan.roll, plan.log_start_offset) == ([0], False, 5)
+    assert ([s.base_offset for s in plan.deleted], plan.roll, plan.log_start_offset) == (
+        [0],
+        False,
+        5,
+    )
     alone = partition([segment(5, 0, last=0)], start=5, end=5)
     assert retention_plan(alone, delete(retention_ms=0, retention_bytes=0), NOW) is None
     assert why_kept(alone, delete(retention_ms=0), NOW) == Reason("S7.2", "the log is empty")
@@ -152,9 +165,13 @@ def test_case_96_not_really_tiered(more: dict[str, object]) -> None:
         ({"remote_storage_enable": False}, False),
     ],
 )
-def test_the_checkpoint_entries_of_a_log_with_remote_storage(more: dict[str, object], *, remote: bool) -> None:
+def test_the_checkpoint_entries_of_a_log_with_remote_storage(
+    more: dict[str, object], *, remote: bool
+) -> None:
     settings = replace(delete(remote_storage_enable=True), **more)  # type: ignore[arg-type]
-    assert checkpoint_entries("t", settings) == Entries(compacted="cleanup_policy" in more, remote=remote)
+    assert checkpoint_entries("t", settings) == Entries(
+        compacted="cleanup_policy" in more, remote=remote
+    )
 
 
 def test_an_internal_topic_is_never_tiered() -> None:
@@ -163,7 +180,9 @@ def test_an_internal_topic_is_never_tiered() -> None:
 
 
 def test_each_rule_works_on_what_the_one_before_left() -> None:
-    state = partition([segment(n, last=OLD if n < 15 else NOW) for n in (0, 5, 10, 15)], start=5, end=20)
+    state = partition(
+        [segment(n, last=OLD if n < 15 else NOW) for n in (0, 5, 10, 15)], start=5, end=20
+    )
     plan = retention_plan(state, delete(retention_bytes=200, retention_ms=5000), NOW)
     assert plan is not None
     assert [s.base_offset for s in plan.deleted] == [0, 5, 10]
@@ -187,13 +206,35 @@ def test_case_92_a_second_run_finds_nothing() -> None:
     [
         (three(), delete(), "S7.3", "retention.bytes is unlimited; retention.ms is unlimited"),
         (three(), delete(retention_ms=20_000), "S7.3", "retention.ms 20 s: segment 0 is 10 s old"),
-        (three(), delete(retention_bytes=500), "S7.3", "retention.bytes 500 B: the log has only 300 B"),
-        (three(), delete(retention_bytes=250), "S7.3", "the log has 300 B and would fall below it without segment 0"),
-        (three(), config(), "S7.1", "cleanup.policy is compact, and no segment lies below the log start offset 0"),
-        (partition([segment(0), segment(5)], end=9, high_watermark=2), delete(), "S7.2", "high watermark is 2"),
+        (
+            three(),
+            delete(retention_bytes=500),
+            "S7.3",
+            "retention.bytes 500 B: the log has only 300 B",
+        ),
+        (
+            three(),
+            delete(retention_bytes=250),
+            "S7.3",
+            "the log has 300 B and would fall below it without segment 0",
+        ),
+        (
+            three(),
+            config(),
+            "S7.1",
+            "cleanup.policy is compact, and no segment lies below the log start offset 0",
+        ),
+        (
+            partition([segment(0), segment(5)], end=9, high_watermark=2),
+            delete(),
+            "S7.2",
+            "high watermark is 2",
+        ),
     ],
 )
-def test_reasons_for_keeping(state: PartitionState, settings: TopicConfig, rule: str, words: str) -> None:
+def test_reasons_for_keeping(
+    state: PartitionState, settings: TopicConfig, rule: str, words: str
+) -> None:
     assert retention_plan(state, settings, NOW) is None
     kept = why_kept(state, settings, NOW)
     assert kept.rule == rule

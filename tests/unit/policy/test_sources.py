@@ -37,7 +37,10 @@ def test_from_the_weakest_source_to_the_strongest() -> None:
     steps: list[tuple[Settings, int, str]] = []
     steps.append(
         (
-            Settings(topic_configs=parse_topic_configs(text), server_properties=parse_server_properties("")),
+            Settings(
+                topic_configs=parse_topic_configs(text),
+                server_properties=parse_server_properties(""),
+            ),
             604_800_000,
             "Kafka's default",
         )
@@ -56,28 +59,42 @@ def test_from_the_weakest_source_to_the_strongest() -> None:
                 "Default configs for brokers in the cluster are:\n  log.retention.ms=2\n",
                 "log.retention.ms, dump line 3",
             ),
-            ("Dynamic configs for broker 7 are:\n  log.retention.ms=3\n", "log.retention.ms, dump line 5"),
             (
-                "All configs for topic t are:\n" + ALL_LINE.format("retention.ms=4", "retention.ms=4"),
+                "Dynamic configs for broker 7 are:\n  log.retention.ms=3\n",
+                "log.retention.ms, dump line 5",
+            ),
+            (
+                "All configs for topic t are:\n"
+                + ALL_LINE.format("retention.ms=4", "retention.ms=4"),
                 "dump line 7, STATIC_BROKER_CONFIG",
             ),
         ],
         start=2,
     ):
         text += more
-        settings = Settings(topic_configs=parse_topic_configs(text, file="dump"), server_properties=server)
+        settings = Settings(
+            topic_configs=parse_topic_configs(text, file="dump"), server_properties=server
+        )
         steps.append((settings, number, source))
     described = parse_topic_configs(text, file="dump")
     sets = [parse_set("retention.ms=5")]
     steps.append(
-        (Settings(topic_configs=described, server_properties=server, sets=sets), 5, "--set retention.ms=5"),
+        (
+            Settings(topic_configs=described, server_properties=server, sets=sets),
+            5,
+            "--set retention.ms=5",
+        ),
     )
     described = parse_topic_configs(text + "t retention.ms=6\n", file="dump")
-    steps.append((Settings(topic_configs=described, server_properties=server, sets=sets), 6, "dump line 8"))
+    steps.append(
+        (Settings(topic_configs=described, server_properties=server, sets=sets), 6, "dump line 8")
+    )
     topic_sets = [parse_topic_set("*:retention.ms=7")]
     steps.append(
         (
-            Settings(topic_configs=described, server_properties=server, sets=sets, topic_sets=topic_sets),
+            Settings(
+                topic_configs=described, server_properties=server, sets=sets, topic_sets=topic_sets
+            ),
             7,
             "--topic-set *:retention.ms=7",
         )
@@ -90,12 +107,18 @@ def test_from_the_weakest_source_to_the_strongest() -> None:
 def test_the_last_topic_set_that_matches_wins() -> None:
     sets = [
         parse_topic_set(text)
-        for text in ("t*:cleanup.policy=compact", "t*:segment.bytes=2000000", "*x:segment.bytes=3000000")
+        for text in (
+            "t*:cleanup.policy=compact",
+            "t*:segment.bytes=2000000",
+            "*x:segment.bytes=3000000",
+        )
     ]
     settings = Settings(topic_sets=sets)
     assert known(settings, "t1").segment_bytes == 2_000_000
     assert known(settings, "tx").segment_bytes == 3_000_000
-    assert known(settings, "tx").sources["cleanup.policy"] == "--topic-set t*:cleanup.policy=compact"
+    assert (
+        known(settings, "tx").sources["cleanup.policy"] == "--topic-set t*:cleanup.policy=compact"
+    )
     assert isinstance(settings.resolve("x"), Unknown)
 
 
@@ -111,7 +134,10 @@ def test_the_last_topic_set_that_matches_wins() -> None:
     ],
 )
 def test_synonyms_in_kafkas_order(properties: str, expected: int) -> None:
-    settings = Settings(topic_configs=parse_topic_configs("t"), server_properties=parse_server_properties(properties))
+    settings = Settings(
+        topic_configs=parse_topic_configs("t"),
+        server_properties=parse_server_properties(properties),
+    )
     assert known(settings).retention_ms == expected
 
 
@@ -146,16 +172,31 @@ def test_a_policy_that_nobody_told_is_not_guessed(settings: Settings, topic: str
 @pytest.mark.parametrize(
     ("settings", "policy"),
     [
-        (Settings(topic_configs=parse_topic_configs("t"), server_properties=parse_server_properties("")), "delete"),
+        (
+            Settings(
+                topic_configs=parse_topic_configs("t"),
+                server_properties=parse_server_properties(""),
+            ),
+            "delete",
+        ),
         (Settings(topic_configs=parse_topic_configs("t"), server_properties=COMPACTING), "compact"),
         (Settings(topic_configs=parse_topic_configs(ALL)), "delete"),
-        (Settings(topic_configs=parse_topic_configs("t"), sets=[parse_set("log.cleanup.policy=compact")]), "compact"),
+        (
+            Settings(
+                topic_configs=parse_topic_configs("t"),
+                sets=[parse_set("log.cleanup.policy=compact")],
+            ),
+            "compact",
+        ),
         (Settings(sets=[parse_set("cleanup.policy=compact")]), "compact"),
         (Settings(sets=[parse_set("log.cleanup.policy=")]), ""),
         (Settings(topic_sets=[parse_topic_set("t:cleanup.policy=compact")]), "compact"),
         (
             Settings(
-                topic_sets=[parse_topic_set(f"t:{s}") for s in ("cleanup.policy=compact,delete", "retention.ms=1")]
+                topic_sets=[
+                    parse_topic_set(f"t:{s}")
+                    for s in ("cleanup.policy=compact,delete", "retention.ms=1")
+                ]
             ),
             "compact,delete",
         ),
@@ -169,16 +210,27 @@ def test_a_policy_that_somebody_told(settings: Settings, policy: str) -> None:
     ("settings", "key"),
     [
         (Settings(topic_configs=parse_topic_configs("t")), "cleanup.policy"),
-        (Settings(topic_configs=parse_topic_configs("Dynamic configs for topic t are:\n")), "cleanup.policy"),
-        (Settings(topic_configs=parse_topic_configs("Configs for topic 't' are ")), "cleanup.policy"),
+        (
+            Settings(topic_configs=parse_topic_configs("Dynamic configs for topic t are:\n")),
+            "cleanup.policy",
+        ),
+        (
+            Settings(topic_configs=parse_topic_configs("Configs for topic 't' are ")),
+            "cleanup.policy",
+        ),
         (Settings(topic_configs=parse_topic_configs("t retention.ms=1")), "cleanup.policy"),
         (Settings(topic_configs=parse_topic_configs("t cleanup.policy=delete")), "retention.ms"),
         (Settings(sets=[parse_set("cleanup.policy=compact,delete")]), "retention.ms"),
         (Settings(topic_sets=[parse_topic_set("t:cleanup.policy=delete")]), "retention.ms"),
-        (Settings(topic_configs=parse_topic_configs(ALL.partition("  retention.ms")[0])), "retention.ms"),
+        (
+            Settings(topic_configs=parse_topic_configs(ALL.partition("  retention.ms")[0])),
+            "retention.ms",
+        ),
     ],
 )
-def test_a_default_that_deletes_is_not_assumed_whoever_names_the_topic(settings: Settings, key: str) -> None:
+def test_a_default_that_deletes_is_not_assumed_whoever_names_the_topic(
+    settings: Settings, key: str
+) -> None:
     found = settings.resolve("t")
     assert isinstance(found, Unknown)
     assert found.reason.startswith(f"topic t has no {key} of its own")
@@ -186,15 +238,21 @@ def test_a_default_that_deletes_is_not_assumed_whoever_names_the_topic(settings:
 
 
 def test_the_section_of_the_broker_that_owns_the_directory() -> None:
-    text = "t\n" + "".join(f"Dynamic configs for broker {n} are:\n  log.retention.ms={n}\n" for n in (1, 2))
-    settings = Settings(topic_configs=parse_topic_configs(text), server_properties=parse_server_properties(""))
+    text = "t\n" + "".join(
+        f"Dynamic configs for broker {n} are:\n  log.retention.ms={n}\n" for n in (1, 2)
+    )
+    settings = Settings(
+        topic_configs=parse_topic_configs(text), server_properties=parse_server_properties("")
+    )
     assert known(settings, node_id=2).retention_ms == 2
     assert known(settings, node_id=3).retention_ms == 604_800_000
     with pytest.raises(UsageError, match="brokers 1, 2"):
         settings.resolve("t")
 
 
-@pytest.mark.parametrize("text", ["retention.ms", "=1", "log.cleaner.treads=1", "frobnicate=1", "segment.bytes=1"])
+@pytest.mark.parametrize(
+    "text", ["retention.ms", "=1", "log.cleaner.treads=1", "frobnicate=1", "segment.bytes=1"]
+)
 def test_a_wrong_set_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--set"):
         parse_set(text)
@@ -210,7 +268,11 @@ def test_a_wrong_topic_set_is_refused(text: str) -> None:
 
 def test_ignored_settings_are_said_once() -> None:
     settings = Settings(
-        sets=[parse_set("num.io.threads=3"), parse_set("log.cleaner.threads=3"), parse_set("compression.type=lz4")],
+        sets=[
+            parse_set("num.io.threads=3"),
+            parse_set("log.cleaner.threads=3"),
+            parse_set("compression.type=lz4"),
+        ],
         topic_sets=[parse_topic_set("t:segment.ms=3")],
         server_properties=parse_server_properties(
             "num.network.threads=3\nlog.cleaner.threads=2\ncleanup.policy=compact\nlog.retention.hour=1\nx.y=z"

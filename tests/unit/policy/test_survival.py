@@ -34,18 +34,25 @@ def test_case_23_the_last_batch_of_each_producer_stays() -> None:
 
 def test_case_25_an_expired_producer_protects_nothing() -> None:
     rows = batches((0, 1, 0, False), (1, 2, 0, False))
-    assert batch_retention(rows, last_records={2: (1, 0)}, end_offset=FAR).tolist() == [DELETE_EMPTY, RETAIN_EMPTY]
+    assert batch_retention(rows, last_records={2: (1, 0)}, end_offset=FAR).tolist() == [
+        DELETE_EMPTY,
+        RETAIN_EMPTY,
+    ]
 
 
 def test_case_15_the_batch_that_ends_the_range_stays() -> None:
     rows = batches((4, -1, -1, False), (9, -1, -1, False))
-    assert batch_retention(rows, last_records={}, end_offset=10).tolist() == [DELETE_EMPTY, RETAIN_EMPTY]
+    assert batch_retention(rows, last_records={}, end_offset=10).tolist() == [
+        DELETE_EMPTY,
+        RETAIN_EMPTY,
+    ]
 
 
 def test_batches_without_a_producer_are_nobodys_last() -> None:
     rows = batches((-1, -1, -1, True), (5, -1, 0, True))
     assert (
-        batch_retention(rows, last_records={-1: (5, 0), 7: (None, -1)}, end_offset=FAR).tolist() == [DELETE_EMPTY] * 2
+        batch_retention(rows, last_records={-1: (5, 0), 7: (None, -1)}, end_offset=FAR).tolist()
+        == [DELETE_EMPTY] * 2
     )
 
 
@@ -64,7 +71,10 @@ def test_case_39_without_a_data_offset_the_marker_of_the_epoch_is_protected() ->
 
 def test_with_a_data_offset_a_marker_is_not_protected() -> None:
     rows = batches((0, 1, 5, False), (1, 1, 5, True))
-    assert batch_retention(rows, last_records={1: (0, 5)}, end_offset=FAR).tolist() == [RETAIN_EMPTY, DELETE_EMPTY]
+    assert batch_retention(rows, last_records={1: (0, 5)}, end_offset=FAR).tolist() == [
+        RETAIN_EMPTY,
+        DELETE_EMPTY,
+    ]
 
 
 def test_no_batches() -> None:
@@ -73,8 +83,13 @@ def test_no_batches() -> None:
 
 @pytest.mark.parametrize("discarded", [False, True])
 @given(
-    rows=st.lists(st.tuples(st.integers(0, 6), st.integers(-1, 4), st.integers(0, 2), st.booleans()), max_size=12),
-    last=st.dictionaries(st.integers(0, 4), st.tuples(st.none() | st.integers(0, 6), st.integers(0, 2))),
+    rows=st.lists(
+        st.tuples(st.integers(0, 6), st.integers(-1, 4), st.integers(0, 2), st.booleans()),
+        max_size=12,
+    ),
+    last=st.dictionaries(
+        st.integers(0, 4), st.tuples(st.none() | st.integers(0, 6), st.integers(0, 2))
+    ),
     end=st.integers(0, 7),
 )
 def test_equals_the_rule_read_aloud(
@@ -95,6 +110,9 @@ def test_equals_the_rule_read_aloud(
         return DELETE if discarded else DELETE_EMPTY
 
     codes = batch_retention(
-        batches(*rows), last_records=last, end_offset=end, discard=np.full(len(rows), discarded, dtype=np.bool_)
+        batches(*rows),
+        last_records=last,
+        end_offset=end,
+        discard=np.full(len(rows), discarded, dtype=np.bool_),
     )
     assert codes.tolist() == [expected(*row) for row in rows]

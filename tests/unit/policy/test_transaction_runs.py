@@ -1,4 +1,6 @@
-"""How transactions run through the segments of a log, and where its index disagrees with it (case 42)."""
+"""How transactions run through the segments of a log, and where its index disagrees with it (case
+42).
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ def folded(log: Log, *, high_watermark: int = FAR, log_start_offset: int = 0) ->
 
 
 def one_by_one(log: Log, high_watermark: int, log_start: int) -> tuple[list[set[int]], int | None]:
-    """The producers that are open at each segment's start, and the first offset of what is undecided, at or above the
-    log start offset.
+    """The producers that are open at each segment's start, and the first offset of what is
+    undecided, at or above the log start offset.
     """
     opened: set[int] = set()
     live: dict[int, int] = {}
@@ -77,7 +79,9 @@ def test_case_33_data_in_one_segment_and_its_marker_in_another() -> None:
 
 @pytest.mark.parametrize("roll", [False, True])
 @pytest.mark.parametrize(("high_watermark", "first"), [(4, None), (3, 1), (2, 1), (1, None)])
-def test_case_41_a_marker_at_or_above_the_high_watermark(high_watermark: int, first: int | None, *, roll: bool) -> None:
+def test_case_41_a_marker_at_or_above_the_high_watermark(
+    high_watermark: int, first: int | None, *, roll: bool
+) -> None:
     log = Log()
     log.marker(7, COMMIT)
     log.data(7, 2)
@@ -97,13 +101,17 @@ def test_case_42_an_abort_marker_with_data_and_without_an_entry(*, roll: bool) -
     if roll:
         log.roll()
     log.marker(7, ABORT)
-    with pytest.raises(CorruptLogError, match=r"producer 7 from offset 0 to its ABORT marker at 1.*index.* and .*"):
+    with pytest.raises(
+        CorruptLogError, match=r"producer 7 from offset 0 to its ABORT marker at 1.*index.* and .*"
+    ):
         folded(log)
 
 
 @pytest.mark.parametrize("roll", [False, True])
 def test_below_the_log_start_an_abort_marker_may_have_lost_its_entry(*, roll: bool) -> None:
-    """Kafka's cleaner asks for no aborted transaction that ends there, and writes none of them (S5.8)."""
+    """Kafka's cleaner asks for no aborted transaction that ends there, and writes none of them
+    (S5.8).
+    """
     log = Log()
     log.data(7)
     if roll:
@@ -118,7 +126,9 @@ def test_below_the_log_start_an_abort_marker_may_have_lost_its_entry(*, roll: bo
 
 
 @pytest.mark.parametrize("roll", [False, True])
-def test_data_at_the_log_start_needs_an_entry_that_begins_there_whatever_lies_below(*, roll: bool) -> None:
+def test_data_at_the_log_start_needs_an_entry_that_begins_there_whatever_lies_below(
+    *, roll: bool
+) -> None:
     log = Log()
     log.data(7)
     second = log.data(7, 2)
@@ -139,7 +149,9 @@ def test_case_42_an_entry_without_its_marker() -> None:
     log = Log()
     log.abort(7, log.data(7))
     log.types[0] = COMMIT
-    with pytest.raises(CorruptLogError, match=r"producer 7 at offset 1.*found none there in the log"):
+    with pytest.raises(
+        CorruptLogError, match=r"producer 7 at offset 1.*found none there in the log"
+    ):
         folded(log)
 
 

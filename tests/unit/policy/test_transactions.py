@@ -16,8 +16,8 @@ from winnow.wire.batch import CONTROL, TRANSACTIONAL
 def as_kafka(
     log: Log, groups: list[list[tuple[int, int]]], *, log_start_offset: int = 0
 ) -> tuple[list[bool], list[list[int]]]:
-    """Kafka's walk: the transactions of each source segment are fetched before its batches are read (S5.3), but for
-    those that end below the log start offset.
+    """Kafka's walk: the transactions of each source segment are fetched before its batches are read
+    (S5.3), but for those that end below the log start offset.
     """
     state = CleanedTransactions()
     types = iter(log.types)
@@ -25,7 +25,8 @@ def as_kafka(
     for group in groups:
         state.index = []
         for start, end in group:
-            # `collectAbortedTxns`: in the order of the markers, up to the first after which nothing older is open.
+            # `collectAbortedTxns`: in the order of the markers, up to the first after which nothing
+            # older is open.
             for producer, first, last, stable in log.aborted:
                 if last < log_start_offset:
                     continue
@@ -43,7 +44,9 @@ def as_kafka(
                     )
                 else:
                     said = state.on_batch(
-                        producer_id=producer, last_offset=last, transactional=bool(attributes & TRANSACTIONAL)
+                        producer_id=producer,
+                        last_offset=last,
+                        transactional=bool(attributes & TRANSACTIONAL),
                     )
                 discardable.append(said)
         indexed.append([transaction.last_offset for transaction in state.index])
@@ -52,7 +55,9 @@ def as_kafka(
 
 @settings(max_examples=300, deadline=None)
 @given(log=sound_logs(), data=st.data())
-def test_every_group_alone_is_judged_as_kafka_judges_the_whole_round(log: Log, data: st.DataObject) -> None:
+def test_every_group_alone_is_judged_as_kafka_judges_the_whole_round(
+    log: Log, data: st.DataObject
+) -> None:
     segments = log.segments()
     groups: list[list[tuple[int, int]]] = []
     for segment in segments:
@@ -114,7 +119,15 @@ def test_case_28_only_the_batches_between_first_offset_and_marker_are_aborted() 
     log.abort(7, first)
     log.data(7)
     rows = log.rows
-    assert aborted_batches(rows, log.index).tolist() == [False, True, False, False, True, False, False]
+    assert aborted_batches(rows, log.index).tolist() == [
+        False,
+        True,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
     assert not aborted_batches(rows, log.index[:0]).any()
     assert not aborted_batches(rows[:0], log.index).any()
 
@@ -128,7 +141,9 @@ def test_case_35_an_empty_data_batch_keeps_its_marker() -> None:
 
 
 @pytest.mark.parametrize("kind", [COMMIT, ABORT])
-def test_cases_29_34_a_marker_without_data_can_go_and_one_whose_data_lies_before_the_group_can_not(kind: int) -> None:
+def test_cases_29_34_a_marker_without_data_can_go_and_one_whose_data_lies_before_the_group_can_not(
+    kind: int,
+) -> None:
     log = Log()
     if kind == ABORT:
         log.abort(7, 0)
@@ -153,7 +168,9 @@ def test_case_31_an_empty_control_batch_can_go_and_a_marker_of_another_kind_stay
 
 
 def test_what_was_aborted_below_the_log_start_counts_as_committed_for_the_next_commit() -> None:
-    """Kafka's cleaner asks for no entry of it: the ABORT marker is nobody's, and the COMMIT has data (S4.1)."""
+    """Kafka's cleaner asks for no entry of it: the ABORT marker is nobody's, and the COMMIT has
+    data (S4.1).
+    """
     log = Log()
     log.abort(7, log.data(7))
     log.marker(7, COMMIT)
@@ -164,7 +181,9 @@ def test_what_was_aborted_below_the_log_start_counts_as_committed_for_the_next_c
     assert unknown.discardable.tolist() == [False, True, False, True]
     first = judge(log.rows[:2], log.all_types[:1], aborted=log.index[:0])
     assert first.after == Carried(lingering=frozenset({7}))
-    assert judge(log.rows[2:], log.all_types[1:], aborted=log.index[:0], before=first.after).discardable.tolist() == [
+    assert judge(
+        log.rows[2:], log.all_types[1:], aborted=log.index[:0], before=first.after
+    ).discardable.tolist() == [
         False,
         True,
     ]

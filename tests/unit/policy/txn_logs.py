@@ -1,4 +1,6 @@
-"""Logs with transactions as rows of batch headers: sound ones, some of whose batches were cleaned away before."""
+"""Logs with transactions as rows of batch headers: sound ones, some of whose batches were cleaned
+away before.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ FAR = 10**9
 
 @dataclass
 class Log:
-    """Batches in order, the types of its control batches, its transaction index, and where segments begin."""
+    """Batches in order, the types of its control batches, its transaction index, and where segments
+    begin.
+    """
 
     batches: list[tuple[int, int, int, int]] = field(default_factory=list)
     """base offset, last offset, producer, attributes"""
@@ -78,11 +82,17 @@ class Log:
 
 @st.composite
 def sound_logs(draw: st.DrawFn) -> Log:  # noqa: PLR0912 - one branch for each thing that can happen
-    """What brokers write and cleaners leave: data may be missing anywhere, a marker only if its data is, too."""
+    """What brokers write and cleaners leave: data may be missing anywhere, a marker only if its
+    data is, too.
+    """
     log, begun, left = Log(), dict[int, int](), dict[int, int]()
     for _ in range(draw(st.integers(0, 30))):
         producer = draw(st.integers(0, 3))
-        what = draw(st.sampled_from(["data", "data", "data", "commit", "abort", "plain", "roll", "other", "empty"]))
+        what = draw(
+            st.sampled_from(
+                ["data", "data", "data", "commit", "abort", "plain", "roll", "other", "empty"]
+            )
+        )
         if what == "roll":
             log.roll()
         elif what == "plain":
@@ -115,7 +125,12 @@ def sound_logs(draw: st.DrawFn) -> Log:  # noqa: PLR0912 - one branch for each t
                 log.abort(producer, first)
     # The index knows the last stable offset after each marker; no later entry begins below it.
     log.aborted = [
-        (p, first, marker, min([marker + 1, *(f for _, f, m, _ in log.aborted if m > marker and f <= marker)]))
+        (
+            p,
+            first,
+            marker,
+            min([marker + 1, *(f for _, f, m, _ in log.aborted if m > marker and f <= marker)]),
+        )
         for p, first, marker, _ in log.aborted
     ]
     return log
@@ -127,11 +142,20 @@ def runs_of(log: Log, *, high_watermark: int = FAR, log_start_offset: int = 0) -
     for start, end in log.segments():
         mine = (rows["base_offset"] >= start) & (rows["base_offset"] < end)
         events = np.empty(int(mine.sum()), EVENT)
-        events["producer_id"], events["offset"] = rows["producer_id"][mine], rows["base_offset"][mine]
+        events["producer_id"], events["offset"] = (
+            rows["producer_id"][mine],
+            rows["base_offset"][mine],
+        )
         events["kind"] = kinds[mine]
         events["live"] = rows["last_offset"][mine] >= log_start_offset
         index = log.index[(log.index["last_offset"] >= start) & (log.index["last_offset"] < end)]
         found.append(
-            summarise(events, index, high_watermark=high_watermark, log_start_offset=log_start_offset, where=("I", "L"))
+            summarise(
+                events,
+                index,
+                high_watermark=high_watermark,
+                log_start_offset=log_start_offset,
+                where=("I", "L"),
+            )
         )
     return found

@@ -14,7 +14,9 @@ def test_sums_are_those_of_the_partitions() -> None:
     facts = facts_of(
         run_of(
             partition("a", records_before=10, records_after=4),
-            partition("b", actions=(RETAINED,), bytes_before=5 * MIB, bytes_after=0, dirty_ratio=None),
+            partition(
+                "b", actions=(RETAINED,), bytes_before=5 * MIB, bytes_after=0, dirty_ratio=None
+            ),
             idle("c"),
             left_alone("d"),
         )
@@ -26,7 +28,9 @@ def test_sums_are_those_of_the_partitions() -> None:
 
 
 def test_what_only_a_run_can_tell_is_not_counted_as_freed() -> None:
-    facts = facts_of(run_of(partition("a", bytes_after=None, dirty_ratio=0.5), partition("b"), verb="plan"))
+    facts = facts_of(
+        run_of(partition("a", bytes_after=None, dirty_ratio=0.5), partition("b"), verb="plan")
+    )
     assert (facts.planned, facts.unknown, facts.freed, facts.dirty_bytes) == (True, 1, MIB, MIB)
     assert [row.after for row in facts.topics] == [None, MIB]
 
@@ -47,13 +51,17 @@ def test_one_cause_is_told_once() -> None:
 
 
 def test_of_too_many_causes_the_rest_is_counted() -> None:
-    facts = facts_of(run_of(*(left_alone("t", number, error=f"at byte {number}") for number in range(50))))
+    facts = facts_of(
+        run_of(*(left_alone("t", number, error=f"at byte {number}") for number in range(50)))
+    )
     assert (len(facts.causes), facts.causes_left_out) == (MOST_REASONS, 50 - MOST_REASONS)
 
 
 def test_dirty_ratios_are_counted_by_tenths() -> None:
     ratios = [0.0, 0.05, 0.1, 0.95, 1.0]
-    facts = facts_of(run_of(*(partition("t", at, dirty_ratio=ratio) for at, ratio in enumerate(ratios))))
+    facts = facts_of(
+        run_of(*(partition("t", at, dirty_ratio=ratio) for at, ratio in enumerate(ratios)))
+    )
     assert facts.ratios_before is not None
     assert facts.ratios_before.counts == (2, 1, 0, 0, 0, 0, 0, 0, 0, 2)
     assert facts.ratios_before.mean == sum(ratios) / 5
@@ -61,7 +69,9 @@ def test_dirty_ratios_are_counted_by_tenths() -> None:
 
 
 def test_the_slowest_come_first_and_who_did_nothing_is_not_among_them() -> None:
-    facts = facts_of(run_of(partition("a", duration_ms=5), partition("b", duration_ms=900), idle("c")))
+    facts = facts_of(
+        run_of(partition("a", duration_ms=5), partition("b", duration_ms=900), idle("c"))
+    )
     assert [p.topic for p in facts.slowest] == ["b", "a"]
 
 
@@ -89,7 +99,9 @@ def test_a_strip_of_thousands_of_segments_is_short_and_has_all_bytes_and_fates()
     assert len(strip.blocks) <= MOST_BLOCKS + 2
     assert sum(block.bytes for block in strip.blocks) == 50_030
     assert {block.fate for block in strip.blocks} == {"deleted", "compacted", "kept"}
-    assert [block.base_offset for block in strip.blocks] == sorted(block.base_offset for block in strip.blocks)
+    assert [block.base_offset for block in strip.blocks] == sorted(
+        block.base_offset for block in strip.blocks
+    )
 
 
 def test_tombstones_of_all_partitions_are_added_up_by_age() -> None:
@@ -97,12 +109,20 @@ def test_tombstones_of_all_partitions_are_added_up_by_age() -> None:
     facts = facts_of(run_of(*(partition("t", at, tombstones=of) for at, of in enumerate(ages))))
     assert [count for _, count in facts.tombstones] == [3, 1, 0, 0, 0, 7]
     assert facts.tombstones[-1][0] == "365 days and more"
-    assert facts_of(run_of(partition("t", tombstones=(0, 0, 0, 0, 0, 0)), idle("u"))).tombstones == ()
+    assert (
+        facts_of(run_of(partition("t", tombstones=(0, 0, 0, 0, 0, 0)), idle("u"))).tombstones == ()
+    )
 
 
 def test_records_that_are_gone_are_added_up_by_reason() -> None:
-    gone = [RecordsRemoved(superseded=3, aborted=1), None, RecordsRemoved(superseded=4, retention=9)]
-    facts = facts_of(run_of(*(partition("t", at, records_removed=of) for at, of in enumerate(gone))))
+    gone = [
+        RecordsRemoved(superseded=3, aborted=1),
+        None,
+        RecordsRemoved(superseded=4, retention=9),
+    ]
+    facts = facts_of(
+        run_of(*(partition("t", at, records_removed=of) for at, of in enumerate(gone)))
+    )
     assert [count for _, count in facts.removed] == [7, 0, 1, 0, 9]
     assert set(REASONS) == {one.name for one in fields(RecordsRemoved)}
     assert facts_of(run_of(partition("t", records_removed=RecordsRemoved()))).removed == ()

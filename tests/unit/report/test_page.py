@@ -14,7 +14,9 @@ def text_of(page: str) -> str:
 
 
 def test_what_was_freed_is_the_first_figure() -> None:
-    figures = re.findall(r'<p class="figure">(.*?)</p>', render(run_of(partition("orders"), idle("quiet"))))
+    figures = re.findall(
+        r'<p class="figure">(.*?)</p>', render(run_of(partition("orders"), idle("quiet")))
+    )
     assert figures == ["1.0 MiB"]
     assert "freed: 25 % of the logs before: 4.0 MiB after: 3.0 MiB" in text_of(
         render(run_of(partition("a"), idle("b")))
@@ -22,7 +24,13 @@ def test_what_was_freed_is_the_first_figure() -> None:
 
 
 def test_a_plan_does_not_promise_what_only_the_run_can_tell() -> None:
-    told = text_of(render(run_of(partition("a", bytes_after=None, segments_after=None), partition("b"), verb="plan")))
+    told = text_of(
+        render(
+            run_of(
+                partition("a", bytes_after=None, segments_after=None), partition("b"), verb="plan"
+            )
+        )
+    )
     assert "1.0 MiB would be freed by deleting, and as much more as compaction finds" in told
     assert "freed:" not in told
 
@@ -56,7 +64,9 @@ def test_each_part_is_there() -> None:
     assert "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5" in told
 
 
-@pytest.mark.parametrize("run", [run_of(), run_of(idle("a")), run_of(partition("a", bytes_before=None, bytes_after=0))])
+@pytest.mark.parametrize(
+    "run", [run_of(), run_of(idle("a")), run_of(partition("a", bytes_before=None, bytes_after=0))]
+)
 def test_a_run_with_little_to_tell_has_a_page(run: RunResult) -> None:
     assert "0 B" in text_of(render(run))
 

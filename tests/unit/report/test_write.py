@@ -17,7 +17,9 @@ def test_a_result_writes_its_page(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["run.html"]
 
 
-@pytest.mark.parametrize("name", ["run.html", "t-0/run.html", "../log/t-0/../run.html", "link/run.html"])
+@pytest.mark.parametrize(
+    "name", ["run.html", "t-0/run.html", "../log/t-0/../run.html", "link/run.html"]
+)
 def test_never_in_a_log_directory(tmp_path: Path, name: str) -> None:
     log_dir = tmp_path / "log"
     (log_dir / "t-0").mkdir(parents=True)

@@ -1,4 +1,6 @@
-"""Chunks that are worked on by more than one core of a task: in order, and never by more cores than there are."""
+"""Chunks that are worked on by more than one core of a task: in order, and never by more cores than
+there are.
+"""
 
 import errno
 import fcntl
@@ -32,9 +34,13 @@ def one(_: int) -> int:
 
 @pytest.mark.parametrize("enough", [1, 3, 1000])
 @pytest.mark.parametrize("count", [1, 2, 7])
-def test_items_come_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, enough: int) -> None:
+def test_items_come_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, enough: int
+) -> None:
     monkeypatch.setattr(module, "ENOUGH_BYTES", enough)
-    assert list(in_order(jobs(), Cores(str(tmp_path), count), one)) == list(in_order(jobs(), None, one))
+    assert list(in_order(jobs(), Cores(str(tmp_path), count), one)) == list(
+        in_order(jobs(), None, one)
+    )
 
 
 def test_no_more_jobs_are_begun_than_there_are_threads_and_one(tmp_path: Path) -> None:
@@ -76,7 +82,9 @@ def test_two_threads_of_two_tasks_share_one_core(tmp_path: Path) -> None:
         yield number
 
     tasks = [
-        threading.Thread(target=list, args=(in_order((job(n) for n in (task, task + 1)), cores, one),))
+        threading.Thread(
+            target=list, args=(in_order((job(n) for n in (task, task + 1)), cores, one),)
+        )
         for task in (0, 10)
     ]
     for task in tasks:
@@ -104,7 +112,9 @@ def test_whoever_is_killed_gives_its_core_back(tmp_path: Path) -> None:
             pass
 
 
-def test_a_lock_that_fails_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_fails_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def no_locks(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 

@@ -28,7 +28,9 @@ def test_the_same_items_always_get_the_same_tasks(weights: list[int], tasks: int
 
 
 @given(st.integers(1, 10**13), st.integers(1, 10**10), st.integers(1, 500), st.integers(1, 64))
-def test_there_is_never_a_task_without_an_item(total: int, per_task: int, items: int, parallelism: int) -> None:
+def test_there_is_never_a_task_without_an_item(
+    total: int, per_task: int, items: int, parallelism: int
+) -> None:
     assert 1 <= task_count(total, per_task=per_task, items=items, parallelism=parallelism) <= items
 
 
@@ -38,10 +40,13 @@ def test_small_work_in_many_items_still_keeps_every_core_busy() -> None:
 
 def test_each_core_has_one_task_as_long_as_several_would_have_little_to_do() -> None:
     counts = [
-        task_count(total, per_task=1000, items=100, parallelism=4, worth=50) for total in (0, 399, 400, 600, 9999)
+        task_count(total, per_task=1000, items=100, parallelism=4, worth=50)
+        for total in (0, 399, 400, 600, 9999)
     ]
     assert counts == [4, 4, 8, 12, 12]
-    assert task_count(10_000, per_task=100, items=1000, parallelism=4, worth=5000) == 100, "none above what it may have"
+    assert task_count(10_000, per_task=100, items=1000, parallelism=4, worth=5000) == 100, (
+        "none above what it may have"
+    )
 
 
 def test_large_work_is_cut_so_that_no_task_has_more_than_it_should() -> None:
@@ -57,8 +62,12 @@ def test_no_items_still_are_one_task() -> None:
 
 
 @given(WEIGHTS, st.integers(0, 10**9), st.integers(1, 9))
-def test_what_each_item_costs_counts_as_if_it_were_weight(weights: list[int], each: int, tasks: int) -> None:
-    assert pack(weights, tasks=tasks, each=each) == pack([weight + each for weight in weights], tasks=tasks)
+def test_what_each_item_costs_counts_as_if_it_were_weight(
+    weights: list[int], each: int, tasks: int
+) -> None:
+    assert pack(weights, tasks=tasks, each=each) == pack(
+        [weight + each for weight in weights], tasks=tasks
+    )
 
 
 def test_small_items_are_shared_out_though_a_heavy_one_is_among_them() -> None:
@@ -87,5 +96,7 @@ def test_one_heavy_item_is_left_alone_by_the_light_ones() -> None:
         ([], 2, []),
     ],
 )
-def test_tasks_that_other_cores_could_help_with(weights: list[int], cores: int, late: list[int]) -> None:
+def test_tasks_that_other_cores_could_help_with(
+    weights: list[int], cores: int, late: list[int]
+) -> None:
     assert left_over(weights, cores=cores) == late

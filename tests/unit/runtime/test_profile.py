@@ -23,7 +23,13 @@ def test_phases_follow_each_other_without_a_gap() -> None:
 
 
 def test_phases_of_one_name_are_one_where_the_first_of_them_stands() -> None:
-    marks = [Mark("wave", 0), Mark("commit", 10), Mark("wave", 15), Mark("commit", 35), Mark("end", 36)]
+    marks = [
+        Mark("wave", 0),
+        Mark("commit", 10),
+        Mark("wave", 15),
+        Mark("commit", 35),
+        Mark("end", 36),
+    ]
     jobs = [Job(0, 10, (0,)), Job(15, 30, (1,))]
     stages = [stage(0, tasks=2), stage(1, tasks=3)]
     wave, commit = profile_of(marks, jobs, stages, {}).phases
@@ -42,7 +48,9 @@ def test_phases_of_one_name_are_one_where_the_first_of_them_stands() -> None:
         ([(40, None)], 40),
     ],
 )
-def test_the_driver_is_alone_while_no_job_runs(jobs: list[tuple[int, int | None]], alone: int) -> None:
+def test_the_driver_is_alone_while_no_job_runs(
+    jobs: list[tuple[int, int | None]], alone: int
+) -> None:
     marks = [Mark("a", 0), Mark("b", 100), Mark("end", 300)]
     profile = profile_of(marks, [Job(begin, end, ()) for begin, end in jobs], [], {})
     assert profile.phases[0].driver_seconds == alone / 1000
@@ -57,7 +65,9 @@ def test_a_job_belongs_to_the_phase_in_which_it_was_submitted() -> None:
 
 def test_a_stage_that_a_later_job_finds_done_is_told_once() -> None:
     marks = [Mark("a", 0), Mark("b", 100), Mark("end", 200)]
-    first, second = profile_of(marks, [Job(1, 50, (0, 1)), Job(101, 150, (0, 2))], [stage(0), stage(2)], {}).phases
+    first, second = profile_of(
+        marks, [Job(1, 50, (0, 1)), Job(101, 150, (0, 2))], [stage(0), stage(2)], {}
+    ).phases
     assert (first.tasks, second.tasks) == (1, 1)
 
 
@@ -75,7 +85,9 @@ def test_what_spark_and_the_tasks_count_is_in_its_own_units() -> None:
     )
     of_others = {8: TaskCounts(5, 5, 5)}
     counts = {7: TaskCounts(read=100, written=40, cpu_ns=1_250_000_000)} | of_others
-    (phase,) = profile_of([Mark("a", 0), Mark("end", 1000)], [Job(0, 900, (7,))], [counted], counts).phases
+    (phase,) = profile_of(
+        [Mark("a", 0), Mark("end", 1000)], [Job(0, 900, (7,))], [counted], counts
+    ).phases
     assert phase == Phase(
         name="a",
         seconds=1.0,

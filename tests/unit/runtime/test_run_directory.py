@@ -1,4 +1,6 @@
-"""The private directory of a run ends with the run, and what killed runs left ends with the next one."""
+"""The private directory of a run ends with the run, and what killed runs left ends with the next
+one.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def leftover(parent: Path, pid: int = DEAD, name: str = "x") -> Path:
 
 
 def keeper(*paths: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-I", "-S", module.__file__, *paths], stdin=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", module.__file__, *paths], stdin=subprocess.PIPE
+    )
 
 
 def wait_until_locked(path: Path) -> None:
@@ -89,7 +93,9 @@ def test_what_is_not_of_this_users_runs_stays(tmp_path: Path) -> None:
     assert (target / "file").exists()
 
 
-def test_process_that_starts_java_gets_private_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_that_starts_java_gets_private_directories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "tmp").mkdir()
     (tmp_path / "disk").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))

@@ -18,7 +18,11 @@ BOUNDS = st.lists(st.integers(0, 50), min_size=1, max_size=9).map(sorted)
 
 @given(bounds=BOUNDS, order=st.randoms(use_true_random=False), in_files=st.booleans())
 def test_rows_come_back_in_any_order(
-    tmp_path_factory: pytest.TempPathFactory, bounds: list[int], order: random.Random, *, in_files: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    bounds: list[int],
+    order: random.Random,
+    *,
+    in_files: bool,
 ) -> None:
     rows = np.random.default_rng(0).integers(0, 2**64, (50, 2), np.uint64)
     directory = str(tmp_path_factory.getbasetemp()) if in_files else None
@@ -40,7 +44,9 @@ def test_a_file_that_became_shorter_is_told_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*,4]"])
-def test_tasks_on_one_machine_have_a_directory_while_the_job_runs(tmp_path: Path, master: str) -> None:
+def test_tasks_on_one_machine_have_a_directory_while_the_job_runs(
+    tmp_path: Path, master: str
+) -> None:
     with spooling(master, beside=str(tmp_path)) as directory:
         assert directory is not None
         stored(directory, np.arange(3), [0, 3])

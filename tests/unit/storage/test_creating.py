@@ -1,4 +1,6 @@
-"""What Winnow creates beside a broker's files belongs to whoever owns the directory, and is never wider than it."""
+"""What Winnow creates beside a broker's files belongs to whoever owns the directory, and is never
+wider than it.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ CREATE = {
 
 
 def test_no_other_module_creates_files_or_directories() -> None:
-    """What calls a `Storage`, a `Store`, `create_file` or `replacing` ends in the modules that are tested here."""
+    """What calls a `Storage`, a `Store`, `create_file` or `replacing` ends in the modules that are
+    tested here.
+    """
     root = Path(winnow.__file__).parent
     found = {
         f"{path.relative_to(root)}: {name}"
@@ -98,23 +102,37 @@ def test_no_other_module_creates_files_or_directories() -> None:
 
 
 def creations(tree: ast.Module) -> list[str]:
-    return [name for node in ast.walk(tree) if isinstance(node, ast.Call) for name in creation(node)]
+    return [
+        name for node in ast.walk(tree) if isinstance(node, ast.Call) for name in creation(node)
+    ]
 
 
 def creation(call: ast.Call) -> list[str]:
     name = ast.unparse(call.func)
-    found = [part for part in (name.rpartition(".")[2],) if part in {"makedirs", "write_text", "write_bytes"}]
+    found = [
+        part
+        for part in (name.rpartition(".")[2],)
+        if part in {"makedirs", "write_text", "write_bytes"}
+    ]
     if name == "os.mkdir":
         found.append(name)
     if "O_CREAT" in ast.unparse(call):
         found.append(f"{name} O_CREAT")
     if name.rpartition(".")[2] == "open":
-        by_name = call.args and not ast.unparse(call.args[0]).startswith(("create_file(", "fd", "descriptor"))
+        by_name = call.args and not ast.unparse(call.args[0]).startswith(
+            ("create_file(", "fd", "descriptor")
+        )
         place = call.args[1:2] if name in {"open", "tarfile.open"} else call.args[:1]
         modes = [*place, *(word.value for word in call.keywords if word.arg == "mode")]
-        texts = [mode.value for mode in modes if isinstance(mode, ast.Constant) and isinstance(mode.value, str)]
+        texts = [
+            mode.value
+            for mode in modes
+            if isinstance(mode, ast.Constant) and isinstance(mode.value, str)
+        ]
         if by_name or name != "open":
             found += [
-                f"{name} {text}" for text in texts if set(text) & set("wxa") and "fileobj" not in ast.unparse(call)
+                f"{name} {text}"
+                for text in texts
+                if set(text) & set("wxa") and "fileobj" not in ast.unparse(call)
             ]
     return found

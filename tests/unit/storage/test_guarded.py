@@ -1,4 +1,6 @@
-"""No path is followed through a link; attributes are given to what was made here; only what is not there is absent."""
+"""No path is followed through a link; attributes are given to what was made here; only what is not
+there is absent.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +69,12 @@ THROUGH_A_LINK: dict[str, Callable[[str], object]] = {
     "mkdir": lambda logs: STORAGE.mkdir(f"{logs}/linked/new"),
     "ensure_dir": lambda logs: STORAGE.ensure_dir(f"{logs}/linked/new/deep"),
     "rmdir": lambda logs: STORAGE.rmdir(f"{logs}/linked/below"),
-    "copy_attributes to": lambda logs: STORAGE.copy_attributes(f"{logs}/t-0/file", f"{logs}/secret"),
-    "copy_attributes of": lambda logs: STORAGE.copy_attributes(f"{logs}/secret", f"{logs}/t-0/file"),
+    "copy_attributes to": lambda logs: STORAGE.copy_attributes(
+        f"{logs}/t-0/file", f"{logs}/secret"
+    ),
+    "copy_attributes of": lambda logs: STORAGE.copy_attributes(
+        f"{logs}/secret", f"{logs}/t-0/file"
+    ),
     "set_mtime_ns": lambda logs: STORAGE.set_mtime_ns(f"{logs}/secret", 1),
     "volume": lambda logs: STORAGE.volume(f"{logs}/linked"),
     "map_range": lambda logs: map_range(f"{logs}/secret", 0, 3, gradually=True).__enter__(),
@@ -97,11 +103,19 @@ def test_no_call_follows_a_link(tree: Path, call: str) -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_what_is_no_link_is_opened_under_any_spelling(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_link_is_opened_under_any_spelling(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tree)
     for path in (f"{tree}/t-0/file", f"{tree}//t-0/./file", "t-0/file", f"{tree}/t-0/../t-0/file"):
         assert STORAGE.read_bytes(path) == b"file"
-    assert [entry.name for entry in STORAGE.list_dir(".")] == ["linked", "nowhere", "pipe", "secret", "t-0"]
+    assert [entry.name for entry in STORAGE.list_dir(".")] == [
+        "linked",
+        "nowhere",
+        "pipe",
+        "secret",
+        "t-0",
+    ]
     os.close(open_guarded("/", os.O_RDONLY | os.O_DIRECTORY))
 
 
@@ -128,7 +142,9 @@ def test_missing_files_are_absent_and_links_are_not(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES])
-def test_error_is_not_an_absent_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_error_is_not_an_absent_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     """Else a checkpoint with three entries would be written again with one."""
     path = tmp_path / "cleaner-offset-checkpoint"
     path.write_text("0\n3\na 0 1\nb 0 2\nc 0 3\n")
@@ -184,5 +200,7 @@ def test_file_larger_than_its_kind_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "replication-offset-checkpoint"
     path.touch()
     os.truncate(path, 60 * 2**30)
-    with pytest.raises(CorruptLogError, match=f"expected at most {64 * 2**20} bytes, found {60 * 2**30} bytes"):
+    with pytest.raises(
+        CorruptLogError, match=f"expected at most {64 * 2**20} bytes, found {60 * 2**30} bytes"
+    ):
         STORAGE.read_bytes(str(path))

@@ -1,4 +1,6 @@
-"""Whatever is in a log directory is reached by `winnow.storage.guarded`: no other module calls the system by a path."""
+"""Whatever is in a log directory is reached by `winnow.storage.guarded`: no other module calls the
+system by a path.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,67 @@ from pathlib import Path
 import winnow
 
 OF_OS = {
-    *("open", "stat", "lstat", "statvfs", "access", "listdir", "scandir", "walk", "fwalk", "readlink", "mkdir"),
-    *("makedirs", "rmdir", "removedirs", "unlink", "remove", "rename", "renames", "replace", "link", "symlink"),
-    *("mkfifo", "mknod", "truncate", "chmod", "lchmod", "chown", "lchown", "utime", "setxattr", "getxattr"),
+    *(
+        "open",
+        "stat",
+        "lstat",
+        "statvfs",
+        "access",
+        "listdir",
+        "scandir",
+        "walk",
+        "fwalk",
+        "readlink",
+        "mkdir",
+    ),
+    *(
+        "makedirs",
+        "rmdir",
+        "removedirs",
+        "unlink",
+        "remove",
+        "rename",
+        "renames",
+        "replace",
+        "link",
+        "symlink",
+    ),
+    *(
+        "mkfifo",
+        "mknod",
+        "truncate",
+        "chmod",
+        "lchmod",
+        "chown",
+        "lchown",
+        "utime",
+        "setxattr",
+        "getxattr",
+    ),
 }
-OF_OS_PATH = {"exists", "lexists", "isfile", "isdir", "islink", "ismount", "getsize", "getmtime", "samefile"}
+OF_OS_PATH = {
+    "exists",
+    "lexists",
+    "isfile",
+    "isdir",
+    "islink",
+    "ismount",
+    "getsize",
+    "getmtime",
+    "samefile",
+}
 OF_PATH = {
-    *("read_text", "write_text", "write_bytes", "is_dir", "is_file", "is_symlink", "iterdir", "glob", "rglob"),
+    *(
+        "read_text",
+        "write_text",
+        "write_bytes",
+        "is_dir",
+        "is_file",
+        "is_symlink",
+        "iterdir",
+        "glob",
+        "rglob",
+    ),
     *("touch", "symlink_to", "hardlink_to", "lstat", "chmod"),
 }
 GUARDED = {"open_file", "create_file", "open_lock", "fileno"}
@@ -87,9 +143,16 @@ def _is_by_path(call: ast.Call) -> bool:
         or (place == "os" and method in OF_OS)
         or (place == "os.path" and method in OF_OS_PATH)
         or place == "shutil"
-        or (place.startswith("Path(") and method in {"read_bytes", "unlink", "open", "mkdir", "stat", "rename"})
+        or (
+            place.startswith("Path(")
+            and method in {"read_bytes", "unlink", "open", "mkdir", "stat", "rename"}
+        )
         or name in {"np.memmap", "np.fromfile", "np.load", "tarfile.open"}
-        or (place not in {"os", "os.path"} and method in OF_PATH and "follow_symlinks=False" not in ast.unparse(call))
+        or (
+            place not in {"os", "os.path"}
+            and method in OF_PATH
+            and "follow_symlinks=False" not in ast.unparse(call)
+        )
     )
 
 

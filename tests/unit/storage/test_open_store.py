@@ -29,7 +29,9 @@ def test_what_is_no_place(url: str) -> None:
         open_store(url)
 
 
-@pytest.mark.parametrize("url", ["s3://key:secret@bucket/a", "hdfs://user:secret@host/a", "s3://bucket/a?secret=1"])
+@pytest.mark.parametrize(
+    "url", ["s3://key:secret@bucket/a", "hdfs://user:secret@host/a", "s3://bucket/a?secret=1"]
+)
 def test_credentials_in_a_url_are_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(UsageError) as refused:
         open_store(url)

@@ -1,4 +1,6 @@
-"""Results, reports and metrics are private, replace no file of others through a link, and are whole or not there."""
+"""Results, reports and metrics are private, replace no file of others through a link, and are whole
+or not there.
+"""
 
 from __future__ import annotations
 

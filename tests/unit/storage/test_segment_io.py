@@ -25,7 +25,9 @@ def path(tmp_path: Path) -> str:
 
 def resident(path: str) -> int:
     """KiB of the mapping of a file that this process has in memory."""
-    found = re.search(rf"{re.escape(path)}\n(?:.*\n)*?Rss: +([0-9]+) kB", Path("/proc/self/smaps").read_text())
+    found = re.search(
+        rf"{re.escape(path)}\n(?:.*\n)*?Rss: +([0-9]+) kB", Path("/proc/self/smaps").read_text()
+    )
     assert found is not None
     return int(found[1])
 
@@ -42,7 +44,9 @@ def test_what_is_released_leaves_memory_and_comes_back(path: str, start: int) ->
 
 @pytest.mark.parametrize("size", [1, 64 * 2**10, 64 * 2**10 + 1])
 @pytest.mark.parametrize("gradually", [True, False])
-def test_what_is_small_is_copied_and_all_else_mapped(path: str, size: int, *, gradually: bool) -> None:
+def test_what_is_small_is_copied_and_all_else_mapped(
+    path: str, size: int, *, gradually: bool
+) -> None:
     read, files = MOVED.read, MOVED.files
     with map_range(path, 7, 7 + size, gradually=gradually) as buf:
         assert (path in Path("/proc/self/maps").read_text()) is (size > 64 * 2**10)

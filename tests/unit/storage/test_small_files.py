@@ -25,7 +25,9 @@ def descriptor(tmp_path: Path) -> Iterator[int]:
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.integers(0, 50))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_it_reads_what_its_twin_reads(tmp_path: Path, descriptor: int, files: list[bytes], most: int) -> None:
+def test_it_reads_what_its_twin_reads(
+    tmp_path: Path, descriptor: int, files: list[bytes], most: int
+) -> None:
     names = [f"{number} ä" for number in range(len(files))]
     for name, content in zip(names, files, strict=True):
         (tmp_path / name).write_bytes(content)

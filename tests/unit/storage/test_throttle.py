@@ -46,7 +46,9 @@ def test_the_rate_is_never_exceeded(rate: float, steps: list[tuple[float, int]])
         moved.append((time.now, count))
         throttle.take(count)
     for number, (begin, _) in enumerate(moved):
-        assert time.now - begin >= sum(count for _, count in moved[number:]) / rate * (1 - 1e-9) - 1e-3
+        assert (
+            time.now - begin >= sum(count for _, count in moved[number:]) / rate * (1 - 1e-9) - 1e-3
+        )
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES, 3 * PIECE_BYTES + 7])

@@ -86,9 +86,15 @@ def test_a_torn_end_is_less_than_damage_after_a_crash_only(
 ) -> None:
     active = files(log_dir, LOG)[-1]
     last = Log(log_dir / NAME, -1)
-    end = last.position(-1) if damage == wrong_last_crc or "torn" in damage.__qualname__ else len(last.data)
+    end = (
+        last.position(-1)
+        if damage == wrong_last_crc or "torn" in damage.__qualname__
+        else len(last.data)
+    )
     damage(log_dir / NAME)
-    assert [(f.kind.value, f.position, f.is_damage) for f in findings(log_dir)] == [(kind, end, True)]
+    assert [(f.kind.value, f.position, f.is_damage) for f in findings(log_dir)] == [
+        (kind, end, True)
+    ]
     crashed(log_dir, 1950)
     assert [(f.kind.value, f.file, f.position, f.is_damage) for f in findings(log_dir)] == [
         ("torn-tail", f"{NAME}/{active.name}", end, False)
@@ -133,7 +139,9 @@ def test_a_lost_transaction_index_is_named_where_its_transaction_ends(tmp_path: 
 
 
 def test_below_the_log_start_a_transaction_index_may_be_lost(tmp_path: Path) -> None:
-    """Kafka's cleaner drops the entries of what was aborted there, even where it leaves the marker (S4.1)."""
+    """Kafka's cleaner drops the entries of what was aborted there, even where it leaves the marker
+    (S4.1).
+    """
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["t-long-0"])
     [index] = (log_dir / "t-long-0").glob("*.txnindex")
     last = decode_txn_index(index.read_bytes(), "", base_offset=0, end_offset=None)[-1]
@@ -145,7 +153,9 @@ def test_below_the_log_start_a_transaction_index_may_be_lost(tmp_path: Path) -> 
 
 
 def _script(directory: Path) -> Path:
-    """Producer 1 aborts 0-3, committed data of 2 at 1 and 5; producer 3 is open from 4 to 9; 2 aborts 7-8 meanwhile."""
+    """Producer 1 aborts 0-3, committed data of 2 at 1 and 5; producer 3 is open from 4 to 9; 2
+    aborts 7-8 meanwhile.
+    """
     with LogDirWriter(directory, clock=lambda: 1_700_000_000_000) as written:
         script = Script(written.partition("t", 0))
         script.data(1, "a")
@@ -233,16 +243,28 @@ def test_a_batch_with_a_leader_epoch_below_none(log_dir: Path) -> None:
         ("meta.properties", "version=1\n", "properties", "meta.properties"),
         ("replication-offset-checkpoint", "0\n7\n", "checkpoint", "replication-offset-checkpoint"),
         (f"{NAME}/partition.metadata", "version: 0", "properties", f"{NAME}/partition.metadata"),
-        (f"{NAME}/leader-epoch-checkpoint", "0\n1\n", "leader-epochs", f"{NAME}/leader-epoch-checkpoint"),
+        (
+            f"{NAME}/leader-epoch-checkpoint",
+            "0\n1\n",
+            "leader-epochs",
+            f"{NAME}/leader-epoch-checkpoint",
+        ),
         (f"{NAME}/nonsense.index", "", "name", f"{NAME}/nonsense.index"),
         ("lost+found/x", "", "name", "lost+found"),
         ("not a topic-0/00000000000000000000.log", "", "name", "not a topic-0"),
-        (f"{NAME}/00000000000000000000.log.deleted", "", "leftover", f"{NAME}/00000000000000000000.log.deleted"),
+        (
+            f"{NAME}/00000000000000000000.log.deleted",
+            "",
+            "leftover",
+            f"{NAME}/00000000000000000000.log.deleted",
+        ),
         ("log-start-offset-checkpoint", "0\n1\nc-4p 1 9000\n", "checkpoint", NAME),
         ("recovery-point-offset-checkpoint", "0\n1\nc-4p 1 9000\n", "checkpoint", NAME),
     ],
 )
-def test_small_files_and_names(log_dir: Path, name: str, content: str, kind: str, file: str) -> None:
+def test_small_files_and_names(
+    log_dir: Path, name: str, content: str, kind: str, file: str
+) -> None:
     (log_dir / name).parent.mkdir(exist_ok=True)
     (log_dir / name).write_text(content)
     assert brief(log_dir) == [(kind, file, None)]
@@ -252,7 +274,11 @@ def test_a_damaged_snapshot_is_less_than_damage_and_none_at_all_is_more(log_dir:
     snapshots = files(log_dir, SNAPSHOT)
     snapshots[0].write_bytes(snapshots[0].read_bytes()[:-1] + b"\x07")
     [found] = findings(log_dir)
-    assert (found.kind, found.file, found.is_damage) == (Kind.SNAPSHOT, f"{NAME}/{snapshots[0].name}", False)
+    assert (found.kind, found.file, found.is_damage) == (
+        Kind.SNAPSHOT,
+        f"{NAME}/{snapshots[0].name}",
+        False,
+    )
 
 
 def test_a_leader_epoch_above_the_checkpoint(log_dir: Path) -> None:
@@ -301,9 +327,16 @@ def test_bytes_that_the_disk_does_not_give(tmp_path: Path) -> None:
     batches = [batch(first, first + 4) for first in range(0, 500, 5)]
     partition(tmp_path / "t-0", {0: batches})
     sizes = list(accumulate(map(len, batches), initial=0))
-    log = LogFile(scope=Scope(str(tmp_path), "t-0", "t", 0), name=segment_file(0, LOG), size=sizes[-1], base_offset=0)
+    log = LogFile(
+        scope=Scope(str(tmp_path), "t-0", "t", 0),
+        name=segment_file(0, LOG),
+        size=sizes[-1],
+        base_offset=0,
+    )
     bad = max(n for n, start in enumerate(sizes) if start < 8192)
-    check = check_log(Failing(range(8192, 8704)), log, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+    check = check_log(
+        Failing(range(8192, 8704)), log, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES
+    )
     [found] = check.findings
     assert (found.kind, found.message) == (Kind.UNREADABLE, "can't be read: Input/output error")
     assert found.position is not None
@@ -321,7 +354,9 @@ def test_what_is_no_log_directory_or_given_twice_is_refused(log_dir: Path, tmp_p
 
 
 def test_findings_are_told_apart_by_what_a_broker_mends() -> None:
-    finding = Scope("/d", "t-0", "t", 0).finding(Kind.CRC, "x.log", "expected a, found b", position=3)
+    finding = Scope("/d", "t-0", "t", 0).finding(
+        Kind.CRC, "x.log", "expected a, found b", position=3
+    )
     assert finding.is_damage
     assert not replace(finding, kind=Kind.TORN_TAIL).is_damage
     assert (finding.file, finding.meaning) == ("t-0/x.log", Kind.CRC.meaning)

@@ -39,9 +39,17 @@ def entry(
 
 
 def wrapper(
-    offset: int, magic: int, entries: Sequence[bytes], codec: Codec, *, timestamp: int = NOW, attributes: int = 0
+    offset: int,
+    magic: int,
+    entries: Sequence[bytes],
+    codec: Codec,
+    *,
+    timestamp: int = NOW,
+    attributes: int = 0,
 ) -> bytes:
-    """Entries in a wrapper of that offset. Its lz4 frame has a header checksum as wrong as v0 had them."""
+    """Entries in a wrapper of that offset. Its lz4 frame has a header checksum as wrong as v0 had
+    them.
+    """
     payload = compress(codec, b"".join(entries))
     if magic == 0 and codec == Codec.LZ4:
         payload = payload[:6] + bytes([payload[6] ^ 0xFF]) + payload[7:]
@@ -49,9 +57,15 @@ def wrapper(
 
 
 def legacy_batch(
-    records: Sequence[Record], magic: int, codec: Codec = Codec.NONE, *, log_append_time: int | None = None
+    records: Sequence[Record],
+    magic: int,
+    codec: Codec = Codec.NONE,
+    *,
+    log_append_time: int | None = None,
 ) -> bytes:
-    """Records as a producer of old would have written them and a broker stored them; several need a codec."""
+    """Records as a producer of old would have written them and a broker stored them; several need a
+    codec.
+    """
     bits = 0 if log_append_time is None or magic == 0 else LOG_APPEND_TIME
     last = records[-1]
     largest = max(r.timestamp for r in records) if log_append_time is None else log_append_time
@@ -81,11 +95,17 @@ def legacy_log(batches: Sequence[bytes]) -> tuple[Bytes, Rows]:
     return buf, out[:count]
 
 
-def random_legacy_batch(rng: random.Random, base: int, *, magics: Sequence[int] = (0, 1)) -> list[bytes]:
+def random_legacy_batch(
+    rng: random.Random, base: int, *, magics: Sequence[int] = (0, 1)
+) -> list[bytes]:
     """One wrapper, or some records of their own, with everything that S2.1 allows."""
 
     def some(longest: int) -> bytes | None:
-        return None if rng.random() < 0.15 else rng.randbytes(rng.choice((0, 1, 7, 8, 63, 64, longest)))
+        return (
+            None
+            if rng.random() < 0.15
+            else rng.randbytes(rng.choice((0, 1, 7, 8, 63, 64, longest)))
+        )
 
     records, offset = [], base
     for _ in range(rng.randrange(1, 6)):
@@ -94,7 +114,12 @@ def random_legacy_batch(rng: random.Random, base: int, *, magics: Sequence[int] 
         records.append(Record(offset, timestamp, some(200), some(300)))
         offset += 1
     return [
-        legacy_batch(records, rng.choice(magics), rng.choice(CODECS), log_append_time=rng.choice((None, None, NOW + 5)))
+        legacy_batch(
+            records,
+            rng.choice(magics),
+            rng.choice(CODECS),
+            log_append_time=rng.choice((None, None, NOW + 5)),
+        )
     ]
 
 

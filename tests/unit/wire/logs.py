@@ -15,7 +15,9 @@ from winnow.wire.walk import WalkStatus, walk_batches
 NOW = 1_800_000_000_000
 
 
-def record(offset: int, key: bytes | None = b"k", value: bytes | None = b"v", *, timestamp: int = NOW) -> Record:
+def record(
+    offset: int, key: bytes | None = b"k", value: bytes | None = b"v", *, timestamp: int = NOW
+) -> Record:
     return Record(offset, timestamp, key, value)
 
 
@@ -32,7 +34,9 @@ def random_batch(rng: random.Random, base: int, codec: Codec) -> bytes:
     """One batch with everything that S2.2 allows."""
 
     def some(longest: int) -> bytes | None:
-        return None if rng.random() < 0.15 else rng.randbytes(rng.choice((0, 1, 7, 8, 9, 40, longest)))
+        return (
+            None if rng.random() < 0.15 else rng.randbytes(rng.choice((0, 1, 7, 8, 9, 40, longest)))
+        )
 
     records, offset = [], base
     for _ in range(rng.randrange(6)):

@@ -1,6 +1,7 @@
 """Kernels that read and write where they must not: a process of its own, under NUMBA_BOUNDSCHECK=1.
 
-Prints the names of those that raised IndexError. Nothing is cached: these are compiled with checks or not at all.
+Prints the names of those that raised IndexError. Nothing is cached: these are compiled with checks
+or not at all.
 """
 
 from __future__ import annotations

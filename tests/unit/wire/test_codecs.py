@@ -43,7 +43,10 @@ def test_bytes_that_do_not_compress_come_back(codec: Codec) -> None:
 def test_others_read_what_is_written() -> None:
     assert gzip.decompress(compress(Codec.GZIP, WORDS)) == WORDS
     assert lz4.frame.decompress(compress(Codec.LZ4, WORDS)) == WORDS
-    assert zstandard.ZstdDecompressor().decompressobj().decompress(compress(Codec.ZSTD, WORDS)) == WORDS
+    assert (
+        zstandard.ZstdDecompressor().decompressobj().decompress(compress(Codec.ZSTD, WORDS))
+        == WORDS
+    )
 
 
 def test_frames_look_as_javas_do() -> None:
@@ -66,20 +69,30 @@ def test_raw_snappy_without_frame_is_read() -> None:
 
 
 def test_snappy_streams_put_together_are_read() -> None:
-    assert back(Codec.SNAPPY, compress(Codec.SNAPPY, b"one ") + compress(Codec.SNAPPY, b"two")) == b"one two"
+    assert (
+        back(Codec.SNAPPY, compress(Codec.SNAPPY, b"one ") + compress(Codec.SNAPPY, b"two"))
+        == b"one two"
+    )
 
 
 @pytest.mark.parametrize("sums", [False, True])
 @pytest.mark.parametrize("block_size", [lz4.frame.BLOCKSIZE_MAX64KB, lz4.frame.BLOCKSIZE_MAX4MB])
 def test_lz4_frames_of_other_clients_are_read(*, sums: bool, block_size: int) -> None:
     frame = lz4.frame.compress(
-        WORDS, block_linked=False, store_size=sums, block_checksum=sums, content_checksum=sums, block_size=block_size
+        WORDS,
+        block_linked=False,
+        store_size=sums,
+        block_checksum=sums,
+        content_checksum=sums,
+        block_size=block_size,
     )
     assert back(Codec.LZ4, frame) == WORDS
 
 
 def test_lz4_block_that_differs_from_its_checksum_is_refused() -> None:
-    frame = bytearray(lz4.frame.compress(b"abc" * 50, block_linked=False, store_size=False, block_checksum=True))
+    frame = bytearray(
+        lz4.frame.compress(b"abc" * 50, block_linked=False, store_size=False, block_checksum=True)
+    )
     frame[-5] ^= 1
     with pytest.raises(CorruptLogError, match="checksum"):
         back(Codec.LZ4, bytes(frame))
@@ -107,7 +120,9 @@ def test_wrong_lz4_header_checksum_is_only_v0s_custom() -> None:
 
 @pytest.mark.parametrize("size", [True, False])
 def test_zstd_is_read_with_and_without_its_size_and_in_several_frames(*, size: bool) -> None:
-    frame = zstandard.ZstdCompressor(level=1, write_content_size=size, write_checksum=True).compress(WORDS)
+    frame = zstandard.ZstdCompressor(
+        level=1, write_content_size=size, write_checksum=True
+    ).compress(WORDS)
     assert back(Codec.ZSTD, frame + frame) == WORDS + WORDS
 
 
@@ -163,16 +178,22 @@ def test_xxhash_is_what_lz4_frames_end_with(data: bytes) -> None:
 @settings(max_examples=100)
 @given(st.data())
 def test_gzip_is_read_and_refused_as_zlib_does(draw: st.DataObject) -> None:
-    sizes = draw.draw(st.lists(st.sampled_from([0, 1, 300, 16_384, 70_000]), min_size=1, max_size=3))
-    payload = bytearray(b"".join(gzip.compress(WORDS[:size], draw.draw(st.integers(0, 9))) for size in sizes))
+    sizes = draw.draw(
+        st.lists(st.sampled_from([0, 1, 300, 16_384, 70_000]), min_size=1, max_size=3)
+    )
+    payload = bytearray(
+        b"".join(gzip.compress(WORDS[:size], draw.draw(st.integers(0, 9))) for size in sizes)
+    )
     if draw.draw(st.booleans()):
-        # Not the flags of the first header: zlib refuses those that are reserved, Java doesn't look at them.
+        # Not the flags of the first header: zlib refuses those that are reserved, Java doesn't look
+        # at them.
         payload[draw.draw(st.integers(4, len(payload) - 1))] ^= 1 << draw.draw(st.integers(0, 7))
     payload = payload[: draw.draw(st.integers(1, len(payload)) | st.just(len(payload)))]
     try:
         expected = gzip.decompress(payload)
     except (EOFError, OSError, zlib.error):
-        # What follows a whole member and is none itself is padding to Java (kafka/cleaner/test_payloads.py).
+        # What follows a whole member and is none itself is padding to Java
+        # (kafka/cleaner/test_payloads.py).
         whole = _whole_members(bytes(payload))
         with contextlib.suppress(CorruptLogError) if whole else pytest.raises(CorruptLogError):
             assert back(Codec.GZIP, bytes(payload)) in whole
@@ -196,7 +217,9 @@ def _whole_members(payload: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize("size", [100, 4_000, 16_384, 200_000])
 def test_gzip_is_as_small_as_zlib_makes_it(size: int) -> None:
-    text = b" ".join(b"user-%05d ordered %d of item-%03d" % (n * n % 9973, n % 7, n % 131) for n in range(8_000))
+    text = b" ".join(
+        b"user-%05d ordered %d of item-%03d" % (n * n % 9973, n % 7, n % 131) for n in range(8_000)
+    )
     for data in (WORDS[:size], text[:size]):
         assert len(compress(Codec.GZIP, data)) <= 1.01 * len(zlib.compress(data, 6, wbits=31)) + 1
 

@@ -29,22 +29,32 @@ def strings(blocks: RecordBlocks, places: Places) -> list[bytes | None]:
     ends, data = gathered(blocks, places)
     assert ends[0] == 0
     assert ends[-1] == len(data)
-    found = [data[begin:end].tobytes() for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
-    return [text if size >= 0 else None for text, size in zip(found, places.size.tolist(), strict=True)]
+    found = [
+        data[begin:end].tobytes()
+        for begin, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+    ]
+    return [
+        text if size >= 0 else None for text, size in zip(found, places.size.tolist(), strict=True)
+    ]
 
 
 def by_kernels(blocks: RecordBlocks, chosen: slice = slice(None)) -> list[Record]:
     every = record_places(blocks, blocks.rows)
     places = every[np.arange(len(every))[chosen]]
     keys, values = strings(blocks, places.key), strings(blocks, places.value)
-    names, contents = (iter(strings(blocks, found)) for found in header_places(blocks, places.headers))
+    names, contents = (
+        iter(strings(blocks, found)) for found in header_places(blocks, places.headers)
+    )
     headers = [
-        tuple((next(names) or b"", next(contents)) for _ in range(count)) for count in places.headers.size.tolist()
+        tuple((next(names) or b"", next(contents)) for _ in range(count))
+        for count in places.headers.size.tolist()
     ]
     numbers = zip(places.offset.tolist(), places.timestamp.tolist(), strict=True)
     return [
         Record(offset, timestamp, key, value, some)
-        for (offset, timestamp), key, value, some in zip(numbers, keys, values, headers, strict=True)
+        for (offset, timestamp), key, value, some in zip(
+            numbers, keys, values, headers, strict=True
+        )
     ]
 
 
@@ -71,11 +81,16 @@ def test_records_come_as_they_were_written() -> None:
         Record(7, NOW - 5, None, b""),
         Record(8, NOW + 2**40, b"", None, ((b"name", b""),)),
     ]
-    assert same_by_both(*log([encode_batch(records[:1]), encode_batch(records[1:], codec=Codec.ZSTD)])) == records
+    assert (
+        same_by_both(*log([encode_batch(records[:1]), encode_batch(records[1:], codec=Codec.ZSTD)]))
+        == records
+    )
 
 
 def test_a_broker_may_have_set_the_time() -> None:
-    found = same_by_both(*log([encode_batch([record(0, timestamp=5), record(1, timestamp=6)], log_append_time=NOW)]))
+    found = same_by_both(
+        *log([encode_batch([record(0, timestamp=5), record(1, timestamp=6)], log_append_time=NOW)])
+    )
     assert found is not None
     assert [one.timestamp for one in found] == [NOW, NOW]
 

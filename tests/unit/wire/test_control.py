@@ -26,12 +26,21 @@ def test_no_key_is_unknown() -> None:
 
 
 def test_only_two_end_a_transaction() -> None:
-    assert [kind for kind in ControlType if kind.ends_transaction] == [ControlType.ABORT, ControlType.COMMIT]
+    assert [kind for kind in ControlType if kind.ends_transaction] == [
+        ControlType.ABORT,
+        ControlType.COMMIT,
+    ]
 
 
 @pytest.mark.parametrize(
     ("value", "epoch"),
-    [("000000000007", 7), ("0000ffffffff", -1), ("000100000007ff", 7), ("ffff00000007", None), ("0000000000", None)],
+    [
+        ("000000000007", 7),
+        ("0000ffffffff", -1),
+        ("000100000007ff", 7),
+        ("ffff00000007", None),
+        ("0000000000", None),
+    ],
 )
 def test_coordinator_epoch(value: str, epoch: int | None) -> None:
     assert coordinator_epoch(bytes.fromhex(value)) == epoch

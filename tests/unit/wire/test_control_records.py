@@ -25,7 +25,9 @@ def key(kind: int, *, version: int = 0, more: bytes = b"") -> bytes:
     return struct.pack(">hh", version, kind) + more
 
 
-def marker(*records: Record, offset: int = 0, codec: Codec = Codec.NONE, horizon: int | None = None) -> bytes:
+def marker(
+    *records: Record, offset: int = 0, codec: Codec = Codec.NONE, horizon: int | None = None
+) -> bytes:
     return encode_batch(
         list(records),
         base_offset=offset,
@@ -58,7 +60,13 @@ def test_types_epochs_and_timestamps(decode: object) -> None:
         marker(Record(3, 103, key(77), b"short"), offset=3),
         marker(offset=4),
     )
-    assert found.type.tolist() == [ControlType.ABORT, ControlType.COMMIT, 1, ControlType.UNKNOWN, EMPTY]
+    assert found.type.tolist() == [
+        ControlType.ABORT,
+        ControlType.COMMIT,
+        1,
+        ControlType.UNKNOWN,
+        EMPTY,
+    ]
     assert found.coordinator_epoch.tolist() == [7, -2, -1, -1, -1]
     assert found.timestamp.tolist() == [100, 101, 102, 103, 55]
 

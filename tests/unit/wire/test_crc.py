@@ -27,12 +27,19 @@ judge = crcmod.predefined.mkCrcFun("crc-32c")
 
 def test_check_value_of_the_standard() -> None:
     data = as_bytes(b"123456789")
-    assert crc32c(data, 0, 9) == crc32c_by_tables(data, 0, 9) == crc32c_plain(b"123456789") == 0xE3069283
+    assert (
+        crc32c(data, 0, 9)
+        == crc32c_by_tables(data, 0, 9)
+        == crc32c_plain(b"123456789")
+        == 0xE3069283
+    )
     assert crc32_part(data, 0, 9) == crc32(b"123456789") == 0xCBF43926
 
 
 @given(st.binary(max_size=100), st.integers(0, 9), st.integers(0, 9))
-def test_all_ways_agree_with_an_independent_one_on_any_part(data: bytes, head: int, tail: int) -> None:
+def test_all_ways_agree_with_an_independent_one_on_any_part(
+    data: bytes, head: int, tail: int
+) -> None:
     start, end = min(head, len(data)), max(len(data) - tail, min(head, len(data)))
     expected = judge(data[start:end])
     buf = as_bytes(data)
@@ -47,7 +54,11 @@ def test_all_ways_agree_on_parts_of_any_length(some: bytes, size: int, start: in
     """Those of which a part is folded, and some bytes are left over, among them."""
     data = (some * 2110)[: start + size]
     buf = as_bytes(data)
-    assert crc32c(buf, start, len(data)) == crc32c_by_tables(buf, start, len(data)) == judge(data[start:])
+    assert (
+        crc32c(buf, start, len(data))
+        == crc32c_by_tables(buf, start, len(data))
+        == judge(data[start:])
+    )
 
 
 @pytest.mark.parametrize("words", FEATURES)
@@ -69,8 +80,18 @@ def test_folding_with_vectors_of_each_width_goes_on_from_any_state(words: int) -
 
 
 def test_the_widest_vectors_are_used_that_there_are() -> None:
-    assert widest_folding({"vpclmulqdq": True, "avx512f": True, "avx2": True, "pclmul": True, "sse4.2": True}) == 8
-    assert widest_folding({"vpclmulqdq": True, "avx512f": False, "avx2": True, "pclmul": True, "sse4.2": True}) == 4
+    assert (
+        widest_folding(
+            {"vpclmulqdq": True, "avx512f": True, "avx2": True, "pclmul": True, "sse4.2": True}
+        )
+        == 8
+    )
+    assert (
+        widest_folding(
+            {"vpclmulqdq": True, "avx512f": False, "avx2": True, "pclmul": True, "sse4.2": True}
+        )
+        == 4
+    )
     assert widest_folding({"pclmul": True, "sse4.2": True}) == 2
     assert widest_folding({"sse4.2": True, "avx512f": True}) == 0
 

@@ -1,4 +1,6 @@
-"""Digests of records: as the plain twin has them, and the same whatever batch and codec a record lies in."""
+"""Digests of records: as the plain twin has them, and the same whatever batch and codec a record
+lies in.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +43,17 @@ def test_kernel_and_twin_agree_on_old_formats(seed: int) -> None:
     blocks = inflate(buf, rows)
     keys, contents = record_digests(blocks, record_places(blocks, blocks.rows), SECRET)
     expected = [digests_plain(record, SECRET) for record in records_plain(blocks, blocks.rows)]
-    assert [(tuple(k), tuple(c)) for k, c in zip(keys.tolist(), contents.tolist(), strict=True)] == expected
+    assert [
+        (tuple(k), tuple(c)) for k, c in zip(keys.tolist(), contents.tolist(), strict=True)
+    ] == expected
 
 
 def test_a_codec_and_other_batches_change_nothing() -> None:
     records = [record(n, b"k%d" % n, b"v" * n) for n in range(5)]
     together, _ = by_kernel([encode_batch(records)])
-    apart, _ = by_kernel([encode_batch([r], base_offset=r.offset, codec=Codec.ZSTD) for r in records])
+    apart, _ = by_kernel(
+        [encode_batch([r], base_offset=r.offset, codec=Codec.ZSTD) for r in records]
+    )
     assert together == apart
 
 

@@ -57,7 +57,10 @@ def filtered(
     assert first_bad_crc(fast.data, fast.batches) == -1
     ends = np.cumsum(rows["record_count"])
     firsts = (ends - rows["record_count"]).tolist()
-    spared = [first < end and not any(keep[first:end]) for first, end in zip(firsts, ends.tolist(), strict=True)]
+    spared = [
+        first < end and not any(keep[first:end])
+        for first, end in zip(firsts, ends.tolist(), strict=True)
+    ]
     (closed,) = inflate_parts(buf, rows, enough=2**62, unread=np.array(spared, np.bool_))
     assert closed.unread.tolist() == (blocks.compressed & spared).tolist()
     unread = filter_batches(closed, *given_args[1:], **kwargs)
@@ -126,7 +129,11 @@ def test_timestamps_follow_the_retained_records() -> None:
 def test_log_append_time_stays_for_all_records() -> None:
     batch = encode_batch([record(0), record(1)], log_append_time=NOW + 77)
     header, out = only(filtered([batch], [False, True]))
-    assert (header["base_timestamp"], header["max_timestamp"], header["attributes"]) == (NOW + 77, NOW + 77, 8)
+    assert (header["base_timestamp"], header["max_timestamp"], header["attributes"]) == (
+        NOW + 77,
+        NOW + 77,
+        8,
+    )
     assert out[0].timestamp == NOW + 77
 
 
@@ -155,7 +162,9 @@ def test_horizons_stay_as_they_are_if_asked(codec: Codec, horizon: int | None) -
     """None is set for a tombstone that stays, and none that has come takes it away."""
     records = [record(0), record(1, b"t", None), record(2)]
     batch = encode_batch(records, delete_horizon=horizon, codec=codec)
-    header, out = only(filtered([batch], [False, True, True], now=AS_THEY_ARE, delete_retention_ms=0))
+    header, out = only(
+        filtered([batch], [False, True, True], now=AS_THEY_ARE, delete_retention_ms=0)
+    )
     assert header["attributes"] == (codec if horizon is None else 64 | codec)
     assert out == records[1:]
     assert horizon is None or header["base_timestamp"] == horizon
@@ -176,11 +185,15 @@ def test_null_value_in_a_control_batch_does_not_expire() -> None:
 
 
 def test_marker_of_an_empty_transaction_gets_a_horizon_once() -> None:
-    marker = encode_batch([record(0, b"\x00\x00\x00\x01", b"\x00" * 6)], control=True, transactional=True)
+    marker = encode_batch(
+        [record(0, b"\x00\x00\x00\x01", b"\x00" * 6)], control=True, transactional=True
+    )
     header, _ = only(filtered([marker], [True], horizon_cause=[True]))
     assert (header["attributes"], header["base_timestamp"]) == (16 | 32 | 64, NOW + DAY)
     assert filtered([marker], [True], horizon_cause=[False]).copied == 1
-    with_horizon = encode_batch([record(0)], control=True, transactional=True, delete_horizon=NOW + 1)
+    with_horizon = encode_batch(
+        [record(0)], control=True, transactional=True, delete_horizon=NOW + 1
+    )
     assert filtered([with_horizon], [True], horizon_cause=[True]).copied == 1
 
 
@@ -227,7 +240,12 @@ def test_keep_goes_on_after_deleted_and_empty_batches() -> None:
         encode_batch([record(3, b"x"), record(4, b"y")], codec=Codec.SNAPPY),
         encode_batch([record(5, b"z")]),
     ]
-    retention = [Retention.DELETE, Retention.DELETE_EMPTY, Retention.DELETE_EMPTY, Retention.DELETE_EMPTY]
+    retention = [
+        Retention.DELETE,
+        Retention.DELETE_EMPTY,
+        Retention.DELETE_EMPTY,
+        Retention.DELETE_EMPTY,
+    ]
     result = filtered(batches, [True, True, False, True, True], retention)
     rows = result.batches
     offsets = [r.offset for p in rows["position"].tolist() for r in decode_batch(result.data, p)[1]]
@@ -236,8 +254,8 @@ def test_keep_goes_on_after_deleted_and_empty_batches() -> None:
 
 
 def test_numbers_that_java_would_write_shorter_are_written_shorter() -> None:
-    # Length, timestamp delta, offset delta, key and value lengths, header count and lengths, each with a byte too many;
-    # and record attributes that nobody uses.
+    # Length, timestamp delta, offset delta, key and value lengths, header count and lengths, each
+    # with a byte too many; and record attributes that nobody uses.
     first = bytes.fromhex("9600018000800082006b82007682008200688100")
     second = bytes.fromhex("0c000002010100")
     first = bytes([2 * (len(first) - 2) | 0x80, 0]) + first[2:]
@@ -270,7 +288,10 @@ def test_arguments_of_the_wrong_shape_are_refused() -> None:
     buf, rows = log([encode_batch([record(0)])])
     blocks = inflate(buf, rows)
     retention = np.ones(1, np.int8)
-    for keep, how in ((np.ones(2, np.bool_), retention), (np.ones(1, np.bool_), np.full(1, 3, np.int8))):
+    for keep, how in (
+        (np.ones(2, np.bool_), retention),
+        (np.ones(1, np.bool_), np.full(1, 3, np.int8)),
+    ):
         with pytest.raises(ValueError, match=r"expected|retention"):
             filter_batches(blocks, rows, keep, how, now=NOW, delete_retention_ms=DAY)
 
@@ -301,7 +322,9 @@ def test_kernel_and_twin_accept_and_refuse_the_same_damage(seed: int, damage: in
     spoiled = buf.copy()
     for row in rows:
         if row["size"] > HEADER_V2_SIZE and rng.random() < 0.5:
-            at = rng.randrange(int(row["position"]) + HEADER_V2_SIZE, int(row["position"] + row["size"]))
+            at = rng.randrange(
+                int(row["position"]) + HEADER_V2_SIZE, int(row["position"] + row["size"])
+            )
             spoiled[at] = rng.choice((0, 1, 2, 127, 128, 255, rng.randrange(256)))
     blocks = inflate(spoiled, rows)
     keep = np.array([rng.random() < 0.7 for _ in range(int(rows["record_count"].sum()))], np.bool_)

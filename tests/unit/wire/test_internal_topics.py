@@ -38,7 +38,13 @@ def commit_key() -> InternalKey:
 @pytest.mark.parametrize(
     ("value", "hashed"),
     # As Java's String.hashCode has them; the last two overflow, and are beyond the basic plane.
-    [("", 0), ("a", 97), ("group-0", 293427298), ("polygenelubricants", -(2**31)), ("\U0001f600", 1772899)],
+    [
+        ("", 0),
+        ("a", 97),
+        ("group-0", 293427298),
+        ("polygenelubricants", -(2**31)),
+        ("\U0001f600", 1772899),
+    ],
 )
 def test_java_hash(value: str, hashed: int) -> None:
     assert java_hash(value) == hashed
@@ -90,7 +96,17 @@ def test_a_transaction_in_both_versions() -> None:
     head = struct.pack(">qhib", 9, 2, 60_000, 4)
     times = struct.pack(">qq", 11, 10)
     plain = b"\0\0" + head + struct.pack(">i", 1) + text("t") + struct.pack(">iii", 2, 0, 5) + times
-    flexible = b"\0\1" + head + b"\2" + compact("t") + b"\3" + struct.pack(">ii", 0, 5) + b"\0" + times + b"\0"
+    flexible = (
+        b"\0\1"
+        + head
+        + b"\2"
+        + compact("t")
+        + b"\3"
+        + struct.pack(">ii", 0, 5)
+        + b"\0"
+        + times
+        + b"\0"
+    )
     for value in (plain, flexible):
         fields = decode_value(TRANSACTION_STATE, key, value)
         assert fields is not None
@@ -107,7 +123,14 @@ def test_a_transaction_in_both_versions() -> None:
 
 def test_a_group_without_its_members() -> None:
     key = decode_key(CONSUMER_OFFSETS, b"\0\2" + text("g"))
-    value = b"\0\3" + text("consumer") + struct.pack(">i", 5) + text("range") + b"\xff\xff" + struct.pack(">qi", 1, 0)
+    value = (
+        b"\0\3"
+        + text("consumer")
+        + struct.pack(">i", 5)
+        + text("range")
+        + b"\xff\xff"
+        + struct.pack(">qi", 1, 0)
+    )
     fields = decode_value(CONSUMER_OFFSETS, key, value)
     assert fields == (
         ("protocolType", "consumer"),
@@ -143,7 +166,9 @@ def test_other_topics_have_no_names() -> None:
 
 def test_a_huge_count_is_refused_at_once() -> None:
     key = decode_key(TRANSACTION_STATE, b"\0\0" + text("tx"))
-    value = b"\0\0" + struct.pack(">qhib", 9, 2, 60_000, 4) + struct.pack(">i", 2**31 - 1) + bytes(100)
+    value = (
+        b"\0\0" + struct.pack(">qhib", 9, 2, 60_000, 4) + struct.pack(">i", 2**31 - 1) + bytes(100)
+    )
     assert decode_value(TRANSACTION_STATE, key, value) is None
 
 

@@ -24,7 +24,12 @@ def test_as_the_plain_twin(seed: int, data: st.DataObject) -> None:
     """Keys out of the log itself, keys of the same sizes, and others."""
     buf, rows = log(random_log(seed))
     blocks = inflate(buf, rows)
-    there = [r.key for i, row in enumerate(rows) for r in read_records(blocks.area(i), row) if r.key is not None]
+    there = [
+        r.key
+        for i, row in enumerate(rows)
+        for r in read_records(blocks.area(i), row)
+        if r.key is not None
+    ]
     chosen = data.draw(st.lists(st.sampled_from(there))) if there else []
     others = data.draw(st.lists(st.binary(max_size=20), max_size=20))
     flipped = [bytes([key[0] ^ 1]) + key[1:] for key in chosen if key]
@@ -36,8 +41,14 @@ def test_as_the_plain_twin(seed: int, data: st.DataObject) -> None:
 
 
 def test_null_is_no_key_and_an_empty_one_is() -> None:
-    buf, rows = log([encode_batch([record(0, None), record(1, b""), record(2, b"a")], codec=Codec.LZ4)])
-    assert find_keys(inflate(buf, rows), rows, key_set_of([b""], SECRET)).number.tolist() == [-1, 0, -1]
+    buf, rows = log(
+        [encode_batch([record(0, None), record(1, b""), record(2, b"a")], codec=Codec.LZ4)]
+    )
+    assert find_keys(inflate(buf, rows), rows, key_set_of([b""], SECRET)).number.tolist() == [
+        -1,
+        0,
+        -1,
+    ]
 
 
 def test_no_keys_no_matches() -> None:
@@ -46,8 +57,16 @@ def test_no_keys_no_matches() -> None:
 
 
 def test_equal_hashes_do_not_decide() -> None:
-    """A set that believes each of its keys to have the hash of all the others: the bytes tell them apart."""
-    buf, rows = log([encode_batch([record(at, key) for at, key in enumerate([b"aaaaaaaaa", b"aaaaaaaab", b"b", b""])])])
+    """A set that believes each of its keys to have the hash of all the others: the bytes tell them
+    apart.
+    """
+    buf, rows = log(
+        [
+            encode_batch(
+                [record(at, key) for at, key in enumerate([b"aaaaaaaaa", b"aaaaaaaab", b"b", b""])]
+            )
+        ]
+    )
     blocks = inflate(buf, rows)
     hashed = np.uint64(siphash_plain(b"aaaaaaaab", SECRET)[0])
     three = [b"aaaaaaaaa", b"b" * 9, b"aaaaaaaab"]

@@ -14,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twins.legacy import legacy_records
-from tests.unit.wire.legacy_logs import CODECS, entry, legacy_batch, legacy_log, random_legacy_log, wrapper
+from tests.unit.wire.legacy_logs import (
+    CODECS,
+    entry,
+    legacy_batch,
+    legacy_log,
+    random_legacy_log,
+    wrapper,
+)
 from tests.unit.wire.logs import NOW, record
 from winnow.errors import CorruptLogError
 from winnow.wire.batch import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, Codec
@@ -58,7 +65,10 @@ def test_nulls_and_empty_ones_are_told_apart_in_every_codec(
 ) -> None:
     given_records = [Record(7, NOW, key, value), Record(8, NOW + 5, b"other", b"v")]
     blocks, records = read(legacy_batch(given_records, magic, codec))
-    assert [(r.offset, r.key, r.value, r.headers) for r in records] == [(7, key, value, ()), (8, b"other", b"v", ())]
+    assert [(r.offset, r.key, r.value, r.headers) for r in records] == [
+        (7, key, value, ()),
+        (8, b"other", b"v", ()),
+    ]
     assert [r.timestamp for r in records] == ([NOW, NOW + 5] if magic else [-1, -1])
     assert blocks.rows["record_count"].tolist() == ([1, 1] if codec == Codec.NONE else [2])
     assert blocks.rows["magic"].tolist() == [magic] * len(blocks.rows)
@@ -77,7 +87,9 @@ def test_log_append_time_is_the_wrappers_in_v1_and_nothing_in_v0(codec: Codec) -
     assert [r.timestamp for r in records] == [-1, NOW]
     if codec != Codec.NONE:
         inside = [entry(0, 0), entry(1, 0)]
-        _, records = read(wrapper(8, 1, inside, codec, timestamp=NOW + 99, attributes=LOG_APPEND_TIME))
+        _, records = read(
+            wrapper(8, 1, inside, codec, timestamp=NOW + 99, attributes=LOG_APPEND_TIME)
+        )
         assert [r.timestamp for r in records] == [-1, -1]
 
 
@@ -95,7 +107,9 @@ def test_a_wrapper_that_was_compacted_before_has_gaps_and_need_not_start_at_0() 
 
 
 def test_a_wrapper_with_offset_0_counts_from_0_as_librdkafka_meant_it() -> None:
-    blocks, records = read(wrapper(0, 1, [entry(i, 1) for i in range(4)], Codec.SNAPPY), entry(4, 1))
+    blocks, records = read(
+        wrapper(0, 1, [entry(i, 1) for i in range(4)], Codec.SNAPPY), entry(4, 1)
+    )
     assert offsets(records) == [0, 1, 2, 3, 4]
     assert blocks.rows["last_offset"].tolist() == [3, 4]
     _, records = read(wrapper(0, 1, [entry(0, 1)], Codec.SNAPPY))
@@ -112,8 +126,17 @@ def test_normalised_rows_say_what_a_v2_header_would() -> None:
     blocks, _ = read(wrapper(30, 1, inner, Codec.LZ4, timestamp=NOW + 9))
     row = blocks.rows[0]
     assert (row["base_offset"], row["last_offset"], row["record_count"]) == (25, 30, 2)
-    assert (row["base_timestamp"], row["max_timestamp"], row["attributes"]) == (NOW + 9, NOW + 9, Codec.LZ4)
-    assert (row["producer_id"], row["producer_epoch"], row["base_sequence"], row["leader_epoch"]) == (-1,) * 4
+    assert (row["base_timestamp"], row["max_timestamp"], row["attributes"]) == (
+        NOW + 9,
+        NOW + 9,
+        Codec.LZ4,
+    )
+    assert (
+        row["producer_id"],
+        row["producer_epoch"],
+        row["base_sequence"],
+        row["leader_epoch"],
+    ) == (-1,) * 4
     assert not blocks.rows.flags.writeable
 
 
@@ -179,19 +202,37 @@ REFUSED = {
         wrapper(5, 1, [wrapper(0, 1, [entry(0, 1)], Codec.GZIP)], Codec.GZIP),
         "not compressed themselves",
     ),
-    "v2 in a wrapper": (wrapper(5, 1, [encode_batch([record(0)])], Codec.GZIP), "records of v0 or v1"),
-    "offset below its records'": (wrapper(5, 1, [entry(6, 1)], Codec.GZIP), "a wrapper whose offset"),
-    "v0 offset below its records'": (wrapper(5, 0, [entry(6, 0)], Codec.GZIP), "a wrapper whose offset"),
-    "offsets descend": (wrapper(5, 1, [entry(1, 1), entry(0, 1)], Codec.GZIP), "offsets that ascend"),
+    "v2 in a wrapper": (
+        wrapper(5, 1, [encode_batch([record(0)])], Codec.GZIP),
+        "records of v0 or v1",
+    ),
+    "offset below its records'": (
+        wrapper(5, 1, [entry(6, 1)], Codec.GZIP),
+        "a wrapper whose offset",
+    ),
+    "v0 offset below its records'": (
+        wrapper(5, 0, [entry(6, 0)], Codec.GZIP),
+        "a wrapper whose offset",
+    ),
+    "offsets descend": (
+        wrapper(5, 1, [entry(1, 1), entry(0, 1)], Codec.GZIP),
+        "offsets that ascend",
+    ),
     "offset twice": (wrapper(5, 1, [entry(1, 1), entry(1, 1)], Codec.GZIP), "offsets that ascend"),
     "negative offset": (wrapper(5, 1, [entry(-1, 1)], Codec.GZIP), "offsets that ascend"),
-    "far apart": (wrapper(2**40, 1, [entry(0, 1), entry(2**31, 1)], Codec.GZIP), "offsets that ascend"),
+    "far apart": (
+        wrapper(2**40, 1, [entry(0, 1), entry(2**31, 1)], Codec.GZIP),
+        "offsets that ascend",
+    ),
     "beyond all offsets": (wrapper(0, 1, [entry(2**63 - 1, 1)], Codec.GZIP), "offsets that ascend"),
     "wrong CRC inside": (wrapper(5, 1, [BAD_CRC], Codec.GZIP), "matches its CRC"),
     "wrong CRC": (BAD_CRC, "matches its CRC"),
     "cut off inside": (wrapper(5, 1, [ONE[:-1]], Codec.GZIP), "an entry whose size"),
     "bytes left over inside": (wrapper(5, 1, [ONE, b"\0"], Codec.GZIP), "an entry whose size"),
-    "tiny entry": (wrapper(5, 1, [struct.pack(">qi", 0, 13) + bytes(30)], Codec.GZIP), "an entry whose size"),
+    "tiny entry": (
+        wrapper(5, 1, [struct.pack(">qi", 0, 13) + bytes(30)], Codec.GZIP),
+        "an entry whose size",
+    ),
     "v1 of v0's size": (
         wrapper(5, 1, [resealed(entry(0, 0, b"", b""), put(16, 1, size=1))], Codec.GZIP),
         "records of v0 or v1",
@@ -205,7 +246,10 @@ REFUSED = {
         resealed(wrapper(5, 1, [ONE], Codec.GZIP), lambda data: data.__setitem__(33, data[33] - 1)),
         "a value that ends with it",
     ),
-    "wrapper's key too long": (resealed(wrapper(5, 1, [ONE], Codec.GZIP), put(26, 10**6)), "inside of it"),
+    "wrapper's key too long": (
+        resealed(wrapper(5, 1, [ONE], Codec.GZIP), put(26, 10**6)),
+        "inside of it",
+    ),
 }
 
 
@@ -216,7 +260,9 @@ def test_what_makes_no_sense_is_refused_by_name_and_place(name: str) -> None:
     buf, rows = legacy_log([good, batch]) if "all offsets" not in name else legacy_log([batch])
     with pytest.raises(CorruptLogError, match=why) as caught:
         inflate(buf, rows)
-    assert f"batch at byte {rows['position'][-1]}, base offset {rows['base_offset'][-1]}" in str(caught.value)
+    assert f"batch at byte {rows['position'][-1]}, base offset {rows['base_offset'][-1]}" in str(
+        caught.value
+    )
     with pytest.raises(CorruptLogError):
         legacy_records(buf, rows[-1])
 
@@ -225,7 +271,10 @@ def test_a_wrapper_that_reaches_into_the_batch_before_or_after_is_refused() -> N
     before = wrapper(9, 0, [entry(3, 0), entry(9, 0)], Codec.GZIP)
     for batches in (
         [entry(4, 0), before],
-        [encode_batch([record(0), record(1)]), wrapper(3, 1, [entry(0, 1), entry(2, 1)], Codec.GZIP)],
+        [
+            encode_batch([record(0), record(1)]),
+            wrapper(3, 1, [entry(0, 1), entry(2, 1)], Codec.GZIP),
+        ],
         [wrapper(0, 1, [entry(0, 1), entry(4, 1)], Codec.GZIP), entry(4, 1)],
         [wrapper(0, 1, [entry(0, 1), entry(4, 1)], Codec.GZIP), encode_batch([record(4)])],
     ):
@@ -259,12 +308,20 @@ def test_a_wrong_crc_is_found_among_others(magic: int) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 2**32), st.booleans())
-def test_kernel_and_twin_accept_and_refuse_the_same_damage(seed: int, damage: int, seal: bool) -> None:  # noqa: FBT001
-    """Entries with bytes changed, of which the CRCs are made right again: on their own, and inside of a wrapper."""
+def test_kernel_and_twin_accept_and_refuse_the_same_damage(
+    seed: int, damage: int, seal: bool
+) -> None:
+    """Entries with bytes changed, of which the CRCs are made right again: on their own, and inside
+    of a wrapper.
+    """
     rng = random.Random(damage)
     magic = seed % 2
     entries = [
-        entry(i, rng.choice((magic, magic, 0)), *(rng.choice((None, b"", rng.randbytes(5))) for _ in range(2)))
+        entry(
+            i,
+            rng.choice((magic, magic, 0)),
+            *(rng.choice((None, b"", rng.randbytes(5))) for _ in range(2)),
+        )
         for i in range(rng.randrange(1, 4))
     ]
     for i, one in enumerate(entries):
@@ -275,7 +332,9 @@ def test_kernel_and_twin_accept_and_refuse_the_same_damage(seed: int, damage: in
             if seal:
                 spoiled[12:16] = zlib.crc32(spoiled[16:]).to_bytes(4, "big")
             entries[i] = bytes(spoiled)
-    accepted_alike(wrapper(rng.choice((0, 5, len(entries) - 1)), magic, entries, rng.choice(WRAPPED)))
+    accepted_alike(
+        wrapper(rng.choice((0, 5, len(entries) - 1)), magic, entries, rng.choice(WRAPPED))
+    )
     accepted_alike(entries[0])
 
 
@@ -301,7 +360,9 @@ def accepted_alike(batch: bytes) -> None:
 
 
 def test_deltas_that_need_all_bits_come_back() -> None:
-    """The largest record that conversion makes of the least entry: the room for it is reckoned with that."""
+    """The largest record that conversion makes of the least entry: the room for it is reckoned with
+    that.
+    """
     inner = []
     for i in range(200):
         stamp = 2**63 - 1 if i % 2 else -(2**63)
@@ -309,7 +370,10 @@ def test_deltas_that_need_all_bits_come_back() -> None:
     _, records = read(wrapper(199 * 10**7, 1, inner, Codec.GZIP))
     assert [r.timestamp for r in records[:2]] == [-(2**63), 2**63 - 1]
     assert offsets(records) == [i * 10**7 for i in range(200)]
-    mixed = [entry(0, 0, None, None), *(entry(i * 10**7, 1, None, None, timestamp=2**62) for i in range(1, 200))]
+    mixed = [
+        entry(0, 0, None, None),
+        *(entry(i * 10**7, 1, None, None, timestamp=2**62) for i in range(1, 200)),
+    ]
     _, records = read(wrapper(199 * 10**7, 1, mixed, Codec.GZIP))
     assert [r.timestamp for r in records[:2]] == [-1, 2**62]
 

@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.twins.filtering import filter_batches_plain
-from tests.unit.wire.legacy_logs import CODECS, entry, legacy_batch, legacy_log, random_legacy_log, wrapper
+from tests.unit.wire.legacy_logs import (
+    CODECS,
+    entry,
+    legacy_batch,
+    legacy_log,
+    random_legacy_log,
+    wrapper,
+)
 from tests.unit.wire.logs import NOW, record
 from tests.unit.wire.test_filtering import COUNTS, DAY, only
 from winnow.wire.batch import DELETE_HORIZON, HEADER_V2_SIZE, LOG_APPEND_TIME, Codec
@@ -74,7 +81,11 @@ def test_kernel_is_the_twin_whatever_is_kept(seed: int, choice: int) -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_batch_that_keeps_all_is_converted_all_the_same(magic: int, codec: Codec) -> None:
-    records = [Record(5, NOW + 3, b"a", b"v"), Record(6, NOW, b"b", b""), Record(9, NOW + 7, None, b"w")]
+    records = [
+        Record(5, NOW + 3, b"a", b"v"),
+        Record(6, NOW, b"b", b""),
+        Record(9, NOW + 7, None, b"w"),
+    ]
     result = filtered([legacy_batch(records, magic, codec)], [True] * 3)
     assert (result.copied, result.rewritten) == (0, 3 if codec == Codec.NONE else 1)
     out = [r for p in result.batches["position"].tolist() for r in decode_batch(result.data, p)[1]]
@@ -86,7 +97,12 @@ def test_a_batch_that_keeps_all_is_converted_all_the_same(magic: int, codec: Cod
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_a_converted_batch_begins_and_ends_with_what_stays(codec: Codec) -> None:
-    records = [record(5, timestamp=NOW), record(70, timestamp=NOW + 1), record(71), record(90, timestamp=NOW + 99)]
+    records = [
+        record(5, timestamp=NOW),
+        record(70, timestamp=NOW + 1),
+        record(71),
+        record(90, timestamp=NOW + 99),
+    ]
     header, out = only(filtered([legacy_batch(records, 1, codec)], [False, True, True, False]))
     assert (header["base_offset"], header["last_offset"], header["record_count"]) == (70, 71, 2)
     assert (header["base_timestamp"], header["max_timestamp"]) == (NOW + 1, NOW + 1)
@@ -105,7 +121,10 @@ def test_records_of_v0_in_a_stamped_wrapper_have_no_timestamp_of_their_own(*, nu
     entries = [entry(n, 0, b"k", None if null else b"v") for n in range(3)]
     batch = wrapper(7, 1, entries, Codec.GZIP, timestamp=NOW + 77, attributes=LOG_APPEND_TIME)
     header, out = only(filtered([batch], [False, True, True]))
-    assert (header["base_timestamp"], header["max_timestamp"]) == (NOW + DAY if null else -1, NOW + 77)
+    assert (header["base_timestamp"], header["max_timestamp"]) == (
+        NOW + DAY if null else -1,
+        NOW + 77,
+    )
     assert [(r.offset, r.timestamp) for r in out] == [(6, NOW + 77), (7, NOW + 77)]
 
 
@@ -135,16 +154,26 @@ def test_tombstones_of_v2_do_not_care_about_the_age_of_their_file() -> None:
 
 
 def test_the_header_of_the_last_batch_stays_where_kafka_can_not_write_one() -> None:
-    """S5.6: Kafka throws; a broker that finds this header knows where the log ends, and that is all it needs."""
-    batch = wrapper(31, 1, [entry(0, 1), entry(3, 1)], Codec.LZ4, timestamp=NOW + 4, attributes=LOG_APPEND_TIME)
+    """S5.6: Kafka throws; a broker that finds this header knows where the log ends, and that is all
+    it needs.
+    """
+    batch = wrapper(
+        31, 1, [entry(0, 1), entry(3, 1)], Codec.LZ4, timestamp=NOW + 4, attributes=LOG_APPEND_TIME
+    )
     result = filtered([batch], [False, False], [Retention.RETAIN_EMPTY])
     header, out = only(result)
     assert (len(result.data), out, result.emptied) == (HEADER_V2_SIZE, [], 1)
-    assert (header["base_offset"], header["last_offset"], header["attributes"]) == (28, 31, LOG_APPEND_TIME)
+    assert (header["base_offset"], header["last_offset"], header["attributes"]) == (
+        28,
+        31,
+        LOG_APPEND_TIME,
+    )
     assert (header["base_timestamp"], header["max_timestamp"]) == (-1, NOW + 4)
     for name in ("producer_id", "producer_epoch", "base_sequence", "leader_epoch"):
         assert header[name] == -1
-    result = filtered([entry(9, 0, b"t", None)], [True], [Retention.RETAIN_EMPTY], retain_legacy_deletes=False)
+    result = filtered(
+        [entry(9, 0, b"t", None)], [True], [Retention.RETAIN_EMPTY], retain_legacy_deletes=False
+    )
     header, _ = only(result)
     assert (header["base_offset"], header["last_offset"], header["max_timestamp"]) == (9, 9, -1)
 

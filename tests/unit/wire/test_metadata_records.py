@@ -64,21 +64,29 @@ def test_what_is_needed_is_read(value: bytes, expected: MetadataRecord | None) -
 
 
 def test_bytes_that_a_real_controller_wrote() -> None:
-    """Taken from the recorded log directory: a topic, whose id c-none-0/partition.metadata has, and a setting."""
+    """Taken from the recorded log directory: a topic, whose id c-none-0/partition.metadata has, and
+    a setting.
+    """
     value = bytes.fromhex("01020007632d6e6f6e65eb3c74ad7f0e4a7982a8b9999f76f84e00")
     assert decode_metadata_record(value).record == TopicRecord("c-none", "6zx0rX8OSnmCqLmZn3b4Tg")
     value = b"\x01\x04\x00\x02\x07c-none\x0fcleanup.policy\x08compact\x00"
-    assert decode_metadata_record(value).record == ConfigRecord(2, "c-none", "cleanup.policy", "compact")
+    assert decode_metadata_record(value).record == ConfigRecord(
+        2, "c-none", "cleanup.policy", "compact"
+    )
 
 
-@pytest.mark.parametrize("key", [0, 1, 5, 7, 8, 10, 11, 14, 15, 17, 18, 19, 21, 22, 26, 27, 28, 200, 30_000])
+@pytest.mark.parametrize(
+    "key", [0, 1, 5, 7, 8, 10, 11, 14, 15, 17, 18, 19, 21, 22, 26, 27, 28, 200, 30_000]
+)
 def test_other_kinds_are_passed_over_whatever_is_in_them(key: int) -> None:
     assert decode_metadata_record(framed(key, b"\xff" * 9, version=77)) == Decoded(None)
 
 
 @pytest.mark.parametrize("key", [4, 12, 20, 23, 24, 25])
 def test_a_version_that_is_not_known_is_named(key: int) -> None:
-    with pytest.raises(CorruptLogError, match=r"Record of a version that this Winnow.*found 1.*newer Kafka"):
+    with pytest.raises(
+        CorruptLogError, match=r"Record of a version that this Winnow.*found 1.*newer Kafka"
+    ):
         decode_metadata_record(framed(key, b"\x00" * 64, version=1))
 
 
@@ -102,7 +110,9 @@ def test_a_newer_topic_record_whose_first_field_is_no_name_is_an_error() -> None
         decode_metadata_record(framed(2, string("/no name") + ID_A, version=1))
 
 
-@pytest.mark.parametrize("value", [None, b"", b"\x00\x02\x00", b"\x02\x02\x00", b"\x01", b"\x01\x02", b"\xff" * 9])
+@pytest.mark.parametrize(
+    "value", [None, b"", b"\x00\x02\x00", b"\x02\x02\x00", b"\x01", b"\x01\x02", b"\xff" * 9]
+)
 def test_no_frame(value: bytes | None) -> None:
     with pytest.raises(CorruptLogError, match=r"frame version|api key|version|number"):
         decode_metadata_record(value)
@@ -141,11 +151,15 @@ def test_hostile_lengths(value: bytes, message: str) -> None:
 
 
 def test_tagged_fields_are_passed_over() -> None:
-    assert decode_metadata_record(framed(9, ID_A + b"\x02\x00\x03abc\x07\x00")).record == RemoveTopicRecord(ID)
+    assert decode_metadata_record(
+        framed(9, ID_A + b"\x02\x00\x03abc\x07\x00")
+    ).record == RemoveTopicRecord(ID)
 
 
 def test_the_value_of_a_setting_may_be_a_password() -> None:
-    assert "secret" not in repr(decode_metadata_record(broker_config("1", "ssl.key.password", "secret")))
+    assert "secret" not in repr(
+        decode_metadata_record(broker_config("1", "ssl.key.password", "secret"))
+    )
 
 
 def outcome(value: bytes) -> Decoded | CorruptLogError:

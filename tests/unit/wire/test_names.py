@@ -17,7 +17,13 @@ from winnow.wire import names as names_module
 from winnow.wire.batch import BATCH, Codec
 from winnow.wire.buffers import as_bytes
 from winnow.wire.inflate import inflate
-from winnow.wire.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, TRANSACTION_STATE, decode_key, name_in_key
+from winnow.wire.internal_topics import (
+    CONSUMER_OFFSETS,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE,
+    decode_key,
+    name_in_key,
+)
 from winnow.wire.names import count_names, count_names_plain
 from winnow.wire.plain import encode_batch
 from winnow.wire.records import scan_records
@@ -40,7 +46,9 @@ def key(name: str, kind: int = 1) -> bytes:
     return struct.pack(">hh", kind, len(encoded)) + encoded + struct.pack(">h", 1) + b"t" + bytes(4)
 
 
-def counted(batches: list[bytes], topic: str = CONSUMER_OFFSETS, *, most: int = 10**6) -> dict[bytes, tuple[int, int]]:
+def counted(
+    batches: list[bytes], topic: str = CONSUMER_OFFSETS, *, most: int = 10**6
+) -> dict[bytes, tuple[int, int]]:
     buf, rows = log(batches)
     blocks = inflate(buf, rows)
     counts, complete = count_names(blocks, blocks.rows, topic, most=most)
@@ -64,12 +72,18 @@ def plain(batches: list[bytes], topic: str = CONSUMER_OFFSETS) -> dict[bytes, tu
     return count_names_plain(blocks, blocks.rows, topic)
 
 
-@given(st.lists(st.lists(KEYS, max_size=5), max_size=4), st.sampled_from(INTERNAL_TOPICS), st.sampled_from(Codec))
+@given(
+    st.lists(st.lists(KEYS, max_size=5), max_size=4),
+    st.sampled_from(INTERNAL_TOPICS),
+    st.sampled_from(Codec),
+)
 def test_equals_its_twin(keys: list[list[bytes | None]], topic: str, codec: Codec) -> None:
     batches, offset = [], 0
     for some in keys:
         records = [record(offset + at, key) for at, key in enumerate(some)]
-        batches.append(encode_batch(records, base_offset=offset, last_offset=offset + 5, codec=codec))
+        batches.append(
+            encode_batch(records, base_offset=offset, last_offset=offset + 5, codec=codec)
+        )
         offset += 6
     found = counted(batches, topic)
     assert found == plain(batches, topic)
@@ -83,7 +97,9 @@ def test_equals_its_twin_on_logs_that_are_none_of_kafkas(seed: int) -> None:
 
 def test_a_batch_of_one_name_is_all_its_own() -> None:
     first = encode_batch([record(0, key("a")), record(1, key("a", 0), None)])
-    second = encode_batch([record(2, key("b")), record(3, key("b")), record(4, b"no name")], codec=Codec.LZ4)
+    second = encode_batch(
+        [record(2, key("b")), record(3, key("b")), record(4, b"no name")], codec=Codec.LZ4
+    )
     third = encode_batch([record(5, key("a"))])
     found = counted([first, second, third])
     assert found[b"a"] == (3, len(first) + len(third))
@@ -126,7 +142,11 @@ def test_old_formats_have_names_as_well() -> None:
     assert walk_batches(buf, 0, 0, rows)[0] == 1
     blocks = inflate(buf, rows)
     counts, _ = count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1)
-    assert (counts.names, counts.records.tolist(), counts.bytes.tolist()) == ((b"old",), [1], [len(buf)])
+    assert (counts.names, counts.records.tolist(), counts.bytes.tolist()) == (
+        (b"old",),
+        [1],
+        [len(buf)],
+    )
 
 
 def test_of_too_many_names_the_largest_stay() -> None:
@@ -146,7 +166,10 @@ def test_of_too_many_names_the_largest_stay() -> None:
 
 
 def test_names_are_those_that_the_key_decodes_to() -> None:
-    for topic, data in ((CONSUMER_OFFSETS, key("größe")), (TRANSACTION_STATE, struct.pack(">hh", 0, 2) + b"tx")):
+    for topic, data in (
+        (CONSUMER_OFFSETS, key("größe")),
+        (TRANSACTION_STATE, struct.pack(">hh", 0, 2) + b"tx"),
+    ):
         decoded = decode_key(topic, data)
         assert decoded is not None
         assert name_in_key(topic, data) == decoded.name.encode()
@@ -167,7 +190,9 @@ def test_hashes_of_other_records_are_refused() -> None:
     buf, rows = log([encode_batch([record(0, key("a"))])])
     blocks = inflate(buf, rows)
     with pytest.raises(ValueError, match="2 hashes of 1 records"):
-        count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=1, hashes=np.zeros((2, 2), np.uint64))
+        count_names(
+            blocks, blocks.rows, CONSUMER_OFFSETS, most=1, hashes=np.zeros((2, 2), np.uint64)
+        )
 
 
 def test_nothing_at_all() -> None:

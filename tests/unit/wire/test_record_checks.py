@@ -47,7 +47,10 @@ def test_kernel_and_twin_agree_on_damage_of_any_batch(seed: int) -> None:
 @pytest.mark.parametrize(
     ("batch", "fault"),
     [
-        (encode_batch([record(1), record(2, timestamp=NOW + 9)], max_timestamp=NOW), Fault.MAX_TIMESTAMP),
+        (
+            encode_batch([record(1), record(2, timestamp=NOW + 9)], max_timestamp=NOW),
+            Fault.MAX_TIMESTAMP,
+        ),
         (encode_batch([record(1)], max_timestamp=NOW + 1), Fault.MAX_TIMESTAMP),
         (encode_batch([record(1, timestamp=-1)]), Fault.NONE),
         (encode_batch([record(1)], log_append_time=NOW + 5), Fault.NONE),

@@ -48,15 +48,25 @@ def test_kernel_and_twin_agree_on_what_is_damaged(seed: int) -> None:
     damaged = bytearray(buf.tobytes())
     row = rows[rng.randrange(len(rows))]
     if row["size"] > HEADER_V2_SIZE:
-        damaged[int(row["position"]) + rng.randrange(HEADER_V2_SIZE, int(row["size"]))] ^= rng.randrange(1, 256)
+        damaged[int(row["position"]) + rng.randrange(HEADER_V2_SIZE, int(row["size"]))] ^= (
+            rng.randrange(1, 256)
+        )
     outcome(inflate(as_bytes(bytes(damaged)), rows))
 
 
 @pytest.mark.parametrize(
     ("key", "value", "keyless", "tombstones"),
-    [(None, b"v", 1, 0), (None, None, 1, 0), (b"k", None, 0, 1), (b"", None, 0, 1), (b"", b"", 0, 0)],
+    [
+        (None, b"v", 1, 0),
+        (None, None, 1, 0),
+        (b"k", None, 0, 1),
+        (b"", None, 0, 1),
+        (b"", b"", 0, 0),
+    ],
 )
-def test_what_counts_as_what(key: bytes | None, value: bytes | None, keyless: int, tombstones: int) -> None:
+def test_what_counts_as_what(
+    key: bytes | None, value: bytes | None, keyless: int, tombstones: int
+) -> None:
     batch = encode_batch([record(0), record(1, key, value)])
     told = outcome(inflate(*log([batch, encode_batch([record(2, key, value)], control=True)])))
     size = len(batch) - len(encode_batch([record(0)]))

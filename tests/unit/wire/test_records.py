@@ -116,7 +116,9 @@ def test_kernel_and_twin_accept_and_refuse_the_same_damage(seed: int, damage: in
     for _ in range(rng.randrange(1, 4)):
         row = rng.choice(rows)
         if row["size"] > HEADER_V2_SIZE:
-            at = rng.randrange(int(row["position"]) + HEADER_V2_SIZE, int(row["position"] + row["size"]))
+            at = rng.randrange(
+                int(row["position"]) + HEADER_V2_SIZE, int(row["position"] + row["size"])
+            )
             spoiled[at] = rng.choice((0, 1, 2, 127, 128, 255, rng.randrange(256)))
     scanned(spoiled, rows)
 

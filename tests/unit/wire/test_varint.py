@@ -10,12 +10,23 @@ from winnow.wire import varint
 from winnow.wire.buffers import as_bytes
 from winnow.wire.kernels import varint as varint_kernels
 
-LONGS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0, -1, 63, 64, -64, -65, 2**31 - 1, -(2**31)])
+LONGS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(
+    [0, -1, 63, 64, -64, -65, 2**31 - 1, -(2**31)]
+)
 
 
 @pytest.mark.parametrize(
     ("value", "encoded"),
-    [(0, "00"), (-1, "01"), (1, "02"), (63, "7e"), (-64, "7f"), (64, "8001"), (-65, "8101"), (2**31 - 1, "feffffff0f")],
+    [
+        (0, "00"),
+        (-1, "01"),
+        (1, "02"),
+        (63, "7e"),
+        (-64, "7f"),
+        (64, "8001"),
+        (-65, "8101"),
+        (2**31 - 1, "feffffff0f"),
+    ],
 )
 def test_varint_has_the_bytes_of_javas_byteutils(value: int, encoded: str) -> None:
     out = bytearray()
@@ -36,7 +47,10 @@ def test_kernel_and_twin_write_and_size_alike(value: int) -> None:
     assert varint_kernels.is_shortest(as_bytes(bytes(plain)), 0, end, 10, 1)
 
 
-@given(st.binary(max_size=12) | st.lists(st.sampled_from([0, 1, 15, 16, 127, 128, 255]), max_size=12).map(bytes))
+@given(
+    st.binary(max_size=12)
+    | st.lists(st.sampled_from([0, 1, 15, 16, 127, 128, 255]), max_size=12).map(bytes)
+)
 def test_kernel_and_twin_read_any_bytes_alike(data: bytes) -> None:
     for plain, kernel in (
         (varint.read_varint, varint_kernels.read_varint),
@@ -49,7 +63,11 @@ def test_kernel_and_twin_read_any_bytes_alike(data: bytes) -> None:
         assert kernel(as_bytes(data), 0, len(data)) == expected
 
 
-@given(st.lists(st.sampled_from([0, 1, 15, 16, 127, 128, 143, 144, 255]), min_size=1, max_size=10).map(bytes))
+@given(
+    st.lists(st.sampled_from([0, 1, 15, 16, 127, 128, 143, 144, 255]), min_size=1, max_size=10).map(
+        bytes
+    )
+)
 def test_shortest_form_is_the_one_java_writes(data: bytes) -> None:
     for read, longest, top in ((varint.read_varint, 5, 15), (varint.read_varlong, 10, 1)):
         try:
@@ -58,7 +76,9 @@ def test_shortest_form_is_the_one_java_writes(data: bytes) -> None:
             continue
         again = bytearray()
         varint.write_varint(again, value)
-        assert varint_kernels.is_shortest(as_bytes(data), 0, after, longest, top) == (bytes(again) == data[:after])
+        assert varint_kernels.is_shortest(as_bytes(data), 0, after, longest, top) == (
+            bytes(again) == data[:after]
+        )
 
 
 def test_number_of_six_bytes_is_refused() -> None:

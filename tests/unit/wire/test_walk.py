@@ -21,7 +21,9 @@ def legacy(offset: int, magic: int, value: bytes = b"v", timestamp: int = 77) ->
     return struct.pack(">qiI", offset, 4 + len(body), zlib.crc32(body)) + body
 
 
-def walk(data: bytes, *, start: int = 0, least: int = 0, room: int = 9) -> tuple[Rows, int, WalkStatus]:
+def walk(
+    data: bytes, *, start: int = 0, least: int = 0, room: int = 9
+) -> tuple[Rows, int, WalkStatus]:
     fast, slow = np.zeros(room, BATCH), np.zeros(room, BATCH)
     result = walk_batches(data, start, least, fast)
     assert result == walk_batches_plain(data, start, least, slow)
@@ -42,8 +44,18 @@ def test_all_fields_of_a_v2_header_are_read() -> None:
     rows, position, status = walk(data)
     assert (position, status) == (len(data), WalkStatus.END)
     row = rows[0]
-    assert (row["base_offset"], row["last_offset"], row["record_count"], row["magic"]) == (5, 11, 2, 2)
-    assert (row["leader_epoch"], row["producer_id"], row["producer_epoch"], row["base_sequence"]) == (3, 7, 2, 8)
+    assert (row["base_offset"], row["last_offset"], row["record_count"], row["magic"]) == (
+        5,
+        11,
+        2,
+        2,
+    )
+    assert (
+        row["leader_epoch"],
+        row["producer_id"],
+        row["producer_epoch"],
+        row["base_sequence"],
+    ) == (3, 7, 2, 8)
     assert (row["attributes"], row["size"], row["position"]) == (16, len(data), 0)
 
 
@@ -89,7 +101,9 @@ def test_torn_tail_is_told_from_the_end(left: int) -> None:
         (0, b"\x7f" + b"\xff" * 7, WalkStatus.OUT_OF_ORDER),
     ],
 )
-def test_bad_header_stops_the_walk_and_is_described(at: int, field: bytes, status: WalkStatus) -> None:
+def test_bad_header_stops_the_walk_and_is_described(
+    at: int, field: bytes, status: WalkStatus
+) -> None:
     first, second = encode_batch([record(5)]), bytearray(encode_batch([record(6)]))
     second[at : at + len(field)] = field
     rows, position, found = walk(first + bytes(second))

@@ -42,7 +42,11 @@ def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
     before = [list(kernel.signatures) for kernel in KERNELS]
     assert all(len(signatures) == 1 for signatures in before)
     path = tmp_path / "0.log"
-    path.write_bytes(entry(0, 1) + encode_batch([record(1)]) + encode_batch([record(2), record(3)], codec=Codec.ZSTD))
+    path.write_bytes(
+        entry(0, 1)
+        + encode_batch([record(1)])
+        + encode_batch([record(2), record(3)], codec=Codec.ZSTD)
+    )
     with path.open("r+b") as file:
         mapped = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
         for buf in (mapped, mapped.copy(), np.memmap(path, np.uint8, "r+"), path.read_bytes()):
@@ -55,7 +59,12 @@ def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
             names.count_names(blocks, blocks.rows, CONSUMER_OFFSETS, most=9)
             columns = records.scan_records(blocks, blocks.rows, (0, 2**64 - 1))
             filter_batches(
-                blocks, blocks.rows, columns.offset != 1, np.ones(3, np.int8), now=10**12, delete_retention_ms=0
+                blocks,
+                blocks.rows,
+                columns.offset != 1,
+                np.ones(3, np.int8),
+                now=10**12,
+                delete_retention_ms=0,
             )
     assert [list(kernel.signatures) for kernel in KERNELS] == before
 

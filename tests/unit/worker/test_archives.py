@@ -1,4 +1,6 @@
-"""pyspark comes from the files it is installed as, wherever those and Spark's archives are the same."""
+"""pyspark comes from the files it is installed as, wherever those and Spark's archives are the
+same.
+"""
 
 import subprocess
 import sys
@@ -35,10 +37,21 @@ def test_what_is_installed_needs_no_archive() -> None:
         ("/tmp/my-own.zip", PLACES),  # noqa: S108 - a name
         ("pyspark.zip", PLACES),
     ],
-    ids=["pyspark not installed", "py4j not installed", "another Spark", "another py4j", "a user's", "shipped"],
+    ids=[
+        "pyspark not installed",
+        "py4j not installed",
+        "another Spark",
+        "another py4j",
+        "a user's",
+        "shipped",
+    ],
 )
 def test_any_other_archive_stays_where_it_is(archive: str, places: list[str]) -> None:
-    assert without_spare_archives([places[0], archive, *places[1:]]) == [places[0], archive, *places[1:]]
+    assert without_spare_archives([places[0], archive, *places[1:]]) == [
+        places[0],
+        archive,
+        *places[1:],
+    ]
 
 
 def test_a_worker_s_process_reads_no_archive(tmp_path: Path) -> None:
@@ -52,7 +65,11 @@ def test_a_worker_s_process_reads_no_archive(tmp_path: Path) -> None:
     )
     path = ":".join([PYSPARK, PY4J, str(tmp_path / "shipped.zip"), *sys.path])
     shown = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={"PYTHONPATH": path}
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": path},
     )
     found_in, py4j_in, *looked_into = shown.stdout.split("\n")
     assert (found_in, py4j_in) == (pyspark.__file__, py4j.__file__)

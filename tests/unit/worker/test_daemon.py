@@ -30,7 +30,9 @@ def faults(how: str) -> int:
     """Page faults of ten arrays of 32 MiB, one after the other."""
     environment = {"NUMPY_MADVISE_HUGEPAGE": "0", "PYTHONPATH": ":".join(sys.path)}
     command = [sys.executable, "-c", _FAULTS, how]
-    return int(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
+    return int(
+        subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    )
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it is glibc that is asked")

@@ -1,4 +1,6 @@
-"""What executors are sent: all that modules of tasks import, with byte code that Python takes without a look."""
+"""What executors are sent: all that modules of tasks import, with byte code that Python takes
+without a look.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def imported(module: Path) -> set[str]:
 
 
 def test_all_that_tasks_import_is_in_it() -> None:
-    found = set().union(*(imported(module) for room in ROOMS for module in (LIBRARY / room).rglob("*.py")))
+    found = set().union(
+        *(imported(module) for room in ROOMS for module in (LIBRARY / room).rglob("*.py"))
+    )
     others = found - set(sys.stdlib_module_names) - {"winnow"} - OF_SPARK - WITH_NUMBA
     assert others == set(package.IMPORTED)
 
@@ -49,7 +53,13 @@ def test_byte_code_is_taken_though_the_source_is_another_and_tests_stay(tmp_path
     source = tmp_path / "source" / "some.py"
     source.parent.mkdir()
     source.write_text("SAID = 'packed'\n", encoding="utf-8")
-    names = ("p/some.py", "p/tests/t.py", "p/include/t.h", "p/__pycache__/some.cpython-311.pyc", "../../../bin/p")
+    names = (
+        "p/some.py",
+        "p/tests/t.py",
+        "p/include/t.h",
+        "p/__pycache__/some.cpython-311.pyc",
+        "../../../bin/p",
+    )
     packed = dict(package._with_byte_code((name, source) for name in names))
     compiled = importlib.util.cache_from_source("p/some.py")
     assert packed.keys() == {"p/some.py", compiled}
@@ -78,15 +88,22 @@ def test_a_file_and_bytes_in_an_archive(tmp_path: Path) -> None:
         package._add(archive, "site/b", b"bytes")
     written.seek(0)
     with tarfile.open(fileobj=written) as archive:
-        members = {member.name: (member.mode, archive.extractfile(member)) for member in archive.getmembers()}
-        contents = {name: (mode, file.read() if file else None) for name, (mode, file) in members.items()}
+        members = {
+            member.name: (member.mode, archive.extractfile(member))
+            for member in archive.getmembers()
+        }
+        contents = {
+            name: (mode, file.read() if file else None) for name, (mode, file) in members.items()
+        }
     assert contents == {"site/a": (0o644, b"of a file"), "site/b": (0o644, b"bytes")}
 
 
 def test_a_place_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no such directory \(.*gone\)"):
         package.make_package(str(tmp_path / "gone" / "winnow.tar.gz"))
-    with pytest.raises(UsageError, match=r"expected a name that ends in .tar.gz or .tgz, found winnow.rar"):
+    with pytest.raises(
+        UsageError, match=r"expected a name that ends in .tar.gz or .tgz, found winnow.rar"
+    ):
         package.make_package(str(tmp_path / "winnow.rar"))
     assert list(tmp_path.iterdir()) == []
 

@@ -1,4 +1,5 @@
-"""Commit: what the driver does to a log directory, holding its lock. Nothing else renames or removes a file.
+"""Commit: what the driver does to a log directory, holding its lock. Nothing else renames or
+removes a file.
 
 It does not know how survivors were found: it is given verified staged segments, in offset order.
 """
@@ -22,10 +23,11 @@ from winnow.storage.contract import Storage
 def begin_round(
     storage: Storage, directory: str, staging: str, journal: Journal, groups: Sequence[StagedGroup]
 ) -> None:
-    """`groups` are about to be put in their places: from here on the next run does it if this one can't.
+    """`groups` are about to be put in their places: from here on the next run does it if this one
+    can't.
 
-    See `winnow.logdir.commit.roll_forward`. Raises CorruptLogError for a partition that somebody else has touched: these
-    groups' sources and those of the groups to come are looked at first.
+    See `winnow.logdir.commit.roll_forward`. Raises CorruptLogError for a partition that somebody
+    else has touched: these groups' sources and those of the groups to come are looked at first.
     """
     sources = [group.sources for group in groups] + [group.sources for group in journal.waiting]
     check_unchanged(storage, directory, list(chain.from_iterable(sources)))
@@ -33,7 +35,8 @@ def begin_round(
 
 
 def commit_groups(storage: Storage, directory: str, groups: Sequence[StagedGroup]) -> None:
-    """Puts the staged segments of one partition in the place of their sources, one group at a time, ascending (S6.4).
+    """Puts the staged segments of one partition in the place of their sources, one group at a time,
+    ascending (S6.4).
 
     A crash leaves each group old or new; where there are no renames, all of them.
     """
@@ -42,14 +45,22 @@ def commit_groups(storage: Storage, directory: str, groups: Sequence[StagedGroup
             swap_group(storage, directory, group)
 
 
-def commit_cleaner_checkpoint(storage: Storage, log_dir: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Only after every group of these partitions is in place: a checkpoint too high resurrects deleted keys (S8.7)."""
+def commit_cleaner_checkpoint(
+    storage: Storage, log_dir: str, offsets: Mapping[TopicPartition, int]
+) -> None:
+    """Only after every group of these partitions is in place: a checkpoint too high resurrects
+    deleted keys (S8.7).
+    """
     if offsets:
         update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets)
 
 
-def commit_retention(storage: Storage, state: PartitionState, plan: RetentionPlan, entries: Entries) -> None:
-    """Removes whole segments, lowest first, and lets side files and checkpoints follow (S6.6, S7.6)."""
+def commit_retention(
+    storage: Storage, state: PartitionState, plan: RetentionPlan, entries: Entries
+) -> None:
+    """Removes whole segments, lowest first, and lets side files and checkpoints follow (S6.6,
+    S7.6).
+    """
     retain(
         storage,
         state,

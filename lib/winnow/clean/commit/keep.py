@@ -17,9 +17,14 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def kept_by(
-    request: Request, state: PartitionState, *, run_id: str, cleaner_checkpoint_after: int | None = None
+    request: Request,
+    state: PartitionState,
+    *,
+    run_id: str,
+    cleaner_checkpoint_after: int | None = None,
 ) -> Iterator[None]:
-    """What goes from the partition inside of the block is kept. `state`: as it was before the first change.
+    """What goes from the partition inside of the block is kept. `state`: as it was before the first
+    change.
 
     `cleaner_checkpoint_after`: where the block, or what follows it, moves the cleaner checkpoint.
     If the block fails what it began is left to the next recovery, and so is what it kept.

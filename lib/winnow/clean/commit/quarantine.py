@@ -1,7 +1,8 @@
 """`--on-corrupt=quarantine`: damaged batches leave the log, if what is left of it means the same.
 
-A batch that is gone can't be told apart from one that was compacted away. So this is done only where it was asked for,
-and not where a marker may have been among the damaged bytes and some transaction would then have another outcome.
+A batch that is gone can't be told apart from one that was compacted away. So this is done only
+where it was asked for, and not where a marker may have been among the damaged bytes and some
+transaction would then have another outcome.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Quarantined:
     path: str
 
     def __str__(self) -> str:
-        ranges = ", ".join(f"{damage.least_offset}..{damage.end_offset - 1}" for damage in self.damages)
+        ranges = ", ".join(
+            f"{damage.least_offset}..{damage.end_offset - 1}" for damage in self.damages
+        )
         return f"{self.bytes} damaged bytes between the offsets {ranges} were moved to {self.path}; {WHAT_IT_MEANS}"
 
 
@@ -69,11 +72,18 @@ class Staged:
 
 
 def stage_quarantine(
-    sc: SparkContext, log_dir: LogDir, topic_partition: TopicPartition, request: Request, *, run_id: str
+    sc: SparkContext,
+    log_dir: LogDir,
+    topic_partition: TopicPartition,
+    request: Request,
+    *,
+    run_id: str,
 ) -> Staged:
-    """Looks for the damage of one partition and stages its segments without it; the log is not touched yet.
+    """Looks for the damage of one partition and stages its segments without it; the log is not
+    touched yet.
 
-    Raises CorruptLogError where nothing can be moved aside, NoSpaceError, VerificationError, StoppedError.
+    Raises CorruptLogError where nothing can be moved aside, NoSpaceError, VerificationError,
+    StoppedError.
     """
     config = request.settings.resolve(topic_partition.topic, node_id=log_dir.meta.node_id)
     listing = list_segments(request.storage, f"{log_dir.path}/{topic_partition}")
@@ -99,7 +109,9 @@ def stage_quarantine(
     staging = staging_path(state.directory, run_id)
     request.storage.ensure_dir(staging)
     try:
-        staged = tuple(_stage(state, segment, damages, config, request, staging) for segment, damages in found)
+        staged = tuple(
+            _stage(state, segment, damages, config, request, staging) for segment, damages in found
+        )
         _check_transactions(sc, state, staged, staging, request)
         request.stop.check()
     except FAILS_ONE_PARTITION:
@@ -114,7 +126,9 @@ def commit(staged: Staged, request: Request, *, run_id: str) -> Quarantined:
     What is left of one that fails the next recovery finishes or undoes.
     """
     with kept_by(request, staged.state, run_id=run_id):
-        moved = commit_quarantine(request.storage, staged.state, staged.segments, run_id=run_id, now=request.now)
+        moved = commit_quarantine(
+            request.storage, staged.state, staged.segments, run_id=run_id, now=request.now
+        )
     damages = tuple(damage for item in staged.segments for damage in item.damages)
     return Quarantined(moved, damages, f"{QUARANTINE_PREFIX}{run_id}")
 
@@ -135,23 +149,36 @@ def _active(listing: SegmentListing) -> CorruptLogError:
     )
 
 
-def _find(sc: SparkContext, state: PartitionState, request: Request) -> list[tuple[Segment, tuple[Damage, ...]]]:
+def _find(
+    sc: SparkContext, state: PartitionState, request: Request
+) -> list[tuple[Segment, tuple[Damage, ...]]]:
     """Segments with damage, ascending."""
     directory = state.directory
     ends = [segment.base_offset for segment in state.segments[1:]] + [state.log_end_offset]
 
     def find(segment: Segment, end_offset: int) -> tuple[Damage, ...]:
         path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
-        return find_damage(path, segment.log_bytes, base_offset=segment.base_offset, end_offset=end_offset)
+        return find_damage(
+            path, segment.log_bytes, base_offset=segment.base_offset, end_offset=end_offset
+        )
 
     found = _each(sc, find, list(zip(state.segments, ends, strict=True)), request)
-    return [(segment, damages) for segment, damages in zip(state.segments, found, strict=True) if damages]
+    return [
+        (segment, damages)
+        for segment, damages in zip(state.segments, found, strict=True)
+        if damages
+    ]
 
 
 def _each(
-    sc: SparkContext, function: Callable[..., _T], items: Sequence[tuple[Any, ...]], request: Request
+    sc: SparkContext,
+    function: Callable[..., _T],
+    items: Sequence[tuple[Any, ...]],
+    request: Request,
 ) -> list[_T]:
-    """What the function makes of each item, in tasks; raises CorruptLogError for the first it fails on."""
+    """What the function makes of each item, in tasks; raises CorruptLogError for the first it fails
+    on.
+    """
     request.stop.check()
 
     def guarded(item: tuple[Any, ...]) -> _T | Failure:
@@ -161,7 +188,11 @@ def _each(
             return failure(error)
 
     try:
-        collected = sc.parallelize(list(items), len(items)).mapPartitions(in_task(partial(map, guarded))).collect()
+        collected = (
+            sc.parallelize(list(items), len(items))
+            .mapPartitions(in_task(partial(map, guarded)))
+            .collect()
+        )
     except (Py4JError, PySparkException) as error:
         request.stop.check()
         raise WinnowError(
@@ -205,13 +236,19 @@ def _stage(
 
 
 def _check_transactions(
-    sc: SparkContext, state: PartitionState, staged: Sequence[StagedQuarantine], staging: str, request: Request
+    sc: SparkContext,
+    state: PartitionState,
+    staged: Sequence[StagedQuarantine],
+    staging: str,
+    request: Request,
 ) -> None:
-    """Raises CorruptLogError if a marker may be missing whose transaction ends differently without it (S4.1).
+    """Raises CorruptLogError if a marker may be missing whose transaction ends differently without
+    it (S4.1).
 
-    The transaction indexes are whole, and tell of every ABORT marker: one that is gone contradicts them, and so does
-    data of a committed transaction whose COMMIT is gone before an aborted one follows. A COMMIT that is gone before
-    another one changes nothing. What remains is data without any marker after it.
+    The transaction indexes are whole, and tell of every ABORT marker: one that is gone contradicts
+    them, and so does data of a committed transaction whose COMMIT is gone before an aborted one
+    follows. A COMMIT that is gone before another one changes nothing. What remains is data without
+    any marker after it.
     """
     rewritten = {item.source.base_offset: item for item in staged}
     items = [
@@ -220,7 +257,9 @@ def _check_transactions(
     ]
     directory, start = state.directory, state.log_start_offset
 
-    def runs(segment: Segment, following: Segment | None, item: StagedQuarantine | None) -> SegmentRuns:
+    def runs(
+        segment: Segment, following: Segment | None, item: StagedQuarantine | None
+    ) -> SegmentRuns:
         wanted = TransactionsWanted(
             high_watermark=_NEVER,
             log_start_offset=start,
@@ -232,9 +271,14 @@ def _check_transactions(
 
     def files(number: int) -> tuple[str, str]:
         base = state.segments[number].base_offset
-        return f"{directory}/{segment_file(base, TXNINDEX)}", f"{directory}/{segment_file(base, LOG)}"
+        return (
+            f"{directory}/{segment_file(base, TXNINDEX)}",
+            f"{directory}/{segment_file(base, LOG)}",
+        )
 
-    folded = fold(_each(sc, runs, items, request), high_watermark=_NEVER, log_start_offset=start, where=files)
+    folded = fold(
+        _each(sc, runs, items, request), high_watermark=_NEVER, log_start_offset=start, where=files
+    )
     last = max(damage.end_offset for item in staged for damage in item.damages)
     producer, first = min(folded.opened.items(), key=lambda opened: opened[1], default=(None, last))
     if first < last:

@@ -35,7 +35,9 @@ def retain_only(item: Undertaking, request: Request, *, run_id: str) -> Partitio
         if item.plan.checkpoint_reset is not None:
             # A checkpoint outside of the log is written anew even if nothing is cleaned (S3.2).
             offset = max(item.plan.checkpoint_reset, after.log_start_offset)
-            commit_cleaner_checkpoint(request.storage, item.place.log_dir, {item.place.topic_partition: offset})
+            commit_cleaner_checkpoint(
+                request.storage, item.place.log_dir, {item.place.topic_partition: offset}
+            )
     except FAILS_ONE_PARTITION as error:
         return report.interrupted(item, failure(error))
     return report.done(
@@ -52,7 +54,9 @@ def retain_only(item: Undertaking, request: Request, *, run_id: str) -> Partitio
 def retain_from(
     item: Undertaking, state: PartitionState, plan: RetentionPlan | None, request: Request
 ) -> PartitionState:
-    """The state afterwards. Side files that an interrupted retention left behind its log catch up with it here."""
+    """The state afterwards. Side files that an interrupted retention left behind its log catch up
+    with it here.
+    """
     entries = checkpoint_entries(state.topic_partition.topic, item.config)
     if plan is not None:
         commit_retention(request.storage, state, plan, entries)
@@ -71,7 +75,9 @@ def _may_follow(item: Undertaking, request: Request) -> bool:
 
 
 def state_now(item: Undertaking) -> PartitionState:
-    """The partition as it is on the disk now; what the checkpoints said of it at the start still holds."""
+    """The partition as it is on the disk now; what the checkpoints said of it at the start still
+    holds.
+    """
     listed = list_partition(item.place)
     state = resolve(
         listed.listing,

@@ -1,7 +1,8 @@
 """Split what can't be cleaned as it is, before the round (S6.5).
 
-Kafka's cleaner does it when it gets there, gives up the round, and cleans the partition another time. Here it is known
-beforehand which segments span too many offsets; they are split, and the partition is looked at again.
+Kafka's cleaner does it when it gets there, gives up the round, and cleans the partition another
+time. Here it is known beforehand which segments span too many offsets; they are split, and the
+partition is looked at again.
 """
 
 from __future__ import annotations
@@ -52,7 +53,11 @@ def split_first(
 
     Or what is to be told of one that could not be split.
     """
-    chosen = {number: item for number, item in enumerate(prepared) if isinstance(item, Undertaking) and item.overflowed}
+    chosen = {
+        number: item
+        for number, item in enumerate(prepared)
+        if isinstance(item, Undertaking) and item.overflowed
+    }
     if not chosen or request.stop.reason is not None:
         return {}
     # One partition after the other, which leaves room for the next: this is rare.
@@ -63,7 +68,11 @@ def split_first(
     done = [number for number, item in results.items() if isinstance(item, Undertaking)]
     again = look_again(sc, [chosen[number] for number in done], request)
     for number, item in zip(done, again, strict=True):
-        results[number] = item if isinstance(item, LeftAlone) else replace(item, overflowed=chosen[number].overflowed)
+        results[number] = (
+            item
+            if isinstance(item, LeftAlone)
+            else replace(item, overflowed=chosen[number].overflowed)
+        )
     return results
 
 
@@ -73,10 +82,16 @@ def split_bytes(prepared: Sequence[Prepared]) -> int:
 
 
 def _bytes(item: Undertaking) -> int:
-    return sum(segment.log_bytes for segment in item.state.segments if segment.base_offset in item.overflowed)
+    return sum(
+        segment.log_bytes
+        for segment in item.state.segments
+        if segment.base_offset in item.overflowed
+    )
 
 
-def _stage_all(sc: SparkContext, item: Undertaking, request: Request, run_id: str) -> list[StagedSplit | Failure]:
+def _stage_all(
+    sc: SparkContext, item: Undertaking, request: Request, run_id: str
+) -> list[StagedSplit | Failure]:
     needed, room = _bytes(item), Room(request.max_extra_space).at(item.state.directory)
     if needed > room:
         message = (
@@ -87,7 +102,9 @@ def _stage_all(sc: SparkContext, item: Undertaking, request: Request, run_id: st
     works = _works(item, run_id)
     try:
         request.storage.mkdir(_staging(item, run_id))
-        return sc.parallelize(works, len(works)).mapPartitions(in_task(partial(map, _stage))).collect()
+        return (
+            sc.parallelize(works, len(works)).mapPartitions(in_task(partial(map, _stage))).collect()
+        )
     except FAILS_ONE_PARTITION as error:
         return [failure(error)]
     except (Py4JError, PySparkException) as error:  # the job itself: nothing of it is part of a log

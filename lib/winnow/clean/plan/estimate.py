@@ -31,8 +31,12 @@ Weighed = list[WeighedGroup] | Failure
 """The groups of a partition, ascending, or what would keep a run from cleaning it."""
 
 
-def weigh(sc: SparkContext, jobs: Sequence[PartitionJob], *, now: int, progress: Progress) -> list[Weighed]:
-    """One for each, by as few Spark jobs as their size allows. Nothing is written, so that room is no matter."""
+def weigh(
+    sc: SparkContext, jobs: Sequence[PartitionJob], *, now: int, progress: Progress
+) -> list[Weighed]:
+    """One for each, by as few Spark jobs as their size allows. Nothing is written, so that room is
+    no matter.
+    """
     secret = (secrets.randbits(64), secrets.randbits(64))
 
     def weighed(some: Sequence[PartitionJob]) -> list[list[WeighedGroup | Failure]]:
@@ -46,13 +50,23 @@ def weigh(sc: SparkContext, jobs: Sequence[PartitionJob], *, now: int, progress:
 
 
 def estimated(made: Round, weighed: Weighed, request: Request) -> PartitionResult:
-    """What `clean` would tell of a partition that is compacted, and then perhaps deleted from (S3.5)."""
+    """What `clean` would tell of a partition that is compacted, and then perhaps deleted from
+    (S3.5).
+    """
     item, end = made.item, made.job.end_offset
     if isinstance(weighed, Failure):
-        mended = request.on_corrupt == "quarantine" and weighed.exit_code == CorruptLogError.exit_code
-        return report.foreseen(item, now=request.now, only=request.only) if mended else report.failed(item, weighed)
+        mended = (
+            request.on_corrupt == "quarantine" and weighed.exit_code == CorruptLogError.exit_code
+        )
+        return (
+            report.foreseen(item, now=request.now, only=request.only)
+            if mended
+            else report.failed(item, weighed)
+        )
     after = after_round(item.state, [group.segment for group in weighed], end)
-    retention = None if request.only == "compaction" else retention_plan(after, item.config, request.now)
+    retention = (
+        None if request.only == "compaction" else retention_plan(after, item.config, request.now)
+    )
     words = retention_reason(after, item.config, request.now, retention).words
     if retention is not None:
         after = retention.applied_to(after)

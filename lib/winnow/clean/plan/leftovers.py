@@ -1,4 +1,6 @@
-"""What an interrupted run left: as it is told where nothing may be changed, and as what is left to be done."""
+"""What an interrupted run left: as it is told where nothing may be changed, and as what is left to
+be done.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,17 @@ def what_was_left(storage: Storage, listing: SegmentListing) -> str:
 
 
 def rest_of_round(plan: PartitionPlan, journal: Journal) -> PartitionPlan:
-    """The plan with what an earlier run at the same clock had left to do of its round (docs/decisions/0012).
+    """The plan with what an earlier run at the same clock had left to do of its round
+    (docs/decisions/0012).
 
     What it has done already would make it another one: other groups, another dirty ratio.
     """
     if journal.rest is None:
         return plan
     segments = {segment.base_offset: segment for segment in plan.state.segments}
-    groups = tuple(tuple(segments[base] for base in group.source_bases) for group in journal.waiting)
+    groups = tuple(
+        tuple(segments[base] for base in group.source_bases) for group in journal.waiting
+    )
     first_dirty = journal.rest.first_dirty_offset
     clean = sum(s.log_bytes for s in plan.state.segments if s.base_offset < first_dirty)
     compaction = CompactionPlan(
@@ -47,4 +52,6 @@ def rest_of_round(plan: PartitionPlan, journal: Journal) -> PartitionPlan:
         f"goes on with the cleaning up to {journal.end_offset} that {journal.run_id} began: "
         f"{number(len(groups), 'group')} of {len(journal.groups)}"
     )
-    return replace(plan, compaction=compaction, reason=reason, rule="S5.1", first_dirty_offset=first_dirty)
+    return replace(
+        plan, compaction=compaction, reason=reason, rule="S5.1", first_dirty_offset=first_dirty
+    )

@@ -8,7 +8,15 @@ from typing import Any, Protocol
 
 from winnow.clean.plan.prepare import LeftAlone, Undertaking
 from winnow.clean.plan.segment_fates import segment_fates
-from winnow.clean.result import COMPACTED, NONE, RETAINED, Output, PartitionResult, RecordsRemoved, Setting
+from winnow.clean.result import (
+    COMPACTED,
+    NONE,
+    RETAINED,
+    Output,
+    PartitionResult,
+    RecordsRemoved,
+    Setting,
+)
 from winnow.clean.rewrite.compaction import Failure
 from winnow.clean.scan.topic_usage import Holdings, top_holders
 from winnow.policy.cleanable import cleanable_range, oldest_dirty
@@ -67,28 +75,34 @@ def left_alone(item: LeftAlone) -> PartitionResult:
 def foreseen(
     item: Undertaking, settings: tuple[Setting, ...] | None = None, *, now: int, only: str | None
 ) -> PartitionResult:
-    """What `clean` would do, as far as it can be told without reading the records. `settings`: `settings_of` it, where
-    that is known already. Where retention comes after a compaction, what it does is not known.
+    """What `clean` would do, as far as it can be told without reading the records. `settings`:
+    `settings_of` it, where that is known already. Where retention comes after a compaction, what it
+    does is not known.
     """
     plan, state = item.plan, item.state
     compaction = plan.compaction
     retention = plan.retention
     told: dict[str, Any] = {
         "actions": _actions(compacted=compaction is not None, retained=retention is not None),
-        "first_dirty_offset_after": _first_dirty(item, compaction.end_offset if compaction else None),
+        "first_dirty_offset_after": _first_dirty(
+            item, compaction.end_offset if compaction else None
+        ),
         "records_before": _records(item),
         "records_removed": None if compaction else _removed(item, (), retention),
         "settings": settings_of(item.config) if settings is None else settings,
         "segments": segment_fates(
             state,
-            compacted=[segment.base_offset for segment in compaction.segments] if compaction else (),
+            compacted=[segment.base_offset for segment in compaction.segments]
+            if compaction
+            else (),
             deleted=[segment.base_offset for segment in retention.deleted] if retention else (),
         ),
     }
     if compaction or retention:
         told["dirty_ratio_after"] = None
     if compaction:
-        # It changes the sizes that retention looks at afterwards, so both together can't be foreseen.
+        # It changes the sizes that retention looks at afterwards, so both together can't be
+        # foreseen.
         segments = len(state.segments) - len(compaction.segments) + len(compaction.groups)
         # Nor can the number of parts that a segment is split into.
         known = not plan.afterwards and not item.overflowed
@@ -105,8 +119,16 @@ def foreseen(
     reason = _reason(item)
     if following is not None:
         reason = f"{reason}; then {following.reason}"
-        told |= {"actions": _actions(compacted=True, retained=True), "segments_after": None, "bytes_after": None}
-        told |= {"first_dirty_offset_after": None, "log_start_offset_after": None, "records_removed": None}
+        told |= {
+            "actions": _actions(compacted=True, retained=True),
+            "segments_after": None,
+            "bytes_after": None,
+        }
+        told |= {
+            "first_dirty_offset_after": None,
+            "log_start_offset_after": None,
+            "records_removed": None,
+        }
     return _as_it_is(item, item.plan.rule, reason, **told)
 
 
@@ -133,7 +155,9 @@ def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
 def failed(item: Undertaking, why: Failure) -> PartitionResult:
     """It could not be cleaned, and nothing of it was changed."""
     words = "left as it was: it could not be cleaned"
-    return _as_it_is(item, "S8.8", words, error=why.message, error_code=why.exit_code, left_alone=True)
+    return _as_it_is(
+        item, "S8.8", words, error=why.message, error_code=why.exit_code, left_alone=True
+    )
 
 
 def stopped(item: Undertaking, why: str) -> PartitionResult:
@@ -159,7 +183,9 @@ def partly(
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
         dirty_ratio_after=None,
-        segments=segment_fates(item.state, compacted=[base for group in done for base in group.source_bases]),
+        segments=segment_fates(
+            item.state, compacted=[base for group in done for base in group.source_bases]
+        ),
         tombstones=_tombstones(done),
         duration_ms=duration_ms,
         left_alone=True,
@@ -167,7 +193,9 @@ def partly(
 
 
 def interrupted(item: Undertaking, why: Failure) -> PartitionResult:
-    """The commit failed: each group is old or new and nothing is lost (S6.2), but how far it went is not known."""
+    """The commit failed: each group is old or new and nothing is lost (S6.2), but how far it went
+    is not known.
+    """
     return replace(
         failed(item, why),
         rule="S6.2",
@@ -193,7 +221,9 @@ def done(
     duration_ms: int | None,
     afterwards: str = "",
 ) -> PartitionResult:
-    """What was done, with the state read again afterwards. `afterwards`: what retention after a compaction did."""
+    """What was done, with the state read again afterwards. `afterwards`: what retention after a
+    compaction did.
+    """
     sources = {group.base_offset: group.source_bases for group in groups}
     gone = [segment.base_offset for segment in retention.deleted] if retention else []
     acted = bool(groups) or item.finished is not None or retention is not None
@@ -203,7 +233,9 @@ def done(
         item,
         item.plan.rule,
         _reason(item, afterwards),
-        actions=_actions(compacted=bool(groups) or item.finished is not None, retained=retention is not None),
+        actions=_actions(
+            compacted=bool(groups) or item.finished is not None, retained=retention is not None
+        ),
         dirty_ratio_after=_dirty_ratio(item, replace(after, cleaner_checkpoint=first_dirty), now),
         first_dirty_offset_after=first_dirty,
         log_start_offset_after=after.log_start_offset,
@@ -218,7 +250,9 @@ def done(
             compacted=[source for bases in sources.values() for source in bases],
             # What retention took of the new segments it took of all their sources.
             deleted=[source for base in gone for source in sources.get(base, (base,))],
-            checksums={base: sum_ for group in groups for base, sum_ in group.source_checksums.items()},
+            checksums={
+                base: sum_ for group in groups for base, sum_ in group.source_checksums.items()
+            },
         ),
         outputs=tuple(
             Output(
@@ -284,7 +318,8 @@ def _as_it_is(item: Undertaking, rule: str, reason: str, **changed: Any) -> Part
         "log_start_offset_after": state.log_start_offset,
         "segments_before": segments + sum(len(group.sources) - 1 for group in replaced),
         "segments_after": segments,
-        "bytes_before": log_bytes + sum(group.log_bytes - group.output.log_bytes for group in replaced if group.output),
+        "bytes_before": log_bytes
+        + sum(group.log_bytes - group.output.log_bytes for group in replaced if group.output),
         "bytes_after": log_bytes,
         "holders": holders,
         "holders_total": holders_total,
@@ -300,7 +335,11 @@ def _lag(config: TopicConfig) -> int | None:
 
 
 def _oldest_dirty(item: Undertaking, state: PartitionState, first_dirty: int | None) -> int | None:
-    return oldest_dirty(state, first_dirty) if item.config.cleanup_compact and first_dirty is not None else None
+    return (
+        oldest_dirty(state, first_dirty)
+        if item.config.cleanup_compact and first_dirty is not None
+        else None
+    )
 
 
 def _holdings(item: Undertaking) -> list[Holdings | None]:
@@ -326,7 +365,12 @@ def settings_of(config: TopicConfig) -> tuple[Setting, ...]:
     """All that decided, defaults included."""
     values = ((key.name, getattr(config, key.attribute), config.sources[key.name]) for key in KEYS)
     return tuple(
-        Setting(name, str(value).lower() if isinstance(value, bool) else str(value), source, is_default(source))
+        Setting(
+            name,
+            str(value).lower() if isinstance(value, bool) else str(value),
+            source,
+            is_default(source),
+        )
         for name, value, source in values
         if value is not None
     )
@@ -355,7 +399,9 @@ def _first_dirty(item: Undertaking, reached: int | None) -> int | None:
 
 
 def _records(item: Undertaking, groups: Sequence[CleanedGroup] = ()) -> int | None:
-    """Counted only where every batch header was read. Those of v0 and v1 don't tell all, but `groups` have counted."""
+    """Counted only where every batch header was read. Those of v0 and v1 don't tell all, but
+    `groups` have counted.
+    """
     if item.walks is None or item.state.trusted_end is not None:
         return None
     rewritten = {source for group in groups for source in group.source_bases}
@@ -365,7 +411,9 @@ def _records(item: Undertaking, groups: Sequence[CleanedGroup] = ()) -> int | No
     return sum(walk.records for walk in left) + sum(group.records_before for group in groups)
 
 
-def _records_after(item: Undertaking, groups: Sequence[CleanedGroup], retention: RetentionPlan | None) -> int | None:
+def _records_after(
+    item: Undertaking, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
+) -> int | None:
     if item.walks is None or item.state.trusted_end is not None:
         return None
     records = _records_left(item, groups)
@@ -376,8 +424,12 @@ def _records_after(item: Undertaking, groups: Sequence[CleanedGroup], retention:
 
 
 def _records_left(item: Undertaking, groups: Sequence[CleanedGroup]) -> dict[int, int | None]:
-    """By segment once `groups` are in their places; None where headers don't tell. Empty where none was read."""
-    records = {walk.base_offset: None if walk.guessed else walk.records for walk in item.walks or ()}
+    """By segment once `groups` are in their places; None where headers don't tell. Empty where none
+    was read.
+    """
+    records = {
+        walk.base_offset: None if walk.guessed else walk.records for walk in item.walks or ()
+    }
     for group in groups:
         for source in group.source_bases:
             records.pop(source, None)

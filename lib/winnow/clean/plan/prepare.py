@@ -1,4 +1,6 @@
-"""From log directories to decisions: what is there, what Kafka's rules say to do with it, and what is left alone."""
+"""From log directories to decisions: what is there, what Kafka's rules say to do with it, and what
+is left alone.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ class LeftAlone:
 
 @dataclass(frozen=True, slots=True)
 class Undertaking:
-    """A partition whose plan is sure: what is to be done, and what the walk saw if it is to be compacted."""
+    """A partition whose plan is sure: what is to be done, and what the walk saw if it is to be
+    compacted.
+    """
 
     place: Place
     log_dir: LogDir
@@ -83,7 +87,9 @@ class Undertaking:
     transactions: Transactions | None = None
     """Beside the walks."""
     overflowed: tuple[int, ...] = ()
-    """Base offsets of segments that span too many offsets for an index, and that are split before the round (S6.5)."""
+    """Base offsets of segments that span too many offsets for an index, and that are split before
+    the round (S6.5).
+    """
     finished: Finished | None = None
     """The round of an earlier run that was finished before this plan was made."""
     goes_on: OpenRound | None = None
@@ -102,45 +108,66 @@ class Walk(Protocol):
 
 
 OnCorrupt = Literal["leave", "fail", "quarantine"]
-"""Leave a damaged partition as it is and go on; begin nothing if one is known, and stop at the first that is found
-later; or move damaged batches out of the log where that can be done (`winnow.clean.commit.quarantine`)."""
+"""Leave a damaged partition as it is and go on; begin nothing if one is known, and stop at the
+first that is found later; or move damaged batches out of the log where that can be done
+(`winnow.clean.commit.quarantine`).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What was asked, beside where: settings, which topics, the clock, and one half of the work only."""
+    """What was asked, beside where: settings, which topics, the clock, and one half of the work
+    only.
+    """
 
     settings: Settings
     topics: tuple[str, ...]
     now: int
     only: str | None
     touch: bool
-    """False for a plan: nothing in a log directory may change, not even to finish what a crash left."""
+    """False for a plan: nothing in a log directory may change, not even to finish what a crash
+    left.
+    """
     below_recovery_point: bool = False
-    """Work on log directories of an unclean shutdown as well, as far as they can be trusted (S8.2)."""
+    """Work on log directories of an unclean shutdown as well, as far as they can be trusted (S8.2).
+    """
     keep_replaced: bool = False
-    """What a run replaces or deletes stays on the disk until it is undone or purged (`winnow.logdir.commit.kept`)."""
+    """What a run replaces or deletes stays on the disk until it is undone or purged
+    (`winnow.logdir.commit.kept`).
+    """
     stop: Stop = field(default_factory=Stop)
     progress: Progress = field(default_factory=Silence)
     on_corrupt: OnCorrupt = "leave"
     """What becomes of damaged partitions, and of the others then."""
     max_extra_space: int | None = None
-    """Bytes that may lie beside the logs at once, written and not yet in the place of anything; None: what is free."""
+    """Bytes that may lie beside the logs at once, written and not yet in the place of anything;
+    None: what is free.
+    """
     spool: str | None = None
-    """Where keys are kept that are read along with the headers (`winnow.clean.scan.prefetch`); None: none are."""
-    secret: tuple[int, int] = field(default_factory=lambda: (secrets.randbits(64), secrets.randbits(64)), repr=False)
+    """Where keys are kept that are read along with the headers (`winnow.clean.scan.prefetch`);
+    None: none are.
+    """
+    secret: tuple[int, int] = field(
+        default_factory=lambda: (secrets.randbits(64), secrets.randbits(64)), repr=False
+    )
     """Key of the hash of record keys."""
     storage: Storage = field(default_factory=Places)
-    """Through which the driver changes log directories: all of recovery, retention and commit, and nothing else."""
+    """Through which the driver changes log directories: all of recovery, retention and commit, and
+    nothing else.
+    """
 
     def wants(self, topic: str) -> bool:
         return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
 
 
 def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Prepared]:
-    """Every partition that was asked for, in the order of the log directories, with what will become of it."""
+    """Every partition that was asked for, in the order of the log directories, with what will
+    become of it.
+    """
     prepared = [
-        known_or_left_alone(place_of(log_dir, topic_partition), log_dir, config_of(topic_partition.topic), request)
+        known_or_left_alone(
+            place_of(log_dir, topic_partition), log_dir, config_of(topic_partition.topic), request
+        )
         for log_dir in log_dirs
         for config_of in [_configs(log_dir, request)]
         for topic_partition in log_dir.partitions
@@ -151,7 +178,9 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
     request.stop.check()
     listed = iter(list_known(sc, [item for item in prepared if isinstance(item, Known)], request))
     request.progress.stage("deciding")
-    decided = [_decided(*next(listed), request) if isinstance(item, Known) else item for item in prepared]
+    decided = [
+        _decided(*next(listed), request) if isinstance(item, Known) else item for item in prepared
+    ]
     del listed, prepared  # of many partitions they hold more than the walks take
     return _walk(sc, decided, request)
 
@@ -159,8 +188,12 @@ def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> l
 def _with_gathered_entries(
     prepared: Sequence[LeftAlone | Known], log_dirs: Sequence[LogDir], request: Request
 ) -> list[LeftAlone | Known]:
-    """Puts cleaner entries of partitions that were moved beside them, before anything else is written."""
-    misplaced = {(entry.home, entry.topic_partition): entry for entry in misplaced_entries(log_dirs)}
+    """Puts cleaner entries of partitions that were moved beside them, before anything else is
+    written.
+    """
+    misplaced = {
+        (entry.home, entry.topic_partition): entry for entry in misplaced_entries(log_dirs)
+    }
     result = list(prepared)
     for number, item in enumerate(prepared):
         if not isinstance(item, Known):
@@ -169,25 +202,38 @@ def _with_gathered_entries(
         if entry is None:
             continue
         try:
-            gather_entry(request.storage, entry, item.log_dir.checkpoints.cleaner[entry.topic_partition])
+            gather_entry(
+                request.storage, entry, item.log_dir.checkpoints.cleaner[entry.topic_partition]
+            )
         except LogDirInUseError:
             raise
         except FAILS_ONE_PARTITION as error:
-            result[number] = LeftAlone(item.place, item.config.policy, UNREADABLE, error=failure(error).message)
+            result[number] = LeftAlone(
+                item.place, item.config.policy, UNREADABLE, error=failure(error).message
+            )
     return result
 
 
 def look_again(sc: SparkContext, items: Sequence[Undertaking], request: Request) -> list[Prepared]:
-    """What is to become of partitions whose files this run has changed; settings and checkpoints are as before."""
-    known = [Known(item.place, item.log_dir, item.config, item.finished, item.goes_on) for item in items]
-    return _walk(sc, [_decided(*found, request) for found in list_known(sc, known, request)], request)
+    """What is to become of partitions whose files this run has changed; settings and checkpoints
+    are as before.
+    """
+    known = [
+        Known(item.place, item.log_dir, item.config, item.finished, item.goes_on) for item in items
+    ]
+    return _walk(
+        sc, [_decided(*found, request) for found in list_known(sc, known, request)], request
+    )
 
 
 def place_of(log_dir: LogDir, topic_partition: TopicPartition) -> Place:
     if log_dir.clean_shutdown:
         return Place(log_dir.path, topic_partition)
     checkpoints = log_dir.checkpoints
-    known = (checkpoints.recovery_point.get(topic_partition, 0), checkpoints.high_watermark.get(topic_partition, 0))
+    known = (
+        checkpoints.recovery_point.get(topic_partition, 0),
+        checkpoints.high_watermark.get(topic_partition, 0),
+    )
     return Place(log_dir.path, topic_partition, trusted_end=min(known))
 
 
@@ -226,14 +272,18 @@ def known_or_left_alone(
 
 
 def _why_foreign(place: Place, request: Request) -> Reason | None:
-    """Why the directory lies elsewhere, or is not one of the topic as the metadata log knows it (S9.3)."""
+    """Why the directory lies elsewhere, or is not one of the topic as the metadata log knows it
+    (S9.3).
+    """
     settings = request.settings
     if request.storage.entry(place.directory).is_link:
         return ELSEWHERE
     if settings.metadata is None or place.topic_partition.topic not in settings.metadata.topics:
         return None
     topic_id = read_topic_id(request.storage, place.directory)
-    why = settings.metadata.why_foreign(place.topic_partition.topic, place.topic_partition.partition, topic_id)
+    why = settings.metadata.why_foreign(
+        place.topic_partition.topic, place.topic_partition.partition, topic_id
+    )
     return None if why is None else Reason("S9.3", why)
 
 
@@ -241,9 +291,13 @@ def _policy(config: TopicConfig | Unknown) -> str | None:
     return None if isinstance(config, Unknown) else config.policy
 
 
-def list_known(sc: SparkContext, known: Sequence[Known], request: Request) -> list[tuple[Known, Listed | Failure]]:
+def list_known(
+    sc: SparkContext, known: Sequence[Known], request: Request
+) -> list[tuple[Known, Listed | Failure]]:
     """What is there, once what a crash left is put right."""
-    found = dict(enumerate(zip(known, list_partitions(sc, [item.place for item in known]), strict=True)))
+    found = dict(
+        enumerate(zip(known, list_partitions(sc, [item.place for item in known]), strict=True))
+    )
     if not request.touch:
         return [*found.values()]
     again: dict[int, Known] = {}
@@ -252,7 +306,9 @@ def list_known(sc: SparkContext, known: Sequence[Known], request: Request) -> li
             request.stop.check()
             try:
                 again[number] = _put_right(item, request)
-            except LogDirInUseError:  # the lease on the log directory is lost: nothing of it may be changed any more
+            except (
+                LogDirInUseError
+            ):  # the lease on the log directory is lost: nothing of it may be changed any more
                 raise
             except FAILS_ONE_PARTITION as error:
                 found[number] = item, failure(error)
@@ -322,18 +378,35 @@ def undertake(known: Known, state: PartitionState, request: Request) -> Prepared
         try:
             snapshot = newest_snapshot(request.storage, state)
         except FAILS_ONE_PARTITION as error:
-            return LeftAlone(place, config.policy, UNREADABLE, error=failure(error).message, state=state)
+            return LeftAlone(
+                place, config.policy, UNREADABLE, error=failure(error).message, state=state
+            )
     return Undertaking(
-        place, known.log_dir, config, state, plan, snapshot, finished=known.finished, goes_on=known.goes_on
+        place,
+        known.log_dir,
+        config,
+        state,
+        plan,
+        snapshot,
+        finished=known.finished,
+        goes_on=known.goes_on,
     )
 
 
 def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
-    ahead = {} if request.spool is None else _ahead(decided, request.spool, request.secret, sc.defaultParallelism)
-    return with_walks(decided, request, partial(walk_partitions, sc, progress=request.progress, ahead=ahead))
+    ahead = (
+        {}
+        if request.spool is None
+        else _ahead(decided, request.spool, request.secret, sc.defaultParallelism)
+    )
+    return with_walks(
+        decided, request, partial(walk_partitions, sc, progress=request.progress, ahead=ahead)
+    )
 
 
-def _ahead(decided: Sequence[Prepared], spool: str, secret: tuple[int, int], parallelism: int) -> dict[str, Ahead]:
+def _ahead(
+    decided: Sequence[Prepared], spool: str, secret: tuple[int, int], parallelism: int
+) -> dict[str, Ahead]:
     """For all that is to be compacted, as far as it can be told without a walk."""
     expected = {
         item.state.directory: Expected(
@@ -351,7 +424,8 @@ def _ahead(decided: Sequence[Prepared], spool: str, secret: tuple[int, int], par
 def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:
     """Puts the walks beside the plans that compact, or the reason why this version does not.
 
-    Only the walks tell the last stable offset. What it leaves of a plan is never more than the high watermark did.
+    Only the walks tell the last stable offset. What it leaves of a plan is never more than the high
+    watermark did.
     """
     chosen = [
         (number, item)
@@ -361,7 +435,9 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
     request.stop.check()
     walked = each_survived(
         [(item.state, item.snapshot.offset) for _, item in chosen],
-        lambda some: walk([state for state, _ in some], producers_from=[offset for _, offset in some]),
+        lambda some: walk(
+            [state for state, _ in some], producers_from=[offset for _, offset in some]
+        ),
         goes_on=lambda: request.stop.reason is None,
     )
     request.progress.stage("deciding")
@@ -376,18 +452,24 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
             result[number] = _with_walks(item, walks, request)
         except FAILS_ONE_PARTITION as error:
             why = failure(error).message
-            result[number] = LeftAlone(item.place, item.config.policy, UNREADABLE, error=why, state=item.state)
+            result[number] = LeftAlone(
+                item.place, item.config.policy, UNREADABLE, error=why, state=item.state
+            )
     return result
 
 
 def _needs_walk(plan: PartitionPlan) -> bool:
     """After an unclean shutdown the last stable offset is a limit for retention as well (S8.2)."""
-    return plan.compaction is not None or (plan.retention is not None and plan.state.trusted_end is not None)
+    return plan.compaction is not None or (
+        plan.retention is not None and plan.state.trusted_end is not None
+    )
 
 
 def _with_walks(item: Undertaking, walks: tuple[SegmentWalk, ...], request: Request) -> Undertaking:
     state, config = item.state, item.config
-    transactions = settle(state, item.snapshot, walks, now=request.now, expiration_ms=config.producer_id_expiration_ms)
+    transactions = settle(
+        state, item.snapshot, walks, now=request.now, expiration_ms=config.producer_id_expiration_ms
+    )
     item = replace(item, walks=walks, transactions=transactions)
     if transactions.undecided is None:
         return _with_overflowed(item, walks)
@@ -416,6 +498,12 @@ def _with_limit(plan: PartitionPlan) -> PartitionPlan:
 
 def _with_overflowed(item: Undertaking, walks: Sequence[SegmentWalk]) -> Undertaking:
     """Of the segments that are to be cleaned, those that Kafka's cleaner would split first."""
-    cleaned = {segment.base_offset for segment in item.plan.compaction.segments} if item.plan.compaction else set()
-    overflowed = (walk.base_offset for walk in walks if is_overflowed(walk.base_offset, walk.next_offset))
+    cleaned = (
+        {segment.base_offset for segment in item.plan.compaction.segments}
+        if item.plan.compaction
+        else set()
+    )
+    overflowed = (
+        walk.base_offset for walk in walks if is_overflowed(walk.base_offset, walk.next_offset)
+    )
     return replace(item, overflowed=tuple(base for base in overflowed if base in cleaned))

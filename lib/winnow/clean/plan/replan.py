@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from winnow.clean.plan.prepare import Known, LeftAlone, Prepared, Request, Undertaking, Walk, undertake, with_walks
+from winnow.clean.plan.prepare import (
+    Known,
+    LeftAlone,
+    Prepared,
+    Request,
+    Undertaking,
+    Walk,
+    undertake,
+    with_walks,
+)
 from winnow.errors import WinnowError
 from winnow.policy.plan import Reason
 from winnow.policy.sources import Unknown
@@ -23,14 +32,18 @@ def rethink(prepared: Sequence[Prepared], request: Request, walk: Walk) -> list[
 
 def _anew(item: Undertaking, request: Request) -> Prepared:
     place = item.place
-    config = request.settings.resolve(place.topic_partition.topic, node_id=item.log_dir.meta.node_id)
+    config = request.settings.resolve(
+        place.topic_partition.topic, node_id=item.log_dir.meta.node_id
+    )
     if isinstance(config, Unknown):
         return LeftAlone(place, None, Reason("S9.2", config.reason), state=item.state)
     return undertake(Known(place, item.log_dir, config), item.state, request)
 
 
 def check_same(before: Sequence[Prepared], now: Sequence[Prepared]) -> None:
-    """WinnowError unless every partition is as it was. What of it was not read then may be anything."""
+    """WinnowError unless every partition is as it was. What of it was not read then may be
+    anything.
+    """
     found = {item.place.directory: item for item in now}
     for item in before:
         other = found.pop(item.place.directory, None)
@@ -44,12 +57,16 @@ def _same(before: PartitionState, now: PartitionState | None) -> bool:
     if now is None:
         return False
     if before.trusted_end is not None:
-        now = replace(now, high_watermark=before.high_watermark)  # lowered to the last stable offset, if that was read
+        now = replace(
+            now, high_watermark=before.high_watermark
+        )  # lowered to the last stable offset, if that was read
     stamps, others = ([segment.log_stamp for segment in state.segments] for state in (before, now))
     return before == now and stamps == others
 
 
 def _changed(directory: str) -> WinnowError:
     return WinnowError(
-        "a partition is not what it was when the plan was made", where=directory, hint="Make a new plan."
+        "a partition is not what it was when the plan was made",
+        where=directory,
+        hint="Make a new plan.",
     )

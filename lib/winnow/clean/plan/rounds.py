@@ -43,9 +43,20 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str
     if transactions is None:
         message = "a plan was made without a walk"
         raise ValueError(message)
-    staging = item.goes_on.staging if item.goes_on else f"{state.directory}/{STAGING_PREFIX}{run_id}"
-    journal = item.goes_on.journal if item.goes_on else _new_journal(item, plan, transactions, now=now, run_id=run_id)
-    walked = [split for walk in item.walks or () if walk.base_offset < plan.end_offset for split in walk.splits]
+    staging = (
+        item.goes_on.staging if item.goes_on else f"{state.directory}/{STAGING_PREFIX}{run_id}"
+    )
+    journal = (
+        item.goes_on.journal
+        if item.goes_on
+        else _new_journal(item, plan, transactions, now=now, run_id=run_id)
+    )
+    walked = [
+        split
+        for walk in item.walks or ()
+        if walk.base_offset < plan.end_offset
+        for split in walk.splits
+    ]
     splits = with_usable_keys(walked, first_dirty_offset=plan.first_dirty_offset)
     numbers: dict[int, list[int]] = {}
     for number, split in enumerate(splits):
@@ -58,7 +69,9 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str
         groups.append(
             GroupJob(
                 group,
-                tuple(number for segment in group for number in numbers.get(segment.base_offset, ())),
+                tuple(
+                    number for segment in group for number in numbers.get(segment.base_offset, ())
+                ),
                 _carried(told[group[0].base_offset]),
                 most_log_bytes=log_bytes,
                 most_index_bytes=most_index_bytes(group, log_bytes, config),
@@ -82,7 +95,9 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str
         last_records={producer: (offset, epoch) for producer, offset, epoch in rest.last_records},
         splits=splits,
         groups=tuple(groups),
-        fixed_buckets=next((split.keys.buckets for split in splits if split.keys is not None), None),
+        fixed_buckets=next(
+            (split.keys.buckets for split in splits if split.keys is not None), None
+        ),
         aborted=transactions.aborted,
     )
     return Round(item, job.part(0, len(job.groups)), journal, begun=item.goes_on is not None)
@@ -93,7 +108,9 @@ def _carried(group: JournalGroup) -> Carried:
 
 
 def why_no_room(job: PartitionJob, room: int, *, at_once: bool) -> Failure | None:
-    """`room`: bytes that may be written. Unless they are to be written `at_once`, the largest group has to fit."""
+    """`room`: bytes that may be written. Unless they are to be written `at_once`, the largest group
+    has to fit.
+    """
     needed = job.most_bytes if at_once else max(group.most_bytes for group in job.groups)
     if needed <= room:
         return None
@@ -126,7 +143,8 @@ def _new_journal(
             first_dirty_offset=plan.first_dirty_offset,
             legacy_delete_horizon_ms=_legacy_delete_horizon_ms(item.state, plan, item.config),
             last_records=tuple(
-                (producer, offset, epoch) for producer, (offset, epoch) in last_records(transactions.producers).items()
+                (producer, offset, epoch)
+                for producer, (offset, epoch) in last_records(transactions.producers).items()
             ),
         ),
     )
@@ -137,8 +155,11 @@ def dirtiest_first(rounds: Mapping[int, Round]) -> list[int]:
     return sorted(rounds, key=lambda number: -(rounds[number].item.plan.dirty_ratio or 0.0))
 
 
-def _legacy_delete_horizon_ms(state: PartitionState, plan: CompactionPlan, config: TopicConfig) -> int:
+def _legacy_delete_horizon_ms(
+    state: PartitionState, plan: CompactionPlan, config: TopicConfig
+) -> int:
     """By the age of the last segment that was cleaned before (S5.1); 0 if there is none."""
     clean = segments_between(state.segments, 0, plan.first_dirty_offset)
-    # The time of a file may lie before 1970. Java's difference then overflows, and Kafka drops all such tombstones.
+    # The time of a file may lie before 1970. Java's difference then overflows, and Kafka drops all
+    # such tombstones.
     return clamped(clean[-1].log_mtime_ms - config.delete_retention_ms) if clean else 0

@@ -15,10 +15,13 @@ def segment_fates(
     deleted: Collection[int] = (),
     checksums: Mapping[int, int] | None = None,
 ) -> tuple[SegmentFate, ...]:
-    """All segments of `state`. `compacted`, `deleted`: base offsets; what is in both was compacted and then went.
-    `checksums`: of those that were compacted, by base offset.
+    """All segments of `state`. `compacted`, `deleted`: base offsets; what is in both was compacted
+    and then went. `checksums`: of those that were compacted, by base offset.
     """
-    fates: dict[int, Fate] = {**dict.fromkeys(compacted, "compacted"), **dict.fromkeys(deleted, "deleted")}
+    fates: dict[int, Fate] = {
+        **dict.fromkeys(compacted, "compacted"),
+        **dict.fromkeys(deleted, "deleted"),
+    }
     return tuple(
         SegmentFate(
             segment.base_offset,

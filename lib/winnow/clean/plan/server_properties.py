@@ -13,9 +13,11 @@ from winnow.storage.open_store import is_remote
 _OVERRIDE = "--allow-other-broker uses it all the same."
 
 
-def check_server_properties(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -> tuple[str, ...]:
-    """What is to be said of the files. UsageError for one that is another broker's, unless that is allowed, and for
-    several of which it is not known whose each is.
+def check_server_properties(
+    settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
+) -> tuple[str, ...]:
+    """What is to be said of the files. UsageError for one that is another broker's, unless that is
+    allowed, and for several of which it is not known whose each is.
     """
     servers = settings.servers
     _check_each_has_its_own_broker(servers)
@@ -26,7 +28,10 @@ def check_server_properties(settings: Settings, storage: Storage, log_dirs: Sequ
             problems += [] if server is None else other_places(storage, server, [log_dir.path])
     if problems and not settings.allow_other_broker:
         raise problems[0]
-    notes = [f"{error.where} is used although it is {error.problem}: found {error.found}" for error in problems]
+    notes = [
+        f"{error.where} is used although it is {error.problem}: found {error.found}"
+        for error in problems
+    ]
     notes += [
         f"{log_dir.path} is of node {log_dir.meta.node_id}, of which no server.properties was given: "
         "no default of Kafka's is confirmed there"
@@ -38,8 +43,12 @@ def check_server_properties(settings: Settings, storage: Storage, log_dirs: Sequ
     return tuple(notes)
 
 
-def other_places(storage: Storage, server: ServerProperties, paths: Sequence[str]) -> list[UsageError]:
-    """Of the local directories among `paths`, those that `log.dirs` does not name. Relative names tell nothing."""
+def other_places(
+    storage: Storage, server: ServerProperties, paths: Sequence[str]
+) -> list[UsageError]:
+    """Of the local directories among `paths`, those that `log.dirs` does not name. Relative names
+    tell nothing.
+    """
     if not server.log_dirs or not all(path.startswith("/") for path in server.log_dirs):
         return []
     own = {storage.canonical(path) for path in server.log_dirs}
@@ -71,7 +80,9 @@ def _check_each_has_its_own_broker(servers: Sequence[ServerProperties]) -> None:
             )
 
 
-def _other_nodes(servers: Sequence[ServerProperties], log_dirs: Sequence[LogDir]) -> list[UsageError]:
+def _other_nodes(
+    servers: Sequence[ServerProperties], log_dirs: Sequence[LogDir]
+) -> list[UsageError]:
     nodes = {log_dir.meta.node_id for log_dir in log_dirs}
     if None in nodes or not nodes:
         return []
@@ -94,7 +105,11 @@ def _missing(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -
     notes = []
     for server in settings.servers:
         used = any(settings.server_of(log_dir.meta.node_id) is server for log_dir in log_dirs)
-        places = [path for path in server.log_dirs if path.startswith("/") and storage.canonical(path) not in given]
+        places = [
+            path
+            for path in server.log_dirs
+            if path.startswith("/") and storage.canonical(path) not in given
+        ]
         if used and places:
             notes.append(
                 f"{server.file}: log.dirs also names {', '.join(places)}, not given to this run. Give all log "

@@ -15,12 +15,15 @@ from winnow.policy.sources import Settings
 from winnow.storage.contract import Storage
 
 
-def with_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -> tuple[Settings, tuple[str, ...]]:
-    """`settings` with, if there is a `__cluster_metadata-0`, what it says: in metadata.log.dir, if server.properties
-    names one, else in the first of the log directories that has one. Beside them what is to be said of it.
+def with_metadata(
+    settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
+) -> tuple[Settings, tuple[str, ...]]:
+    """`settings` with, if there is a `__cluster_metadata-0`, what it says: in metadata.log.dir, if
+    server.properties names one, else in the first of the log directories that has one. Beside them
+    what is to be said of it.
 
-    UsageError for a server.properties that is another broker's. A metadata log that can't be read gives no settings,
-    and why not: topics that nobody else tells of are then left alone.
+    UsageError for a server.properties that is another broker's. A metadata log that can't be read
+    gives no settings, and why not: topics that nobody else tells of are then left alone.
     """
     of_servers = check_server_properties(settings, storage, log_dirs)
     if settings.metadata is not None:
@@ -33,17 +36,27 @@ def with_metadata(settings: Settings, storage: Storage, log_dirs: Sequence[LogDi
         found = _as_settings(read_cluster_metadata(storage, directory))
     except (CorruptLogError, OSError) as error:
         found = MetadataSettings(log=METADATA_DIR, problem=str(error))
-        notes = (*notes, f"{METADATA_DIR} can't be read and tells nothing of topics and settings: {error}")
+        notes = (
+            *notes,
+            f"{METADATA_DIR} can't be read and tells nothing of topics and settings: {error}",
+        )
     return replace(settings, metadata=found), notes
 
 
 def io_rate(settings: Settings, log_dirs: Sequence[LogDir]) -> float | None:
-    """Bytes per second that the settings let a run read and write: the least that one of the brokers has; None: all."""
+    """Bytes per second that the settings let a run read and write: the least that one of the
+    brokers has; None: all.
+    """
     nodes = {log_dir.meta.node_id for log_dir in log_dirs}
-    return min((rate for node in nodes if (rate := settings.io_rate(node_id=node)) is not None), default=None)
+    return min(
+        (rate for node in nodes if (rate := settings.io_rate(node_id=node)) is not None),
+        default=None,
+    )
 
 
-def _find(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -> tuple[str | None, tuple[str, ...]]:
+def _find(
+    settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
+) -> tuple[str | None, tuple[str, ...]]:
     """The directory of the metadata log, if there is one, and what is to be said about the choice."""
     notes: list[str] = []
     server = settings.server_of(log_dirs[0].meta.node_id) if log_dirs else None
@@ -56,12 +69,17 @@ def _find(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -> t
         else:
             if problem is None:
                 return directory, ()
-        notes.append(f"metadata.log.dir={server.metadata_log_dir} of server.properties is passed over: {problem}")
+        notes.append(
+            f"metadata.log.dir={server.metadata_log_dir} of server.properties is passed over: {problem}"
+        )
     having = [d for d in log_dirs if storage.exists(f"{d.path}/{METADATA_DIR}")]
     if not having:
         return None, tuple(notes)
     chosen = having[0]
-    notes += [f"{other.path}/{METADATA_DIR} is not read: the one in {chosen.path} is" for other in having[1:]]
+    notes += [
+        f"{other.path}/{METADATA_DIR} is not read: the one in {chosen.path} is"
+        for other in having[1:]
+    ]
     if not chosen.clean_shutdown and any(other.clean_shutdown for other in log_dirs):
         notes.append(
             f"{chosen.path} was not shut down cleanly: the last records of its {METADATA_DIR} may not have been "
@@ -86,7 +104,10 @@ def _why_not(storage: Storage, directory: str, log_dir: LogDir) -> str | None:
 def _as_settings(metadata: ClusterMetadata) -> MetadataSettings:
     return metadata_settings(
         log=f"{METADATA_DIR} up to offset {metadata.end_offset - 1}",
-        topics={name: TopicIdentity(topic.topic_id, topic.partitions) for name, topic in metadata.topics.items()},
+        topics={
+            name: TopicIdentity(topic.topic_id, topic.partitions)
+            for name, topic in metadata.topics.items()
+        },
         topic_configs={name: _texts(configs) for name, configs in metadata.topic_configs.items()},
         broker_configs={node: _texts(configs) for node, configs in metadata.broker_configs.items()},
         all_brokers=_texts(metadata.all_brokers),

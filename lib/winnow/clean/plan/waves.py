@@ -1,4 +1,6 @@
-"""Which partitions are compacted together: enough work for one Spark job, no more than the disks have room for."""
+"""Which partitions are compacted together: enough work for one Spark job, no more than the disks
+have room for.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,13 @@ WAVE_BYTES = 32 * 2**30
 """Log bytes that one job reads at most, unless one partition alone has more."""
 
 
-def waves(jobs: Iterable[PartitionJob], new_room: Callable[[], Room]) -> Iterator[list[PartitionJob]]:
+def waves(
+    jobs: Iterable[PartitionJob], new_room: Callable[[], Room]
+) -> Iterator[list[PartitionJob]]:
     """Cuts the partitions, in the order given, into jobs. `new_room` is asked anew before each one.
 
-    A rewritten partition lies beside its sources until it is committed. One that has no room even alone is alone.
+    A rewritten partition lies beside its sources until it is committed. One that has no room even
+    alone is alone.
     """
     wave: list[PartitionJob] = []
     left, room = WAVE_BYTES, new_room()

@@ -1,11 +1,13 @@
-"""One Spark job that compacts some partitions: scan, resolve, rewrite (S4, S5), ending in staged, verified segments;
-or that weighs in the place of rewriting, ending in figures. Where the walk has scanned everything
-(`winnow.clean.scan.prefetch`), it begins with resolving.
+"""One Spark job that compacts some partitions: scan, resolve, rewrite (S4, S5), ending in staged,
+verified segments; or that weighs in the place of rewriting, ending in figures. Where the walk has
+scanned everything (`winnow.clean.scan.prefetch`), it begins with resolving.
 
-Opaque blobs travel, so these are RDDs: SQL would gain nothing and cost half the start-up. Every item goes to the task
-that it was assigned to beforehand: the key of each pair is a task number and `partitionBy` takes it as it is.
+Opaque blobs travel, so these are RDDs: SQL would gain nothing and cost half the start-up. Every
+item goes to the task that it was assigned to beforehand: the key of each pair is a task number and
+`partitionBy` takes it as it is.
 
-A failure concerns one partition. It travels like data, to each group of that partition, and comes out instead of them.
+A failure concerns one partition. It travels like data, to each group of that partition, and comes
+out instead of them.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from winnow.clean.scan.job import BUCKET_RECORDS, CompactionJob, GroupJob, Parti
 from winnow.clean.scan.prefetch import blobs_of
 from winnow.clean.scan.resolve import Survivors, resolve_bucket
 from winnow.clean.scan.scan import KeyBlob, scan_split
-from winnow.errors import FAILS_ONE_PARTITION, NO_SPACE, CorruptLogError, NoSpaceError, WinnowError, failure_of
+from winnow.errors import (
+    FAILS_ONE_PARTITION,
+    NO_SPACE,
+    CorruptLogError,
+    NoSpaceError,
+    WinnowError,
+    failure_of,
+)
 from winnow.runtime.cores import Cores, one_of
 from winnow.runtime.packing import ITEM_BYTES, TASKS_PER_CORE, left_over, pack, task_count
 from winnow.runtime.progress import Progress, watched
@@ -38,9 +47,13 @@ if TYPE_CHECKING:
 
 _SCAN_BYTES = 2**28
 _REWRITE_BYTES = 2**30
-"""Log bytes of a task at most, where there is one for each core and more: it has a split in memory, or one chunk."""
+"""Log bytes of a task at most, where there is one for each core and more: it has a split in memory,
+or one chunk.
+"""
 _SPOOLED_BUCKETS = 16
-"""Of a task at most: it has one of them in memory. Where few keys travel each takes less time than a task costs."""
+"""Of a task at most: it has one of them in memory. Where few keys travel each takes less time than
+a task costs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +101,16 @@ class _Assignment:
     cores: Cores | None
     """Shared out among the rewrites, if any is `helped`."""
     helped: frozenset[int]
-    """Rewrite tasks that end when other cores have nothing left to do: those work on their groups, too."""
+    """Rewrite tasks that end when other cores have nothing left to do: those work on their groups,
+    too.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class _Ticks:
-    """Which pieces of work are done (`winnow.runtime.ticks`): each split scanned, then each split rewritten."""
+    """Which pieces of work are done (`winnow.runtime.ticks`): each split scanned, then each split
+    rewritten.
+    """
 
     path: str
     pieces: dict[_At, int]
@@ -114,7 +131,9 @@ def run_compaction(sc: SparkContext, job: CompactionJob, progress: Progress) -> 
     return _run(sc, job, "compacting", rewrite_group, progress)
 
 
-def run_weighing(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[WeighedGroup | Failure]]:
+def run_weighing(
+    sc: SparkContext, job: CompactionJob, progress: Progress
+) -> list[list[WeighedGroup | Failure]]:
     """As `run_compaction`, except that nothing is written: what each group would become."""
     return _run(sc, job, "weighing", weigh_group, progress)
 
@@ -126,7 +145,10 @@ def _run(
     last_stage: _LastStage[_Group_co],
     progress: Progress,
 ) -> list[list[_Group_co | Failure]]:
-    with TickSheet(_halves(job)) as sheet, spooling(sc.master, beside=temporary_directory(sc)) as spool:
+    with (
+        TickSheet(_halves(job)) as sheet,
+        spooling(sc.master, beside=temporary_directory(sc)) as spool,
+    ):
         return _run_with(sc, job, doing, last_stage, sheet, spool, progress)
 
 
@@ -162,17 +184,27 @@ def _run_with(
     ]
 
 
-def _scanned(sc: SparkContext, shared: _Shared, assignment: _Assignment) -> RDD[tuple[int, tuple[int, int, _Item]]]:
-    """What each resolve task is sent. Keys that were read ahead are not sent: it knows where they lie."""
+def _scanned(
+    sc: SparkContext, shared: _Shared, assignment: _Assignment
+) -> RDD[tuple[int, tuple[int, int, _Item]]]:
+    """What each resolve task is sent. Keys that were read ahead are not sent: it knows where they
+    lie.
+    """
     if not assignment.scan_tasks:
         return sc.parallelize((), assignment.resolve_tasks)
     splits = _by_task(assignment.split_task, assignment.scan_tasks)
-    scanned = sc.parallelize(splits, assignment.scan_tasks).mapPartitions(in_task(partial(_scan, shared)))
+    scanned = sc.parallelize(splits, assignment.scan_tasks).mapPartitions(
+        in_task(partial(_scan, shared))
+    )
     return scanned.partitionBy(assignment.resolve_tasks, int)
 
 
-def _scan(shared: _Shared, items: Iterable[list[_At]]) -> Iterator[tuple[int, tuple[int, int, _Item]]]:
-    """(resolve task, (partition, bucket, keys)); a failure goes where the partition's first bucket goes."""
+def _scan(
+    shared: _Shared, items: Iterable[list[_At]]
+) -> Iterator[tuple[int, tuple[int, int, _Item]]]:
+    """(resolve task, (partition, bucket, keys)); a failure goes where the partition's first bucket
+    goes.
+    """
     job, assignment, ticks, spool = shared.value
     for partition, split in (at for task in items for at in task):
         try:
@@ -183,7 +215,9 @@ def _scan(shared: _Shared, items: Iterable[list[_At]]) -> Iterator[tuple[int, tu
             yield assignment.bucket_task[partition, 0], (partition, 0, failure(error))
 
 
-def _read_ahead(job: CompactionJob, assignment: _Assignment, task: int) -> Iterator[tuple[int, int, _Item]]:
+def _read_ahead(
+    job: CompactionJob, assignment: _Assignment, task: int
+) -> Iterator[tuple[int, int, _Item]]:
     """What a resolve task is not sent; a failure in the place of what is not there."""
     mine: dict[int, list[int]] = defaultdict(list)
     for (partition, bucket), where in assignment.bucket_task.items():
@@ -192,7 +226,9 @@ def _read_ahead(job: CompactionJob, assignment: _Assignment, task: int) -> Itera
     for partition, buckets in mine.items():
         try:
             for number, split in enumerate(job.partitions[partition].splits):
-                for bucket, blob in () if split.keys is None else blobs_of(split.keys, number, buckets):
+                for bucket, blob in (
+                    () if split.keys is None else blobs_of(split.keys, number, buckets)
+                ):
                     yield partition, bucket, blob
         except FAILS_ONE_PARTITION as error:
             yield partition, 0, failure(error)
@@ -204,7 +240,9 @@ def _resolve(
     """(rewrite task, (partition, group, survivors)); a failure goes to each group of its partition."""
     job, assignment, _, spool = shared.value
     blobs: dict[_At, list[KeyBlob]] = defaultdict(list)
-    for partition, bucket, item in chain((item for _, item in items), _read_ahead(job, assignment, task)):
+    for partition, bucket, item in chain(
+        (item for _, item in items), _read_ahead(job, assignment, task)
+    ):
         if isinstance(item, Failure):
             for group in range(len(job.partitions[partition].groups)):
                 yield assignment.group_task[partition, group], (partition, group, item)
@@ -232,7 +270,9 @@ def _finish(
     task: int,
     items: Iterable[tuple[int, tuple[int, int, _Kept]]],
 ) -> Iterator[tuple[_At, _Group_co | Failure]]:
-    """((partition, group), its outcome) for every group of this task, also for those of which nothing survives."""
+    """((partition, group), its outcome) for every group of this task, also for those of which
+    nothing survives.
+    """
     job, assignment, ticks, _ = shared.value
     kept: dict[_At, list[Survivors]] = defaultdict(list)
     failed: dict[_At, Failure] = {}
@@ -241,7 +281,9 @@ def _finish(
             failed[partition, group] = item
         else:
             kept[partition, group].append(item)
-    own, shared_out = (None, assignment.cores) if task in assignment.helped else (assignment.cores, None)
+    own, shared_out = (
+        (None, assignment.cores) if task in assignment.helped else (assignment.cores, None)
+    )
     for at in sorted(group for group, where in assignment.group_task.items() if where == task):
         partition, group = at
         if at in failed:
@@ -292,11 +334,14 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
             buckets[number, bucket] = partition.records // partition.buckets
         for at, group in enumerate(partition.groups):
             groups[number, at] = sum(segment.log_bytes for segment in group.segments)
-            # Of older records fewer stay: the latest groups, of which the most is written, are to begin first.
+            # Of older records fewer stay: the latest groups, of which the most is written, are to
+            # begin first.
             written[number, at] = groups[number, at] * (at + 1) // len(partition.groups)
     scan_tasks = 0
     if splits:
-        scan_tasks = task_count(sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism)
+        scan_tasks = task_count(
+            sum(splits.values()), per_task=_SCAN_BYTES, items=len(splits), parallelism=parallelism
+        )
     resolve_tasks = task_count(
         sum(buckets.values()),
         per_task=(1 if spool is None else _SPOOLED_BUCKETS) * BUCKET_RECORDS,
@@ -334,10 +379,11 @@ def _splits(job: CompactionJob) -> Iterator[_At]:
 
 
 def _halves(job: CompactionJob) -> list[int]:
-    """Bytes of the pieces of work, all scans first: of a split, half are done when it is scanned, half when rewritten.
+    """Bytes of the pieces of work, all scans first: of a split, half are done when it is scanned,
+    half when rewritten.
 
-    What is done of it all is so in bytes of log, though most is read twice; what is only scanned is done then, and what
-    was scanned before when it is rewritten.
+    What is done of it all is so in bytes of log, though most is read twice; what is only scanned is
+    done then, and what was scanned before when it is rewritten.
     """
     sizes, scans = [], []
     for partition in job.partitions:

@@ -18,7 +18,9 @@ _Bits = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class BatchFates:
-    """Goes through a group's batches in order, split by split, and remembers which transactions are under way."""
+    """Goes through a group's batches in order, split by split, and remembers which transactions are
+    under way.
+    """
 
     def __init__(self, aborted: Array, carried: Carried, *, now: int) -> None:
         self._aborted = aborted
@@ -27,7 +29,9 @@ class BatchFates:
         self.discard: _Bits = np.empty(0, np.bool_)
         """Per batch of the split that was judged last: all its records go."""
         self.horizon_cause: _Bits = np.empty(0, np.bool_)
-        """Likewise: a marker of which nothing is left, that is to be given a delete horizon if it has none."""
+        """Likewise: a marker of which nothing is left, that is to be given a delete horizon if it
+        has none.
+        """
         self.indexed: list[AbortedTransaction] = []
         """What belongs in the transaction index of the group's output, so far."""
 
@@ -39,7 +43,9 @@ class BatchFates:
         types = control_columns(buf, batches, path).type
         judged = judge(batches, types, aborted=self._aborted, before=self._carried)
         control = (batches["attributes"] & CONTROL) != 0
-        expired = ((batches["attributes"] & DELETE_HORIZON) != 0) & (batches["base_timestamp"] <= self._now)
+        expired = ((batches["attributes"] & DELETE_HORIZON) != 0) & (
+            batches["base_timestamp"] <= self._now
+        )
         self.discard = judged.discardable & (~control | expired)
         self.horizon_cause = judged.discardable & control
         self._carried = judged.after
@@ -50,4 +56,6 @@ class BatchFates:
         if len(chosen) != len(markers):
             expected = f"{len(markers)} entries of its ABORT markers in the transaction index"
             raise changed(expected=expected, found=f"{len(chosen)}", where=path)
-        return [AbortedTransaction(*entry) for entry in np.sort(chosen, order="last_offset").tolist()]
+        return [
+            AbortedTransaction(*entry) for entry in np.sort(chosen, order="last_offset").tolist()
+        ]

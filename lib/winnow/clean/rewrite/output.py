@@ -1,4 +1,6 @@
-"""What becomes of one group of segments: its surviving bytes in order, and what is counted on the way (S5.3-S5.7)."""
+"""What becomes of one group of segments: its surviving bytes in order, and what is counted on the
+way (S5.3-S5.7).
+"""
 
 from __future__ import annotations
 
@@ -72,8 +74,12 @@ class GroupOutput:
         self._now = now
         self._cores = cores
         self._keep = _by_number(survivors)
-        self._producers_last = sorted(offset for offset, _ in job.last_records.values() if offset is not None)
-        self._log_mtime_ms = {segment.base_offset: segment.log_mtime_ms for segment in group.segments}
+        self._producers_last = sorted(
+            offset for offset, _ in job.last_records.values() if offset is not None
+        )
+        self._log_mtime_ms = {
+            segment.base_offset: segment.log_mtime_ms for segment in group.segments
+        }
         self._fates = BatchFates(job.aborted, group.carried, now=now)
         self._index = IndexBuilder(
             base_offset=group.base_offset,
@@ -87,7 +93,9 @@ class GroupOutput:
         self.removed = RecordsRemoved()
         self.checksum = 0
         """See `batches_checksum`; of the sources by base offset."""
-        self.source_checksums = dict.fromkeys((segment.base_offset for segment in group.segments), 0)
+        self.source_checksums = dict.fromkeys(
+            (segment.base_offset for segment in group.segments), 0
+        )
 
     @property
     def tombstones(self) -> tuple[int, ...]:
@@ -95,9 +103,11 @@ class GroupOutput:
         return tuple(self._tombstones.tolist())
 
     def of_split(self, number: int) -> Iterator[Bytes]:
-        """The bytes that follow those handed out before. Forget each before the next is asked for: they are large.
+        """The bytes that follow those handed out before. Forget each before the next is asked for:
+        they are large.
 
-        Raises CorruptLogError for a source that is damaged or changed, and for an index that can't be written.
+        Raises CorruptLogError for a source that is damaged or changed, and for an index that can't
+        be written.
         """
         split = self._job.splits[number]
         if number not in self._keep and self._nothing_stays(split):
@@ -112,14 +122,17 @@ class GroupOutput:
             before = self.source_checksums[split.base_offset]
             self.source_checksums[split.base_offset] = batches_checksum(batches, before)
             if self.source_checksums[split.base_offset] != split.checksum:
-                raise changed(expected="the batches that were there before", found="others", where=source)
+                raise changed(
+                    expected="the batches that were there before", found="others", where=source
+                )
             whole = _Split(
                 buf=buf,
                 batches=batches,
                 kept=self._keep.pop(number, np.empty(0, np.bool_)),
                 discard=self._fates.discard,
                 horizon_cause=self._fates.horizon_cause,
-                legacy_deletes=self._log_mtime_ms[split.base_offset] > self._job.legacy_delete_horizon_ms,
+                legacy_deletes=self._log_mtime_ms[split.base_offset]
+                > self._job.legacy_delete_horizon_ms,
             )
             chunks = chunks_of(batches, split.records, plain=PLAIN_CHUNK_BYTES)
             # What is not compressed waits for memory and the disk.
@@ -133,13 +146,16 @@ class GroupOutput:
             del whole, batches, buf
 
     def _nothing_stays(self, split: Split) -> bool:
-        """Of a split with no record that stays for its key's sake: whether it need not be read again.
+        """Of a split with no record that stays for its key's sake: whether it need not be read
+        again.
 
-        Its batches could stay as headers alone (S5.4): the last of the round, or those of which a broker learns a
-        producer's last sequence.
+        Its batches could stay as headers alone (S5.4): the last of the round, or those of which a
+        broker learns a producer's last sequence.
         """
         first = bisect_left(self._producers_last, split.least_offset)
-        needed = first < len(self._producers_last) and self._producers_last[first] < split.next_offset
+        needed = (
+            first < len(self._producers_last) and self._producers_last[first] < split.next_offset
+        )
         return split.plain and not needed and split.next_offset < self._job.end_offset
 
     def _jobs(self, split: _Split, chunks: Iterable[slice]) -> Iterator[Iterator[_Part]]:
@@ -153,7 +169,9 @@ class GroupOutput:
             yield self._parts(split, [some], int(counts[some.start]))
 
     def _parts(self, split: _Split, chunks: Iterable[slice], done: int = 0) -> Iterator[_Part]:
-        """What becomes of the batches of some chunks, the first record of which has the number `done` in its split."""
+        """What becomes of the batches of some chunks, the first record of which has the number
+        `done` in its split.
+        """
         for some in chunks:
             first = some.start
             unread = _unread(split.kept, done, split.batches[some], split.discard[some])
@@ -193,7 +211,9 @@ class GroupOutput:
                 del made
 
     def indexes(self) -> tuple[bytes, bytes, bytes | None]:
-        """Content of `.index`, `.timeindex` and, if it has entries, `.txnindex`: once all splits are through."""
+        """Content of `.index`, `.timeindex` and, if it has entries, `.txnindex`: once all splits
+        are through.
+        """
         indexed = self._fates.indexed
         return *self._index.finish(), encode_txn_index(indexed) if indexed else None
 
@@ -211,7 +231,9 @@ class GroupOutput:
 
 
 def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
-    """For each split, by the number of a record, whether it survives; records after the last that does are left out."""
+    """For each split, by the number of a record, whether it survives; records after the last that
+    does are left out.
+    """
     parts: dict[int, list[np.ndarray[Any, np.dtype[np.uint32]]]] = {}
     for some in survivors:
         parts.setdefault(some.split, []).append(joined([some.numbers], np.uint32))
@@ -223,8 +245,11 @@ def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
     return keep
 
 
-def _unread(keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits) -> _Bits | None:
-    """Batches with records of which none stays: those that are compressed need not be opened for that.
+def _unread(
+    keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits
+) -> _Bits | None:
+    """Batches with records of which none stays: those that are compressed need not be opened for
+    that.
 
     None if there are none, or if a header of v0 or v1 does not tell how many records there are.
     """
@@ -239,10 +264,13 @@ def _unread(keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], di
     return unread
 
 
-def _of_chunk(keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits) -> _Bits:
+def _of_chunk(
+    keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits
+) -> _Bits:
     """A bool per record of these batches, the first of which has the number `done` in its split.
 
-    Control records have no key to compare and stay unless all of their batch is to go (`discard`; S5.5).
+    Control records have no key to compare and stay unless all of their batch is to go (`discard`;
+    S5.5).
     """
     counts = rows["record_count"].astype(np.int64)
     stays = np.zeros(int(counts.sum()), np.bool_)

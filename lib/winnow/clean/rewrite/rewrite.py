@@ -1,5 +1,5 @@
-"""Rewrite: read one group's segments again and write what survives as one new segment, staged, verified, not yet part
-of the log (S5.3-S5.9).
+"""Rewrite: read one group's segments again and write what survives as one new segment, staged,
+verified, not yet part of the log (S5.3-S5.9).
 """
 
 from __future__ import annotations
@@ -68,11 +68,13 @@ def rewrite_group(
 ) -> RewrittenGroup:
     """Writes the output segment of one group into the staging directory and verifies it.
 
-    `split_done`: told the number of each split that has been read and written. `cores`: see `GroupOutput`.
+    `split_done`: told the number of each split that has been read and written. `cores`: see
+    `GroupOutput`.
 
-    The file names carry a fresh id: a task that Spark runs twice, or late, writes beside the other, never over it. The
-    driver has made the directory and takes it away: a task that comes after that fails. One that fails leaves none of
-    its files: others may need the room. NoSpaceError beyond `group.log_limit`.
+    The file names carry a fresh id: a task that Spark runs twice, or late, writes beside the other,
+    never over it. The driver has made the directory and takes it away: a task that comes after that
+    fails. One that fails leaves none of its files: others may need the room. NoSpaceError beyond
+    `group.log_limit`.
     """
     began = time.monotonic()
     attempt = uuid.uuid4().hex
@@ -82,7 +84,9 @@ def rewrite_group(
     }
     try:
         output = GroupOutput(job, group, survivors, now=now, cores=cores)
-        return _write(job, group, output, paths, now=now, attempt=attempt, began=began, split_done=split_done)
+        return _write(
+            job, group, output, paths, now=now, attempt=attempt, began=began, split_done=split_done
+        )
     except BaseException:
         for path in paths.values():
             with suppress(OSError):
@@ -109,8 +113,8 @@ def _write(
             for data in output.of_split(number):
                 log.write(data)
                 del data
-                # Asked to forget pages that are not on the disk yet, the system starts to write them: the sync at the
-                # end then has less to wait for.
+                # Asked to forget pages that are not on the disk yet, the system starts to write
+                # them: the sync at the end then has less to wait for.
                 drop_cached(paths[LOG])
             split_done(number)
     index, timeindex, txnindex = output.indexes()
@@ -119,7 +123,9 @@ def _write(
     if txnindex is not None:
         paths[TXNINDEX] = f"{job.staging}/{segment_file(group.base_offset, TXNINDEX)}.{attempt}"
         storage.create(paths[TXNINDEX], txnindex)
-    take_over_attributes(storage, job.directory, paths, first=group.base_offset, last=group.segments[-1].base_offset)
+    take_over_attributes(
+        storage, job.directory, paths, first=group.base_offset, last=group.segments[-1].base_offset
+    )
     checksums = verify_staged(
         paths,
         base_offset=group.base_offset,
@@ -128,7 +134,9 @@ def _write(
         records=output.records_after,
         index_interval_bytes=job.index_interval_bytes,
         segment_index_bytes=job.segment_index_bytes,
-        without_horizons=(txnindex or b"") if delete_horizon(now, job.delete_retention_ms) is None else None,
+        without_horizons=(txnindex or b"")
+        if delete_horizon(now, job.delete_retention_ms) is None
+        else None,
     )
     return RewrittenGroup(
         staged=StagedGroup(
@@ -157,8 +165,11 @@ def _holdings(path: str, log_bytes: int, base_offset: int, topic: str) -> Holdin
         return holdings_of(buf, base_offset, topic)
 
 
-def take_over_attributes(storage: Storage, directory: str, paths: dict[str, str], *, first: int, last: int) -> None:
-    """Owner and mode of the first source, modification time of the last, though not of transactions (S5.9, S8.5).
+def take_over_attributes(
+    storage: Storage, directory: str, paths: dict[str, str], *, first: int, last: int
+) -> None:
+    """Owner and mode of the first source, modification time of the last, though not of transactions
+    (S5.9, S8.5).
 
     `paths`: the staged files by suffix, synced when this returns. `first`, `last`: base offsets.
     """
@@ -172,4 +183,8 @@ def take_over_attributes(storage: Storage, directory: str, paths: dict[str, str]
 
 def log_mtime_ns(storage: Storage, directory: str, base_offset: int) -> int:
     """That of a log, in whole milliseconds, as Kafka sets it."""
-    return storage.entry(f"{directory}/{segment_file(base_offset, LOG)}").mtime_ns // 1_000_000 * 1_000_000
+    return (
+        storage.entry(f"{directory}/{segment_file(base_offset, LOG)}").mtime_ns
+        // 1_000_000
+        * 1_000_000
+    )

@@ -18,7 +18,8 @@ def none_of_any_age() -> NDArray[np.int64]:
 
 
 def by_age(batches: Rows, tombstones: NDArray[np.integer[Any]], now: int) -> NDArray[np.int64]:
-    """`tombstones` of each batch, or their bytes, added up as `PartitionResult.tombstones` has them.
+    """`tombstones` of each batch, or their bytes, added up as `PartitionResult.tombstones` has
+    them.
 
     A batch is as old as its newest record; without a timestamp it is of the oldest.
     """

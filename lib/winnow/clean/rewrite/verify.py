@@ -1,7 +1,8 @@
 """Verify: read a staged segment back from the disk before it may replace anything.
 
-An independent path: headers are walked and CRCs computed anew, and the indexes are compared with ones that are built
-from what was read, not from what was meant to be written; the transaction index with the markers that were read.
+An independent path: headers are walked and CRCs computed anew, and the indexes are compared with
+ones that are built from what was read, not from what was meant to be written; the transaction index
+with the markers that were read.
 """
 
 from __future__ import annotations
@@ -43,14 +44,16 @@ def verify_staged(
 ) -> Mapping[str, int]:
     """The CRC-32C of each file by suffix, as it was read back from the disk.
 
-    Raises VerificationError unless the files hold `records` records in `log_bytes` bytes of sound batches.
+    Raises VerificationError unless the files hold `records` records in `log_bytes` bytes of sound
+    batches.
 
-    Offsets must ascend within [base_offset, end_offset), each CRC must match, both indexes must be those of the log as
-    it is on the disk, and every entry of the transaction index must have its ABORT marker. A marker without an entry
-    is one of which nothing is left: it must have a delete horizon (S5.8). `same_txn_index`: instead, the transaction
-    index is to be these bytes, or not to be there if there are none: nothing about a transaction has changed.
-    `without_horizons`: no batch can be given a delete horizon (`winnow.java_long`), so that a marker without an entry
-    has none; the transaction index must then be these bytes.
+    Offsets must ascend within [base_offset, end_offset), each CRC must match, both indexes must be
+    those of the log as it is on the disk, and every entry of the transaction index must have its
+    ABORT marker. A marker without an entry is one of which nothing is left: it must have a delete
+    horizon (S5.8). `same_txn_index`: instead, the transaction index is to be these bytes, or not to
+    be there if there are none: nothing about a transaction has changed. `without_horizons`: no
+    batch can be given a delete horizon (`winnow.java_long`), so that a marker without an entry has
+    none; the transaction index must then be these bytes.
     """
     path = paths[LOG]
     for part in paths.values():
@@ -59,7 +62,9 @@ def verify_staged(
     if size != log_bytes:
         raise _mismatch("bytes in the staged log", log_bytes, size, path)
     index = IndexBuilder(
-        base_offset=base_offset, index_interval_bytes=index_interval_bytes, max_index_bytes=segment_index_bytes
+        base_offset=base_offset,
+        index_interval_bytes=index_interval_bytes,
+        max_index_bytes=segment_index_bytes,
     )
     rows = np.empty(_ROWS, BATCH)
     position, least_offset, found, checksum = 0, base_offset, 0, 0
@@ -105,7 +110,9 @@ def verify_staged(
 
 
 def _first_bad_crc(buf: Bytes, rows: Array, checksum: int) -> tuple[int, int]:
-    """As `first_bad_crc`, with no more of the log in memory than it takes; and `checksum` extended by these batches."""
+    """As `first_bad_crc`, with no more of the log in memory than it takes; and `checksum` extended
+    by these batches.
+    """
     start = 0
     while start < len(rows):
         limit = int(rows["position"][start]) + _AT_ONCE
@@ -114,7 +121,9 @@ def _first_bad_crc(buf: Bytes, rows: Array, checksum: int) -> tuple[int, int]:
         if wrong >= 0:
             return start + wrong, checksum
         last = rows[end - 1]
-        checksum = crc32c_extended(checksum, buf[int(rows["position"][start]) : int(last["position"] + last["size"])])
+        checksum = crc32c_extended(
+            checksum, buf[int(rows["position"][start]) : int(last["position"] + last["size"])]
+        )
         release(buf, int(last["position"]))
         start = end
     return -1, checksum
@@ -137,7 +146,9 @@ def _check_indexes(paths: Mapping[str, str], index: IndexBuilder) -> dict[str, i
     for suffix, wanted in contents.items():
         if Places().read_bytes(paths[suffix]) != wanted:
             raise VerificationError(
-                "the staged index is not that of the staged log", where=paths[suffix], hint="Run again."
+                "the staged index is not that of the staged log",
+                where=paths[suffix],
+                hint="Run again.",
             )
     return {suffix: crc32c_extended(0, content) for suffix, content in contents.items()}
 
@@ -149,17 +160,23 @@ def _check_meant(paths: Mapping[str, str], wanted: bytes | None) -> None:
     path = paths.get(TXNINDEX)
     staged = b"" if path is None else Places().read_bytes(path)
     if staged != wanted:
-        raise _mismatch("bytes of the transaction index", len(wanted), len(staged), path or paths[LOG])
+        raise _mismatch(
+            "bytes of the transaction index", len(wanted), len(staged), path or paths[LOG]
+        )
 
 
-def _check_txn_index(paths: Mapping[str, str], markers: Array, bounds: tuple[int, int], *, horizons: bool) -> None:
+def _check_txn_index(
+    paths: Mapping[str, str], markers: Array, bounds: tuple[int, int], *, horizons: bool
+) -> None:
     """`horizons`: a marker that has none must have an entry."""
     path = paths.get(TXNINDEX)
     base_offset, end_offset = bounds
     entries: Array = np.empty(0, ABORTED)
     if path is not None:
         try:
-            entries = aborted_rows(read_txn_index(Places(), path, base_offset=base_offset, end_offset=end_offset))
+            entries = aborted_rows(
+                read_txn_index(Places(), path, base_offset=base_offset, end_offset=end_offset)
+            )
         except CorruptLogError as error:
             raise VerificationError(str(error), where=path, hint="Run again.") from error
     ends = set(zip(entries["last_offset"].tolist(), entries["producer_id"].tolist(), strict=True))
@@ -171,11 +188,14 @@ def _check_txn_index(paths: Mapping[str, str], markers: Array, bounds: tuple[int
         raise VerificationError(
             "the staged transaction index is not that of the staged log",
             expected=f"one entry for each of {len(needed)} ABORT markers",
-            found=f"{len(ends)} entries" + (f"; offset and producer {wrong} differ" if wrong else ""),
+            found=f"{len(ends)} entries"
+            + (f"; offset and producer {wrong} differ" if wrong else ""),
             where=path or paths[LOG],
             hint="Run again.",
         )
 
 
 def _mismatch(what: str, wanted: int, found: int, path: str) -> VerificationError:
-    return VerificationError(what, expected=str(wanted), found=str(found), where=path, hint="Run again.")
+    return VerificationError(
+        what, expected=str(wanted), found=str(found), where=path, hint="Run again."
+    )

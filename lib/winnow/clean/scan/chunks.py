@@ -1,4 +1,6 @@
-"""Batches of a split, a chunk at a time, so that memory does not follow the size of what was compressed."""
+"""Batches of a split, a chunk at a time, so that memory does not follow the size of what was
+compressed.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,22 @@ import numpy as np
 
 from winnow.errors import CorruptLogError
 from winnow.storage.segment_io import Bytes
-from winnow.wire.batch import BATCH, CODEC_MASK, FRAME_SIZE, MAX_MAGIC, RECORD_OVERHEAD_V0, Codec, is_wrapper
+from winnow.wire.batch import (
+    BATCH,
+    CODEC_MASK,
+    FRAME_SIZE,
+    MAX_MAGIC,
+    RECORD_OVERHEAD_V0,
+    Codec,
+    is_wrapper,
+)
 from winnow.wire.walk import WalkStatus, describe, walk_batches
 
 _CHUNK_BYTES = 8 * 2**20
 """Bytes on disk of the batches that are decompressed together."""
 PLAIN_CHUNK_BYTES = 16 * 2**20
-"""Of those that are not compressed, where what is made of them is as large: the C library keeps a buffer of so many
-bytes for the next time, and gets a larger one from the system anew, page by page.
+"""Of those that are not compressed, where what is made of them is as large: the C library keeps a
+buffer of so many bytes for the next time, and gets a larger one from the system anew, page by page.
 """
 _ALL = 2**62
 _SMALLEST_BATCH = FRAME_SIZE + RECORD_OVERHEAD_V0
@@ -29,19 +39,27 @@ def batches_of(buf: Bytes, path: str, least_offset: int) -> np.ndarray[Any, Any]
     rows = np.empty(buf.shape[0] // _SMALLEST_BATCH + 1, BATCH)
     count, position, status = walk_batches(buf, 0, least_offset, rows)
     if status != WalkStatus.END:
-        raise describe(status, buf, position, least_offset=next_offset(rows[:count], least_offset), file_name=path)
+        raise describe(
+            status,
+            buf,
+            position,
+            least_offset=next_offset(rows[:count], least_offset),
+            file_name=path,
+        )
     return rows[:count]
 
 
 def counted(batches: np.ndarray[Any, Any]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """How many records each batch has, as far as its header tells.
 
-    One of v0 or v1 is a record of its own, or a wrapper around some. How many there are in a wrapper is guessed, which
-    is good enough to share out work.
+    One of v0 or v1 is a record of its own, or a wrapper around some. How many there are in a
+    wrapper is guessed, which is good enough to share out work.
     """
     legacy = batches["magic"] < MAX_MAGIC
     if not legacy.any():
-        held: np.ndarray[tuple[int], np.dtype[np.int64]] = np.maximum(batches["record_count"], 0).astype(np.int64)
+        held: np.ndarray[tuple[int], np.dtype[np.int64]] = np.maximum(
+            batches["record_count"], 0
+        ).astype(np.int64)
         return held
     guess = np.where(is_wrapper(batches), batches["size"] // USUAL_BYTES_IN_WRAPPER + 1, 1)
     counts = np.maximum(batches["record_count"], 0).astype(np.int64)
@@ -49,7 +67,8 @@ def counted(batches: np.ndarray[Any, Any]) -> np.ndarray[tuple[int], np.dtype[np
 
 
 def chunks_of(batches: np.ndarray[Any, Any], records: int, *, plain: int = _ALL) -> Iterator[slice]:
-    """Slices of batches, in order. `plain`: most bytes of a chunk if nothing has to be decompressed or converted.
+    """Slices of batches, in order. `plain`: most bytes of a chunk if nothing has to be decompressed
+    or converted.
 
     `records` is what the survey counted: a different sum means that the file changed since.
     """

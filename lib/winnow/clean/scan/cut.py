@@ -1,4 +1,6 @@
-"""Cut a segment into splits while its batch headers are read, and sum up what the headers say of each."""
+"""Cut a segment into splits while its batch headers are read, and sum up what the headers say of
+each.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,32 @@ from winnow.clean.tally import batches_checksum
 from winnow.errors import CorruptLogError
 from winnow.pickling import pickled_by_fields
 from winnow.runtime.spool import StoredKeys
-from winnow.wire.batch import BATCH, CODEC_MASK, CONTROL, HEADER_V2_SIZE, MAX_MAGIC, TRANSACTIONAL, is_wrapper
+from winnow.wire.batch import (
+    BATCH,
+    CODEC_MASK,
+    CONTROL,
+    HEADER_V2_SIZE,
+    MAX_MAGIC,
+    TRANSACTIONAL,
+    is_wrapper,
+)
 from winnow.wire.buffers import Rows, as_rows
 from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
 
 SPLIT_BYTES = 64 * 2**20
-"""Log bytes that one scan task reads: enough to drown what a task costs, few enough to spread one partition."""
+"""Log bytes that one scan task reads: enough to drown what a task costs, few enough to spread one
+partition.
+"""
 
 SPLIT_RECORDS = 2**24
-"""Records that one scan task counts: what is compressed a thousandfold would be more than there is memory for."""
+"""Records that one scan task counts: what is compressed a thousandfold would be more than there is
+memory for.
+"""
 
 DENSEST = np.array([1, 1032, 32, 255, 2**17 // 3, 1, 1, 1])
-"""Bytes that one byte can become, by codec (S2.4): an end of block of gzip, copies of snappy and lz4, a run of zstd."""
+"""Bytes that one byte can become, by codec (S2.4): an end of block of gzip, copies of snappy and
+lz4, a run of zstd.
+"""
 
 _LEGACY, _GUESSED = 1, 2
 
@@ -81,10 +97,19 @@ class Cutter:
         return bool(self._flags & _GUESSED)
 
     def add(self, rows: Rows) -> None:
-        """At least one row. Raises CorruptLogError for a batch that can't hold as many records as it says."""
+        """At least one row. Raises CorruptLogError for a batch that can't hold as many records as
+        it says.
+        """
         cuts = np.empty((len(rows), 4), np.int64)
         wild, count, self._start, self._in_split, self._plain, records, attributes, flags = sum_up(
-            as_rows(rows), DENSEST, SPLIT_BYTES, SPLIT_RECORDS, self._start, self._in_split, self._plain, cuts
+            as_rows(rows),
+            DENSEST,
+            SPLIT_BYTES,
+            SPLIT_RECORDS,
+            self._start,
+            self._in_split,
+            self._plain,
+            cuts,
         )
         if wild >= 0:
             raise _wild_count(rows[wild], self._path)
@@ -96,7 +121,9 @@ class Cutter:
         for row, end, in_split, plain in cuts[:count].tolist():
             self._checksum = batches_checksum(rows[done : row + 1], self._checksum)
             done = row + 1
-            self.ended.append(self._split(end, in_split, int(rows["last_offset"][row]) + 1, plain=bool(plain)))
+            self.ended.append(
+                self._split(end, in_split, int(rows["last_offset"][row]) + 1, plain=bool(plain))
+            )
         self._checksum = batches_checksum(rows[done:], self._checksum)
         self._end = int(rows["position"][-1] + rows["size"][-1])
         self._next_offset = int(rows["last_offset"][-1]) + 1
@@ -104,14 +131,19 @@ class Cutter:
     def splits(self) -> tuple[Split, ...]:
         """Of all that was added."""
         if self._end > self._start:
-            return (*self.ended, self._split(self._end, self._in_split, self._next_offset, plain=self._plain))
+            return (
+                *self.ended,
+                self._split(self._end, self._in_split, self._next_offset, plain=self._plain),
+            )
         return tuple(self.ended)
 
     def _split(self, end: int, records: int, next_offset: int, *, plain: bool) -> Split:
         start, least_offset = 0, self._base_offset
         if self.ended:
             start, least_offset = self.ended[-1].end, self.ended[-1].next_offset
-        return Split(self._base_offset, start, end, records, least_offset, next_offset, plain, self._checksum)
+        return Split(
+            self._base_offset, start, end, records, least_offset, next_offset, plain, self._checksum
+        )
 
 
 @kernel
@@ -127,11 +159,12 @@ def sum_up(
 ) -> tuple[int, int, int, int, bool, int, int, int]:
     """What some batches hold, and where splits end among them: with the first batch that fills one.
 
-    `start`, `in_split`, `plain`: of the split that was begun, its first byte, its records so far, and `Split.plain`.
-    `cuts`: int64[n, 4], gets the last row of each split that ends, its end, its records, and whether it is plain.
+    `start`, `in_split`, `plain`: of the split that was begun, its first byte, its records so far,
+    and `Split.plain`. `cuts`: int64[n, 4], gets the last row of each split that ends, its end, its
+    records, and whether it is plain.
 
-    Returns (first row with more records than there can be or -1, cuts, start, in_split, plain, records, all bits of
-    the attributes, flags). Batches of v0 and v1 count as in `chunks.counted`.
+    Returns (first row with more records than there can be or -1, cuts, start, in_split, plain,
+    records, all bits of the attributes, flags). Batches of v0 and v1 count as in `chunks.counted`.
     """
     count = records = attributes = flags = 0
     for i in range(rows.size):
@@ -140,7 +173,8 @@ def sum_up(
         if row.magic == MAX_MAGIC:
             held = int(row.record_count)
             room = min(
-                row.last_offset - row.base_offset + 1, (row.size - HEADER_V2_SIZE) * densest[codec] // SMALLEST_RECORD
+                row.last_offset - row.base_offset + 1,
+                (row.size - HEADER_V2_SIZE) * densest[codec] // SMALLEST_RECORD,
             )
             if held > room:
                 return i, count, start, in_split, plain, records, attributes, flags
@@ -169,12 +203,15 @@ def _most_records(row: np.void) -> int:
     """That a v2 batch can hold."""
     densest = int(DENSEST[row["attributes"] & CODEC_MASK])
     return min(
-        int(row["last_offset"] - row["base_offset"]) + 1, int(row["size"] - HEADER_V2_SIZE) * densest // SMALLEST_RECORD
+        int(row["last_offset"] - row["base_offset"]) + 1,
+        int(row["size"] - HEADER_V2_SIZE) * densest // SMALLEST_RECORD,
     )
 
 
 def _wild_count(row: np.void, path: str) -> CorruptLogError:
-    """Counts decide how much memory and how many tasks a run takes, long before the records themselves are read."""
+    """Counts decide how much memory and how many tasks a run takes, long before the records
+    themselves are read.
+    """
     return CorruptLogError(
         "a batch can't hold as many records as it says",
         expected=f"at most {_most_records(row)}",
@@ -186,8 +223,12 @@ def _wild_count(row: np.void, path: str) -> CorruptLogError:
 
 def sum_up_plain(
     rows: Rows, *, split_bytes: int, split_records: int, start: int, in_split: int, plain: bool
-) -> tuple[int, list[tuple[int, int, int, bool]], tuple[int, int, bool], int, int, tuple[bool, bool]]:
-    """The twin of `sum_up`: wild row or -1, cuts, (start, in_split, plain), records, attributes, (legacy, guessed)."""
+) -> tuple[
+    int, list[tuple[int, int, int, bool]], tuple[int, int, bool], int, int, tuple[bool, bool]
+]:
+    """The twin of `sum_up`: wild row or -1, cuts, (start, in_split, plain), records, attributes,
+    (legacy, guessed).
+    """
     counts, wrappers = counted(rows).tolist(), is_wrapper(rows).tolist()
     cuts: list[tuple[int, int, int, bool]] = []
     records, attributes, legacy, guessed = 0, 0, False, False
@@ -197,8 +238,16 @@ def sum_up_plain(
                 return i, cuts, (start, in_split, plain), records, attributes, (legacy, guessed)
         else:
             legacy, guessed = True, guessed or wrappers[i]
-        plain = plain and row["magic"] == MAX_MAGIC and not row["attributes"] & (TRANSACTIONAL | CONTROL)
-        records, in_split, attributes = records + counts[i], in_split + counts[i], attributes | int(row["attributes"])
+        plain = (
+            plain
+            and row["magic"] == MAX_MAGIC
+            and not row["attributes"] & (TRANSACTIONAL | CONTROL)
+        )
+        records, in_split, attributes = (
+            records + counts[i],
+            in_split + counts[i],
+            attributes | int(row["attributes"]),
+        )
         end = int(row["position"] + row["size"])
         if end - start >= split_bytes or in_split >= split_records:
             cuts.append((i, end, in_split, bool(plain)))

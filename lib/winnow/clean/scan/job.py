@@ -12,7 +12,9 @@ from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried
 from winnow.state import Segment
 
 BUCKET_RECORDS = 2_000_000
-"""Records that one bucket of keys is meant to hold: 40 MB on the wire and about 100 MB while it is merged."""
+"""Records that one bucket of keys is meant to hold: 40 MB on the wire and about 100 MB while it is
+merged.
+"""
 
 LEAST_RECORDS = 2**16
 """Of a bucket: smaller ones would be more to carry than to merge."""
@@ -22,7 +24,9 @@ _MOST_BUCKETS = 2**14
 
 
 def fair_bucket_records(records: int, *, tasks: int) -> int:
-    """How many records a bucket is meant to hold, so that buckets can be shared out evenly among so many tasks."""
+    """How many records a bucket is meant to hold, so that buckets can be shared out evenly among so
+    many tasks.
+    """
     return min(max(-(-records // tasks), LEAST_RECORDS), BUCKET_RECORDS)
 
 
@@ -80,10 +84,13 @@ class PartitionJob:
     following: int = 0
     """Splits that are not rewritten here, and whose keys have a say in what stays of the groups."""
     fixed_buckets: int | None = None
-    """Of keys, if those of some splits were read ahead; otherwise it depends on how many there are."""
+    """Of keys, if those of some splits were read ahead; otherwise it depends on how many there are.
+    """
     bucket_records: int | None = None
     """Records that one bucket of keys is meant to hold; None: as many as it may."""
-    aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False)
+    aborted: np.ndarray[Any, Any] = field(
+        default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False
+    )
     """The transaction indexes of the log, dtype ABORTED."""
 
     @property
@@ -108,10 +115,12 @@ class PartitionJob:
         return sum(split.records for split in self.splits)
 
     def part(self, first: int, count: int) -> PartitionJob:
-        """The same round for `count` groups from number `first` on, when all groups before are in place.
+        """The same round for `count` groups from number `first` on, when all groups before are in
+        place.
 
-        What stays of a record is decided by what follows it, and of the dirty range by what follows a clean one
-        (S4, S5.5). So the groups before have no say in it, and what was cleaned away of them none either.
+        What stays of a record is decided by what follows it, and of the dirty range by what follows
+        a clean one (S4, S5.5). So the groups before have no say in it, and what was cleaned away of
+        them none either.
         """
         chosen, later = self.groups[first : first + count], self.groups[first + count :]
         own = [number for group in chosen for number in group.splits]
@@ -120,7 +129,9 @@ class PartitionJob:
         return replace(
             self,
             splits=tuple(self.splits[number] for number in (*own, *others)),
-            groups=tuple(replace(group, splits=tuple(number_of[n] for n in group.splits)) for group in chosen),
+            groups=tuple(
+                replace(group, splits=tuple(number_of[n] for n in group.splits)) for group in chosen
+            ),
             following=len(others),
         )
 
@@ -135,10 +146,18 @@ class CompactionJob:
 
     now: int
     secret: tuple[int, int]
-    """Key of the hash that stands for record keys: drawn anew for each run, so that nobody can prepare a collision."""
+    """Key of the hash that stands for record keys: drawn anew for each run, so that nobody can
+    prepare a collision.
+    """
     partitions: tuple[PartitionJob, ...]
 
     def in_buckets_for(self, tasks: int) -> CompactionJob:
-        """The same with keys in buckets that can be shared out evenly among so many tasks, whoever's they are."""
-        records = fair_bucket_records(sum(partition.records for partition in self.partitions), tasks=tasks)
-        return replace(self, partitions=tuple(replace(one, bucket_records=records) for one in self.partitions))
+        """The same with keys in buckets that can be shared out evenly among so many tasks,
+        whoever's they are.
+        """
+        records = fair_bucket_records(
+            sum(partition.records for partition in self.partitions), tasks=tasks
+        )
+        return replace(
+            self, partitions=tuple(replace(one, bucket_records=records) for one in self.partitions)
+        )

@@ -1,7 +1,9 @@
-"""Last offset per key, in bytes and integers: what the shuffle carries and how it is merged (S4, S5.5).
+"""Last offset per key, in bytes and integers: what the shuffle carries and how it is merged (S4,
+S5.5).
 
-A key is its 128-bit keyed hash. A record is its number inside its split (`uint32`), so gaps between offsets cost
-nothing; splits ascend by offset. Each kernel has a plain twin in `tests.twins.last_offsets` that the tests hold it against.
+A key is its 128-bit keyed hash. A record is its number inside its split (`uint32`), so gaps between
+offsets cost nothing; splits ascend by offset. Each kernel has a plain twin in
+`tests.twins.last_offsets` that the tests hold it against.
 """
 
 from __future__ import annotations
@@ -61,8 +63,9 @@ def last_per_key(hashes: Any, candidate: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _bucket(high: Any, buckets: int) -> Any:
-    """The upper bits of a hash's upper half choose the bucket, the lower ones the part inside of it, and the lower half
-    the slot in a table: so that no bucket crowds one part, and no part one region of a table.
+    """The upper bits of a hash's upper half choose the bucket, the lower ones the part inside of
+    it, and the lower half the slot in a table: so that no bucket crowds one part, and no part one
+    region of a table.
     """
     return np.int64(((high >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32))
 
@@ -74,7 +77,8 @@ def _part(high: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def packed_by_bucket(hashes: Any, chosen: Any, buckets: int) -> Any:
-    """Hashes and numbers of the chosen rows, by bucket, inside of it by part, then ascending; where each bucket starts.
+    """Hashes and numbers of the chosen rows, by bucket, inside of it by part, then ascending; where
+    each bucket starts.
 
     Returns (uint64[m, 2], uint32[m], int64[buckets + 1]). `buckets` is below 2^32.
     """
@@ -105,13 +109,14 @@ def packed_by_bucket(hashes: Any, chosen: Any, buckets: int) -> Any:
 def latest_first(hashes: Any, numbers: Any, bounds: Any, dirty: int) -> Any:  # noqa: C901, PLR0912 - one pass
     """Which records of some blobs of one bucket stay (S4, S5.5), found in one pass, part by part.
 
-    `hashes` uint64[n, 2] and `numbers` uint32[n] of all blobs, blob b from `bounds[b]` to `bounds[b + 1]`, as
-    `packed_by_bucket` orders them. First come the `dirty` blobs of the dirty range, the latest split first, each with
-    one record per key: so a record stays if its key has not been seen. Those of the clean range follow; they stay under
-    the same condition, but are not entered (S4).
+    `hashes` uint64[n, 2] and `numbers` uint32[n] of all blobs, blob b from `bounds[b]` to `bounds[b
+    + 1]`, as `packed_by_bucket` orders them. First come the `dirty` blobs of the dirty range, the
+    latest split first, each with one record per key: so a record stays if its key has not been
+    seen. Those of the clean range follow; they stay under the same condition, but are not entered
+    (S4).
 
-    Returns (uint32[n], int64[blobs]): the first so many numbers from `bounds[b]` on stay. The counts are empty if the
-    rows of a blob are not in the order of their parts.
+    Returns (uint32[n], int64[blobs]): the first so many numbers from `bounds[b]` on stay. The
+    counts are empty if the rows of a blob are not in the order of their parts.
 
     A part's table is meant to stay in the processor's cache, as that of a whole bucket would not.
     """
@@ -144,7 +149,9 @@ def latest_first(hashes: Any, numbers: Any, bounds: Any, dirty: int) -> Any:  # 
                 low = hashes[i, 0]
                 high = hashes[i, 1]
                 at = low & mask
-                while (table[at, 0] != low or table[at, 1] != high) and (table[at, 0] | table[at, 1]) != 0:
+                while (table[at, 0] != low or table[at, 1] != high) and (
+                    table[at, 0] | table[at, 1]
+                ) != 0:
                     at = (at + np.uint64(1)) & mask
                 zero = (low | high) == 0
                 seen = zero_seen if zero else (table[at, 0] | table[at, 1]) != 0

@@ -1,7 +1,8 @@
-"""Scan a split while the walk over its headers has it in memory, and keep its keys until they are asked for.
+"""Scan a split while the walk over its headers has it in memory, and keep its keys until they are
+asked for.
 
-A log that is larger than memory is then read once less. Only where all tasks share a machine, since what is kept lies
-in files there, and only for what is about to be compacted (docs/decisions/0034).
+A log that is larger than memory is then read once less. Only where all tasks share a machine, since
+what is kept lies in files there, and only for what is about to be compacted (docs/decisions/0034).
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class Expected:
 def ahead_of(
     expected: Mapping[str, Expected], *, secret: tuple[int, int], spool: str, parallelism: int
 ) -> dict[str, Ahead]:
-    """For each partition what its walk is asked for; none if the walk of one segment would take longer than all others.
+    """For each partition what its walk is asked for; none if the walk of one segment would take
+    longer than all others.
 
     A walk goes through a segment alone, scans share one out.
     """
@@ -119,7 +121,9 @@ class KeyKeeper:
         return self._rows[self._filled : needed]
 
     def add(self, count: int, ended: Sequence[Split]) -> None:
-        """The first `count` of the rows that there was room for. `ended`: all splits that are whole with these."""
+        """The first `count` of the rows that there was room for. `ended`: all splits that are whole
+        with these.
+        """
         self._filled += count
         first = 0
         for split in ended[len(self._kept) :]:
@@ -134,7 +138,9 @@ class KeyKeeper:
         """All splits, with what was kept of them."""
         if len(splits) > len(self._kept):
             self._keep(splits[-1], self._rows[: self._filled])
-        return tuple(replace(split, keys=keys) for split, keys in zip(splits, self._kept, strict=True))
+        return tuple(
+            replace(split, keys=keys) for split, keys in zip(splits, self._kept, strict=True)
+        )
 
     def _keep(self, split: Split, rows: Rows) -> None:
         self.done = split.end
@@ -147,9 +153,13 @@ class KeyKeeper:
             else:
                 self._holders.add_all_of(named)
 
-    def _keys_of(self, split: Split, rows: Rows, named: HoldingsCounter | None) -> StoredKeys | None:
+    def _keys_of(
+        self, split: Split, rows: Rows, named: HoldingsCounter | None
+    ) -> StoredKeys | None:
         try:
-            parts = list(packed_keys(self._buf, rows, split.records, self._ahead.wanted, holders=named))
+            parts = list(
+                packed_keys(self._buf, rows, split.records, self._ahead.wanted, holders=named)
+            )
             if self._has_room(sum(len(part.numbers) for part in parts), split):
                 return _stored(self._ahead, parts)
         except FAILS_ONE_PARTITION as error:
@@ -164,10 +174,15 @@ class KeyKeeper:
 
 
 def _stored(ahead: Ahead, parts: Sequence[PackedKeys]) -> StoredKeys:
-    """In one file: of each part the starts of its buckets, the hashes and the numbers. Raises OSError."""
+    """In one file: of each part the starts of its buckets, the hashes and the numbers. Raises
+    OSError.
+    """
     wanted = ahead.wanted
     return StoredKeys(
-        path=written(ahead.spool, (array for part in parts for array in (part.starts, part.hashes, part.numbers))),
+        path=written(
+            ahead.spool,
+            (array for part in parts for array in (part.starts, part.hashes, part.numbers)),
+        ),
         first_dirty_offset=wanted.first_dirty_offset,
         buckets=wanted.buckets,
         parts=tuple((part.dirty, len(part.numbers)) for part in parts),
@@ -188,7 +203,10 @@ def with_usable_keys(splits: Sequence[Split], *, first_dirty_offset: int) -> tup
         for split in splits
     ]
     buckets = next((split.keys.buckets for split in mine if split.keys is not None), 0)
-    count = sum(split.records if split.keys is None else sum(n for _, n in split.keys.parts) for split in mine)
+    count = sum(
+        split.records if split.keys is None else sum(n for _, n in split.keys.parts)
+        for split in mine
+    )
     if count > _MOST_IN_BUCKET * buckets:
         return tuple(replace(split, keys=None) for split in mine)
     return tuple(mine)

@@ -1,4 +1,6 @@
-"""Resolve: all keys of one bucket of one partition come together, and the last offset of each decides who stays."""
+"""Resolve: all keys of one bucket of one partition come together, and the last offset of each
+decides who stays.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Scan: parse the records of one split and send, per bucket of keys, a hash and a record number each. Never a value."""
+"""Scan: parse the records of one split and send, per bucket of keys, a hash and a record number
+each. Never a value.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,17 @@ from winnow.wire.records import crc_error, scan_records
 from winnow.wire.walk import first_bad_crc
 
 MOST_RECORDS = 2**26
-"""In one split: 25 bytes of memory each. Seven times what a split that is not compressed can hold."""
+"""In one split: 25 bytes of memory each. Seven times what a split that is not compressed can hold.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyBlob:
     """Keys of one split that fall into one bucket, packed: 20 bytes a key.
 
-    `hashes` uint64[n, 2] and `numbers` uint32[n], in the order of `kernels.packed_by_bucket`. `dirty`: only
-    the last record of each key in the split is in here, and it takes part in finding the last one (S4); otherwise
-    each record is, and only asks whether the dirty range has its key.
+    `hashes` uint64[n, 2] and `numbers` uint32[n], in the order of `kernels.packed_by_bucket`.
+    `dirty`: only the last record of each key in the split is in here, and it takes part in finding
+    the last one (S4); otherwise each record is, and only asks whether the dirty range has its key.
     """
 
     split: int
@@ -51,7 +54,9 @@ class KeysWanted:
     buckets: int
     secret: tuple[int, int]
     max_decompressed_bytes: int
-    aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False)
+    aborted: np.ndarray[Any, Any] = field(
+        default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False
+    )
     """Dtype ABORTED. Of no meaning where no batch is of a transaction."""
 
 
@@ -96,9 +101,15 @@ class PackedKeys:
 
 
 def packed_keys(
-    buf: Bytes, batches: Rows, records: int, wanted: KeysWanted, *, holders: HoldingsCounter | None = None
+    buf: Bytes,
+    batches: Rows,
+    records: int,
+    wanted: KeysWanted,
+    *,
+    holders: HoldingsCounter | None = None,
 ) -> Iterator[PackedKeys]:
-    """Of one split: `batches` are all of its rows, in `buf`, with so many records as far as headers tell.
+    """Of one split: `batches` are all of its rows, in `buf`, with so many records as far as headers
+    tell.
 
     `holders`: is given all records, if there is one.
 
@@ -108,7 +119,8 @@ def packed_keys(
     found = 0
     for some in chunks_of(batches, records):
         rows = batches[some]
-        # What is compressed has to be sound before it is decompressed; the rest is checked while it is parsed.
+        # What is compressed has to be sound before it is decompressed; the rest is checked while it
+        # is parsed.
         compressed = bool((rows["attributes"] & CODEC_MASK).any())
         wrong = first_bad_crc(buf, rows) if compressed else -1
         if wrong >= 0:
@@ -119,7 +131,8 @@ def packed_keys(
                 holders.add_scanned(blocks, columns)
             has_key = ~columns.null_key
             control = (blocks.rows["attributes"] & CONTROL) != 0
-            # Neither what brokers wrote nor what was aborted has a say in which value is the last (S4).
+            # Neither what brokers wrote nor what was aborted has a say in which value is the last
+            # (S4).
             void = control | aborted_batches(blocks.rows, wanted.aborted)
             if void.any():
                 has_key &= ~void[columns.batch]

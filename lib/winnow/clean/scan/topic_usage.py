@@ -1,7 +1,7 @@
 """Who holds Kafka's own topics: the groups and transactional ids whose records fill a segment.
 
-Counted where the bytes of a segment are in memory anyway, by the walk and after a rewrite, and added up by the driver.
-The keys of any other topic are nobody's business and are not looked at.
+Counted where the bytes of a segment are in memory anyway, by the walk and after a rewrite, and
+added up by the driver. The keys of any other topic are nobody's business and are not looked at.
 """
 
 from __future__ import annotations
@@ -24,10 +24,14 @@ from winnow.wire.walk import WalkStatus, first_bad_crc, walk_batches
 
 SHOWN = 5
 MOST_NAMES = 16_384
-"""Of one segment: beyond them those with the fewest bytes are forgotten, so that a walk stays small."""
+"""Of one segment: beyond them those with the fewest bytes are forgotten, so that a walk stays
+small.
+"""
 _CHUNK_BYTES = 8 * 2**20
 _MOST_BYTES = 32 * 2**20
-"""Of a batch, and of those before it in a part, when decompressed. No broker writes such batches to these topics."""
+"""Of a batch, and of those before it in a part, when decompressed. No broker writes such batches to
+these topics.
+"""
 _ROWS = 4_096
 
 
@@ -43,7 +47,8 @@ class Holdings:
 class HoldingsCounter:
     """Counts the names in a log, batch after batch, where a walk has its bytes in memory.
 
-    Damage is the business of those who clean: they read the records again, and refuse the partition.
+    Damage is the business of those who clean: they read the records again, and refuse the
+    partition.
     """
 
     def __init__(self, buf: Bytes, topic: str) -> None:
@@ -75,7 +80,9 @@ class HoldingsCounter:
 
     def add_scanned(self, blocks: RecordBlocks, columns: RecordColumns) -> None:
         """As `add`, of what was scanned: the rows of `blocks`, whose records are `columns`."""
-        self._add_counted(*count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES, hashes=columns.hash))
+        self._add_counted(
+            *count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES, hashes=columns.hash)
+        )
 
     def add_all_of(self, other: HoldingsCounter) -> None:
         """What was added to another counter, of the same topic."""
@@ -99,7 +106,9 @@ class HoldingsCounter:
 
 
 def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
-    """Of a whole log that was walked before; None for a topic that is not Kafka's own and for damaged records."""
+    """Of a whole log that was walked before; None for a topic that is not Kafka's own and for
+    damaged records.
+    """
     if topic not in INTERNAL_TOPICS:
         return None
     counter = HoldingsCounter(buf, topic)
@@ -117,13 +126,18 @@ def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
 def added(parts: Sequence[Holdings | None]) -> Holdings | None:
     """Of a log, from those of the parts that it consists of."""
     sums = _summed(parts)
-    return None if sums is None else Holdings(sums, all(part is not None and part.complete for part in parts))
+    return (
+        None
+        if sums is None
+        else Holdings(sums, all(part is not None and part.complete for part in parts))
+    )
 
 
 def top_holders(
     before: Sequence[Holdings | None], after: Sequence[Holdings | None] | None
 ) -> tuple[tuple[Holder, ...], int | None]:
-    """Those with the most bytes before, and how many there are; None if that, or all of it, is not known.
+    """Those with the most bytes before, and how many there are; None if that, or all of it, is not
+    known.
 
     Of the segments `before` a run and `after` it, which is None where nothing is known of it yet.
     """
@@ -157,7 +171,10 @@ def _chunks(buf: Bytes, rows: Rows) -> Iterable[Rows]:
     ends = rows["position"] + rows["size"]
     first = 0
     while first < len(rows):
-        last = max(first + 1, int(np.searchsorted(ends, rows["position"][first] + _CHUNK_BYTES, side="right")))
+        last = max(
+            first + 1,
+            int(np.searchsorted(ends, rows["position"][first] + _CHUNK_BYTES, side="right")),
+        )
         yield rows[first:last]
         first = last
 
@@ -171,7 +188,9 @@ def _summed(holdings: Iterable[Holdings | None]) -> dict[bytes, tuple[int, int]]
     return sums
 
 
-def _add(sums: dict[bytes, tuple[int, int]], figures: Iterable[tuple[bytes, tuple[int, int]]]) -> None:
+def _add(
+    sums: dict[bytes, tuple[int, int]], figures: Iterable[tuple[bytes, tuple[int, int]]]
+) -> None:
     for name, (records, size) in figures:
         so_far = sums.get(name, (0, 0))
         sums[name] = (so_far[0] + records, so_far[1] + size)

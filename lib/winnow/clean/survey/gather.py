@@ -1,4 +1,6 @@
-"""What a walk over the batch headers of one segment gathers of its producers and transactions (S4.1, S8.4)."""
+"""What a walk over the batch headers of one segment gathers of its producers and transactions
+(S4.1, S8.4).
+"""
 
 from __future__ import annotations
 
@@ -59,13 +61,16 @@ def control_columns(buf: Bytes, rows: Array, path: str) -> ControlColumns:
 
 
 class Gatherer:
-    """Is given the rows of a walk (dtype BATCH), piece by piece, in order. `buf` is what they are rows of.
+    """Is given the rows of a walk (dtype BATCH), piece by piece, in order. `buf` is what they are
+    rows of.
 
     `producers_from`: those of producers are wanted that end at or above this offset; None: none.
     `log_start_offset`: which events are live; None: none are wanted.
     """
 
-    def __init__(self, buf: Bytes, path: str, *, producers_from: int | None, log_start_offset: int | None) -> None:
+    def __init__(
+        self, buf: Bytes, path: str, *, producers_from: int | None, log_start_offset: int | None
+    ) -> None:
         self._buf = buf
         self._path = path
         self._producers_from = producers_from
@@ -94,15 +99,20 @@ class Gatherer:
 
     def _add_producers(self, rows: Array, kinds: Array) -> None:
         ends = np.isin(kinds, _ENDS)
-        # A control batch that ends no transaction changes nothing, nor does what is left of one that did (S8.4).
-        chosen = (rows["producer_id"] > NO_PRODUCER) & (((rows["attributes"] & CONTROL) == 0) | ends)
+        # A control batch that ends no transaction changes nothing, nor does what is left of one
+        # that did (S8.4).
+        chosen = (rows["producer_id"] > NO_PRODUCER) & (
+            ((rows["attributes"] & CONTROL) == 0) | ends
+        )
         last = np.concatenate([self._last, rows[chosen]])
         last_ends = np.concatenate([self._last_ends, ends[chosen]])
         kept = traces(last, last_ends)
         self._last, self._last_ends = last[kept], last_ends[kept]
 
     def last_batches(self) -> tuple[Array, dict[int, Marker]]:
-        """The batches whose replay leaves the state of each producer, and the markers among them by base offset."""
+        """The batches whose replay leaves the state of each producer, and the markers among them by
+        base offset.
+        """
         if not len(self._last):
             return NO_BATCHES, {}
         ends = self._last[self._last_ends]
@@ -130,5 +140,7 @@ class Gatherer:
         return self._last, markers
 
     def events(self) -> Array:
-        """Dtype EVENT: the transactional data and the markers that count (see `transaction_runs.reduced`)."""
+        """Dtype EVENT: the transactional data and the markers that count (see
+        `transaction_runs.reduced`).
+        """
         return reduced(np.concatenate(self._events)) if self._events else _NO_EVENTS

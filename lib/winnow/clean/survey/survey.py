@@ -1,5 +1,6 @@
-"""Survey: what is there, in parallel. First every partition by its files' sizes and ends, then, of those that are to be
-compacted, every batch header, and their keys where that saves a second reading (`winnow.clean.scan.prefetch`).
+"""Survey: what is there, in parallel. First every partition by its files' sizes and ends, then, of
+those that are to be compacted, every batch header, and their keys where that saves a second reading
+(`winnow.clean.scan.prefetch`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Place:
     trusted_end: int | None = None
     """See `PartitionState.trusted_end`."""
     goes_on: str | None = None
-    """The run whose round goes on: its directories in the partition directory are in nobody's way."""
+    """The run whose round goes on: its directories in the partition directory are in nobody's way.
+    """
 
     @property
     def directory(self) -> str:
@@ -52,9 +54,11 @@ class Place:
 @pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One partition's segments, and the walk of the active one, whose last batch ends the log (S8.3).
+    """One partition's segments, and the walk of the active one, whose last batch ends the log
+    (S8.3).
 
-    `active` is None where files of an interrupted run are in the way: they are to be put right first.
+    `active` is None where files of an interrupted run are in the way: they are to be put right
+    first.
     """
 
     listing: SegmentListing
@@ -67,8 +71,11 @@ def list_partitions(sc: SparkContext, places: Sequence[Place]) -> list[Listed | 
     """The files of each partition, in the order given."""
     if not places:
         return []
-    tasks = task_count(len(places), per_task=_LIST_PER_TASK, items=len(places), parallelism=sc.defaultParallelism)
-    # Dealt out one by one: partitions of a topic, which follow each other, have active segments of a size.
+    tasks = task_count(
+        len(places), per_task=_LIST_PER_TASK, items=len(places), parallelism=sc.defaultParallelism
+    )
+    # Dealt out one by one: partitions of a topic, which follow each other, have active segments of
+    # a size.
     hands = [places[first::tasks] for first in range(tasks)]
     listed = sc.parallelize(hands, tasks).mapPartitions(in_task(_list_some)).collect()
     return [listed[number % tasks][number // tasks] for number in range(len(places))]
@@ -97,7 +104,10 @@ def list_partition(place: Place) -> Listed:
         raise listing.problems[0]
     if not listing.segments:
         raise CorruptLogError(
-            "a partition without a segment", expected="at least one .log file", found="none", where=place.directory
+            "a partition without a segment",
+            expected="at least one .log file",
+            found="none",
+            where=place.directory,
         )
     active = listing.segments[-1]
     if place.trusted_end is not None:
@@ -119,16 +129,20 @@ def walk_partitions(
     progress: Progress,
     ahead: Mapping[str, Ahead] | None = None,
 ) -> list[tuple[SegmentWalk, ...] | Failure]:
-    """Every batch header of these partitions, and how transactions run through them: for each, the walks of its
-    segments in order.
+    """Every batch header of these partitions, and how transactions run through them: for each, the
+    walks of its segments in order.
 
-    `producers_from`: for each partition, the offset from which on producers' last batches are wanted.
-    `ahead`: by directory, what is wanted of the segments that would be scanned.
+    `producers_from`: for each partition, the offset from which on producers' last batches are
+    wanted. `ahead`: by directory, what is wanted of the segments that would be scanned.
     """
-    keys = [(number, at) for number, state in enumerate(states) for at in range(len(state.segments))]
+    keys = [
+        (number, at) for number, state in enumerate(states) for at in range(len(state.segments))
+    ]
     ahead = ahead or {}
     works = {
-        (number, at): _work(states[number], at, producers_from[number], ahead.get(states[number].directory))
+        (number, at): _work(
+            states[number], at, producers_from[number], ahead.get(states[number].directory)
+        )
         for number, at in keys
     }
     walked: dict[tuple[int, int], SegmentWalk | Failure] = {
@@ -139,7 +153,9 @@ def walk_partitions(
     items = [(key, work) for key, work in works.items() if work is not None]
     if items:
         what = "batch headers and keys" if ahead else "batch headers"
-        walked |= _walk_all(sc, items, f"reading {what} of {counted(len(states), 'partition')}", progress)
+        walked |= _walk_all(
+            sc, items, f"reading {what} of {counted(len(states), 'partition')}", progress
+        )
     return [
         _together([walked[number, at] for at in range(len(state.segments))], state)
         for number, state in enumerate(states)
@@ -162,20 +178,29 @@ class _Work:
 
 
 _Piece = tuple[int, tuple[int, int], _Work]
-"""A segment to be walked: its number among them, and those of its partition and of the segment in the partition."""
+"""A segment to be walked: its number among them, and those of its partition and of the segment in
+the partition.
+"""
 
 
 def _walk_all(
     sc: SparkContext, items: Sequence[tuple[tuple[int, int], _Work]], name: str, progress: Progress
 ) -> dict[tuple[int, int], SegmentWalk | Failure]:
     sizes = [work.log_bytes for _, work in items]
-    tasks = task_count(sum(sizes), per_task=_WALK_BYTES, items=len(items), parallelism=sc.defaultParallelism)
-    # Not broadcast: of a node with many partitions each worker would hold all that only one task needs.
-    lists = packed([(piece, *item) for piece, item in enumerate(items)], sizes, tasks=tasks, each=ITEM_BYTES)
+    tasks = task_count(
+        sum(sizes), per_task=_WALK_BYTES, items=len(items), parallelism=sc.defaultParallelism
+    )
+    # Not broadcast: of a node with many partitions each worker would hold all that only one task
+    # needs.
+    lists = packed(
+        [(piece, *item) for piece, item in enumerate(items)], sizes, tasks=tasks, each=ITEM_BYTES
+    )
     with TickSheet(sizes) as sheet:
         ticks = sheet.path
 
-        def walk(assigned: Iterable[list[_Piece]]) -> Iterator[tuple[tuple[int, int], SegmentWalk | Failure]]:
+        def walk(
+            assigned: Iterable[list[_Piece]],
+        ) -> Iterator[tuple[tuple[int, int], SegmentWalk | Failure]]:
             for piece, key, work in (one for task in assigned for one in task):
                 try:
                     yield key, _walk_one(work)
@@ -233,10 +258,14 @@ def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int)
     # Where nothing is trusted, nothing can go, and a large log need not be read to say so.
     unread = listing.segments[trusted:] if trusted else (active,)
     lost = lost_bytes(place.directory, unread, end)
-    return Listed(listing, replace(not_walked(active.base_offset), next_offset=end.next_offset), lost)
+    return Listed(
+        listing, replace(not_walked(active.base_offset), next_offset=end.next_offset), lost
+    )
 
 
-def _together(walks: list[SegmentWalk | Failure], state: PartitionState) -> tuple[SegmentWalk, ...] | Failure:
+def _together(
+    walks: list[SegmentWalk | Failure], state: PartitionState
+) -> tuple[SegmentWalk, ...] | Failure:
     sound: list[SegmentWalk] = []
     for walk, following in zip(walks, [*state.segments[1:], None], strict=True):
         if isinstance(walk, Failure):

@@ -1,8 +1,10 @@
-"""Walk the batch headers of whole segments: what only the log itself can tell before a plan is sure.
+"""Walk the batch headers of whole segments: what only the log itself can tell before a plan is
+sure.
 
-One task per segment. A segment's summary says where it may be split for the scan, what its batches leave of each
-producer, and how transactions run through it; summaries of neighbours fold. No record is parsed, unless it is to be
-told whose records they are (`winnow.clean.scan.topic_usage`), or the scan is to be done on the way (`winnow.clean.scan.prefetch`).
+One task per segment. A segment's summary says where it may be split for the scan, what its batches
+leave of each producer, and how transactions run through it; summaries of neighbours fold. No record
+is parsed, unless it is to be told whose records they are (`winnow.clean.scan.topic_usage`), or the
+scan is to be done on the way (`winnow.clean.scan.prefetch`).
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ from winnow.wire.batch import BATCH, CONTROL, TRANSACTIONAL, is_wrapper
 from winnow.wire.internal_topics import INTERNAL_TOPICS
 from winnow.wire.walk import WalkStatus, describe, walk_batches
 
-_INDEXED = np.dtype([("position", np.int64), ("last_offset", np.int64), ("wrapper", np.bool_)], align=True)
+_INDEXED = np.dtype(
+    [("position", np.int64), ("last_offset", np.int64), ("wrapper", np.bool_)], align=True
+)
 """What the offset index is held against."""
 _ROWS = 4_096
 """At once: of batches of 16 KiB, 64 MiB, which is what is in memory of a segment."""
@@ -41,7 +45,9 @@ _ROWS = 4_096
 @pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class SegmentWalk:
-    """What the headers of one segment say. `next_offset` is the base offset if the segment is empty."""
+    """What the headers of one segment say. `next_offset` is the base offset if the segment is
+    empty.
+    """
 
     base_offset: int
     next_offset: int
@@ -56,8 +62,10 @@ class SegmentWalk:
     """`records` is no more than a guess (see `chunks.counted`)."""
     splits: tuple[Split, ...]
     last_batches: np.ndarray[Any, Any] = field(repr=False)
-    """BATCH rows whose replay leaves the state of each producer, ascending by offset (see `policy.producers.traces`):
-    the last batch of each, and more of those with transactions. Empty unless asked for."""
+    """BATCH rows whose replay leaves the state of each producer, ascending by offset (see
+    `policy.producers.traces`): the last batch of each, and more of those with transactions. Empty
+    unless asked for.
+    """
     markers: Mapping[int, Marker] = field(default_factory=dict, repr=False)
     """The decoded control batches among `last_batches`, by base offset."""
     runs: SegmentRuns = field(default=NO_RUNS, repr=False)
@@ -65,8 +73,9 @@ class SegmentWalk:
     aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
     """Its transaction index, dtype ABORTED; empty unless asked for."""
     first_live: int | None = None
-    """Base offset of the first batch that ends at or above the log start offset; None: there is none, or `runs` were
-    not asked for."""
+    """Base offset of the first batch that ends at or above the log start offset; None: there is
+    none, or `runs` were not asked for.
+    """
     holdings: Holdings | None = None
     """None unless asked for, and see `HoldingsCounter`."""
 
@@ -111,22 +120,25 @@ def walk_segment(
     topic: str | None = None,
     ahead: Ahead | None = None,
 ) -> SegmentWalk:
-    """Reads every batch header of a segment, and control batches whole if producers or transactions are wanted.
+    """Reads every batch header of a segment, and control batches whole if producers or transactions
+    are wanted.
 
-    `producers_from`: asks for `SegmentWalk.last_batches`, of the batches that end at or above this offset.
-    `topic`: its name, if `SegmentWalk.holdings` is wanted. `ahead`: asks for `Split.keys`, where that can be had. Only
-    for these two records are looked into.
+    `producers_from`: asks for `SegmentWalk.last_batches`, of the batches that end at or above this
+    offset. `topic`: its name, if `SegmentWalk.holdings` is wanted. `ahead`: asks for `Split.keys`,
+    where that can be had. Only for these two records are looked into.
 
-    Raises CorruptLogError where a header makes no sense, the log ends inside a batch, offsets do not ascend,
-    (`check_index`) an entry of the offset index does not point at a batch that ends at its offset (S1.6), or
-    (`transactions`) the transaction index is not that of the log (S4.1).
+    Raises CorruptLogError where a header makes no sense, the log ends inside a batch, offsets do
+    not ascend, (`check_index`) an entry of the offset index does not point at a batch that ends at
+    its offset (S1.6), or (`transactions`) the transaction index is not that of the log (S4.1).
     """
     path = f"{directory}/{segment_file(base_offset, LOG)}"
     with map_range(path, 0, log_bytes, gradually=True) as buf:
         gatherer = None
         if producers_from is not None or transactions is not None:
             log_start = None if transactions is None else transactions.log_start_offset
-            gatherer = Gatherer(buf, path, producers_from=producers_from, log_start_offset=log_start)
+            gatherer = Gatherer(
+                buf, path, producers_from=producers_from, log_start_offset=log_start
+            )
         holders = HoldingsCounter(buf, topic) if topic in INTERNAL_TOPICS else None
         return _walk(
             buf,
@@ -165,7 +177,13 @@ def _walk(
             rows = keeper.room(_ROWS)
         count, position, status = walk_batches(buf, position, least_offset, rows)
         if status not in (WalkStatus.FULL, WalkStatus.END):
-            raise describe(status, buf, position, least_offset=next_offset(rows[:count], least_offset), file_name=path)
+            raise describe(
+                status,
+                buf,
+                position,
+                least_offset=next_offset(rows[:count], least_offset),
+                file_name=path,
+            )
         if count == 0:
             break
         seen = rows[:count]
@@ -177,7 +195,10 @@ def _walk(
             gatherer.add(seen)
         if check_index:
             indexed.append(np.empty(count, _INDEXED))
-            indexed[-1]["position"], indexed[-1]["last_offset"] = seen["position"], seen["last_offset"]
+            indexed[-1]["position"], indexed[-1]["last_offset"] = (
+                seen["position"],
+                seen["last_offset"],
+            )
             indexed[-1]["wrapper"] = is_wrapper(seen) if cutter.guessed else False
         if keeper is not None:
             keeper.add(count, cutter.ended)
@@ -220,7 +241,9 @@ def _runs(
     index, log = (f"{directory}/{segment_file(base_offset, suffix)}" for suffix in (TXNINDEX, LOG))
     aborted = NONE_ABORTED
     if wanted.txn_index:
-        aborted = aborted_rows(read_txn_index(Places(), index, base_offset=base_offset, end_offset=wanted.end_offset))
+        aborted = aborted_rows(
+            read_txn_index(Places(), index, base_offset=base_offset, end_offset=wanted.end_offset)
+        )
     runs = summarise(
         events,
         aborted,
@@ -231,13 +254,17 @@ def _runs(
     return runs, aborted
 
 
-def _check_index(directory: str, base_offset: int, log_bytes: int, batches: Sequence[np.ndarray[Any, Any]]) -> None:
+def _check_index(
+    directory: str, base_offset: int, log_bytes: int, batches: Sequence[np.ndarray[Any, Any]]
+) -> None:
     """`batches`: dtype _INDEXED, of all batches, piece by piece."""
     path = f"{directory}/{segment_file(base_offset, INDEX)}"
     storage = Places()
     if not storage.exists(path):
         if log_bytes:
-            raise CorruptLogError("the segment has no offset index", expected=path, found="no such file")
+            raise CorruptLogError(
+                "the segment has no offset index", expected=path, found="no such file"
+            )
         return
     index = read_offset_index(storage, path, base_offset=base_offset, log_bytes=log_bytes)
     if len(index):

@@ -1,4 +1,6 @@
-"""What a comparison told, for a person: a line for each partition that differs, and where to look on both sides."""
+"""What a comparison told, for a person: a line for each partition that differs, and where to look
+on both sides.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def show(result: CompareResult, paper: Paper) -> None:
         paper.print(wrapped(kind.meaning, paper.width))
     for one in result.comparisons:
         if one.why_not is not None:
-            paper.print(wrapped(f"{one.topic}-{one.partition} not compared: {one.why_not}", paper.width))
+            paper.print(
+                wrapped(f"{one.topic}-{one.partition} not compared: {one.why_not}", paper.width)
+            )
         if one.undecided:
             words = (
                 f"{one.topic}-{one.partition}: of {counted(one.undecided, 'key')} nobody can tell, for one replica was "
@@ -48,7 +52,9 @@ def _title(result: CompareResult, different: int) -> str:
     if not result.comparisons:
         return "No partition is in two of the log directories."
     total = counted(len(result.comparisons), "partition")
-    return f"{different} of {total} differ" if different else f"The replicas of {total} tell the same."
+    return (
+        f"{different} of {total} differ" if different else f"The replicas of {total} tell the same."
+    )
 
 
 def _table(different: Sequence[Comparison], width: int) -> Iterator[Text]:

@@ -12,7 +12,11 @@ HEAD = ("partition", "erased", "segments", "before", "after", "left")
 
 def lines(result: EraseResult) -> Iterator[str]:
     """Partitions in which nothing was found are counted only."""
-    told = [p for p in result.partitions if p.troubled or p.copies or p.remote or _matches(p).records or _failed(p)]
+    told = [
+        p
+        for p in result.partitions
+        if p.troubled or p.copies or p.remote or _matches(p).records or _failed(p)
+    ]
     if told:
         yield from _table(told, result)
         yield ""
@@ -63,7 +67,9 @@ def _remarks(p: PartitionErasure) -> Iterator[str]:
         yield f"{name}: remote.storage.enable: segments may lie in remote storage as well, which was not looked into"
     if _failed(p) and p.proof is not None:
         what = [counted(p.proof.reached, "record")] if p.proof.reached else []
-        what += [f"{counted(p.proof.problems, 'place')} that can't be read"] if p.proof.problems else []
+        what += (
+            [f"{counted(p.proof.problems, 'place')} that can't be read"] if p.proof.problems else []
+        )
         yield f"{name}: NOT PROVEN: the second reading found {' and '.join(what)}"
 
 

@@ -1,4 +1,6 @@
-"""What a ledger tells, as tables: runs, the newest first, erasures alike, and partitions, those that are due first."""
+"""What a ledger tells, as tables: runs, the newest first, erasures alike, and partitions, those
+that are due first.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,25 @@ from winnow.words import counted, moment, printable, size
 MOST_RUNS = 20
 MOST_PARTITIONS = 50
 RUN_HEAD = ("run", "ended", "who", "cleaned", "left alone", "freed", "took")
-ERASURE_HEAD = ("erasure", "ended", "who", "keys found", "records erased", "left", "freed", "proven")
-PARTITION_HEAD = ("partition", "log directory", "runs", "freed", "last cleaned", "last looked at", "due by max lag")
+ERASURE_HEAD = (
+    "erasure",
+    "ended",
+    "who",
+    "keys found",
+    "records erased",
+    "left",
+    "freed",
+    "proven",
+)
+PARTITION_HEAD = (
+    "partition",
+    "log directory",
+    "runs",
+    "freed",
+    "last cleaned",
+    "last looked at",
+    "due by max lag",
+)
 _WORDS = {RUN_HEAD: 3, ERASURE_HEAD: 3, PARTITION_HEAD: 2}
 """So many columns are words."""
 
@@ -32,8 +51,18 @@ def show(history: History, paper: Paper, *, now: int) -> None:
     )
     lines = [
         *_section(RUN_HEAD, [_run(run) for run in runs], most=MOST_RUNS, noun="run"),
-        *_section(ERASURE_HEAD, [_erasure(one) for one in history.erasures], most=MOST_RUNS, noun="erasure"),
-        *_section(PARTITION_HEAD, [_partition(p, now) for p in partitions], most=MOST_PARTITIONS, noun="partition"),
+        *_section(
+            ERASURE_HEAD,
+            [_erasure(one) for one in history.erasures],
+            most=MOST_RUNS,
+            noun="erasure",
+        ),
+        *_section(
+            PARTITION_HEAD,
+            [_partition(p, now) for p in partitions],
+            most=MOST_PARTITIONS,
+            noun="partition",
+        ),
         *_left_alone(partitions),
     ]
     for line in lines:
@@ -73,7 +102,11 @@ def _partition(p: PastPartition, now: int) -> Row:
         size(p.freed_bytes),
         "never" if p.last_cleaned is None else _ago(p.last_cleaned, now),
         _ago(p.last_run, now),
-        "" if p.due is None else f"in {duration(p.due - now)}" if p.due > now else f"overdue {duration(now - p.due)}",
+        ""
+        if p.due is None
+        else f"in {duration(p.due - now)}"
+        if p.due > now
+        else f"overdue {duration(now - p.due)}",
     )
 
 
@@ -86,7 +119,9 @@ def _urgency(p: PastPartition) -> tuple[bool, int, str, int]:
 
 
 def _section(head: Row, rows: Sequence[Row], *, most: int, noun: str) -> Iterator[Text]:
-    """A table below an empty line; nothing without a row. The words of a row come first, figures are flush right."""
+    """A table below an empty line; nothing without a row. The words of a row come first, figures
+    are flush right.
+    """
     if not rows:
         return
     yield Text()

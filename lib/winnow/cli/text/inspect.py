@@ -1,4 +1,6 @@
-"""What `inspect` prints for a person: a line per batch or entry of a file, or a line per file of a directory."""
+"""What `inspect` prints for a person: a line per batch or entry of a file, or a line per file of a
+directory.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ MOST_NAMES = 20
 
 
 class Output:
-    """`in_full`: a line for everything in a file; otherwise one line per file. `problems` counts them."""
+    """`in_full`: a line for everything in a file; otherwise one line per file. `problems` counts
+    them.
+    """
 
     def __init__(self, out: Contents, *, in_full: bool) -> None:
         self._out = out
@@ -82,7 +86,9 @@ class Output:
     def _position(self, position: PositionLine) -> None:
         what = instant(position.value) if position.asked == "timestamp" else str(position.value)
         end = "?" if position.log_end_offset is None else position.log_end_offset
-        self._line(f"{position.directory}: {position.asked} {what}, log from {position.log_start_offset} to {end}")
+        self._line(
+            f"{position.directory}: {position.asked} {what}, log from {position.log_start_offset} to {end}"
+        )
         for text in _way(position):
             self._line(f"  {text}")
         for line in position.lines:
@@ -151,7 +157,10 @@ class Summary:
     def _log(self, batches: int) -> str:
         if not batches:
             return "no batch"
-        parts = [f"offsets {self._first}-{self._last}", "1 batch" if batches == 1 else f"{batches} batches"]
+        parts = [
+            f"offsets {self._first}-{self._last}",
+            "1 batch" if batches == 1 else f"{batches} batches",
+        ]
         if not self._counts["uncounted"]:
             parts.append(f"{self._counts['records']} records")
         if self._counts["control"]:
@@ -171,7 +180,12 @@ def texts(line: Line) -> list[str]:
 def _batch(b: BatchLine) -> str:
     parts = [f"@{b.position}", f"offsets {b.base_offset}-{b.last_offset}"]
     parts += [] if b.count is None else [counted(b.count, "record")]
-    parts += [size(b.size), f"v{b.magic}", b.codec, f"{b.timestamp_type} {instant(b.max_timestamp)}"]
+    parts += [
+        size(b.size),
+        f"v{b.magic}",
+        b.codec,
+        f"{b.timestamp_type} {instant(b.max_timestamp)}",
+    ]
     if b.producer_id >= 0:
         sequence = "" if b.base_sequence < 0 else f" sequence {b.base_sequence}-{b.last_sequence}"
         parts.append(f"producer {b.producer_id} epoch {b.producer_epoch}{sequence}")
@@ -185,11 +199,17 @@ def _batch(b: BatchLine) -> str:
 def _record(r: RecordLine) -> str:
     parts = [f"{r.offset}", instant(r.timestamp)]
     if r.control is not None:
-        coordinator = "" if r.coordinator_epoch is None else f" coordinator epoch {r.coordinator_epoch}"
+        coordinator = (
+            "" if r.coordinator_epoch is None else f" coordinator epoch {r.coordinator_epoch}"
+        )
         return "  ".join([*parts, f"{r.control}{coordinator}"])
     if r.internal is not None:
         value = (
-            "null" if r.value is None else _bytes(r.value) if r.internal.value is None else _fields(r.internal.value)
+            "null"
+            if r.value is None
+            else _bytes(r.value)
+            if r.internal.value is None
+            else _fields(r.internal.value)
         )
         return "  ".join([*parts, f"{r.internal.type} {_fields(r.internal.key)}", value])
     parts += [f"key {_bytes(r.key)}", f"value {_bytes(r.value)}"]
@@ -198,7 +218,10 @@ def _record(r: RecordLine) -> str:
 
 
 def _fields(fields: Fields) -> str:
-    return " ".join(f"{name}={_shown(str(value)) if isinstance(value, str) else value}" for name, value in fields)
+    return " ".join(
+        f"{name}={_shown(str(value)) if isinstance(value, str) else value}"
+        for name, value in fields
+    )
 
 
 def _bytes(data: bytes | None) -> str:
@@ -212,7 +235,9 @@ def _bytes(data: bytes | None) -> str:
 
 
 def _shown(text: str) -> str:
-    plain = text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
+    plain = (
+        text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
+    )
     return _cut(f'"{plain}"', f"{len(text)} characters")
 
 
@@ -223,16 +248,16 @@ def _cut(text: str, whole: str) -> str:
 def _producer(p: ProducerEntry) -> str:
     parts = [f"producer {p.producer_id} epoch {p.epoch}", f"last {instant(p.timestamp)}"]
     if p.last_offset >= 0:
-        parts.append(f"offsets {p.last_offset - p.offset_delta}-{p.last_offset} to sequence {p.last_sequence}")
+        parts.append(
+            f"offsets {p.last_offset - p.offset_delta}-{p.last_offset} to sequence {p.last_sequence}"
+        )
     if p.current_txn_first_offset >= 0:
         parts.append(f"open transaction from {p.current_txn_first_offset}")
     return "  ".join([*parts, f"coordinator epoch {p.coordinator_epoch}"])
 
 
 def _aborted(a: AbortedTransaction) -> str:
-    return (
-        f"producer {a.producer_id}  aborted {a.first_offset}-{a.last_offset}  last stable offset {a.last_stable_offset}"
-    )
+    return f"producer {a.producer_id}  aborted {a.first_offset}-{a.last_offset}  last stable offset {a.last_stable_offset}"
 
 
 def _names(n: NamesLine) -> str:

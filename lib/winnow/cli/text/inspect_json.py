@@ -1,4 +1,6 @@
-"""The one JSON object of `inspect --json`, written as the files are read: a log need not fit into memory."""
+"""The one JSON object of `inspect --json`, written as the files are read: a log need not fit into
+memory.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from dataclasses import fields
 from typing import Any
 
 from winnow.cli.out import Contents
-from winnow.verbs.inspect.values import FileDescription, InternalRecord, NamesLine, Note, PositionLine, Problem
+from winnow.verbs.inspect.values import (
+    FileDescription,
+    InternalRecord,
+    NamesLine,
+    Note,
+    PositionLine,
+    Problem,
+)
 
 
 class Output:
@@ -31,7 +40,12 @@ class Output:
         self._out.json(f"\n], {rest[1:]}\n")
 
     def _file(self, file: FileDescription) -> None:
-        head = {"path": file.path, "kind": file.kind, "bytes": file.size, "base_offset": file.base_offset}
+        head = {
+            "path": file.path,
+            "kind": file.kind,
+            "bytes": file.size,
+            "base_offset": file.base_offset,
+        }
         self._out.json(f'{_json(head)[:-1]}, "entries": [')
         separator = "\n  "
         remarks: list[Problem | Note] = []
@@ -57,11 +71,16 @@ class Output:
         lines = list(lines)
         problems = [line.message for line in lines if isinstance(line, Problem)]
         self.problems += len(problems)
-        return {"problems": problems, "notes": [line.message for line in lines if isinstance(line, Note)]}
+        return {
+            "problems": problems,
+            "notes": [line.message for line in lines if isinstance(line, Note)],
+        }
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - whatever JSON has
-    """What json asks for: dataclasses as objects, bytes as text where they are UTF-8, else as `{"hex": ...}`."""
+    """What json asks for: dataclasses as objects, bytes as text where they are UTF-8, else as
+    `{"hex": ...}`.
+    """
     if isinstance(value, bytes):
         return _text(value)
     if isinstance(value, InternalRecord):

@@ -83,7 +83,10 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
         "inspect": Lesson(
             "Show what is in Kafka's files, verified.",
             "Changes nothing and takes no lock: the broker may run.",
-            ("inspect /var/lib/kafka/orders-0", "inspect /var/lib/kafka/orders-0 --offset 17 --json"),
+            (
+                "inspect /var/lib/kafka/orders-0",
+                "inspect /var/lib/kafka/orders-0 --offset 17 --json",
+            ),
         ),
         "package": Lesson(
             "Pack what the executors of a cluster need, as one archive.",
@@ -112,9 +115,17 @@ def epilog(verb: str, *, program: str = "./spark-submit.sh") -> str:
 def epilog_of_all(*, program: str = "./spark-submit.sh") -> str:
     first = "Begin with `doctor`, which changes nothing; VERB --help has examples."
     codes = [f"{code}  {words}" for code, words in IN_SHORT.items()]
-    return "\n\n".join((first, _listed("Example", [f"{program} doctor /var/lib/kafka"]), _listed("Exit codes", codes)))
+    return "\n\n".join(
+        (
+            first,
+            _listed("Example", [f"{program} doctor /var/lib/kafka"]),
+            _listed("Exit codes", codes),
+        )
+    )
 
 
 def _listed(title: str, lines: Sequence[str]) -> str:
-    wrapped = [textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="     ") for line in lines]
+    wrapped = [
+        textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="     ") for line in lines
+    ]
     return "\n".join((VERBATIM, f"{title}:", *wrapped))

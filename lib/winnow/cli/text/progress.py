@@ -41,7 +41,9 @@ class _Stage:
 class Progress:
     """A context, and what the engine tells how far it is (`winnow.runtime.progress.Progress`)."""
 
-    def __init__(self, stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._errors = Errors(stream)
         self._clock = clock
         self._status: Status | None = None
@@ -55,12 +57,17 @@ class Progress:
         if self._status is not None:
             self._status.start()
         else:
-            self._lines = threading.Thread(target=self._log_lines, name="winnow-progress", daemon=True)
+            self._lines = threading.Thread(
+                target=self._log_lines, name="winnow-progress", daemon=True
+            )
             self._lines.start()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._closed.set()
         if self._status is not None:
@@ -68,7 +75,9 @@ class Progress:
         if self._lines is not None:
             self._lines.join()
 
-    def stage(self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None) -> None:
+    def stage(
+        self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
+    ) -> None:
         """A new stage begins; what it counts is bytes or tasks or, without a total, nothing."""
         total = total_tasks if total_bytes is None else total_bytes
         self._stage = _Stage(name, total, in_bytes=total_bytes is not None, began=self._clock())
@@ -83,8 +92,8 @@ class Progress:
     def line(self) -> str:
         """What is done now, how fast, what is left of it, and how long the run has taken.
 
-        `compacting 3 partitions: 34 % of 1.2 GiB, 210.0 MiB/s, 4 s left (12 s)`. What is left is what the stage's mean
-        rate so far makes of it: no more is known.
+        `compacting 3 partitions: 34 % of 1.2 GiB, 210.0 MiB/s, 4 s left (12 s)`. What is left is
+        what the stage's mean rate so far makes of it: no more is known.
         """
         stage, now = self._stage, self._clock()
         seconds = f"({now - self._started:.0f} s)"

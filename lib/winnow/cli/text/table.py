@@ -1,4 +1,6 @@
-"""The table that a person reads in five seconds: most to gain first, sums last, then what was left alone and why."""
+"""The table that a person reads in five seconds: most to gain first, sums last, then what was left
+alone and why.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ Row = tuple[str, ...]
 def show(result: RunResult, paper: Paper) -> None:
     troubled = [p for p in result.partitions if p.left_alone or p.error is not None]
     active = sorted((p for p in result.partitions if _acts(p)), key=_gain_key)
-    idle = sorted((p for p in result.partitions if not _acts(p) and p not in troubled), key=_name_key)
+    idle = sorted(
+        (p for p in result.partitions if not _acts(p) and p not in troubled), key=_name_key
+    )
     paper.print(_title(result, acting=len(active)))
     for line in _lines(result, active, idle if len(idle) <= FEW else (), paper.width):
         paper.print(line)
@@ -62,14 +66,21 @@ def _title(result: RunResult, *, acting: int) -> str:
     planned = result.verb == "plan"
     if not result.partitions:
         return "No partition was found that the command names."
-    what = "has work to do" if planned and acting == 1 else "have work to do" if planned else "cleaned"
+    what = (
+        "has work to do" if planned and acting == 1 else "have work to do" if planned else "cleaned"
+    )
     return f"{acting} of {counted(len(result.partitions), 'partition')} {what}, at {moment(result.now)}"
 
 
 def _lines(
-    result: RunResult, active: Sequence[PartitionResult], idle: Sequence[PartitionResult], width: int
+    result: RunResult,
+    active: Sequence[PartitionResult],
+    idle: Sequence[PartitionResult],
+    width: int,
 ) -> Iterator[Text]:
-    """Head, partitions, sums. A plan is read for its reasons: they have their own lines; elsewhere what fits."""
+    """Head, partitions, sums. A plan is read for its reasons: they have their own lines; elsewhere
+    what fits.
+    """
     if not active and not idle:
         return
     shown = [*active, *idle]
@@ -83,7 +94,10 @@ def _lines(
     for p, row in zip(shown, rows, strict=True):
         style = "" if _acts(p) else "dim"
         if inline:
-            yield Text(_line((*row, textwrap.shorten(p.reason, left, placeholder="...")), widths), style=style)
+            yield Text(
+                _line((*row, textwrap.shorten(p.reason, left, placeholder="...")), widths),
+                style=style,
+            )
             continue
         yield Text(_line(row, widths), style=style)
         if result.verb == "plan":
@@ -99,7 +113,11 @@ def _holders(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
     for p in held:
         what = "transactional ids" if p.topic == TRANSACTION_STATE else "groups"
         total = "many" if p.holders_total is None else f"{p.holders_total:,}"
-        most = f"the largest {len(p.holders)} of {total} {what}" if p.holders_total != len(p.holders) else f"all {what}"
+        most = (
+            f"the largest {len(p.holders)} of {total} {what}"
+            if p.holders_total != len(p.holders)
+            else f"all {what}"
+        )
         yield Text(f"  {one_line(p.topic)}-{p.partition}, {most}")
         for holder in p.holders:
             records = _change(f"{holder.records_before:,}", holder.records_after, "{:,}".format)
@@ -120,7 +138,9 @@ def _settings(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
     for topic, settings in sorted(topics.items()):
         yield Text(f"  {topic}")
         for s in settings:
-            if not s.is_default and s.key != "internal.segment.bytes":  # it is told as segment.bytes
+            if (
+                not s.is_default and s.key != "internal.segment.bytes"
+            ):  # it is told as segment.bytes
                 yield Text(f"      {s.key}={s.value}  {s.source}", style="dim")
     defaults = sorted({s.source for settings in topics.values() for s in settings if s.is_default})
     yield Text("  all else", style="dim")
@@ -201,7 +221,10 @@ def _name_key(p: PartitionResult) -> tuple[str, int, str]:
 
 def _grouped(troubled: Sequence[PartitionResult], *, replicas: bool) -> dict[str, list[str]]:
     """Partitions by what was said of them: one cause that hits a whole directory is told once."""
-    texts = {p: p.reason if p.error is None or p.error in p.reason else f"{p.reason}: {p.error}" for p in troubled}
+    texts = {
+        p: p.reason if p.error is None or p.error in p.reason else f"{p.reason}: {p.error}"
+        for p in troubled
+    }
     counts = Counter(texts.values())
     groups: dict[str, list[str]] = {}
     for p in sorted(troubled, key=lambda p: (-counts[texts[p]], texts[p], *_name_key(p))):

@@ -54,8 +54,20 @@ def _table(findings: Sequence[Finding], width: int) -> Iterator[Text]:
         group = list(found)
         shown += [(_row(finding, several=several), finding) for finding in group[:MOST]]
         if len(group) > MOST:
-            shown.append(((group[0].kind, f"... and {len(group) - MOST} more of these: --json has all", "", ""), None))
-    widths = [max(map(len, column)) for column in zip(HEAD, *(row for row, _ in shown), strict=True)]
+            shown.append(
+                (
+                    (
+                        group[0].kind,
+                        f"... and {len(group) - MOST} more of these: --json has all",
+                        "",
+                        "",
+                    ),
+                    None,
+                )
+            )
+    widths = [
+        max(map(len, column)) for column in zip(HEAD, *(row for row, _ in shown), strict=True)
+    ]
     yield Text(_line(HEAD, widths), style="bold")
     for row, finding in shown:
         yield Text(_line(row, widths), style="red" if finding and finding.is_damage else "yellow")
@@ -65,7 +77,12 @@ def _table(findings: Sequence[Finding], width: int) -> Iterator[Text]:
 
 def _row(finding: Finding, *, several: bool) -> Row:
     file = printable(f"{finding.log_dir}/{finding.file}" if several else finding.file)
-    return (finding.kind, file, "" if finding.position is None else str(finding.position), _offsets(finding))
+    return (
+        finding.kind,
+        file,
+        "" if finding.position is None else str(finding.position),
+        _offsets(finding),
+    )
 
 
 def _offsets(finding: Finding) -> str:

@@ -51,7 +51,11 @@ def bind(storage: Storage, state: PartitionState) -> BoundLog:
     ]
     count = trusted.index(False) if False in trusted else len(trusted)
     known = [
-        _known(storage, f"{state.directory}/{segment_file(segment.base_offset, LOG)}", segment.base_offset)
+        _known(
+            storage,
+            f"{state.directory}/{segment_file(segment.base_offset, LOG)}",
+            segment.base_offset,
+        )
         for segment in state.segments[:count]
     ]
     first = state.segments[count].base_offset
@@ -91,13 +95,21 @@ def check_bound(storage: Storage, bound: BoundLog, log: Mapping[int, str], direc
         )
     for segment in bound.closed:
         if _known(storage, log[segment.base_offset], segment.base_offset) != segment:
-            raise moved_on("a closed segment as it was before the run", "another one", log[segment.base_offset])
+            raise moved_on(
+                "a closed segment as it was before the run", "another one", log[segment.base_offset]
+            )
     base, known = bound.active.base_offset, bound.active
     if base not in log:
-        raise moved_on(f"the segment at {base}, which was active when the run began", "none", directory)
+        raise moved_on(
+            f"the segment at {base}, which was active when the run began", "none", directory
+        )
     size = storage.entry(log[base]).size
     if size < known.log_bytes or _ends(storage, log[base], known.log_bytes) != known.ends_sha256:
-        raise moved_on(f"a segment that begins with the {known.log_bytes} bytes it had", "other bytes", log[base])
+        raise moved_on(
+            f"a segment that begins with the {known.log_bytes} bytes it had",
+            "other bytes",
+            log[base],
+        )
 
 
 def moved_on(expected: str, found: str, where: str) -> CorruptLogError:
@@ -111,13 +123,19 @@ def moved_on(expected: str, found: str, where: str) -> CorruptLogError:
     )
 
 
-def _known(storage: Storage, path: str, base_offset: int, log_bytes: int | None = None) -> KnownSegment:
+def _known(
+    storage: Storage, path: str, base_offset: int, log_bytes: int | None = None
+) -> KnownSegment:
     entry = storage.entry(path)
     size = entry.size if log_bytes is None else log_bytes
     index = path.removesuffix(LOG) + TXNINDEX
     aborted = storage.read_bytes(index) if storage.exists(index) else b""
     return KnownSegment(
-        base_offset, size, entry.mtime_ns, _ends(storage, path, size), hashlib.sha256(aborted).hexdigest()
+        base_offset,
+        size,
+        entry.mtime_ns,
+        _ends(storage, path, size),
+        hashlib.sha256(aborted).hexdigest(),
     )
 
 

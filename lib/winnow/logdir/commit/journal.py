@@ -1,8 +1,10 @@
-"""The journal of a cleaning round: what the driver is about to do to one partition, on disk before the first rename.
+"""The journal of a cleaning round: what the driver is about to do to one partition, on disk before
+the first rename.
 
-It lies in the staging directory, where Kafka's loader does not look. With it the next run can finish what a crash
-interrupted (`winnow.logdir.commit.roll_forward`); without it, or with one that can't be understood, the round was never begun
-or is given up, and what the crash left is for `winnow.logdir.commit.recovery` alone.
+It lies in the staging directory, where Kafka's loader does not look. With it the next run can
+finish what a crash interrupted (`winnow.logdir.commit.roll_forward`); without it, or with one that
+can't be understood, the round was never begun or is given up, and what the crash left is for
+`winnow.logdir.commit.recovery` alone.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ class JournalGroup:
     open_producers: tuple[int, ...] = ()
     """Those with transactional data before the group after their last marker (S4.1)."""
     lingering: tuple[int, ...] = ()
-    """Those whose aborted data, below the log start offset, counts as committed up to their next COMMIT (S4.1)."""
+    """Those whose aborted data, below the log start offset, counts as committed up to their next
+    COMMIT (S4.1).
+    """
     output: Output | None = None
     """None: its turn has not come yet."""
 
@@ -78,7 +82,9 @@ class JournalGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """What the groups that have no output yet are to be rewritten with: the log no longer tells it when some have."""
+    """What the groups that have no output yet are to be rewritten with: the log no longer tells it
+    when some have.
+    """
 
     first_dirty_offset: int
     legacy_delete_horizon_ms: int
@@ -107,8 +113,12 @@ class Journal:
 
     @property
     def has_checksums(self) -> bool:
-        """Of all staged files. Without them nobody can tell whether a file is still what was staged."""
-        files = (file for group in self.groups if group.output for file in group.output.files.values())
+        """Of all staged files. Without them nobody can tell whether a file is still what was
+        staged.
+        """
+        files = (
+            file for group in self.groups if group.output for file in group.output.files.values()
+        )
         return all(file.crc32c is not None for file in files)
 
 
@@ -127,7 +137,9 @@ def with_staged(storage: Storage, journal: Journal, staged: Iterable[StagedGroup
 
 
 def _output(storage: Storage, group: StagedGroup) -> Output:
-    entries: dict[str, Entry] = {suffix: storage.entry(path) for suffix, path in group.paths.items()}
+    entries: dict[str, Entry] = {
+        suffix: storage.entry(path) for suffix, path in group.paths.items()
+    }
     files = {
         suffix: StagedFile(entry.name, entry.size, _checksum(storage, group, suffix))
         for suffix, entry in entries.items()
@@ -141,8 +153,8 @@ def _checksum(storage: Storage, group: StagedGroup, suffix: str) -> int:
 
 
 def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
-    """Puts it into the staging directory, in the place of an earlier one. It lasts when this returns, as do the names
-    of all that is staged.
+    """Puts it into the staging directory, in the place of an earlier one. It lasts when this
+    returns, as do the names of all that is staged.
     """
     path, temporary = f"{staging}/{JOURNAL}", f"{staging}/{JOURNAL}.tmp"
     told = {"version": VERSION, **asdict(journal, dict_factory=_without_stamps)}
@@ -157,7 +169,9 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
 
 
 def _without_stamps(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A copy of a log directory, or a link that is kept of a file, has other stamps and the same bytes."""
+    """A copy of a log directory, or a link that is kept of a file, has other stamps and the same
+    bytes.
+    """
     return {name: value for name, value in items if name != _STAMP}
 
 
@@ -224,7 +238,9 @@ def _group(value: Value) -> JournalGroup:
         sources=sources,
         open_producers=tuple(producer.integer() for producer in found["open_producers"].items()),
         lingering=tuple(producer.integer() for producer in found["lingering"].items()),
-        output=None if found["output"].raw is None else _read_output(found["output"], sources[0].base_offset),
+        output=None
+        if found["output"].raw is None
+        else _read_output(found["output"], sources[0].base_offset),
     )
 
 
@@ -232,14 +248,18 @@ def _read_output(value: Value, base_offset: int) -> Output:
     found = value.fields(_names(Output))
     files = found["files"].fields(_NEEDED, SEGMENT_SUFFIXES)
     return Output(
-        files={suffix: _file(file, segment_file(base_offset, suffix)) for suffix, file in files.items()},
+        files={
+            suffix: _file(file, segment_file(base_offset, suffix)) for suffix, file in files.items()
+        },
         log_mtime_ms=found["log_mtime_ms"].integer(),
     )
 
 
 def _segment(value: Value) -> Segment:
     numbers = {
-        name: number.integer_or_none() if name.endswith("index_bytes") else number.integer(least=-MAX_LONG)
+        name: number.integer_or_none()
+        if name.endswith("index_bytes")
+        else number.integer(least=-MAX_LONG)
         for name, number in value.fields(_names(Segment) - {_STAMP}).items()
     }
     segment = Segment(**numbers)  # type: ignore[arg-type]  # only the sizes of indexes may be None

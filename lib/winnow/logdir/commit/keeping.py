@@ -1,11 +1,14 @@
-"""Keep what is about to be replaced or deleted, under a second name (`winnow.logdir.commit.kept` has the layout).
+"""Keep what is about to be replaced or deleted, under a second name (`winnow.logdir.commit.kept`
+has the layout).
 
-Every step is linked and described in a staging directory, made durable, and gets its place by one rename, before the
-first rename of the swap. So the protocol of the swap stays what it is (S6.1), and whoever finishes it after a crash,
-Kafka's loader included, can't reach what is kept: that is whole, or not there.
+Every step is linked and described in a staging directory, made durable, and gets its place by one
+rename, before the first rename of the swap. So the protocol of the swap stays what it is (S6.1),
+and whoever finishes it after a crash, Kafka's loader included, can't reach what is kept: that is
+whole, or not there.
 
-While `.winnow-RUN-keep` lies in a partition directory, whatever is replaced there is kept. The mode is a fact on the
-disk: a recovery that finishes the round of a run that died keeps as that run would have.
+While `.winnow-RUN-keep` lies in a partition directory, whatever is replaced there is kept. The mode
+is a fact on the disk: a recovery that finishes the round of a run that died keeps as that run would
+have.
 """
 
 from __future__ import annotations
@@ -36,19 +39,27 @@ from winnow.storage.contract import Entry, Storage
 
 
 def begin_keeping(
-    storage: Storage, state: PartitionState, *, run_id: str, now: int, cleaner_checkpoint_after: int | None = None
+    storage: Storage,
+    state: PartitionState,
+    *,
+    run_id: str,
+    now: int,
+    cleaner_checkpoint_after: int | None = None,
 ) -> None:
-    """From here on what is replaced in this partition is kept. `state`: before the first change. Hold the lock.
+    """From here on what is replaced in this partition is kept. `state`: before the first change.
+    Hold the lock.
 
-    `cleaner_checkpoint_after`: where the run is about to move the cleaner checkpoint. That is all that is written down
-    if this run keeps here already.
+    `cleaner_checkpoint_after`: where the run is about to move the cleaner checkpoint. That is all
+    that is written down if this run keeps here already.
     """
     directory, kept = state.directory, kept_path(state.directory, run_id)
     staging = keeping_path(directory, run_id)
     storage.ensure_dir(staging)
     if storage.exists(kept):
         if cleaner_checkpoint_after is not None:
-            _add_to_manifest(storage, directory, run_id, cleaner_checkpoint_after=cleaner_checkpoint_after)
+            _add_to_manifest(
+                storage, directory, run_id, cleaner_checkpoint_after=cleaner_checkpoint_after
+            )
         return
     building = _build(storage, staging)
     before = {
@@ -70,8 +81,15 @@ def begin_keeping(
 
 
 def _add_to_manifest(storage: Storage, directory: str, run_id: str, **fields: object) -> None:
-    path, building = f"{kept_path(directory, run_id)}/{RUN_JSON}", _build(storage, keeping_path(directory, run_id))
-    before = {name: value.raw for name, value in read_manifest(storage, path, fields).items() if name != "version"}
+    path, building = (
+        f"{kept_path(directory, run_id)}/{RUN_JSON}",
+        _build(storage, keeping_path(directory, run_id)),
+    )
+    before = {
+        name: value.raw
+        for name, value in read_manifest(storage, path, fields).items()
+        if name != "version"
+    }
     if before | fields == before:
         return
     storage.create(f"{building}/{RUN_JSON}", encode_manifest(before | fields))
@@ -90,8 +108,8 @@ def keep(
 ) -> None:
     """Keeps the files `names`, which are to go now, if what goes from this partition is to be kept.
 
-    `outputs`: by base offset, the staged logs that are to take their place. `next_base`: nothing is, and this is the
-    lowest segment that stays.
+    `outputs`: by base offset, the staged logs that are to take their place. `next_base`: nothing
+    is, and this is the lowest segment that stays.
     """
     run_id = _run_that_keeps(storage.list_dir(directory))
     if run_id is None:
@@ -105,7 +123,9 @@ def keep(
     step = {
         "kind": StepKind.DELETED if outputs is None else StepKind.REPLACED,
         "files": [asdict(file) for file in files],
-        "outputs": [asdict(identify(storage, base, path)) for base, path in sorted((outputs or {}).items())],
+        "outputs": [
+            asdict(identify(storage, base, path)) for base, path in sorted((outputs or {}).items())
+        ],
         "next_base": next_base,
     }
     storage.create(f"{building}/{STEP_JSON}", encode_manifest(step))
@@ -119,14 +139,18 @@ def end_keeping(storage: Storage, directory: str, *, run_id: str) -> KeptRun | N
     """The run is through with this partition. What it keeps, None if nothing of it went."""
     settle_kept(storage, directory, run_id=run_id)
     remove_staging(storage, keeping_path(directory, run_id))
-    return read_kept(storage, directory, run_id) if storage.exists(kept_path(directory, run_id)) else None
+    return (
+        read_kept(storage, directory, run_id)
+        if storage.exists(kept_path(directory, run_id))
+        else None
+    )
 
 
 def settle_kept(storage: Storage, directory: str, *, run_id: str) -> None:
     """Drops what was kept for a step that never came to pass: what was to go is still in its place.
 
-    For a partition directory in which no swap is under way, but the staging directory of `begin_keeping` is still
-    there: what is dropped ends in it.
+    For a partition directory in which no swap is under way, but the staging directory of
+    `begin_keeping` is still there: what is dropped ends in it.
     """
     if not storage.exists(kept_path(directory, run_id)):
         return
@@ -177,7 +201,8 @@ def _came_to_pass(storage: Storage, directory: str, step: Step) -> bool:
     # As large and as old as it was: a batch may have been rewritten in the same size.
     return all(
         segment_file(out.base_offset, LOG) in there
-        and identify(storage, out.base_offset, f"{directory}/{segment_file(out.base_offset, LOG)}") == out
+        and identify(storage, out.base_offset, f"{directory}/{segment_file(out.base_offset, LOG)}")
+        == out
         for out in step.outputs
     )
 

@@ -1,4 +1,5 @@
-"""What a run has kept of a partition, as its manifests tell it (`winnow.logdir.commit.keeping` writes them).
+"""What a run has kept of a partition, as its manifests tell it (`winnow.logdir.commit.keeping`
+writes them).
 
 TOPIC-P/.winnow-kept-RUN/run.json             when, and the log and the side files as they were before
 TOPIC-P/.winnow-kept-RUN/closed.json          an erasure has closed it: nothing is put back any more
@@ -25,7 +26,13 @@ RUN_JSON = "run.json"
 STEP_JSON = "step.json"
 CLOSED_JSON = "closed.json"
 VERSION = 1
-_RUN_FIELDS = ("kept_at_ms", "log_start_offset", "log_start_checkpoint", "cleaner_checkpoint", "leader_epochs")
+_RUN_FIELDS = (
+    "kept_at_ms",
+    "log_start_offset",
+    "log_start_checkpoint",
+    "cleaner_checkpoint",
+    "leader_epochs",
+)
 _STEP_FIELDS = ("kind", "files", "outputs", "next_base")
 _HINT = "Another version of Winnow may have written it. `recover --purge` removes what is kept."
 _READ_BYTES = 16 * 2**20
@@ -114,18 +121,28 @@ def kept_path(directory: str, run_id: str) -> str:
 
 
 def kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
-    """Of every run that keeps something of a partition, ascending: those of Winnow begin with the time."""
+    """Of every run that keeps something of a partition, ascending: those of Winnow begin with the
+    time.
+    """
     entries = storage.list_dir(directory)
     return tuple(
-        entry.name.removeprefix(KEPT_PREFIX) for entry in entries if entry.is_dir and entry.name.startswith(KEPT_PREFIX)
+        entry.name.removeprefix(KEPT_PREFIX)
+        for entry in entries
+        if entry.is_dir and entry.name.startswith(KEPT_PREFIX)
     )
 
 
 def read_kept(storage: Storage, directory: str, run_id: str) -> KeptRun:
-    """Raises CorruptLogError for manifests that can't be understood, and for files that are not as they tell."""
+    """Raises CorruptLogError for manifests that can't be understood, and for files that are not as
+    they tell.
+    """
     path = kept_path(directory, run_id)
     fields = read_manifest(storage, f"{path}/{RUN_JSON}", _RUN_FIELDS)
-    steps = tuple(_read_step(storage, f"{path}/{entry.name}") for entry in storage.list_dir(path) if entry.is_dir)
+    steps = tuple(
+        _read_step(storage, f"{path}/{entry.name}")
+        for entry in storage.list_dir(path)
+        if entry.is_dir
+    )
     epochs = [epoch.items(length=2) for epoch in fields["leader_epochs"].items()]
     return KeptRun(
         run_id=run_id,
@@ -134,16 +151,21 @@ def read_kept(storage: Storage, directory: str, run_id: str) -> KeptRun:
         log_start_offset=fields["log_start_offset"].integer(),
         log_start_checkpoint=fields["log_start_checkpoint"].integer_or_none(least=-1),
         cleaner_checkpoint=fields["cleaner_checkpoint"].integer_or_none(least=-MAX_LONG),
-        leader_epochs=tuple((epoch.integer(least=-1), offset.integer(least=-1)) for epoch, offset in epochs),
+        leader_epochs=tuple(
+            (epoch.integer(least=-1), offset.integer(least=-1)) for epoch, offset in epochs
+        ),
         bound=decode_bound(fields["log"]) if "log" in fields else None,
-        cleaner_checkpoint_after=after.integer_or_none() if (after := fields.get("cleaner_checkpoint_after")) else None,
+        cleaner_checkpoint_after=after.integer_or_none()
+        if (after := fields.get("cleaner_checkpoint_after"))
+        else None,
         closed_by=_closed_by(storage, path),
         steps=steps,
     )
 
 
 def close_kept(storage: Storage, directory: str, *, why: str) -> tuple[str, ...]:
-    """Nothing that runs kept of a partition so far is put back any more: the ids of those runs. Hold the lock.
+    """Nothing that runs kept of a partition so far is put back any more: the ids of those runs.
+    Hold the lock.
 
     `why`: who closed them, as `an erasure (run ID)`. They can still be purged.
     """
@@ -182,7 +204,11 @@ def _read_step(storage: Storage, path: str) -> Step:
     there = {entry.name: entry for entry in storage.list_dir(path)}
     for file in step.files:
         entry = there.get(file.name)
-        if entry is None or (entry.is_file, entry.size, entry.mtime_ns) != (True, file.size, file.mtime_ns):
+        if entry is None or (entry.is_file, entry.size, entry.mtime_ns) != (
+            True,
+            file.size,
+            file.mtime_ns,
+        ):
             raise CorruptLogError(
                 "a kept file is not as it was",
                 expected=f"{file.size} bytes of {file.mtime_ns}",
@@ -224,19 +250,28 @@ def identify(storage: Storage, base_offset: int, path: str) -> Output:
 
 def _read_file(value: Value) -> KeptFile:
     fields = value.fields({"name", "size", "mtime_ns"}, None)
-    return KeptFile(_name(fields["name"]), fields["size"].integer(), fields["mtime_ns"].integer(least=-MAX_LONG))
+    return KeptFile(
+        _name(fields["name"]), fields["size"].integer(), fields["mtime_ns"].integer(least=-MAX_LONG)
+    )
 
 
 def _read_output(value: Value) -> Output:
     fields = value.fields({"base_offset", "log_bytes", "sha256"}, None)
-    return Output(fields["base_offset"].integer(), fields["log_bytes"].integer(), fields["sha256"].text())
+    return Output(
+        fields["base_offset"].integer(), fields["log_bytes"].integer(), fields["sha256"].text()
+    )
 
 
 def _name(value: Value) -> str:
     """A name is part of a path: only those of segments are let in."""
     name = value.text()
     digits, _, rest = name.partition(".")
-    known = f".{rest}" in {*SEGMENT_SUFFIXES, SNAPSHOT} and len(digits) == 20 and digits.isascii() and digits.isdigit()
+    known = (
+        f".{rest}" in {*SEGMENT_SUFFIXES, SNAPSHOT}
+        and len(digits) == 20
+        and digits.isascii()
+        and digits.isdigit()
+    )
     if not known or int(digits) > MAX_LONG:
         raise value.refused("the name of a segment's file")
     return name

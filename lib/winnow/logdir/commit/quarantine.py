@@ -1,7 +1,9 @@
-"""Move the damaged bytes of segments aside, whole and recorded, and leave the segments without them.
+"""Move the damaged bytes of segments aside, whole and recorded, and leave the segments without
+them.
 
-What was moved is on the disk (`winnow.logdir.commit.set_aside`), read back and compared, before the first segment is replaced
-by the protocol of the swap (S6.1). The log gets a gap between offsets, as after a compaction.
+What was moved is on the disk (`winnow.logdir.commit.set_aside`), read back and compared, before the
+first segment is replaced by the protocol of the swap (S6.1). The log gets a gap between offsets, as
+after a compaction.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ def stage_segment(
     """
     base = segment.base_offset
     source = f"{directory}/{segment_file(base, LOG)}"
-    paths = {suffix: f"{staging}/{segment_file(base, suffix)}" for suffix in (LOG, INDEX, TIMEINDEX)}
+    paths = {
+        suffix: f"{staging}/{segment_file(base, suffix)}" for suffix in (LOG, INDEX, TIMEINDEX)
+    }
     with map_range(source, 0, segment.log_bytes) as data:
         parts = [data[start:end] for start, end in _between(damages, segment.log_bytes)]
         with SegmentWriter(paths[LOG]) as writer:
@@ -76,7 +80,9 @@ def stage_segment(
         _compare(paths[LOG], parts)
         del parts, data
     builder = IndexBuilder(
-        base_offset=base, index_interval_bytes=index_interval_bytes, max_index_bytes=segment_index_bytes
+        base_offset=base,
+        index_interval_bytes=index_interval_bytes,
+        max_index_bytes=segment_index_bytes,
     )
     size = storage.entry(paths[LOG]).size
     with map_range(paths[LOG], 0, size) as written:
@@ -87,7 +93,9 @@ def stage_segment(
         storage.create(paths[suffix], content)
     if segment.txnindex_bytes is not None:
         paths[TXNINDEX] = f"{staging}/{segment_file(base, TXNINDEX)}"
-        storage.create(paths[TXNINDEX], storage.read_bytes(f"{directory}/{segment_file(base, TXNINDEX)}"))
+        storage.create(
+            paths[TXNINDEX], storage.read_bytes(f"{directory}/{segment_file(base, TXNINDEX)}")
+        )
     mtime_ns = storage.entry(source).mtime_ns
     for path in paths.values():
         storage.copy_attributes(source, path)
@@ -98,12 +106,18 @@ def stage_segment(
 
 
 def commit_quarantine(
-    storage: Storage, state: PartitionState, staged: Sequence[StagedQuarantine], *, run_id: str, now: int
+    storage: Storage,
+    state: PartitionState,
+    staged: Sequence[StagedQuarantine],
+    *,
+    run_id: str,
+    now: int,
 ) -> int:
-    """Moves the damage aside, then puts the staged segments in the place of their sources, ascending. Hold the lock.
+    """Moves the damage aside, then puts the staged segments in the place of their sources,
+    ascending. Hold the lock.
 
-    Returns how many bytes were moved. Raises CorruptLogError before anything is moved if the partition is not as it
-    was, VerificationError if what was moved aside can't be read back.
+    Returns how many bytes were moved. Raises CorruptLogError before anything is moved if the
+    partition is not as it was, VerificationError if what was moved aside can't be read back.
     """
     directory = state.directory
     for item in staged:
@@ -113,7 +127,9 @@ def commit_quarantine(
     for item in staged:
         base = item.source.base_offset
         files = _check(storage, directory, item)
-        gone = [name for suffix in SEGMENT_SUFFIXES if (name := segment_file(base, suffix)) in files]
+        gone = [
+            name for suffix in SEGMENT_SUFFIXES if (name := segment_file(base, suffix)) in files
+        ]
         keep(storage, directory, gone, outputs={base: item.paths[LOG]})
         exchange(storage, directory, sources=[base], outputs={base: item.paths})
     remove_staging(storage, staging_path(directory, run_id))
@@ -122,14 +138,22 @@ def commit_quarantine(
 
 def _check(storage: Storage, directory: str, item: StagedQuarantine) -> dict[str, Any]:
     return check_replaceable(
-        storage, directory, sources=[item.source], base_offset=item.source.base_offset, outputs=[item.paths]
+        storage,
+        directory,
+        sources=[item.source],
+        base_offset=item.source.base_offset,
+        outputs=[item.paths],
     )
 
 
 def _between(damages: Sequence[Damage], size: int) -> list[tuple[int, int]]:
     """The ranges of a log that are no damage."""
     edges = [0, *(edge for damage in damages for edge in (damage.start, damage.end)), size]
-    return [(start, end) for number, (start, end) in enumerate(pairwise(edges)) if not number % 2 and start < end]
+    return [
+        (start, end)
+        for number, (start, end) in enumerate(pairwise(edges))
+        if not number % 2 and start < end
+    ]
 
 
 def _compare(path: str, parts: Sequence[Bytes]) -> None:
@@ -139,7 +163,9 @@ def _compare(path: str, parts: Sequence[Bytes]) -> None:
         for part in parts:
             for at in range(0, len(part), _COMPARED_BYTES):
                 piece = part[at : at + _COMPARED_BYTES]
-                same = same and np.array_equal(written[position + at : position + at + len(piece)], piece)
+                same = same and np.array_equal(
+                    written[position + at : position + at + len(piece)], piece
+                )
             position += len(part)
         del written
     if not same:

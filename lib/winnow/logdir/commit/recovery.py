@@ -1,7 +1,9 @@
-"""Finish or roll back what a crash interrupted, exactly as Kafka's loader would (S6.3, passes 1-3 and orphans of 4).
+"""Finish or roll back what a crash interrupted, exactly as Kafka's loader would (S6.3, passes 1-3
+and orphans of 4).
 
-`.cleaned` files were never complete: they go, and with them every `.swap` at or above the lowest of them. The `.swap`
-files that remain are complete: what lies in their range goes, and they take its place.
+`.cleaned` files were never complete: they go, and with them every `.swap` at or above the lowest of
+them. The `.swap` files that remain are complete: what lies in their range goes, and they take its
+place.
 """
 
 from __future__ import annotations
@@ -72,7 +74,8 @@ def preview(storage: Storage, directory: str) -> tuple[str, ...]:
 def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
     """`leftovers` of a directory that was listed already.
 
-    Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it (S1.10).
+    Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it
+    (S1.10).
     """
     _refuse_links(entries)
     names = [entry.name for entry in entries if entry.is_file]
@@ -90,7 +93,11 @@ def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _refuse_links(entries: Sequence[Entry]) -> None:
-    found = [entry.name for entry in entries if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED))]
+    found = [
+        entry.name
+        for entry in entries
+        if entry.is_link and entry.name.endswith((CLEANED, SWAP, DELETED))
+    ]
     if found:
         raise CorruptLogError(
             "not a regular file",
@@ -102,11 +109,12 @@ def _refuse_links(entries: Sequence[Entry]) -> None:
 
 
 def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> RecoveryReport:
-    """Brings a partition directory into the state in which a broker's loader would use it. Hold the lock.
+    """Brings a partition directory into the state in which a broker's loader would use it. Hold the
+    lock.
 
-    `keep`: paths of staging directories that are not touched. May be interrupted at any point and run again.
-    Raises CorruptLogError, before anything is changed, unless every `.swap` log is whole and may take the place
-    of what lies in its range (`winnow.logdir.commit.swap_checks`).
+    `keep`: paths of staging directories that are not touched. May be interrupted at any point and
+    run again. Raises CorruptLogError, before anything is changed, unless every `.swap` log is whole
+    and may take the place of what lies in its range (`winnow.logdir.commit.swap_checks`).
     """
     left = leftover_names(_entries(storage, directory, keep))
     if not left:
@@ -118,16 +126,20 @@ def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> Re
 
 
 def _entries(storage: Storage, directory: str, keep: Sequence[str]) -> list[Entry]:
-    return [entry for entry in storage.list_dir(directory) if f"{directory}/{entry.name}" not in keep]
+    return [
+        entry for entry in storage.list_dir(directory) if f"{directory}/{entry.name}" not in keep
+    ]
 
 
 def _recover(storage: Storage, directory: str, entries: Sequence[Entry]) -> RecoveryReport:
     steps = _plan(storage, directory, entries)
-    # .swap first: without the .cleaned beside it a half-renamed output would pass for a complete one.
+    # .swap first: without the .cleaned beside it a half-renamed output would pass for a complete
+    # one.
     for names in (steps.stale_swaps, steps.cleaned, steps.replaced):
         _remove(storage, directory, names)
-    # Logs first, as in 6.1: while any .log.swap is there the range is cleared of everything else again. Of several, as
-    # after a split, each is on stable storage before the next one: else it might be cleared for a lower one.
+    # Logs first, as in 6.1: while any .log.swap is there the range is cleared of everything else
+    # again. Of several, as after a split, each is on stable storage before the next one: else it
+    # might be cleared for a lower one.
     for name in steps.swap_logs:
         storage.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
         storage.fsync_dir(directory)
@@ -159,7 +171,9 @@ def _recover(storage: Storage, directory: str, entries: Sequence[Entry]) -> Reco
             *steps.deleted,
             *steps.staging,
         ),
-        renamed=tuple((name, name.removesuffix(SWAP)) for name in (*steps.swap_logs, *steps.swap_rest)),
+        renamed=tuple(
+            (name, name.removesuffix(SWAP)) for name in (*steps.swap_logs, *steps.swap_rest)
+        ),
     )
 
 
@@ -176,17 +190,32 @@ def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
     cleaned = [name for name in names if name.endswith(CLEANED)]
     lowest_cleaned = min(map(base_offset_of, cleaned), default=None)
     swaps = [name for name in names if name.endswith(SWAP)]
-    stale = [name for name in swaps if lowest_cleaned is not None and base_offset_of(name) >= lowest_cleaned]
+    stale = [
+        name
+        for name in swaps
+        if lowest_cleaned is not None and base_offset_of(name) >= lowest_cleaned
+    ]
     swaps = [name for name in swaps if name not in stale]
     logs = [name for name in swaps if name.endswith(LOG + SWAP)]
     replaced: list[str] = []
     if logs:
         first = base_offset_of(logs[0])
         gone = {*cleaned, *stale}
-        end = _end_of_range(storage, directory, {name: sizes[name] for name in names if name not in gone}, logs)
-        replaced = [name for name in names if not name.endswith(SWAP) and name not in gone and _in(name, first, end)]
+        end = _end_of_range(
+            storage, directory, {name: sizes[name] for name in names if name not in gone}, logs
+        )
+        replaced = [
+            name
+            for name in names
+            if not name.endswith(SWAP) and name not in gone and _in(name, first, end)
+        ]
     gone = {*cleaned, *stale, *replaced, *swaps}
-    after = sorted({*(name for name in names if name not in gone), *(name.removesuffix(SWAP) for name in swaps)})
+    after = sorted(
+        {
+            *(name for name in names if name not in gone),
+            *(name.removesuffix(SWAP) for name in swaps),
+        }
+    )
     orphans = _orphans(after, entries)
     return _Steps(
         stale_swaps=tuple(stale),
@@ -210,19 +239,23 @@ def _in(name: str, first: int, end: int) -> bool:
 def _orphans(names: Sequence[str], entries: Sequence[Entry]) -> tuple[str, ...]:
     """Index files without a log: what remains of a segment whose removal was interrupted (S6.6).
 
-    A log that is there but is no regular file does not make its indexes orphans: that is damage, and stays.
+    A log that is there but is no regular file does not make its indexes orphans: that is damage,
+    and stays.
     """
     known = {*names, *(entry.name for entry in entries if not entry.is_file)}
     return tuple(
-        name for name in names if name.endswith(INDEX_SUFFIXES) and segment_file(base_offset_of(name), LOG) not in known
+        name
+        for name in names
+        if name.endswith(INDEX_SUFFIXES) and segment_file(base_offset_of(name), LOG) not in known
     )
 
 
 def _stray_snapshots(names: Sequence[str]) -> tuple[str, ...]:
     """Snapshots at bases of segments whose removal was interrupted - but never the newest of all.
 
-    A broker that finds none starts without any producer state (S8.4). A loader removes all snapshots that are at no
-    segment's base (S6.3); what was there before the crash is not ours to tidy up, or a run would end otherwise for it.
+    A broker that finds none starts without any producer state (S8.4). A loader removes all
+    snapshots that are at no segment's base (S6.3); what was there before the crash is not ours to
+    tidy up, or a run would end otherwise for it.
     """
     known = {*names}
     snapshots = {name: base_offset_of(name) for name in sorted(names) if name.endswith(SNAPSHOT)}
@@ -234,7 +267,9 @@ def _stray_snapshots(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def staging_names(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """The staging directories in a partition directory, and links of such names: these go, not what they lead to."""
+    """The staging directories in a partition directory, and links of such names: these go, not what
+    they lead to.
+    """
     return tuple(
         entry.name
         for entry in entries
@@ -244,7 +279,9 @@ def staging_names(entries: Sequence[Entry]) -> tuple[str, ...]:
     )
 
 
-def _end_of_range(storage: Storage, directory: str, sizes: Mapping[str, int], logs: Sequence[str]) -> int:
+def _end_of_range(
+    storage: Storage, directory: str, sizes: Mapping[str, int], logs: Sequence[str]
+) -> int:
     """See `check_swaps`."""
     from winnow.logdir.commit.swap_checks import check_swaps  # noqa: PLC0415 - it loads numba, and is hardly ever needed
 

@@ -43,12 +43,13 @@ def retain(
 ) -> None:
     """All of S7.6 for one partition, in its order. Hold the lock.
 
-    `deleted`: the lowest segments of `state`. `roll`: all of them go, so that a new empty one comes first.
-    `log_start_offset`: afterwards. `producers`: see `roll_active`. A crash in between leaves a log without a hole,
-    and running it again on the state found then has the same result.
+    `deleted`: the lowest segments of `state`. `roll`: all of them go, so that a new empty one comes
+    first. `log_start_offset`: afterwards. `producers`: see `roll_active`. A crash in between leaves
+    a log without a hole, and running it again on the state found then has the same result.
     """
     if entries.remote:
-        # First: without it a broker would look for what is deleted in remote storage, and serve nothing.
+        # First: without it a broker would look for what is deleted in remote storage, and serve
+        # nothing.
         check_unchanged(storage, state.directory, [*deleted, *([state.active] if roll else [])])
         raise_log_start_entry(storage, state.log_dir, state.topic_partition, log_start_offset)
     with storage.changing(state.directory):
@@ -61,10 +62,12 @@ def retain(
 def roll_active(
     storage: Storage, state: PartitionState, *, producers: Sequence[ProducerEntry] | None = None
 ) -> Segment:
-    """Makes a new empty active segment at the log end offset (S7.2), so that the log end offset survives.
+    """Makes a new empty active segment at the log end offset (S7.2), so that the log end offset
+    survives.
 
-    Its files have the owner and mode of the active one's. `producers`: the state at the log end offset, written as its
-    snapshot if there is none yet; None if it isn't known, which a broker bears: it replays from an older snapshot.
+    Its files have the owner and mode of the active one's. `producers`: the state at the log end
+    offset, written as its snapshot if there is none yet; None if it isn't known, which a broker
+    bears: it replays from an older snapshot.
 
     Raises CorruptLogError if the active segment is empty or not as it was.
     """
@@ -95,7 +98,9 @@ def roll_active(
     return Segment(
         base_offset=end,
         log_bytes=0,
-        log_mtime_ms=next(e for e in storage.list_dir(directory) if e.name == segment_file(end, LOG)).mtime_ms,
+        log_mtime_ms=next(
+            e for e in storage.list_dir(directory) if e.name == segment_file(end, LOG)
+        ).mtime_ms,
         index_bytes=0,
         timeindex_bytes=0,
         txnindex_bytes=None,
@@ -105,10 +110,11 @@ def roll_active(
 
 
 def delete_segments(storage: Storage, directory: str, segments: Sequence[Segment]) -> None:
-    """Removes the lowest segments of a log, lowest first, with the producer snapshots at their bases (S6.6).
+    """Removes the lowest segments of a log, lowest first, with the producer snapshots at their
+    bases (S6.6).
 
-    Raises CorruptLogError, before anything is renamed, unless they are the lowest, are as they were listed, and at
-    least one segment remains.
+    Raises CorruptLogError, before anything is renamed, unless they are the lowest, are as they were
+    listed, and at least one segment remains.
     """
     if segments:
         with storage.changing(directory):
@@ -132,7 +138,8 @@ def _delete_segments(storage: Storage, directory: str, segments: Sequence[Segmen
     for names in doomed:
         for name in names:
             _take_out(storage, f"{directory}/{name}")
-        # Before the next one: a log whose second segment is gone and whose first is back would have a hole.
+        # Before the next one: a log whose second segment is gone and whose first is back would have
+        # a hole.
         storage.fsync_dir(directory)
     for name in gone:
         if storage.exists(f"{directory}/{name}{DELETED}"):
@@ -141,8 +148,8 @@ def _delete_segments(storage: Storage, directory: str, segments: Sequence[Segmen
 
 
 def _take_out(storage: Storage, path: str) -> None:
-    """Renames it, as Kafka does. Where the directory has no room for a longer name it is removed at once: to a loader a
-    `.log` that is gone is one that was renamed (S6.6).
+    """Renames it, as Kafka does. Where the directory has no room for a longer name it is removed at
+    once: to a loader a `.log` that is gone is one that was renamed (S6.6).
     """
     try:
         storage.rename(path, path + DELETED)
@@ -154,14 +161,23 @@ def _take_out(storage: Storage, path: str) -> None:
 
 def _doomed(files: dict[str, Entry], base: int) -> list[str]:
     """The files that go with a segment: its own, and the producer snapshot at its base."""
-    names = (*(segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES), *removable_snapshots(files, [base]))
+    names = (
+        *(segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES),
+        *removable_snapshots(files, [base]),
+    )
     return [name for name in names if name in files]
 
 
 def follow_log_start(
-    storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int, entries: Entries
+    storage: Storage,
+    log_dir: str,
+    topic_partition: TopicPartition,
+    log_start_offset: int,
+    entries: Entries,
 ) -> None:
-    """Brings the side files of a partition in line with its segments and its log start offset (S7.6, 3-5)."""
+    """Brings the side files of a partition in line with its segments and its log start offset
+    (S7.6, 3-5).
+    """
     directory = f"{log_dir}/{topic_partition}"
     # In this order `lags_behind` notices an interruption: it does not look at the cleaner's entry.
     if entries.compacted:
@@ -177,22 +193,29 @@ def follow_log_start(
 
 
 def lags_behind(state: PartitionState) -> bool:
-    """Of a log without remote storage: whether `follow_log_start` was interrupted, or never came to its turn after
-    segments had gone.
+    """Of a log without remote storage: whether `follow_log_start` was interrupted, or never came to
+    its turn after segments had gone.
 
-    What remains then is a sound log of which no rule takes anything more; a broker puts its side files right when it
-    loads it (S6.3). A first dirty offset below the log start is the cleaner's to put right (S3.2).
+    What remains then is a sound log of which no rule takes anything more; a broker puts its side
+    files right when it loads it (S6.3). A first dirty offset below the log start is the cleaner's
+    to put right (S3.2).
     """
     entry = state.log_start_checkpoint
     folded = fold_leader_epochs(state.leader_epochs, state.log_start_offset)
-    return folded != state.leader_epochs or (entry is not None and entry <= state.segments[0].base_offset)
+    return folded != state.leader_epochs or (
+        entry is not None and entry <= state.segments[0].base_offset
+    )
 
 
 def drop_log_start_entry(storage: Storage, log_dir: str, topic_partition: TopicPartition) -> None:
-    """Drops the log start offset of a partition if its first segment begins there or later: it says nothing more."""
+    """Drops the log start offset of a partition if its first segment begins there or later: it says
+    nothing more.
+    """
     path = f"{log_dir}/{LOG_START_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
-    files = {item.name: item for item in storage.list_dir(f"{log_dir}/{topic_partition}") if item.is_file}
+    files = {
+        item.name: item for item in storage.list_dir(f"{log_dir}/{topic_partition}") if item.is_file
+    }
     bases = log_bases(files)
     if entry is not None and bases and entry <= bases[0]:
         update_offset_checkpoint(storage, path, {topic_partition: None})
@@ -208,8 +231,12 @@ def raise_log_start_entry(
         update_offset_checkpoint(storage, path, {topic_partition: log_start_offset})
 
 
-def raise_cleaner_entry(storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int) -> None:
-    """Raises the first dirty offset of a partition to its log start offset if it has one below (S7.6, 5)."""
+def raise_cleaner_entry(
+    storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int
+) -> None:
+    """Raises the first dirty offset of a partition to its log start offset if it has one below
+    (S7.6, 5).
+    """
     path = f"{log_dir}/{CLEANER_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
     if entry is not None and entry < log_start_offset:

@@ -1,9 +1,10 @@
-"""Finish the cleaning round of a partition that a crash interrupted, so that it ends as if there had been no crash.
+"""Finish the cleaning round of a partition that a crash interrupted, so that it ends as if there
+had been no crash.
 
-`winnow.logdir.commit.recovery` does what Kafka's loader would and leaves each group old or new. Where a journal tells what the
-round was about, and the partition is as that round left it, the groups that are still old follow here, and then the
-checkpoint. Where a broker or anybody else has changed something since, the rest of the round is given up: it was only
-to save space.
+`winnow.logdir.commit.recovery` does what Kafka's loader would and leaves each group old or new.
+Where a journal tells what the round was about, and the partition is as that round left it, the
+groups that are still old follow here, and then the checkpoint. Where a broker or anybody else has
+changed something since, the rest of the round is given up: it was only to save space.
 """
 
 from __future__ import annotations
@@ -15,12 +16,27 @@ from itertools import zip_longest
 from winnow.errors import CorruptLogError
 from winnow.logdir.checkpoints import read_offset_checkpoint, update_offset_checkpoint
 from winnow.logdir.checksums import file_crc32c
-from winnow.logdir.commit.journal import Journal, JournalGroup, Output, StagedFile, leave_journal, read_journal
+from winnow.logdir.commit.journal import (
+    Journal,
+    JournalGroup,
+    Output,
+    StagedFile,
+    leave_journal,
+    read_journal,
+)
 from winnow.logdir.commit.keeping import keeping_path, settle_kept
 from winnow.logdir.commit.recovery import RecoveryReport, recover, staging_names
 from winnow.logdir.commit.swap import StagedGroup, complete, swap_group
 from winnow.logdir.commit.unchanged import difference, log_bases, removable_snapshots
-from winnow.logdir.names import CLEANED, CLEANER_CHECKPOINT, LOG, SEGMENT_SUFFIXES, STAGING_PREFIX, SWAP, segment_file
+from winnow.logdir.names import (
+    CLEANED,
+    CLEANER_CHECKPOINT,
+    LOG,
+    SEGMENT_SUFFIXES,
+    STAGING_PREFIX,
+    SWAP,
+    segment_file,
+)
 from winnow.state import Segment, TopicPartition
 from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
 
@@ -57,15 +73,20 @@ class PutRight:
     goes_on: OpenRound | None = None
     """Its staging directory is still there, with nothing in it but the journal."""
     given_up: str | None = None
-    """The run whose round was given up: each of its groups is old or new, and the checkpoint has not moved."""
+    """The run whose round was given up: each of its groups is old or new, and the checkpoint has
+    not moved.
+    """
 
 
 def open_round(storage: Storage, directory: str, entries: Sequence[Entry]) -> OpenRound | None:
     """The round that was interrupted in a partition directory, if any."""
     names = staging_names([entry for entry in entries if not entry.is_link])
-    found = [(f"{directory}/{name}", read_journal(storage, f"{directory}/{name}")) for name in names]
+    found = [
+        (f"{directory}/{name}", read_journal(storage, f"{directory}/{name}")) for name in names
+    ]
     known = [OpenRound(staging, journal) for staging, journal in found if journal is not None]
-    # One run finishes or gives up the round of the one before: of several at most one is what it seems.
+    # One run finishes or gives up the round of the one before: of several at most one is what it
+    # seems.
     return known[0] if len(known) == 1 else None
 
 
@@ -78,19 +99,25 @@ def put_right(
     now: int | None = None,
     trusted_end: int | None = None,
 ) -> PutRight:
-    """Recovers a partition directory and, with `finish`, carries the interrupted round to its end. Hold the lock.
+    """Recovers a partition directory and, with `finish`, carries the interrupted round to its end.
+    Hold the lock.
 
-    `now`: of a run that can go on with a round of the same clock whose last groups have not been rewritten; otherwise
-    such a round is given up. `trusted_end`: after an unclean shutdown, so is one that reaches beyond it (S8.2).
-    May be interrupted at any point and run again. Raises as `recover` and `swap_group` do.
+    `now`: of a run that can go on with a round of the same clock whose last groups have not been
+    rewritten; otherwise such a round is given up. `trusted_end`: after an unclean shutdown, so is
+    one that reaches beyond it (S8.2). May be interrupted at any point and run again. Raises as
+    `recover` and `swap_group` do.
     """
     directory = f"{log_dir}/{topic_partition}"
     begun = any(entry.name == COMMIT_RECORD for entry in storage.list_dir(directory))
     storage.settle(directory)
-    done = _put_right(storage, log_dir, topic_partition, finish=finish, now=now, trusted_end=trusted_end)
+    done = _put_right(
+        storage, log_dir, topic_partition, finish=finish, now=now, trusted_end=trusted_end
+    )
     if not begun:
         return done
-    return replace(done, recovery=replace(done.recovery, removed=(COMMIT_RECORD, *done.recovery.removed)))
+    return replace(
+        done, recovery=replace(done.recovery, removed=(COMMIT_RECORD, *done.recovery.removed))
+    )
 
 
 def _put_right(
@@ -123,9 +150,13 @@ def _put_right(
         recover(storage, directory)
         return PutRight(recovery, given_up=journal.run_id)
     if journal.rest is None:
-        update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", {topic_partition: journal.end_offset})
+        update_offset_checkpoint(
+            storage, f"{log_dir}/{CLEANER_CHECKPOINT}", {topic_partition: journal.end_offset}
+        )
         recover(storage, directory)
-        return PutRight(recovery, Finished(run_id=journal.run_id, end_offset=journal.end_offset, groups=agrees))
+        return PutRight(
+            recovery, Finished(run_id=journal.run_id, end_offset=journal.end_offset, groups=agrees)
+        )
     if journal.now != now:
         recover(storage, directory)
         return PutRight(recovery, given_up=journal.run_id)
@@ -137,9 +168,13 @@ def _put_right(
 def _swap_pending(
     storage: Storage, log_dir: str, topic_partition: TopicPartition, found: OpenRound
 ) -> tuple[JournalGroup, ...] | None:
-    """Puts all staged groups in their places; those that were not yet. None if the partition is not as it was."""
+    """Puts all staged groups in their places; those that were not yet. None if the partition is not
+    as it was.
+    """
     directory, staging, journal = f"{log_dir}/{topic_partition}", found.staging, found.journal
-    checkpoint = read_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}").get(topic_partition)
+    checkpoint = read_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}").get(
+        topic_partition
+    )
     if checkpoint not in {journal.checkpoint_before, journal.end_offset}:
         return None
     pending = _pending(storage, directory, staging, journal)
@@ -163,9 +198,11 @@ def _staged(group: JournalGroup, staging: str) -> StagedGroup:
 
 
 def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup) -> None:
-    """Takes one group out of the middle of its swap: back to staged, or on to its end, as a loader would decide.
+    """Takes one group out of the middle of its swap: back to staged, or on to its end, as a loader
+    would decide.
 
-    Unlike a loader it keeps the staged files, the producer snapshot at the output's base, and no source.
+    Unlike a loader it keeps the staged files, the producer snapshot at the output's base, and no
+    source.
     """
     if group.output is None:
         return
@@ -173,7 +210,8 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
     cleaned = [suffix for suffix in staged if segment_file(base, suffix) + CLEANED in files]
     swaps = [suffix for suffix in staged if segment_file(base, suffix) + SWAP in files]
     if cleaned:
-        # .swap first: without the .cleaned beside it a half-renamed output would pass for a complete one.
+        # .swap first: without the .cleaned beside it a half-renamed output would pass for a
+        # complete one.
         for marker, suffixes in ((SWAP, swaps), (CLEANED, cleaned)):
             for suffix in suffixes:
                 back = f"{staging}/{staged[suffix].name}"
@@ -181,23 +219,39 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
                     storage.rename(f"{directory}/{segment_file(base, suffix)}{marker}", back)
             storage.fsync_dir(staging)
             storage.fsync_dir(directory)
-    elif swaps and _is_output(files, base, group.output, swaps) and _no_other(files, group.sources[LOG not in swaps :]):
+    elif (
+        swaps
+        and _is_output(files, base, group.output, swaps)
+        and _no_other(files, group.sources[LOG not in swaps :])
+    ):
         _check_output(storage, directory, base, group.output, swaps)
         complete(storage, directory, files, sources=group.source_bases, outputs={base: staged})
 
 
 def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output) -> None:
-    """What a swap does last: sources that lie beyond the end of their output go (S6.2), and their snapshots."""
+    """What a swap does last: sources that lie beyond the end of their output go (S6.2), and their
+    snapshots.
+    """
     files = _files(storage, directory)
     others = group.source_bases[1:]
     left = [segment_file(base, suffix) for base in others for suffix in SEGMENT_SUFFIXES]
     if removable_snapshots(files, others) or not files.keys().isdisjoint(left):
         _check_output(storage, directory, group.base_offset, output, ())
-        complete(storage, directory, files, sources=group.source_bases, outputs={group.base_offset: output.files})
+        complete(
+            storage,
+            directory,
+            files,
+            sources=group.source_bases,
+            outputs={group.base_offset: output.files},
+        )
 
 
-def _pending(storage: Storage, directory: str, staging: str, journal: Journal) -> list[JournalGroup] | None:
-    """The groups that are staged and not in place, or None if the partition is not as the round left it."""
+def _pending(
+    storage: Storage, directory: str, staging: str, journal: Journal
+) -> list[JournalGroup] | None:
+    """The groups that are staged and not in place, or None if the partition is not as the round
+    left it.
+    """
     files, staged = _files(storage, directory), _files(storage, staging)
     bases = log_bases(files)
     if not bases or bases[-1] < journal.end_offset:
@@ -206,17 +260,26 @@ def _pending(storage: Storage, directory: str, staging: str, journal: Journal) -
     for group, following in zip_longest(journal.groups, journal.groups[1:]):
         end = journal.end_offset if following is None else following.base_offset
         inside = [base for base in bases if group.base_offset <= base < end]
-        if inside == [*group.source_bases] and (group.output is None or _is_staged(staged, group.output)):
+        if inside == [*group.source_bases] and (
+            group.output is None or _is_staged(staged, group.output)
+        ):
             if any(difference(files, source) for source in group.sources):
                 return None
             pending += [group] if group.output else []
-        elif pending or not {*inside} <= {*group.source_bases} or not _is_in_place(files, staged, group):
+        elif (
+            pending
+            or not {*inside} <= {*group.source_bases}
+            or not _is_in_place(files, staged, group)
+        ):
             return None
     return pending
 
 
 def _is_staged(staged: Files, output: Output) -> bool:
-    return all(file.name in staged and staged[file.name].size == file.size for file in output.files.values())
+    return all(
+        file.name in staged and staged[file.name].size == file.size
+        for file in output.files.values()
+    )
 
 
 def _is_in_place(files: Files, staged: Files, group: JournalGroup) -> bool:
@@ -231,12 +294,18 @@ def _is_in_place(files: Files, staged: Files, group: JournalGroup) -> bool:
 
 def _is_output(files: Files, base_offset: int, output: Output, swaps: Sequence[str]) -> bool:
     """Whether all files of an output are there, `swaps` of them still with that suffix."""
-    names = {suffix: segment_file(base_offset, suffix) + (SWAP if suffix in swaps else "") for suffix in output.files}
+    names = {
+        suffix: segment_file(base_offset, suffix) + (SWAP if suffix in swaps else "")
+        for suffix in output.files
+    }
     log = files.get(names[LOG])
     return (
         log is not None
         and log.mtime_ms == output.log_mtime_ms
-        and all(name in files and files[name].size == output.files[suffix].size for suffix, name in names.items())
+        and all(
+            name in files and files[name].size == output.files[suffix].size
+            for suffix, name in names.items()
+        )
     )
 
 
@@ -246,8 +315,12 @@ def _check_staged(storage: Storage, staging: str, group: JournalGroup) -> None:
         _check_file(storage, f"{staging}/{file.name}", file)
 
 
-def _check_output(storage: Storage, directory: str, base_offset: int, output: Output, swaps: Sequence[str]) -> None:
-    """The same of an output in the partition directory, `swaps` of its files still with that suffix."""
+def _check_output(
+    storage: Storage, directory: str, base_offset: int, output: Output, swaps: Sequence[str]
+) -> None:
+    """The same of an output in the partition directory, `swaps` of its files still with that
+    suffix.
+    """
     for suffix, file in output.files.items():
         name = segment_file(base_offset, suffix) + (SWAP if suffix in swaps else "")
         _check_file(storage, f"{directory}/{name}", file)
@@ -270,7 +343,9 @@ def _check_file(storage: Storage, path: str, file: StagedFile) -> None:
 def _no_other(files: Files, sources: Sequence[Segment]) -> bool:
     """Whether each source is gone or its log as it was; its indexes a crash may have taken."""
     logs = [(files.get(segment_file(source.base_offset, LOG)), source) for source in sources]
-    return all(log is None or (log.size, log.mtime_ms) == (s.log_bytes, s.log_mtime_ms) for log, s in logs)
+    return all(
+        log is None or (log.size, log.mtime_ms) == (s.log_bytes, s.log_mtime_ms) for log, s in logs
+    )
 
 
 def _files(storage: Storage, directory: str) -> dict[str, Entry]:

@@ -1,4 +1,5 @@
-"""The damaged bytes of segments, copied whole and recorded before they leave the log (`winnow.logdir.commit.quarantine`).
+"""The damaged bytes of segments, copied whole and recorded before they leave the log
+(`winnow.logdir.commit.quarantine`).
 
 TOPIC-P/.winnow-quarantine-RUN/manifest.json    what they were, and where
 TOPIC-P/.winnow-quarantine-RUN/BASE-START-END   bytes [START, END) of BASE.log
@@ -51,9 +52,11 @@ def set_aside(
     run_id: str,
     now: int,
 ) -> int:
-    """Copies the damaged bytes of segments; how many they are. All or nothing is there, whenever a crash comes.
+    """Copies the damaged bytes of segments; how many they are. All or nothing is there, whenever a
+    crash comes.
 
-    The staging directory of `staging_path` must be there. Raises VerificationError if a copy can't be read back.
+    The staging directory of `staging_path` must be there. Raises VerificationError if a copy can't
+    be read back.
     """
     directory = state.directory
     building = f"{staging_path(directory, run_id)}/aside"
@@ -89,7 +92,9 @@ def set_aside(
     return moved
 
 
-def _copy(storage: Storage, directory: str, source: Segment, damage: Damage, building: str) -> tuple[str, str]:
+def _copy(
+    storage: Storage, directory: str, source: Segment, damage: Damage, building: str
+) -> tuple[str, str]:
     """The name of the copy, and its digest, which is that of the original when both were read."""
     name = f"{source.base_offset:020d}-{damage.start}-{damage.end}"
     log, path = f"{directory}/{segment_file(source.base_offset, LOG)}", f"{building}/{name}"
@@ -109,7 +114,8 @@ def _copy(storage: Storage, directory: str, source: Segment, damage: Damage, bui
 def settle_quarantine(storage: Storage, directory: str, *, run_id: str) -> None:
     """After a crash: drops what was set aside if nothing of it has left the log yet.
 
-    For a partition directory in which no swap is under way, and the staging directory is still there.
+    For a partition directory in which no swap is under way, and the staging directory is still
+    there.
     """
     path = quarantine_path(directory, run_id)
     if not storage.exists(path):

@@ -1,7 +1,9 @@
-"""Split a segment whose offsets span more than an index entry can tell into consecutive ones (S6.5).
+"""Split a segment whose offsets span more than an index entry can tell into consecutive ones
+(S6.5).
 
-Such segments are what brokers before 1.1 left of compacted topics. No index can be built for them, so that Kafka's
-cleaner splits one when it meets it, gives up the round and cleans later. The batches stay as they are.
+Such segments are what brokers before 1.1 left of compacted topics. No index can be built for them,
+so that Kafka's cleaner splits one when it meets it, gives up the round and cleans later. The
+batches stay as they are.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from winnow.logdir.commit.keeping import keep
 from winnow.logdir.commit.swap import check_replaceable, exchange
 from winnow.logdir.commit.unchanged import removable_snapshots
 from winnow.logdir.index import IndexBuilder
-from winnow.logdir.names import DELETED, INDEX, LOG, SEGMENT_SUFFIXES, TIMEINDEX, TXNINDEX, segment_file
+from winnow.logdir.names import (
+    DELETED,
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    TIMEINDEX,
+    TXNINDEX,
+    segment_file,
+)
 from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index, read_txn_index
 from winnow.state import Segment
 from winnow.storage.contract import Storage
@@ -32,15 +42,21 @@ _COMPARED_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedSplit:
-    """What is to replace an overflowed segment: finished, synced and verified, but not in its directory yet."""
+    """What is to replace an overflowed segment: finished, synced and verified, but not in its
+    directory yet.
+    """
 
     source: Segment
     """As it was when it was read."""
     parts: Mapping[int, Mapping[str, str]]
-    """By base offset, the staged file per suffix. The lowest base is the source's; `placeholder` says what of."""
+    """By base offset, the staged file per suffix. The lowest base is the source's; `placeholder`
+    says what of.
+    """
     placeholder: bool
-    """The first batch begins above the source's base. Kafka lets the first part begin there, and if it dies while it
-    swaps, its loader finds the source beside the parts. An empty segment at the source's base covers it until then."""
+    """The first batch begins above the source's base. Kafka lets the first part begin there, and if
+    it dies while it swaps, its loader finds the source beside the parts. An empty segment at the
+    source's base covers it until then.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +80,12 @@ def stage_split(
     index_interval_bytes: int,
     segment_index_bytes: int,
 ) -> StagedSplit:
-    """Writes the parts of an overflowed segment into the directory `staging`, which is there, and reads them back.
+    """Writes the parts of an overflowed segment into the directory `staging`, which is there, and
+    reads them back.
 
-    Each begins with its first batch's base offset and takes all batches that it can index. Entries of the transaction
-    index go with their markers; Kafka loses them here, and takes aborted records for committed ones afterwards.
+    Each begins with its first batch's base offset and takes all batches that it can index. Entries
+    of the transaction index go with their markers; Kafka loses them here, and takes aborted records
+    for committed ones afterwards.
 
     Raises CorruptLogError for a log that can't be read, and VerificationError.
     """
@@ -81,7 +99,11 @@ def stage_split(
     with map_range(owner, 0, segment.log_bytes) as data:
         found = list(_parts(data, segment.base_offset, owner))
         for part, following in zip(found, [*found[1:], None], strict=True):
-            ends = [entry for entry in aborted if following is None or entry.last_offset < following.base_offset]
+            ends = [
+                entry
+                for entry in aborted
+                if following is None or entry.last_offset < following.base_offset
+            ]
             aborted = aborted[len(ends) :]
             index = IndexBuilder(
                 base_offset=part.base_offset,
@@ -91,13 +113,21 @@ def stage_split(
             for rows in _rows(data[part.start : part.end], part.base_offset, owner):
                 index.append(rows)
             offsets, times = index.finish()
-            contents = {INDEX: offsets, TIMEINDEX: times, **({TXNINDEX: encode_txn_index(ends)} if ends else {})}
-            parts[part.base_offset] = _stage(storage, staging, part.base_offset, data[part.start : part.end], contents)
+            contents = {
+                INDEX: offsets,
+                TIMEINDEX: times,
+                **({TXNINDEX: encode_txn_index(ends)} if ends else {}),
+            }
+            parts[part.base_offset] = _stage(
+                storage, staging, part.base_offset, data[part.start : part.end], contents
+            )
         del data
     placeholder = min(parts, default=segment.base_offset) != segment.base_offset
     if placeholder:
         empty = np.empty(0, np.uint8)
-        parts[segment.base_offset] = _stage(storage, staging, segment.base_offset, empty, {INDEX: b"", TIMEINDEX: b""})
+        parts[segment.base_offset] = _stage(
+            storage, staging, segment.base_offset, empty, {INDEX: b"", TIMEINDEX: b""}
+        )
     for paths in parts.values():
         for path in paths.values():
             storage.copy_attributes(owner, path)
@@ -107,7 +137,8 @@ def stage_split(
 
 
 def swap_split(storage: Storage, directory: str, split: StagedSplit) -> None:
-    """Puts the parts in the place of their source, by the protocol of `winnow.logdir.commit.swap`. Hold the lock.
+    """Puts the parts in the place of their source, by the protocol of `winnow.logdir.commit.swap`.
+    Hold the lock.
 
     Raises CorruptLogError before the first rename for whatever `swap_group` would.
     """
@@ -124,8 +155,16 @@ def _swap(storage: Storage, directory: str, split: StagedSplit) -> None:
         base_offset=min(split.parts),
         outputs=split.parts.values(),
     )
-    gone = [name for name in (segment_file(source, suffix) for suffix in SEGMENT_SUFFIXES) if name in files]
-    parts = {base: paths[LOG] for base, paths in split.parts.items() if base != source or not split.placeholder}
+    gone = [
+        name
+        for name in (segment_file(source, suffix) for suffix in SEGMENT_SUFFIXES)
+        if name in files
+    ]
+    parts = {
+        base: paths[LOG]
+        for base, paths in split.parts.items()
+        if base != source or not split.placeholder
+    }
     keep(storage, directory, gone, outputs=parts)
     exchange(storage, directory, sources=[source], outputs=split.parts)
     if split.placeholder:
@@ -133,7 +172,9 @@ def _swap(storage: Storage, directory: str, split: StagedSplit) -> None:
 
 
 def _remove_placeholder(storage: Storage, directory: str, base_offset: int) -> None:
-    """It holds no record, so that it may go at any instant; with it the producer snapshot at its base."""
+    """It holds no record, so that it may go at any instant; with it the producer snapshot at its
+    base.
+    """
     files = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
     gone = [segment_file(base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
     gone = [name for name in (*gone, *removable_snapshots(files, [base_offset])) if name in files]
@@ -158,7 +199,8 @@ def _parts(data: Bytes, base_offset: int, path: str) -> Iterator[_Part]:
                 start = int(rows["position"][done])
                 if part is not None:
                     yield _Part(part.base_offset, part.start, start)
-                # Its own offsets fit: v2 can not tell of more, and a wrapper that holds more can not be inflated.
+                # Its own offsets fit: v2 can not tell of more, and a wrapper that holds more can
+                # not be inflated.
                 part = _Part(_first_offset(data, rows[done : done + 1]), start, start)
                 done += 1
     if part is not None:
@@ -172,8 +214,12 @@ def _first_offset(data: Bytes, row: np.ndarray[tuple[int], np.dtype[np.void]]) -
     return int(row["base_offset"][0])
 
 
-def _rows(data: Bytes, base_offset: int, path: str) -> Iterator[np.ndarray[tuple[int], np.dtype[np.void]]]:
-    """BATCH rows of all batches of `data`, some at a time. Raises CorruptLogError at the first that is none."""
+def _rows(
+    data: Bytes, base_offset: int, path: str
+) -> Iterator[np.ndarray[tuple[int], np.dtype[np.void]]]:
+    """BATCH rows of all batches of `data`, some at a time. Raises CorruptLogError at the first that
+    is none.
+    """
     rows = np.empty(_ROWS, BATCH)
     position, least_offset, status = 0, base_offset, WalkStatus.FULL
     while status is WalkStatus.FULL:
@@ -190,7 +236,10 @@ def _stage(
 ) -> dict[str, str]:
     """Writes the files of one part under names of their own, and reads them back from the disk."""
     attempt = uuid.uuid4().hex
-    paths = {suffix: f"{staging}/{segment_file(base_offset, suffix)}.{attempt}" for suffix in (LOG, *contents)}
+    paths = {
+        suffix: f"{staging}/{segment_file(base_offset, suffix)}.{attempt}"
+        for suffix in (LOG, *contents)
+    }
     with SegmentWriter(paths[LOG]) as writer:
         writer.write(log)
     for suffix, content in contents.items():
@@ -198,7 +247,9 @@ def _stage(
     for path in paths.values():
         drop_cached(path)
     size = storage.entry(paths[LOG]).size
-    same = size == log.shape[0] and all(storage.read_bytes(paths[suffix]) == contents[suffix] for suffix in contents)
+    same = size == log.shape[0] and all(
+        storage.read_bytes(paths[suffix]) == contents[suffix] for suffix in contents
+    )
     if same:
         with map_range(paths[LOG], 0, size) as written:
             same = all(

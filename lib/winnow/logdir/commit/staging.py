@@ -12,7 +12,9 @@ _GONE = ".gone"
 
 
 def move_aside(storage: Storage, path: str, staging: str) -> None:
-    """Makes a directory part of a staging directory, to be removed with it; on stable storage when it returns."""
+    """Makes a directory part of a staging directory, to be removed with it; on stable storage when
+    it returns.
+    """
     storage.rename(path, f"{staging}/{uuid.uuid4().hex}")
     storage.fsync_dir(staging)
     storage.fsync_dir(path.rpartition("/")[0])
@@ -21,8 +23,8 @@ def move_aside(storage: Storage, path: str, staging: str) -> None:
 def remove_staging(storage: Storage, path: str) -> None:
     """Removes a staging directory and all that is in it; content with one that is gone.
 
-    A task may still write there: one that was cancelled lives for a moment, one that runs twice ends when it likes.
-    Under its new name the directory is out of reach for them.
+    A task may still write there: one that was cancelled lives for a moment, one that runs twice
+    ends when it likes. Under its new name the directory is out of reach for them.
     """
     if not storage.exists(path):
         return
@@ -37,8 +39,9 @@ def remove_staging(storage: Storage, path: str) -> None:
             except OSError as error:
                 if error.errno not in {*NO_SPACE, errno.EOPNOTSUPP}:
                     raise
-                # On a full disk a longer name may have no room, and what is in there takes some. Where a directory is
-                # no more than the names in it, a late task's file is a leftover for the next run.
+                # On a full disk a longer name may have no room, and what is in there takes some.
+                # Where a directory is no more than the names in it, a late task's file is a
+                # leftover for the next run.
                 gone = path
         _remove_tree(storage, gone)
 

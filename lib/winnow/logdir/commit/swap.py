@@ -1,4 +1,5 @@
-"""Put a cleaned segment in the place of its sources so that a crash at any instant loses nothing (S6.1, S6.4).
+"""Put a cleaned segment in the place of its sources so that a crash at any instant loses nothing
+(S6.1, S6.4).
 
 1. The staged files become `N.*.cleaned`: a loader would sweep them.
 2. They become `N.*.swap`, the log first: as long as one of them is `.cleaned`, a loader sweeps the others as well.
@@ -7,10 +8,12 @@
 4. `.swap` is taken off, from the log first.
 5. Producer snapshots at bases that are no more become `.deleted`. Then all `.deleted` are removed.
 
-The directory is synced between the steps: Kafka relies on a file system that keeps renames in order, we don't.
-Of one partition only one group may be between 2 and 4, and groups go in ascending order.
+The directory is synced between the steps: Kafka relies on a file system that keeps renames in
+order, we don't. Of one partition only one group may be between 2 and 4, and groups go in ascending
+order.
 
-Where there are no renames all of it is one change, and none of these names is ever seen (`Storage.changing`).
+Where there are no renames all of it is one change, and none of these names is ever seen
+(`Storage.changing`).
 """
 
 from __future__ import annotations
@@ -21,7 +24,16 @@ from dataclasses import dataclass, field
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.keeping import keep
 from winnow.logdir.commit.unchanged import check_unchanged, log_bases, removable_snapshots
-from winnow.logdir.names import CLEANED, DELETED, INDEX, LOG, SEGMENT_SUFFIXES, SWAP, TIMEINDEX, segment_file
+from winnow.logdir.names import (
+    CLEANED,
+    DELETED,
+    INDEX,
+    LOG,
+    SEGMENT_SUFFIXES,
+    SWAP,
+    TIMEINDEX,
+    segment_file,
+)
 from winnow.state import Segment
 from winnow.storage.contract import Entry, Storage
 
@@ -35,7 +47,9 @@ class StagedGroup:
     sources: tuple[Segment, ...]
     """Ascending and without a gap; as they were when they were read."""
     paths: Mapping[str, str]
-    """Staged file per suffix: LOG, INDEX, TIMEINDEX, and TXNINDEX if it has entries; on the same file system."""
+    """Staged file per suffix: LOG, INDEX, TIMEINDEX, and TXNINDEX if it has entries; on the same
+    file system.
+    """
     checksums: Mapping[str, int] = field(default_factory=dict)
     """CRC-32C of the staged files by suffix, as far as whoever read them back has told."""
 
@@ -47,16 +61,26 @@ class StagedGroup:
 def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
     """Replaces the sources of one group by its staged segment; see above. Hold the lock.
 
-    Raises CorruptLogError before the first rename unless the sources are as they were, nothing is left of an earlier
-    swap, and the active segment is none of them. If it fails later, `recovery.recover` finishes or undoes it.
+    Raises CorruptLogError before the first rename unless the sources are as they were, nothing is
+    left of an earlier swap, and the active segment is none of them. If it fails later,
+    `recovery.recover` finishes or undoes it.
     """
     with storage.changing(directory):
         files = check_replaceable(
-            storage, directory, sources=group.sources, base_offset=group.base_offset, outputs=[group.paths]
+            storage,
+            directory,
+            sources=group.sources,
+            base_offset=group.base_offset,
+            outputs=[group.paths],
         )
-        gone = [*_files_of(files, group.source_bases), *removable_snapshots(files, group.source_bases)]
+        gone = [
+            *_files_of(files, group.source_bases),
+            *removable_snapshots(files, group.source_bases),
+        ]
         keep(storage, directory, gone, outputs={group.base_offset: group.paths[LOG]})
-        exchange(storage, directory, sources=group.source_bases, outputs={group.base_offset: group.paths})
+        exchange(
+            storage, directory, sources=group.source_bases, outputs={group.base_offset: group.paths}
+        )
 
 
 def exchange(
@@ -68,20 +92,27 @@ def exchange(
 ) -> None:
     """The steps above, of what `check_replaceable` found to be in order.
 
-    `sources`: base offsets, ascending. `outputs`: by base offset, the staged file per suffix; the lowest base is that
-    of the first source, so that the range which a loader clears covers all of them. Several outputs, as of a split,
-    follow each other without another segment in between (S6.5).
+    `sources`: base offsets, ascending. `outputs`: by base offset, the staged file per suffix; the
+    lowest base is that of the first source, so that the range which a loader clears covers all of
+    them. Several outputs, as of a split, follow each other without another segment in between
+    (S6.5).
     """
     bases = sorted(outputs)
-    suffixes = {base: [suffix for suffix in SEGMENT_SUFFIXES if suffix in outputs[base]] for base in bases}
-    final = {(base, suffix): f"{directory}/{segment_file(base, suffix)}" for base in bases for suffix in suffixes[base]}
+    suffixes = {
+        base: [suffix for suffix in SEGMENT_SUFFIXES if suffix in outputs[base]] for base in bases
+    }
+    final = {
+        (base, suffix): f"{directory}/{segment_file(base, suffix)}"
+        for base in bases
+        for suffix in suffixes[base]
+    }
 
     for (base, suffix), path in final.items():
         storage.rename(outputs[base][suffix], path + CLEANED)
     storage.fsync_dir(directory)
     for base in reversed(bases):
-        # The lowest comes last, and not before the others are on stable storage: it would take the place of all
-        # sources without them.
+        # The lowest comes last, and not before the others are on stable storage: it would take the
+        # place of all sources without them.
         for suffix in suffixes[base]:
             storage.rename(final[base, suffix] + CLEANED, final[base, suffix] + SWAP)
         storage.fsync_dir(directory)
@@ -100,8 +131,8 @@ def complete(
 ) -> None:
     """The steps from 3 on, or what is left of them: what is done already is not done again.
 
-    `files`: all by name, those of the outputs not all there under their final names yet. `outputs`: the suffixes by
-    base offset.
+    `files`: all by name, those of the outputs not all there under their final names yet. `outputs`:
+    the suffixes by base offset.
     """
     bases = sorted(outputs)
     begun = not all(f"{segment_file(base, LOG)}{SWAP}" in files for base in bases)
@@ -110,13 +141,15 @@ def complete(
     _mark_deleted(storage, directory, gone)
 
     for base in bases:
-        swaps = [segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES if suffix in outputs[base]]
+        swaps = [
+            segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES if suffix in outputs[base]
+        ]
         swaps = [name for name in swaps if name + SWAP in files]
         if segment_file(base, LOG) in swaps:
             _strip(storage, directory, swaps[:1])
             swaps = swaps[1:]
-            # On stable storage before the indexes: a new index beside a .log.swap would be swept with the sources.
-            # So would the log of a higher base.
+            # On stable storage before the indexes: a new index beside a .log.swap would be swept
+            # with the sources. So would the log of a higher base.
             storage.fsync_dir(directory)
         _strip(storage, directory, swaps)
     storage.fsync_dir(directory)
@@ -170,11 +203,15 @@ def check_replaceable(
         )
     if wanted[-1] == bases[-1]:
         raise CorruptLogError(
-            "the active segment would be replaced", expected=f"sources below {bases[-1]}", where=directory
+            "the active segment would be replaced",
+            expected=f"sources below {bases[-1]}",
+            where=directory,
         )
     for paths in outputs:
         needed = [suffix for suffix in (LOG, INDEX, TIMEINDEX) if suffix not in paths]
         missing = needed + [path for path in paths.values() if not storage.exists(path)]
         if missing:
-            raise CorruptLogError("a staged file is missing", found=", ".join(missing), where=directory)
+            raise CorruptLogError(
+                "a staged file is missing", found=", ".join(missing), where=directory
+            )
     return files

@@ -1,13 +1,14 @@
 """What has to be true of `.swap` logs before anything is removed for them (S6.3).
 
-A loader clears the whole range from the lowest `.swap` log to the end of the highest one, and reads that range from
-base offsets, which no CRC covers: with one bit of the last one flipped, it removes segments that were no sources. So
-here every batch is checked: its CRC, that its offset ascends, and that it is a batch of a segment in its range, as far
-as those segments are still there. Whoever rewrites segments keeps the first and the last offset of each batch (S5.7).
+A loader clears the whole range from the lowest `.swap` log to the end of the highest one, and reads
+that range from base offsets, which no CRC covers: with one bit of the last one flipped, it removes
+segments that were no sources. So here every batch is checked: its CRC, that its offset ascends, and
+that it is a batch of a segment in its range, as far as those segments are still there. Whoever
+rewrites segments keeps the first and the last offset of each batch (S5.7).
 
-The other direction is as good: all batches of the segments in the range are in the `.swap` logs. That is what an undo
-leaves, and the split of a segment (S6.5). A crash may have removed some of the segments already. What was theirs
-cannot be compared, and nothing is lost with it.
+The other direction is as good: all batches of the segments in the range are in the `.swap` logs.
+That is what an undo leaves, and the split of a segment (S6.5). A crash may have removed some of the
+segments already. What was theirs cannot be compared, and nothing is lost with it.
 """
 
 from __future__ import annotations
@@ -68,11 +69,13 @@ _HINT = (
 )
 
 
-def check_swaps(storage: Storage, directory: str, sizes: Mapping[str, int], swaps: Sequence[str]) -> int:
+def check_swaps(
+    storage: Storage, directory: str, sizes: Mapping[str, int], swaps: Sequence[str]
+) -> int:
     """The offset after the last batch of the `.swap` logs `swaps`, of which there is at least one.
 
-    `sizes`: of all regular files, but for those that are not looked at. Raises CorruptLogError unless each of the logs
-    is whole and may take the place of what lies in the range of all.
+    `sizes`: of all regular files, but for those that are not looked at. Raises CorruptLogError
+    unless each of the logs is whole and may take the place of what lies in the range of all.
     """
     logs = sorted(swaps)
     first = base_offset_of(logs[0])
@@ -84,7 +87,12 @@ def check_swaps(storage: Storage, directory: str, sizes: Mapping[str, int], swap
     _check_indexes(storage, directory, sizes, logs)
     inside = [name for name in plain if first <= base_offset_of(name) < end]
     contained = not found.strangers and min(sources.damaged, default=end) >= end
-    is_split = contained and found.mismatch is None and len(logs) > 1 and inside == [segment_file(first, LOG)]
+    is_split = (
+        contained
+        and found.mismatch is None
+        and len(logs) > 1
+        and inside == [segment_file(first, LOG)]
+    )
     if inside and inside[-1] == plain[-1] and not is_split:
         raise _refused(
             "a .swap log reaches into the active segment",
@@ -95,14 +103,17 @@ def check_swaps(storage: Storage, directory: str, sizes: Mapping[str, int], swap
     if contained:
         return end
     if found.mismatch is not None:
-        file, position, offset = (int(found.mismatch[name]) for name in ("file", "position", "base_offset"))
+        file, position, offset = (
+            int(found.mismatch[name]) for name in ("file", "position", "base_offset")
+        )
         raise _refused(
             "a .swap log has a batch that is in none of the segments it would replace",
             expected="a batch with the same offsets in one of them",
             found=f"none with the first offset {offset}",
             where=f"{directory}/{segment_file(file, LOG)}{SWAP} at byte {position}",
         )
-    # One output may have nothing of the segments in the middle of its range. Several are what an undo or a split makes.
+    # One output may have nothing of the segments in the middle of its range. Several are what an
+    # undo or a split makes.
     full = [base for name in inside if sizes[name] and (base := base_offset_of(name)) > first]
     if full and (len(logs) > 1 or full[-1] not in found.matched_files):
         raise _refused(
@@ -115,7 +126,9 @@ def check_swaps(storage: Storage, directory: str, sizes: Mapping[str, int], swap
 
 
 class _Outputs:
-    """The batches of all `.swap` logs, ascending; `end` is the offset after the last one once they are through."""
+    """The batches of all `.swap` logs, ascending; `end` is the offset after the last one once they
+    are through.
+    """
 
     def __init__(self, storage: Storage, directory: str, logs: Sequence[tuple[str, int]]) -> None:
         self._storage, self._directory, self._logs = storage, directory, logs
@@ -153,13 +166,19 @@ class _Outputs:
 
 
 class _Sources:
-    """The batches of the segments from `first` on, also of those marked as deleted, as far as they can be read."""
+    """The batches of the segments from `first` on, also of those marked as deleted, as far as they
+    can be read.
+    """
 
-    def __init__(self, storage: Storage, directory: str, first: int, sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self, storage: Storage, directory: str, first: int, sizes: Mapping[str, int]
+    ) -> None:
         self._storage, self._directory = storage, directory
         by_base = {base_offset_of(n): n for n in sizes if n.endswith(LOG + DELETED)}
         by_base |= {base_offset_of(n): n for n in sizes if n.endswith(LOG)}
-        self._logs = [(base, name, sizes[name]) for base, name in sorted(by_base.items()) if base >= first]
+        self._logs = [
+            (base, name, sizes[name]) for base, name in sorted(by_base.items()) if base >= first
+        ]
         self.damaged: list[int] = []
         """Base offsets of those that are a part of the log and can't be read to their end."""
 
@@ -189,7 +208,9 @@ class _Found:
 
 
 def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
-    """Both ascend. No more of either is in memory than a piece of a file; what lies beyond the outputs is not read."""
+    """Both ascend. No more of either is in memory than a piece of a file; what lies beyond the
+    outputs is not read.
+    """
     found = _Found()
     out, src, out_before, src_before = _NO_BATCHES, _NO_BATCHES, -1, -1
     while True:
@@ -202,7 +223,8 @@ def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
         now_out, now_src = (rows[rows["last_offset"] <= bound] for rows in (out, src))
         matched, at, least = _origins(now_out, src, src_before)
         found.matched_files |= set(src["file"][at[matched]].tolist())
-        # Those of a segment that is gone, or cut off, can't be compared: no segment has offsets on both sides of them.
+        # Those of a segment that is gone, or cut off, can't be compared: no segment has offsets on
+        # both sides of them.
         inside = at < len(src)
         inside[inside] = (src["file"][at[inside]] <= now_out["base_offset"][inside]) | (
             now_out["base_offset"][inside] <= least[inside]
@@ -217,8 +239,9 @@ def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
 
 
 def _origins(made: Batches, of: Batches, before: int) -> tuple[Bools, Integers, Integers]:
-    """For each batch of `made`: whether it is, or can have been made of, a batch of `of`; the number of the first that
-    ends at or after it; the last offset of the one before that. `before`: of the one before all of `of`.
+    """For each batch of `made`: whether it is, or can have been made of, a batch of `of`; the
+    number of the first that ends at or after it; the last offset of the one before that. `before`:
+    of the one before all of `of`.
     """
     at = np.searchsorted(of["last_offset"], made["last_offset"])
     least = np.concatenate([[np.int64(before)], of["last_offset"]])[at]
@@ -243,23 +266,33 @@ def _columns(rows: Rows, file: int, start: int) -> Batches:
     return columns
 
 
-def _check_indexes(storage: Storage, directory: str, sizes: Mapping[str, int], logs: Sequence[str]) -> None:
-    """Of each `.swap` log, as far as they are `.swap` files still: a broker believes every byte of them (S8.5)."""
+def _check_indexes(
+    storage: Storage, directory: str, sizes: Mapping[str, int], logs: Sequence[str]
+) -> None:
+    """Of each `.swap` log, as far as they are `.swap` files still: a broker believes every byte of
+    them (S8.5).
+    """
     for log, following in zip_longest(logs, logs[1:]):
         base, end = base_offset_of(log), None if following is None else base_offset_of(following)
         paths = {suffix: segment_file(base, suffix) + SWAP for suffix in INDEX_SUFFIXES}
         contents = {
-            suffix: storage.read_bytes(f"{directory}/{name}") for suffix, name in paths.items() if name in sizes
+            suffix: storage.read_bytes(f"{directory}/{name}")
+            for suffix, name in paths.items()
+            if name in sizes
         }
         try:
             if INDEX in contents:
                 data = without_preallocated(contents[INDEX], OFFSET_ENTRY_SIZE)
-                decode_offset_index(data, paths[INDEX], base_offset=base, log_bytes=sizes[log], end_offset=end)
+                decode_offset_index(
+                    data, paths[INDEX], base_offset=base, log_bytes=sizes[log], end_offset=end
+                )
             if TIMEINDEX in contents:
                 data = without_preallocated(contents[TIMEINDEX], TIME_ENTRY_SIZE)
                 decode_time_index(data, paths[TIMEINDEX], base_offset=base, end_offset=end)
             if TXNINDEX in contents:
-                decode_txn_index(contents[TXNINDEX], paths[TXNINDEX], base_offset=base, end_offset=end)
+                decode_txn_index(
+                    contents[TXNINDEX], paths[TXNINDEX], base_offset=base, end_offset=end
+                )
         except CorruptLogError as error:
             raise _refused(
                 f"an index of a .swap log is damaged: {error.problem}",

@@ -6,15 +6,27 @@ from collections.abc import Mapping, Sequence
 
 from winnow.errors import CorruptLogError
 from winnow.logdir.commit.recovery import leftover_names
-from winnow.logdir.names import INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, base_offset_of, segment_file
+from winnow.logdir.names import (
+    INDEX,
+    LOG,
+    SNAPSHOT,
+    TIMEINDEX,
+    TXNINDEX,
+    base_offset_of,
+    segment_file,
+)
 from winnow.state import Segment
 from winnow.storage.contract import Entry, Storage
 
 
-def check_unchanged(storage: Storage, directory: str, segments: Sequence[Segment]) -> dict[str, Entry]:
-    """All regular files by name, if nothing is left of an interrupted run and `segments` are as they were listed.
+def check_unchanged(
+    storage: Storage, directory: str, segments: Sequence[Segment]
+) -> dict[str, Entry]:
+    """All regular files by name, if nothing is left of an interrupted run and `segments` are as
+    they were listed.
 
-    A staging directory is no leftover: the run that asks is using it. Raises CorruptLogError otherwise.
+    A staging directory is no leftover: the run that asks is using it. Raises CorruptLogError
+    otherwise.
     """
     entries = storage.list_dir(directory)
     files = {entry.name: entry for entry in entries if entry.is_file}
@@ -30,14 +42,20 @@ def check_unchanged(storage: Storage, directory: str, segments: Sequence[Segment
 
 
 def difference(files: Mapping[str, Entry], segment: Segment) -> tuple[str, str, str] | None:
-    """The first file of a segment that is not as it was listed: its name, what was expected, what was found."""
+    """The first file of a segment that is not as it was listed: its name, what was expected, what
+    was found.
+    """
     name = segment_file(segment.base_offset, LOG)
     log = files.get(name)
     if log is None or (log.size, log.mtime_ms) != (segment.log_bytes, segment.log_mtime_ms):
         found = "nothing" if log is None else f"{log.size} bytes of {log.mtime_ms}"
         return name, f"{segment.log_bytes} bytes of {segment.log_mtime_ms}", found
     if segment.log_stamp and log.stamp != segment.log_stamp:
-        return name, "the same file", "one of the same size and age that was written or replaced since"
+        return (
+            name,
+            "the same file",
+            "one of the same size and age that was written or replaced since",
+        )
     for suffix, expected in (
         (INDEX, segment.index_bytes),
         (TIMEINDEX, segment.timeindex_bytes),

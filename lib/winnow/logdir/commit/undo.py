@@ -1,8 +1,9 @@
 """Put back what a run replaced or deleted (`winnow.logdir.commit.kept`), or remove what it kept.
 
-Steps are taken back last first, each by the protocol of the swap with the originals as its output (S6.1), so that a
-crash leaves a log such as a crash of the run itself could have left. Checkpoints come first: a first dirty offset that
-is too low costs work, one that is too high resurrects deleted keys (S8.7).
+Steps are taken back last first, each by the protocol of the swap with the originals as its output
+(S6.1), so that a crash leaves a log such as a crash of the run itself could have left. Checkpoints
+come first: a first dirty offset that is too low costs work, one that is too high resurrects deleted
+keys (S8.7).
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ _PURGE_SUFFIX = "-purge"
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """One step, and the segments that make place for its originals; none: it is back already, or was never done."""
+    """One step, and the segments that make place for its originals; none: it is back already, or
+    was never done.
+    """
 
     step: Step
     replaced: tuple[int, ...]
@@ -77,11 +80,14 @@ class UndoPlan:
         return any(item.step.kind is StepKind.DELETED for item in self.steps)
 
 
-def plan_undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, run: KeptRun) -> UndoPlan:
+def plan_undo(
+    storage: Storage, log_dir: str, topic_partition: TopicPartition, run: KeptRun
+) -> UndoPlan:
     """What undoing a run means for a partition directory in which nothing is left of a crash.
 
-    Raises CorruptLogError unless the log is what the run left and what was appended since: whoever has cleaned or
-    deleted anything in it went by what was there. An erasure closes the runs before it.
+    Raises CorruptLogError unless the log is what the run left and what was appended since: whoever
+    has cleaned or deleted anything in it went by what was there. An erasure closes the runs before
+    it.
     """
     directory = f"{log_dir}/{topic_partition}"
     bound = _check_open(run)
@@ -134,38 +140,59 @@ def _check_checkpoints(
 ) -> None:
     """Raises CorruptLogError for a log that was cleaned since, or begins later.
 
-    The cleaner checkpoint is where it was before the run, or where the run moves it. Between the two a crash of the run
-    or of an undo leaves one of them. Either may have followed the log start offset.
+    The cleaner checkpoint is where it was before the run, or where the run moves it. Between the
+    two a crash of the run or of an undo leaves one of them. Either may have followed the log start
+    offset.
     """
     log_start = max([run.log_start_offset, *(step.next_base or 0 for step in run.steps)])
-    entry = read_offset_checkpoint(storage, f"{log_dir}/{LOG_START_CHECKPOINT}").get(topic_partition)
+    entry = read_offset_checkpoint(storage, f"{log_dir}/{LOG_START_CHECKPOINT}").get(
+        topic_partition
+    )
     if max(entry or 0, lowest) > log_start:
         where = f"{log_dir}/{topic_partition}"
-        raise moved_on(f"a log that begins at {log_start}", f"one that begins at {max(entry or 0, lowest)}", where)
+        raise moved_on(
+            f"a log that begins at {log_start}",
+            f"one that begins at {max(entry or 0, lowest)}",
+            where,
+        )
     path = f"{log_dir}/{CLEANER_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
     known = {run.cleaner_checkpoint, run.cleaner_checkpoint_after} - {None}
     allowed = {run.cleaner_checkpoint, *known, *(max(offset or 0, log_start) for offset in known)}
     if entry not in allowed:
-        offsets = " or ".join("none" if offset is None else str(offset) for offset in sorted(allowed, key=str))
-        raise moved_on(f"{offsets} for {topic_partition}", "none" if entry is None else str(entry), path)
+        offsets = " or ".join(
+            "none" if offset is None else str(offset) for offset in sorted(allowed, key=str)
+        )
+        raise moved_on(
+            f"{offsets} for {topic_partition}", "none" if entry is None else str(entry), path
+        )
 
 
 def _plan_deleted(step: Step, log: Mapping[int, str], directory: str) -> TakenBack:
     lowest = min(log)
     if lowest != step.next_base and lowest not in step.bases:
-        raise moved_on(f"a log that begins at {step.next_base}", f"one that begins at {lowest}", directory)
+        raise moved_on(
+            f"a log that begins at {step.next_base}", f"one that begins at {lowest}", directory
+        )
     return TakenBack(step, (), tuple(base for base in step.bases if base < lowest))
 
 
-def _plan_replaced(storage: Storage, step: Step, log: Mapping[int, str], directory: str) -> TakenBack:
+def _plan_replaced(
+    storage: Storage, step: Step, log: Mapping[int, str], directory: str
+) -> TakenBack:
     outputs = {out.base_offset: out for out in step.outputs}
     originals = {base_offset_of(file.name): file for file in step.files if file.suffix == LOG}
     first, last = min(*outputs, *originals), max(*outputs, *originals)
     here = tuple(sorted(base for base in log if first <= base <= last))
     # What a crash of the swap may leave: a source behind the end of what took its place (S6.2).
-    stayed = {base for base in here if base in originals and _is_as_old(storage, log[base], originals[base])}
-    if all(base in log and identify(storage, base, log[base]) == out for base, out in outputs.items()):
+    stayed = {
+        base
+        for base in here
+        if base in originals and _is_as_old(storage, log[base], originals[base])
+    }
+    if all(
+        base in log and identify(storage, base, log[base]) == out for base, out in outputs.items()
+    ):
         strangers = [base for base in here if base not in outputs and base not in stayed]
         if not strangers and here[-1] != max(log):
             return TakenBack(step, here, tuple(sorted(originals)))
@@ -181,7 +208,9 @@ def _is_as_old(storage: Storage, path: str, file: KeptFile) -> bool:
 
 
 def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: UndoPlan) -> None:
-    """Does it. Hold the lock. After a crash, `recovery.recover`, a new plan and this again go on with the rest."""
+    """Does it. Hold the lock. After a crash, `recovery.recover`, a new plan and this again go on
+    with the rest.
+    """
     directory, run = f"{log_dir}/{topic_partition}", plan.run
     _restore_checkpoints(storage, log_dir, topic_partition, plan)
     staging = f"{directory}/{STAGING_PREFIX}{run.run_id}{_UNDO_SUFFIX}"
@@ -200,24 +229,32 @@ def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: 
 
 
 def purge(storage: Storage, directory: str, run: str) -> None:
-    """Removes what a run kept. `run`: the path of it. Gone at once for an undo; a crash leaves it for the recovery."""
+    """Removes what a run kept. `run`: the path of it. Gone at once for an undo; a crash leaves it
+    for the recovery.
+    """
     staging = f"{directory}/{STAGING_PREFIX}{uuid.uuid4().hex}{_PURGE_SUFFIX}"
     storage.rename(run, staging)
     storage.fsync_dir(directory)
     remove_staging(storage, staging)
 
 
-def _restore_checkpoints(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: UndoPlan) -> None:
+def _restore_checkpoints(
+    storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: UndoPlan
+) -> None:
     """As they were before the run; only a log start offset that has been raised since stays."""
     run = plan.run
     path = f"{log_dir}/{CLEANER_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
     known = [offset for offset in (entry, run.cleaner_checkpoint) if offset is not None]
-    update_offset_checkpoint(storage, path, {topic_partition: min(known) if len(known) == 2 else None})
+    update_offset_checkpoint(
+        storage, path, {topic_partition: min(known) if len(known) == 2 else None}
+    )
     path = f"{log_dir}/{LOG_START_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
     if run.log_start_checkpoint is not None:
-        update_offset_checkpoint(storage, path, {topic_partition: max(run.log_start_checkpoint, entry or 0)})
+        update_offset_checkpoint(
+            storage, path, {topic_partition: max(run.log_start_checkpoint, entry or 0)}
+        )
     if plan.deletions:
         directory = f"{log_dir}/{topic_partition}"
         epochs = read_leader_epochs(storage, directory)
@@ -226,7 +263,9 @@ def _restore_checkpoints(storage: Storage, log_dir: str, topic_partition: TopicP
             write_leader_epochs(storage, directory, before)
 
 
-def _unfolded(before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _unfolded(
+    before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]
+) -> tuple[tuple[int, int], ...]:
     """Leader epochs, if the first entry of `now` stands for all of those at or before it (S7.4)."""
     if not now:
         return tuple(before)
@@ -237,9 +276,13 @@ def _unfolded(before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]])
 
 
 def _prepend(storage: Storage, directory: str, taken: TakenBack) -> None:
-    """The reverse of a deletion: highest first, and of each segment the log last. An index without one is swept."""
+    """The reverse of a deletion: highest first, and of each segment the log last. An index without
+    one is swept.
+    """
     for base in reversed(taken.restored):
-        files = {file.suffix: file.name for file in taken.step.files if base_offset_of(file.name) == base}
+        files = {
+            file.suffix: file.name for file in taken.step.files if base_offset_of(file.name) == base
+        }
         for suffix in (*INDEX_SUFFIXES, LOG):
             if suffix == LOG:
                 storage.fsync_dir(directory)
@@ -262,7 +305,9 @@ def _swap_back(storage: Storage, directory: str, staging: str, taken: TakenBack)
 
 
 def _restore_snapshots(storage: Storage, directory: str, step: Step) -> None:
-    """Those that went with the step, and those that a loader swept when it finished the swap (S6.3)."""
+    """Those that went with the step, and those that a loader swept when it finished the swap
+    (S6.3).
+    """
     for file in step.files:
         if file.suffix == SNAPSHOT and not storage.exists(f"{directory}/{file.name}"):
             storage.link(f"{step.path}/{file.name}", f"{directory}/{file.name}")

@@ -1,6 +1,8 @@
-"""The way to HDFS: the address in a URL, a client for it, and what its name nodes refuse as OSErrors.
+"""The way to HDFS: the address in a URL, a client for it, and what its name nodes refuse as
+OSErrors.
 
-Where the name nodes are, and who asks, is as for Hadoop's own tools: HADOOP_CONF_DIR, HADOOP_USER_NAME, a ticket.
+Where the name nodes are, and who asks, is as for Hadoop's own tools: HADOOP_CONF_DIR,
+HADOOP_USER_NAME, a ticket.
 """
 
 from __future__ import annotations
@@ -18,9 +20,13 @@ from hdfs_native import Client
 from winnow.errors import UsageError
 
 SCHEME = "hdfs"
-_PATIENCE = {"dfs.client.failover.max.attempts": "6", "dfs.client.failover.sleep.max.millis": "2000"}
-"""About ten seconds, not the usual three minutes: a change that is still being tried when its lease has long been taken
-over must not be done then."""
+_PATIENCE = {
+    "dfs.client.failover.max.attempts": "6",
+    "dfs.client.failover.sleep.max.millis": "2000",
+}
+"""About ten seconds, not the usual three minutes: a change that is still being tried when its lease
+has long been taken over must not be done then.
+"""
 _REFUSAL = re.compile(r'RPCError\("(?P<kind>[\w.$]+)", "(?P<why>.*?)(?:\\n|"\))', re.DOTALL)
 _NUMBERS = {
     "AccessControlException": errno.EACCES,
@@ -36,7 +42,9 @@ _NUMBERS = {
 
 @cache
 def connect(authority: str) -> Client:
-    """`authority`: NAMENODE:PORT or a name service; empty for that of HADOOP_CONF_DIR. One for each process."""
+    """`authority`: NAMENODE:PORT or a name service; empty for that of HADOOP_CONF_DIR. One for each
+    process.
+    """
     _refuse_credentials(authority)
     url = f"{SCHEME}://{authority}"
     with hdfs_errors(url):
@@ -44,7 +52,9 @@ def connect(authority: str) -> Client:
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """Authority and path. UsageError for what is no address of a file: it may hold what is not to be told."""
+    """Authority and path. UsageError for what is no address of a file: it may hold what is not to
+    be told.
+    """
     authority, slash, path = url.partition("://")[2].partition("/")
     _refuse_credentials(authority)
     if not set("?#").isdisjoint(path):
@@ -58,7 +68,9 @@ def _refuse_credentials(authority: str) -> None:
 
 
 def _no_url() -> UsageError:
-    return UsageError("a URL of HDFS is a name node and a path", expected=f"{SCHEME}://NAMENODE:PORT/PATH")
+    return UsageError(
+        "a URL of HDFS is a name node and a path", expected=f"{SCHEME}://NAMENODE:PORT/PATH"
+    )
 
 
 def canonical_url(url: str) -> str:
@@ -68,7 +80,9 @@ def canonical_url(url: str) -> str:
 
 @contextmanager
 def hdfs_errors(where: str) -> Iterator[None]:
-    """Every error of hdfs-native as an OSError of the number that a file system would have; `where`: the URL."""
+    """Every error of hdfs-native as an OSError of the number that a file system would have;
+    `where`: the URL.
+    """
     try:
         yield
     except FileNotFoundError:
@@ -84,12 +98,16 @@ def hdfs_errors(where: str) -> Iterator[None]:
 
 
 def refusal(text: str, where: str) -> OSError:
-    """Of a RuntimeError of hdfs-native, which has the exception of a name node with its whole stack trace."""
+    """Of a RuntimeError of hdfs-native, which has the exception of a name node with its whole stack
+    trace.
+    """
     found = _REFUSAL.search(text)
     if found is None:
         return OSError(errno.EIO, f"HDFS answers {_first_line(text)}", where)
     kind = found["kind"].rpartition(".")[2]
-    return OSError(_NUMBERS.get(kind, errno.EIO), f"HDFS answers {kind}: {_first_line(found['why'])}", where)
+    return OSError(
+        _NUMBERS.get(kind, errno.EIO), f"HDFS answers {kind}: {_first_line(found['why'])}", where
+    )
 
 
 def _first_line(text: str) -> str:

@@ -1,8 +1,9 @@
 """The lease on a log directory in HDFS.
 
-It is renewed by its modification time, and it is taken over by a rename that takes it out of the way, which one of two
-can do. What was taken away is looked at then: had it been renewed in the meantime it is put back. Until that is decided
-the file lies beside the lease, and who finds such a one does not take what seems to be free.
+It is renewed by its modification time, and it is taken over by a rename that takes it out of the
+way, which one of two can do. What was taken away is looked at then: had it been renewed in the
+meantime it is put back. Until that is decided the file lies beside the lease, and who finds such a
+one does not take what seems to be free.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _MS = 10**6
 
 
 class HdfsLeaseFile:
-    """Implements `winnow.storage.lease_file.LeaseFile`. Its versions are a name and a modification time in ns."""
+    """Implements `winnow.storage.lease_file.LeaseFile`. Its versions are a name and a modification
+    time in ns.
+    """
 
     def __init__(self, log_dir: str) -> None:
         self._directory = log_dir
@@ -40,8 +43,8 @@ class HdfsLeaseFile:
         del data
         later = max(time.time_ns(), _mtime_ns(mine) + _MS)
         self._storage.set_mtime_ns(self._at(LEASE), later)
-        # Looked at afterwards: no lease ever comes back once somebody else's is there, so that what was touched was
-        # this one. Otherwise another one is a moment younger, which does no harm.
+        # Looked at afterwards: no lease ever comes back once somebody else's is there, so that what
+        # was touched was this one. Otherwise another one is a moment younger, which does no harm.
         seen = self._look_at(LEASE)
         if seen.data != mine.data:
             raise FileNotFoundError(errno.ENOENT, "the lease is somebody else's", self._at(LEASE))

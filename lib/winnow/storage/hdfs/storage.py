@@ -1,8 +1,9 @@
 """HDFS behind the storage contract: a log directory is cleaned there in place.
 
-A name node does one change after the other and keeps their order in its edit log, renames included, and a rename
-replaces what is at its target at one moment. So a directory needs no sync. A file's bytes are with its data nodes, on
-their disks, when `finish` or `create` returns. Times are in ms there. There are no links, neither hard nor symbolic.
+A name node does one change after the other and keeps their order in its edit log, renames included,
+and a rename replaces what is at its target at one moment. So a directory needs no sync. A file's
+bytes are with its data nodes, on their disks, when `finish` or `create` returns. Times are in ms
+there. There are no links, neither hard nor symbolic.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _ERASURE_CODED = "hsync is not supported"
 
 
 class HdfsStorage:
-    """Implements `winnow.storage.contract.Storage` for the URLs of one name node; keeps no state but its client."""
+    """Implements `winnow.storage.contract.Storage` for the URLs of one name node; keeps no state
+    but its client.
+    """
 
     def __init__(self, authority: str) -> None:
         self._url = f"{SCHEME}://{authority}"
@@ -36,7 +39,9 @@ class HdfsStorage:
         at = _path(path)
         with hdfs_errors(path):
             found = [*self._client.list_status(at)]
-        if any(status.path == at and not status.isdir for status in found):  # a file is told as the only one in it
+        if any(
+            status.path == at and not status.isdir for status in found
+        ):  # a file is told as the only one in it
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         return tuple(sorted((_entry(status) for status in found), key=lambda entry: entry.name))
 
@@ -106,7 +111,9 @@ class HdfsStorage:
         """See above."""
 
     def mkdir(self, path: str) -> None:
-        if self.exists(path):  # HDFS is content with one that is there; only who holds the lease makes any
+        if self.exists(
+            path
+        ):  # HDFS is content with one that is there; only who holds the lease makes any
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         with hdfs_errors(path):
             self._client.mkdirs(_path(path), 0o755, False)
@@ -137,7 +144,9 @@ class HdfsStorage:
             self._client.set_times(_path(path), mtime_ns // _NS, mtime_ns // _NS)
 
     def volume(self, path: str) -> Volume:
-        """What is left of a quota is not asked for: whoever exceeds it is refused, as on a full disk."""
+        """What is left of a quota is not asked for: whoever exceeds it is refused, as on a full
+        disk.
+        """
         del path
         return Volume(key=self._url, free_bytes=sys.maxsize, total_bytes=sys.maxsize)
 
@@ -150,7 +159,8 @@ class HdfsStorage:
 
     def _new(self, path: str, permission: int) -> _NewFile:
         with hdfs_errors(path):
-            # Not with its directory: one that is gone has been taken away from whoever still writes to it.
+            # Not with its directory: one that is gone has been taken away from whoever still writes
+            # to it.
             options = WriteOptions(permission=permission, create_parent=False)
             return _NewFile(path, self._client.create(_path(path), options))
 

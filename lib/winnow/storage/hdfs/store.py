@@ -36,7 +36,12 @@ class HdfsStore:
         return tuple(
             sorted(
                 (
-                    StoredFile(name, status.length, status.modification_time * 10**6, str(status.modification_time))
+                    StoredFile(
+                        name,
+                        status.length,
+                        status.modification_time * 10**6,
+                        str(status.modification_time),
+                    )
                     for name, status in self._listed(self._root, recursive=True)
                     if not status.isdir
                 ),
@@ -63,7 +68,11 @@ class HdfsStore:
 
     def fetch(self, file: StoredFile, path: str) -> None:
         at = self._at(file.name)
-        with open(create_file(path, shared=True), "wb") as target, hdfs_errors(at), self._client.read(at) as source:
+        with (
+            open(create_file(path, shared=True), "wb") as target,
+            hdfs_errors(at),
+            self._client.read(at) as source,
+        ):
             if len(source) != file.size:
                 raise size_changed(self, file, len(source))
             target.writelines(source.read_range_stream(0, file.size))
@@ -71,7 +80,9 @@ class HdfsStore:
 
     def create(self, name: str, data: bytes) -> None:
         path = self._at(name)
-        beside = f"{path}.{secrets.token_hex(4)}.new"  # under its own name it is whole or not at all
+        beside = (
+            f"{path}.{secrets.token_hex(4)}.new"  # under its own name it is whole or not at all
+        )
         with hdfs_errors(path):
             self._make_directory(path)
             try:

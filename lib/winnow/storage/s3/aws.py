@@ -20,7 +20,8 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
 
 def aws_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """For obstore, which reads the rest of the environment itself. A machine's or container's role needs nothing.
+    """For obstore, which reads the rest of the environment itself. A machine's or container's role
+    needs nothing.
 
     Raises UsageError for an AWS_PROFILE that there is none of.
     """
@@ -54,11 +55,17 @@ def _profile(environment: Mapping[str, str]) -> dict[str, str]:
         except (configparser.Error, UnicodeDecodeError):
             # Its own message would quote the line.
             raise UsageError(
-                "a file of AWS's settings can't be understood", expected="[sections] of lines name = value", where=file
+                "a file of AWS's settings can't be understood",
+                expected="[sections] of lines name = value",
+                where=file,
             ) from None
         if parser.has_section(section):
             found = True
-            settings |= {_OF_PROFILE[key]: value for key, value in parser.items(section) if key in _OF_PROFILE}
+            settings |= {
+                _OF_PROFILE[key]: value
+                for key, value in parser.items(section)
+                if key in _OF_PROFILE
+            }
     if not found and environment.get("AWS_PROFILE"):
         raise UsageError("no such profile", expected="the one that AWS_PROFILE names", found=name)
     return settings

@@ -1,4 +1,6 @@
-"""The requests to one bucket that a log directory in S3 is read and changed by. Every change of it is one of these."""
+"""The requests to one bucket that a log directory in S3 is read and changed by. Every change of it
+is one of these.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ import obstore
 from obstore.exceptions import NotFoundError
 
 from winnow.storage.io_counters import MOVED
-from winnow.storage.s3.client import ObjectChangedError, connect, errors, modified_ns, mtime_of, with_mtime
+from winnow.storage.s3.client import (
+    ObjectChangedError,
+    connect,
+    errors,
+    modified_ns,
+    mtime_of,
+    with_mtime,
+)
 from winnow.storage.store import PIECE_BYTES
 
 _IN_PARTS_FROM = 2 * PIECE_BYTES
@@ -25,8 +34,9 @@ _AT_ONCE = 16
 _CLIENT = {"timeout": timedelta(minutes=2)}
 """A copy is answered when it is made: of a segment of 2 GiB after half a minute, perhaps."""
 _RETRY: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=10)}
-"""Not the usual three minutes: a change that is still being tried when its lease has long been taken over must not be
-done then."""
+"""Not the usual three minutes: a change that is still being tried when its lease has long been
+taken over must not be done then.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +72,15 @@ def parent(key: str) -> str:
 
 
 class S3Bucket:
-    """Keys have no `/` at either end. Errors are OSErrors that name the object and nothing that is secret.
+    """Keys have no `/` at either end. Errors are OSErrors that name the object and nothing that is
+    secret.
 
     `leased`: what is done here is done under a lease, and not tried for longer than that allows.
     """
 
-    def __init__(self, name: str, *, environment: Mapping[str, str] = os.environ, leased: bool = True) -> None:
+    def __init__(
+        self, name: str, *, environment: Mapping[str, str] = os.environ, leased: bool = True
+    ) -> None:
         self.name = name
         options: Any = {"client_options": _CLIENT, "retry_config": _RETRY} if leased else {}
         self._store = connect(name, environment, **options)
@@ -109,17 +122,22 @@ class S3Bucket:
         return data, _stored(answer.meta)
 
     def get_range(self, key: str, start: int, length: int, *, etag: str | None = None) -> bytes:
-        """Up to `length` bytes from `start`. ObjectChangedError if the object is not the one with this tag."""
+        """Up to `length` bytes from `start`. ObjectChangedError if the object is not the one with
+        this tag.
+        """
         if length <= 0:
             return b""
-        wanted: Any = {"range": (start, start + length)} | ({} if etag is None else {"if_match": etag})
+        wanted: Any = {"range": (start, start + length)} | (
+            {} if etag is None else {"if_match": etag}
+        )
         try:
             with errors(self._url(key)):
                 data = bytes(obstore.get(self._store, key, options=wanted).bytes())
         except (FileNotFoundError, ObjectChangedError):
             raise
         except OSError:
-            # The answer to a range beyond the end is one of several errors, depending on who gives it.
+            # The answer to a range beyond the end is one of several errors, depending on who gives
+            # it.
             if self.look(key).stored.size > start:
                 raise
             return b""
@@ -132,11 +150,15 @@ class S3Bucket:
         return self._put(key, data, mtime_ns, "create")
 
     def replace(self, key: str, data: bytes, *, etag: str, mtime_ns: int | None = None) -> str:
-        """Writes over the object with this tag and no other; the new tag. ObjectChangedError otherwise."""
+        """Writes over the object with this tag and no other; the new tag. ObjectChangedError
+        otherwise.
+        """
         try:
             return self._put(key, data, mtime_ns, {"e_tag": etag})
         except FileNotFoundError:
-            raise ObjectChangedError(f"{self._url(key)}: it was removed since it was looked at") from None
+            raise ObjectChangedError(
+                f"{self._url(key)}: it was removed since it was looked at"
+            ) from None
 
     def overwrite(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
         return self._put(key, data, mtime_ns, "overwrite")
@@ -144,7 +166,8 @@ class S3Bucket:
     def upload(self, key: str, file: IO[bytes], size: int, *, mtime_ns: int | None) -> None:
         """A new object of any size, whole or not at all.
 
-        FileExistsError if there is one: of 16 MiB or more it is looked beforehand, for S3 is given it in parts.
+        FileExistsError if there is one: of 16 MiB or more it is looked beforehand, for S3 is given
+        it in parts.
         """
         if size < _IN_PARTS_FROM:
             self.create(key, file.read(), mtime_ns=mtime_ns)
@@ -191,7 +214,9 @@ class S3Bucket:
     def _put(self, key: str, data: bytes, mtime_ns: int | None, mode: Any) -> str:  # noqa: ANN401 - obstore's PutMode
         attributes = with_mtime(mtime_ns)
         with errors(self._url(key)):
-            told = obstore.put(self._store, key, data, mode=mode, use_multipart=False, attributes=attributes)
+            told = obstore.put(
+                self._store, key, data, mode=mode, use_multipart=False, attributes=attributes
+            )
         MOVED.written += len(data)
         MOVED.files += 1
         return _tag(told)
@@ -226,7 +251,9 @@ class S3Bucket:
 
 
 class S3NewFile:
-    """Implements `winnow.storage.contract.NewFile`: a file of this machine without a name until it is whole."""
+    """Implements `winnow.storage.contract.NewFile`: a file of this machine without a name until it
+    is whole.
+    """
 
     def __init__(self, bucket: S3Bucket, key: str, mtime_ns: int | None) -> None:
         self._bucket, self._key, self._mtime_ns = bucket, key, mtime_ns

@@ -1,7 +1,8 @@
 """Changes of one directory in S3 that count all at one moment.
 
-They are collected first: nothing of them is in the bucket before the commit, and whoever makes them sees the directory
-as they leave it. What remains of them at the end, name by name, is the commit record (`winnow.storage.s3.record`).
+They are collected first: nothing of them is in the bucket before the commit, and whoever makes them
+sees the directory as they leave it. What remains of them at the end, name by name, is the commit
+record (`winnow.storage.s3.record`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from winnow.storage.s3.client import ObjectChangedError
 from winnow.storage.s3.record import Content, Copied, Record, decode, encode
 
 Node = Stored | Content | None
-"""What a key leads to: an object, whatever its own key is; bytes that are in no object yet; nothing."""
+"""What a key leads to: an object, whatever its own key is; bytes that are in no object yet;
+nothing.
+"""
 
 
 class Change:
@@ -40,7 +43,9 @@ class Change:
     def right_in(self, directory: str) -> tuple[dict[str, Stored | Content], set[str]]:
         """The files of a directory by key, and the names of the directories in it."""
         names, touched = self._names(directory)
-        return self._files(directory), {n for n in names if n not in touched or self.below(key_of(directory, n))}
+        return self._files(directory), {
+            n for n in names if n not in touched or self.below(key_of(directory, n))
+        }
 
     def below(self, directory: str) -> dict[str, Stored | Content]:
         """All files of a directory and of those in it, by key."""
@@ -66,8 +71,9 @@ class Change:
     def commit(self) -> None:
         """Makes all of it count, then does it.
 
-        Raises CorruptLogError, with nothing changed, if somebody else has changed one of the objects meanwhile. An
-        OSError may come before or after the moment from which on it counts: `settle` tells.
+        Raises CorruptLogError, with nothing changed, if somebody else has changed one of the
+        objects meanwhile. An OSError may come before or after the moment from which on it counts:
+        `settle` tells.
         """
         effects = {key: node for key, node in self._now.items() if node != self._before.get(key)}
         if not effects:
@@ -85,7 +91,9 @@ class Change:
         return {key: node for key in keys if (node := self.find(key)) is not None}
 
     def _names(self, directory: str) -> tuple[set[str], set[str]]:
-        """Of the directories that were in one or are by now; and of those in which something has changed."""
+        """Of the directories that were in one or are by now; and of those in which something has
+        changed.
+        """
         start = inside(directory)
         deep = (key for key in self._now if key.startswith(start) and parent(key) != directory)
         touched = {key.removeprefix(start).partition("/")[0] for key in deep}
@@ -105,7 +113,9 @@ class Change:
         now = self._bucket.list_right_in(map(parent, involved))
         for key in sorted(involved):
             before, found = self._before.get(key), now.get(key)
-            if (before is None) != (found is None) or (before and found and before.etag != found.etag):
+            if (before is None) != (found is None) or (
+                before and found and before.etag != found.etag
+            ):
                 raise _changed(self._bucket, key)
         record = replace(record, state="decided")
         path = self._key(COMMIT_RECORD)
@@ -124,8 +134,12 @@ class Change:
         for (key, node), found in zip(moved.items(), looked, strict=True):
             if found is None or found.stored.etag != node.etag:
                 raise _changed(self._bucket, node.key)
-            puts[self._name(key)] = Copied(self._name(node.key), node.size, node.etag, found.mtime_ns)
-        puts |= {self._name(key): node for key, node in effects.items() if isinstance(node, Content)}
+            puts[self._name(key)] = Copied(
+                self._name(node.key), node.size, node.etag, found.mtime_ns
+            )
+        puts |= {
+            self._name(key): node for key, node in effects.items() if isinstance(node, Content)
+        }
         deletes = tuple(sorted(self._name(key) for key, node in effects.items() if node is None))
         return Record(id=uuid.uuid4().hex, state="prepared", puts=puts, deletes=deletes)
 
@@ -180,16 +194,23 @@ def settle(bucket: S3Bucket, directory: str) -> None:
     bucket.delete([path])
 
 
-def roll_forward(bucket: S3Bucket, directory: str, record: Record, found: Mapping[str, Stored]) -> None:
-    """`found`: what is in the directories that the record names. May be interrupted anywhere and done again.
+def roll_forward(
+    bucket: S3Bucket, directory: str, record: Record, found: Mapping[str, Stored]
+) -> None:
+    """`found`: what is in the directories that the record names. May be interrupted anywhere and
+    done again.
 
-    Raises CorruptLogError if an object that the record needs is neither there nor where it was to be.
+    Raises CorruptLogError if an object that the record needs is neither there nor where it was to
+    be.
     """
     copies = {name: put for name, put in record.puts.items() if isinstance(put, Copied)}
     for step in record.in_order():
         pairs = []
         for name in step:
-            source, target = found.get(key_of(directory, copies[name].source)), found.get(key_of(directory, name))
+            source, target = (
+                found.get(key_of(directory, copies[name].source)),
+                found.get(key_of(directory, name)),
+            )
             if source is not None and source.etag == copies[name].etag:
                 pairs.append((source.key, key_of(directory, name)))
             elif target is None or target.size != copies[name].size:
@@ -204,7 +225,9 @@ def roll_forward(bucket: S3Bucket, directory: str, record: Record, found: Mappin
         target = now.get(key_of(directory, name))
         if target is None or target.size != put.size:
             raise _lost(bucket, key_of(directory, name), put)
-    bucket.delete(key_of(directory, name) for name in record.deletes if key_of(directory, name) in now)
+    bucket.delete(
+        key_of(directory, name) for name in record.deletes if key_of(directory, name) in now
+    )
     if read_record(bucket, directory) == record:
         bucket.delete([key_of(directory, COMMIT_RECORD)])
 

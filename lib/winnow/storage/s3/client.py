@@ -1,7 +1,9 @@
-"""How S3 is reached, and what it answers: credentials, errors, and the time of a file as metadata of its object.
+"""How S3 is reached, and what it answers: credentials, errors, and the time of a file as metadata
+of its object.
 
-Credentials and the endpoint come from where AWS's own tools look: the environment, a profile (`winnow.storage.s3.aws`),
-the machine's or container's role. They are never part of a URL or of a message.
+Credentials and the endpoint come from where AWS's own tools look: the environment, a profile
+(`winnow.storage.s3.aws`), the machine's or container's role. They are never part of a URL or of a
+message.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ MTIME = "mtime"
 """Metadata of an object: seconds since the epoch with nine decimals, as rclone has it."""
 _CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,80})</Code>")
 _NO_BUCKET = "NoSuchBucket"
-_STATUS = re.compile(r"status [1-5][0-9]{2}[A-Za-z ]{0,40}|[Cc]onnection refused|dns error|timed out")
+_STATUS = re.compile(
+    r"status [1-5][0-9]{2}[A-Za-z ]{0,40}|[Cc]onnection refused|dns error|timed out"
+)
 
 
 class ObjectChangedError(OSError):
@@ -32,9 +36,12 @@ class ObjectChangedError(OSError):
 
 
 def bucket_and_key(url: str) -> tuple[str, str]:
-    """Raises UsageError for a URL with credentials, a query or no bucket, without repeating the first two."""
+    """Raises UsageError for a URL with credentials, a query or no bucket, without repeating the
+    first two.
+    """
     parts = urlsplit(url)
-    # A secret may have a slash: then what comes before it is taken for the bucket, whose name never has a colon.
+    # A secret may have a slash: then what comes before it is taken for the bucket, whose name never
+    # has a colon.
     if "@" in parts.netloc or ":" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(
             "a URL of S3 is a bucket and a prefix",
@@ -56,14 +63,24 @@ def connect(
 ) -> Any:  # noqa: ANN401
     """A client for the objects below a prefix."""
     settings: Any = aws_settings(environment)
-    options: Any = {"allow_http": str(settings.get("endpoint", "")).startswith("http://")} | (client_options or {})
+    options: Any = {"allow_http": str(settings.get("endpoint", "")).startswith("http://")} | (
+        client_options or {}
+    )
     with errors(f"s3://{bucket}"):
-        return Bucket(bucket, prefix=prefix or None, config=settings, client_options=options, retry_config=retry_config)
+        return Bucket(
+            bucket,
+            prefix=prefix or None,
+            config=settings,
+            client_options=options,
+            retry_config=retry_config,
+        )
 
 
 @contextmanager
 def errors(where: str) -> Iterator[None]:
-    """As OSErrors. Of an answer only its code is told: the rest may hold the id of a key, or a signature."""
+    """As OSErrors. Of an answer only its code is told: the rest may hold the id of a key, or a
+    signature.
+    """
     try:
         yield
     except AlreadyExistsError:
@@ -80,7 +97,9 @@ def errors(where: str) -> Iterator[None]:
         text = str(error)
         found = _CODE.search(text) or _STATUS.search(text)
         what = type(error).__name__ if found is None else found[found.re.groups]
-        kind = next((one for one in (FileExistsError, FileNotFoundError) if isinstance(error, one)), OSError)
+        kind = next(
+            (one for one in (FileExistsError, FileNotFoundError) if isinstance(error, one)), OSError
+        )
         raise kind(f"{where}: S3 answers {what}") from None
 
 
@@ -102,4 +121,6 @@ def with_mtime(mtime_ns: int | None) -> Any:  # noqa: ANN401 - obstore's Attribu
 def mtime_of(attributes: Mapping[Any, str], otherwise: int) -> int:
     """In ns since the epoch; `otherwise` where the object has none."""
     found = re.fullmatch(r"([0-9]{1,11})(?:\.([0-9]{1,9}))?", attributes.get(MTIME) or "")
-    return otherwise if found is None else int(found[1]) * 10**9 + int((found[2] or "").ljust(9, "0"))
+    return (
+        otherwise if found is None else int(found[1]) * 10**9 + int((found[2] or "").ljust(9, "0"))
+    )

@@ -1,4 +1,6 @@
-"""The lease on a log directory in S3: an object that is made, and written over, only as it was seen."""
+"""The lease on a log directory in S3: an object that is made, and written over, only as it was
+seen.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
 
 
 class S3LeaseFile:
-    """Implements `winnow.storage.lease_file.LeaseFile`. Its versions are tags, and so differ as the contents do."""
+    """Implements `winnow.storage.lease_file.LeaseFile`. Its versions are tags, and so differ as the
+    contents do.
+    """
 
     def __init__(self, log_dir: str) -> None:
         name, directory = bucket_and_key(log_dir)
@@ -40,7 +44,9 @@ class S3LeaseFile:
             try:
                 return self._if_written(data)
             except FileExistsError:
-                raise FileNotFoundError(errno.ENOENT, "the lease is somebody else's", self._key) from None
+                raise FileNotFoundError(
+                    errno.ENOENT, "the lease is somebody else's", self._key
+                ) from None
 
     def take_over(self, expired: Seen, data: bytes) -> Seen:
         try:
@@ -54,7 +60,8 @@ class S3LeaseFile:
             self._bucket.delete([self._key])
 
     def _if_written(self, data: bytes) -> Seen:
-        """A request that was answered too late is made again, and then refused for what it did itself.
+        """A request that was answered too late is made again, and then refused for what it did
+        itself.
 
         `data` has the token of its holder. FileExistsError if it is not there.
         """

@@ -1,7 +1,9 @@
-"""The commit record of one directory in S3: what a change makes of it, written before the first object is touched.
+"""The commit record of one directory in S3: what a change makes of it, written before the first
+object is touched.
 
-It is `prepared`, which says no more than whose turn it is, and then, by a conditional write over that very object,
-`decided`: from this moment on the change has happened. What is left of it anybody may do, any number of times.
+It is `prepared`, which says no more than whose turn it is, and then, by a conditional write over
+that very object, `decided`: from this moment on the change has happened. What is left of it anybody
+may do, any number of times.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ class Record:
     """Names that are no more, sources of `puts` among them."""
 
     def in_order(self) -> list[list[str]]:
-        """The names that get a copy, in steps: none of a step is the source of one of the same step or of a later one.
+        """The names that get a copy, in steps: none of a step is the source of one of the same step
+        or of a later one.
 
         Raises CorruptLogError where there is no such order.
         """
@@ -72,7 +75,9 @@ class Record:
             order.prepare()
         except CycleError as error:
             circle = ", ".join(sorted(set(error.args[1])))
-            raise CorruptLogError("a commit record that names its files in a circle", found=circle[:200]) from None
+            raise CorruptLogError(
+                "a commit record that names its files in a circle", found=circle[:200]
+            ) from None
         steps = []
         while order.is_active():
             steps.append(list(order.get_ready()))
@@ -87,8 +92,12 @@ def encode(record: Record) -> bytes:
         "version": _VERSION,
         "id": record.id,
         "state": record.state,
-        "copies": [[name, put.source, put.size, put.etag, put.mtime_ns] for name, put in copies.items()],
-        "contents": [[n, base64.b64encode(put.data).decode(), put.mtime_ns] for n, put in contents.items()],
+        "copies": [
+            [name, put.source, put.size, put.etag, put.mtime_ns] for name, put in copies.items()
+        ],
+        "contents": [
+            [n, base64.b64encode(put.data).decode(), put.mtime_ns] for n, put in contents.items()
+        ],
         "deletes": record.deletes,
     }
     return json.dumps(told).encode()
@@ -96,19 +105,27 @@ def encode(record: Record) -> bytes:
 
 def decode(data: bytes, where: str) -> Record:
     """Raises CorruptLogError for what `encode` would not have written."""
-    fields = parse_json(data, where, hint=_HINT).fields(("version", "id", "state", "copies", "contents", "deletes"))
+    fields = parse_json(data, where, hint=_HINT).fields(
+        ("version", "id", "state", "copies", "contents", "deletes")
+    )
     fields["version"].version(_VERSION)
     puts: dict[str, Copied | Content] = {}
     for row in fields["copies"].items():
         name, source, size, etag, mtime_ns = row.items(length=5)
-        puts[_name(name)] = Copied(_name(source), size.integer(), etag.text(shortest=0), mtime_ns.integer())
+        puts[_name(name)] = Copied(
+            _name(source), size.integer(), etag.text(shortest=0), mtime_ns.integer()
+        )
     for row in fields["contents"].items():
         name, data_text, mtime_ns = row.items(length=3)
         puts[_name(name)] = Content(data_text.base64(), mtime_ns.integer())
     deletes = tuple(_name(name) for name in fields["deletes"].items())
-    if len({*puts, *deletes}) < len(fields["copies"].items()) + len(fields["contents"].items()) + len(deletes):
+    if len({*puts, *deletes}) < len(fields["copies"].items()) + len(
+        fields["contents"].items()
+    ) + len(deletes):
         raise fields["copies"].refused("each name once", "a name that is there twice")
-    state: State = "decided" if fields["state"].one_of(*get_args(State)) == "decided" else "prepared"
+    state: State = (
+        "decided" if fields["state"].one_of(*get_args(State)) == "decided" else "prepared"
+    )
     return Record(id=fields["id"].text(shortest=0), state=state, puts=puts, deletes=deletes)
 
 

@@ -1,9 +1,9 @@
 """Log directories in S3, cleaned where they are: a prefix is a directory, an object a file.
 
-There is no rename, no link and no lock. What belongs together is done inside `changing`, and counts at once
-(`winnow.storage.s3.change`); whoever reads a directory with a commit record that is not done yet sees what it says of
-the files right in it.
-A directory is there as long as there is anything in it; owners, groups and permission bits are the bucket's.
+There is no rename, no link and no lock. What belongs together is done inside `changing`, and counts
+at once (`winnow.storage.s3.change`); whoever reads a directory with a commit record that is not
+done yet sees what it says of the files right in it. A directory is there as long as there is
+anything in it; owners, groups and permission bits are the bucket's.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
 from winnow.storage.s3.record import Content, Copied
 
 _TIMED = ".log"
-"""In a listing, files with this in their name have the time of their metadata, which takes a request each; all others
-that of their upload. It is the age of what Kafka knows no other age of; the time of no other file means anything.
+"""In a listing, files with this in their name have the time of their metadata, which takes a
+request each; all others that of their upload. It is the age of what Kafka knows no other age of;
+the time of no other file means anything.
 """
 _TIMES = 100_000
 """That are remembered: an object keeps its metadata as long as it is the same."""
@@ -33,7 +34,9 @@ _Found = Stored | Copied | Content
 
 
 class S3Storage:
-    """Implements `winnow.storage.contract.Storage` for one bucket. One for each process; only one thread changes."""
+    """Implements `winnow.storage.contract.Storage` for one bucket. One for each process; only one
+    thread changes.
+    """
 
     def __init__(self, bucket: S3Bucket) -> None:
         self._bucket = bucket
@@ -48,7 +51,9 @@ class S3Storage:
         change = self._change_of(key)
         found: Mapping[str, _Found]
         found, directories = self._seen(key) if change is None else change.right_in(key)
-        top = {at.rpartition("/")[2]: one for at, one in found.items() if at.rpartition("/")[0] == key}
+        top = {
+            at.rpartition("/")[2]: one for at, one in found.items() if at.rpartition("/")[0] == key
+        }
         directories |= {at.removeprefix(inside(key)).partition("/")[0] for at in found} - top.keys()
         entries = [*self._entries(top), *(_directory(name) for name in directories)]
         return tuple(sorted(entries, key=lambda entry: entry.name))
@@ -182,7 +187,9 @@ class S3Storage:
 
     def volume(self, path: str) -> Volume:
         del path
-        return Volume(key=("s3", self._bucket.name), free_bytes=sys.maxsize, total_bytes=sys.maxsize)
+        return Volume(
+            key=("s3", self._bucket.name), free_bytes=sys.maxsize, total_bytes=sys.maxsize
+        )
 
     def settle(self, directory: str) -> None:
         key = _key(directory)
@@ -206,28 +213,38 @@ class S3Storage:
 
     def _change_of(self, key: str) -> Change | None:
         """The change that is being made of what a key is in."""
-        covering = (one for at, one in self._changes.items() if key == at or key.startswith(inside(at)))
+        covering = (
+            one for at, one in self._changes.items() if key == at or key.startswith(inside(at))
+        )
         return max(covering, key=lambda one: len(one.directory), default=None)
 
     def _inside(self, change: Change, key: str) -> str:
         if self._change_of(key) is not change:
-            raise _unsupported("nothing is moved from one directory that is being changed to another", self._url(key))
+            raise _unsupported(
+                "nothing is moved from one directory that is being changed to another",
+                self._url(key),
+            )
         return key
 
     def _seen(self, key: str) -> tuple[dict[str, _Found], set[str]]:
-        """What is right below a key, by key, and the names of directories there; of a commit record also all others
-        that it writes.
+        """What is right below a key, by key, and the names of directories there; of a commit record
+        also all others that it writes.
         """
         objects, directories = self._bucket.list_top(key)
         found: dict[str, _Found] = {one.key: one for one in objects}
         record = read_record(self._bucket, key) if key_of(key, COMMIT_RECORD) in found else None
         if record is not None:
-            found = {at: one for at, one in found.items() if at.removeprefix(inside(key)) not in record.deletes}
+            found = {
+                at: one
+                for at, one in found.items()
+                if at.removeprefix(inside(key)) not in record.deletes
+            }
             found |= {key_of(key, name): _absolute(put, key) for name, put in record.puts.items()}
         return found, set(directories)
 
     def _find(self, key: str) -> _Found | None:
-        """What a change or a commit record has for it, the latter with FileNotFoundError for nothing.
+        """What a change or a commit record has for it, the latter with FileNotFoundError for
+        nothing.
 
         None: it is not in the change, or there is none and the bucket alone tells.
         """
@@ -258,14 +275,22 @@ class S3Storage:
 
     def _entries(self, found: Mapping[str, _Found], *, all_timed: bool = False) -> Iterable[Entry]:
         """By name."""
-        timed = [one for name, one in found.items() if isinstance(one, Stored) and (all_timed or _TIMED in name)]
+        timed = [
+            one
+            for name, one in found.items()
+            if isinstance(one, Stored) and (all_timed or _TIMED in name)
+        ]
         if len(self._times) > _TIMES:
             self._times.clear()
         new = [one for one in timed if one not in self._times]
         for one, looked in zip(new, self._bucket.look_at_all(one.key for one in new), strict=True):
             self._times[one] = one.modified_ns if looked is None else looked.mtime_ns
         for name, put in found.items():
-            yield _file(name, put, self._times.get(put, put.modified_ns) if isinstance(put, Stored) else put.mtime_ns)
+            yield _file(
+                name,
+                put,
+                self._times.get(put, put.modified_ns) if isinstance(put, Stored) else put.mtime_ns,
+            )
 
     def _url(self, key: str) -> str:
         return f"s3://{self._bucket.name}/{key}".rstrip("/")
@@ -288,8 +313,14 @@ def _absolute(put: Copied | Content, directory: str) -> Copied | Content:
 
 def _file(name: str, found: _Found, mtime_ns: int) -> Entry:
     # The same bytes, written again, have the same tag.
-    stamp = () if isinstance(found, Content) else (int.from_bytes(hashlib.sha256(found.etag.encode()).digest()[:8]),)
-    return Entry(name=name, is_file=True, is_dir=False, size=found.size, mtime_ns=mtime_ns, stamp=stamp)
+    stamp = (
+        ()
+        if isinstance(found, Content)
+        else (int.from_bytes(hashlib.sha256(found.etag.encode()).digest()[:8]),)
+    )
+    return Entry(
+        name=name, is_file=True, is_dir=False, size=found.size, mtime_ns=mtime_ns, stamp=stamp
+    )
 
 
 def _directory(name: str) -> Entry:

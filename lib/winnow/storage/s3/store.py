@@ -21,14 +21,17 @@ from winnow.storage.store import StoredFile, size_changed
 class S3Store:
     """Implements `winnow.storage.store.Store`.
 
-    Of a file of 16 MiB or more it is looked beforehand whether it is there: S3 is given it in parts.
+    Of a file of 16 MiB or more it is looked beforehand whether it is there: S3 is given it in
+    parts.
     """
 
     def __init__(self, url: str, *, environment: Mapping[str, str] = os.environ) -> None:
         self._bucket, self._prefix = bucket_and_key(url)
         self._objects = S3Bucket(self._bucket, environment=environment, leased=False)
         self._all = connect(self._bucket, environment)
-        self._store = connect(self._bucket, environment, prefix=self._prefix) if self._prefix else self._all
+        self._store = (
+            connect(self._bucket, environment, prefix=self._prefix) if self._prefix else self._all
+        )
 
     @property
     def url(self) -> str:
@@ -66,7 +69,9 @@ class S3Store:
         with open(create_file(path, shared=True), "wb") as target, self._errors(file.name):
             try:
                 # Not another object that took its place since it was listed.
-                answer = obstore.get(self._store, file.name, options={"if_match": file.stamp} if file.stamp else {})
+                answer = obstore.get(
+                    self._store, file.name, options={"if_match": file.stamp} if file.stamp else {}
+                )
             except PreconditionError:
                 raise size_changed(self, file, -1) from None
             target.writelines(answer.stream(min_chunk_size=2**20))

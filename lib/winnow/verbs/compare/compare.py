@@ -1,5 +1,6 @@
-"""Replicas of partitions held against each other: each log is read once, where the work is spread by bytes over all
-cores, and digests of its records meet those of the other replicas, by partition and bucket of keys.
+"""Replicas of partitions held against each other: each log is read once, where the work is spread
+by bytes over all cores, and digests of its records meet those of the other replicas, by partition
+and bucket of keys.
 """
 
 from __future__ import annotations
@@ -38,9 +39,13 @@ def compare(
     Raises UsageError for what can't be compared at all.
     """
     if len(log_dirs) < 2:
-        raise UsageError("there is nothing to compare with", expected="two log directories or more", found="one")
+        raise UsageError(
+            "there is nothing to compare with", expected="two log directories or more", found="one"
+        )
     if len(log_dirs) > MOST_REPLICAS:
-        raise UsageError("too many to compare", expected=f"at most {MOST_REPLICAS}", found=str(len(log_dirs)))
+        raise UsageError(
+            "too many to compare", expected=f"at most {MOST_REPLICAS}", found=str(len(log_dirs))
+        )
     broken = next((log_dir.error for log_dir in log_dirs if log_dir.error is not None), None)
     if broken is not None:
         raise broken
@@ -63,12 +68,23 @@ def compare(
     return CompareResult(comparisons=tuple(comparisons), notes=tuple(_notes(log_dirs, homes)))
 
 
-def _notes(log_dirs: Sequence[LogDir], homes: Mapping[TopicPartition, Sequence[Home]]) -> Iterator[str]:
+def _notes(
+    log_dirs: Sequence[LogDir], homes: Mapping[TopicPartition, Sequence[Home]]
+) -> Iterator[str]:
     for log_dir in log_dirs:
-        yield from (f"{log_dir.path}/{skipped.name} is not compared: {skipped.why}" for skipped in log_dir.skipped)
-        alone = sorted(key for key, found in homes.items() if [h.replica.log_dir for h in found] == [log_dir.path])
+        yield from (
+            f"{log_dir.path}/{skipped.name} is not compared: {skipped.why}"
+            for skipped in log_dir.skipped
+        )
+        alone = sorted(
+            key
+            for key, found in homes.items()
+            if [h.replica.log_dir for h in found] == [log_dir.path]
+        )
         if alone:
-            names = ", ".join(map(str, alone[:_NAMED])) + (" and others" if len(alone) > _NAMED else "")
+            names = ", ".join(map(str, alone[:_NAMED])) + (
+                " and others" if len(alone) > _NAMED else ""
+            )
             yield f"{counted(len(alone), 'partition')} in {log_dir.path} only, and not compared: {names}"
 
 
@@ -102,7 +118,9 @@ def _other_topic(one: Looked, two: Looked) -> Difference:
         offset=None,
         message=f"topic ids {one.topic_id} and {two.topic_id}",
         places=tuple(
-            Place(found.home.replica.log_dir, f"{found.home.topic_partition}/partition.metadata", None)
+            Place(
+                found.home.replica.log_dir, f"{found.home.topic_partition}/partition.metadata", None
+            )
             for found in (one, two)
         ),
     )
@@ -152,7 +170,9 @@ def _read(sc: SparkContext, works: Mapping[int, Work], progress: Progress) -> di
         else:
             replica, why = outcome
             failures.setdefault((number, replica), why)
-    broken = {number: (replica, why) for (number, replica), why in sorted(failures.items(), reverse=True)}
+    broken = {
+        number: (replica, why) for (number, replica), why in sorted(failures.items(), reverse=True)
+    }
     done = {}
     for number, work in works.items():
         comparison = replace(_empty(work), records=records[number])
@@ -162,9 +182,13 @@ def _read(sc: SparkContext, works: Mapping[int, Work], progress: Progress) -> di
             continue
         verdict = verdicts[number]
         first = None if verdict.first is None else _told(work, verdict.first)
-        done[number] = replace(comparison, differences=verdict.differences, first=first, undecided=verdict.undecided)
+        done[number] = replace(
+            comparison, differences=verdict.differences, first=first, undecided=verdict.undecided
+        )
     return done
 
 
 def _told(work: Work, suspect: Suspect) -> Difference:
-    return tell(Places(), suspect, work.replicas[suspect.has].home, work.replicas[suspect.other].home)
+    return tell(
+        Places(), suspect, work.replicas[suspect.has].home, work.replicas[suspect.other].home
+    )

@@ -1,4 +1,6 @@
-"""The two Spark jobs of a comparison: look at every replica, then read all and judge, bucket by bucket of keys."""
+"""The two Spark jobs of a comparison: look at every replica, then read all and judge, bucket by
+bucket of keys.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ _LEAST_BYTES = 1 << 16
 """What even an empty range weighs."""
 
 Outcome = Verdict | int | tuple[int, Failure]
-"""Of a bucket; records of a range that was read; of a range that can't be read, the number of the replica and why."""
+"""Of a bucket; records of a range that was read; of a range that can't be read, the number of the
+replica and why.
+"""
 _Key = tuple[int, int]
 """Numbers of a partition and of one of its buckets; -1 for what passes by."""
 _Item = Blob | int | tuple[int, Failure]
@@ -48,7 +52,9 @@ class Work:
 
     @property
     def buckets(self) -> int:
-        return 1 + min(sum(looked.log_bytes for looked in self.replicas) // BUCKET_BYTES, _MOST_BUCKETS - 1)
+        return 1 + min(
+            sum(looked.log_bytes for looked in self.replicas) // BUCKET_BYTES, _MOST_BUCKETS - 1
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +68,15 @@ class _Piece:
     buckets: int
 
 
-def look_at_all(sc: SparkContext, homes: Sequence[Home], progress: Progress) -> list[Looked | Failure]:
+def look_at_all(
+    sc: SparkContext, homes: Sequence[Home], progress: Progress
+) -> list[Looked | Failure]:
     """In the order given."""
     if not homes:
         return []
-    tasks = task_count(len(homes), per_task=_REPLICAS_PER_TASK, items=len(homes), parallelism=sc.defaultParallelism)
+    tasks = task_count(
+        len(homes), per_task=_REPLICAS_PER_TASK, items=len(homes), parallelism=sc.defaultParallelism
+    )
     with watched(sc, progress, f"looking at {counted(len(homes), 'replica')}", tasks=tasks):
         return sc.parallelize(homes, tasks).mapPartitions(metered(partial(map, _look))).collect()
 
@@ -78,7 +88,9 @@ def _look(home: Home) -> Looked | Failure:
         return failure(error)
 
 
-def read_and_judge(sc: SparkContext, works: Mapping[int, Work], progress: Progress) -> list[tuple[int, Outcome]]:
+def read_and_judge(
+    sc: SparkContext, works: Mapping[int, Work], progress: Progress
+) -> list[tuple[int, Outcome]]:
     """(number of the partition, outcome), in no order."""
     pieces = [
         _Piece(number, replica, one, work.bounds, work.buckets)
@@ -89,14 +101,18 @@ def read_and_judge(sc: SparkContext, works: Mapping[int, Work], progress: Progre
     if not pieces:
         return []
     weights = [piece.range.end_byte - piece.range.start_byte + _LEAST_BYTES for piece in pieces]
-    tasks = task_count(sum(weights), per_task=_TASK_BYTES, items=len(pieces), parallelism=sc.defaultParallelism)
+    tasks = task_count(
+        sum(weights), per_task=_TASK_BYTES, items=len(pieces), parallelism=sc.defaultParallelism
+    )
     lists = packed(pieces, weights, tasks=tasks)
     buckets = [(number, bucket) for number, work in works.items() for bucket in range(work.buckets)]
     judges = min(len(buckets), max(tasks, 3 * sc.defaultParallelism))
     task_of = {key: number % judges for number, key in enumerate(buckets)}
     bounds = {number: work.bounds for number, work in works.items()}
     secret = (secrets.randbits(64), secrets.randbits(64))
-    with watched(sc, progress, f"comparing {counted(len(works), 'partition')}", tasks=tasks + judges):
+    with watched(
+        sc, progress, f"comparing {counted(len(works), 'partition')}", tasks=tasks + judges
+    ):
         return (
             sc.parallelize(lists, tasks)
             .mapPartitions(metered(partial(_scan, secret)))
@@ -118,7 +134,9 @@ def _scan(secret: tuple[int, int], tasks: Iterable[list[_Piece]]) -> Iterator[tu
         yield (piece.partition, -1), counts.records
 
 
-def _judge(bounds: Mapping[int, Bounds], items: Iterable[tuple[_Key, _Item]]) -> Iterator[tuple[int, Outcome]]:
+def _judge(
+    bounds: Mapping[int, Bounds], items: Iterable[tuple[_Key, _Item]]
+) -> Iterator[tuple[int, Outcome]]:
     blobs: dict[_Key, list[Blob]] = defaultdict(list)
     for key, item in items:
         if isinstance(item, Blob):

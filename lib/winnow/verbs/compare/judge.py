@@ -1,4 +1,5 @@
-"""What the digests of one bucket of keys tell: which records are different, and which are missing without a reason.
+"""What the digests of one bucket of keys tell: which records are different, and which are missing
+without a reason.
 
 The rules, of which docs/decisions/0023 tells why. Of records below `end`:
 
@@ -30,7 +31,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Suspect:
-    """A difference. `has` and `other` are numbers of replicas; `other` lacks the record, or has another one."""
+    """A difference. `has` and `other` are numbers of replicas; `other` lacks the record, or has
+    another one.
+    """
 
     offset: int
     has: int
@@ -48,7 +51,11 @@ class Verdict:
 
     def __add__(self, other: Verdict) -> Verdict:
         found = [one.first for one in (self, other) if one.first is not None]
-        return Verdict(self.differences + other.differences, min(found, default=None), self.undecided + other.undecided)
+        return Verdict(
+            self.differences + other.differences,
+            min(found, default=None),
+            self.undecided + other.undecided,
+        )
 
 
 SAME = Verdict(0, None, 0)
@@ -68,13 +75,17 @@ def judge(blobs: Sequence[Blob], bounds: Bounds) -> Verdict:
 
 
 class _Records:
-    """One item per key and offset, ascending in both. `key` is a number; `mask` has a bit for each replica with it."""
+    """One item per key and offset, ascending in both. `key` is a number; `mask` has a bit for each
+    replica with it.
+    """
 
     def __init__(self, blobs: Sequence[Blob], replicas: int) -> None:
         self.replicas = replicas
         parts = [np.frombuffer(blob.entries, ENTRY) for blob in blobs]
         entries = np.concatenate(parts) if parts else np.empty(0, ENTRY)
-        owner = np.repeat([blob.replica for blob in blobs], [len(part) for part in parts]).astype(np.uint64)
+        owner = np.repeat([blob.replica for blob in blobs], [len(part) for part in parts]).astype(
+            np.uint64
+        )
         keys = np.ascontiguousarray(entries["key"])
         order = np.lexsort((owner, entries["offset"], keys[:, 1], keys[:, 0]))
         self._entries, self._owner, keys = entries[order], owner[order], keys[order]
@@ -89,7 +100,11 @@ class _Records:
         self.offset = offset[self.first]
         self.key = (np.cumsum(new_key) - 1)[self.first]
         self.tombstone = self._entries["tombstone"][self.first]
-        self.mask = np.bitwise_or.reduceat(np.uint64(1) << self._owner, self.first) if n else np.empty(0, np.uint64)
+        self.mask = (
+            np.bitwise_or.reduceat(np.uint64(1) << self._owner, self.first)
+            if n
+            else np.empty(0, np.uint64)
+        )
         self.owner = self._owner[self.first].astype(np.int64)
 
     def has(self, replica: int) -> Array:
@@ -117,11 +132,18 @@ def _contents(records: _Records, below: Array) -> Verdict:
     if not len(record):
         return SAME
     at = np.lexsort((replica, records.owner[record], records.offset[record]))[0]
-    first = Suspect(int(records.offset[record[at]]), int(records.owner[record[at]]), int(replica[at]), missing=False)
+    first = Suspect(
+        int(records.offset[record[at]]),
+        int(records.owner[record[at]]),
+        int(replica[at]),
+        missing=False,
+    )
     return Verdict(len(record), first, 0)
 
 
-def _missing(records: _Records, replica: int, cleaned: int, needed: Array, last: Array, bounds: Bounds) -> Verdict:
+def _missing(
+    records: _Records, replica: int, cleaned: int, needed: Array, last: Array, bounds: Bounds
+) -> Verdict:
     suspects = np.flatnonzero(needed & ~records.has(replica))
     if not len(suspects):
         return SAME
@@ -136,6 +158,8 @@ def _missing(records: _Records, replica: int, cleaned: int, needed: Array, last:
     left = suspects[~excused & ~beyond]
     if not len(left):
         return Verdict(0, None, int(undecided.sum()))
-    at = left[np.lexsort((records.owner[left], records.offset[left]))[0]]  # two keys may claim one offset
+    at = left[
+        np.lexsort((records.owner[left], records.offset[left]))[0]
+    ]  # two keys may claim one offset
     first = Suspect(int(records.offset[at]), int(records.owner[at]), replica, missing=True)
     return Verdict(len(left), first, int(undecided.sum()))

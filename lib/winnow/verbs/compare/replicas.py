@@ -1,4 +1,6 @@
-"""One replica of a partition before its records are read: its bounds, and which bytes of it there are to read."""
+"""One replica of a partition before its records are read: its bounds, and which bytes of it there
+are to read.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,15 @@ class Bounds:
     cleaned_to: tuple[int, ...]
     """Of each replica; 0 of one that was never cleaned."""
     compacted: bool
-    """One of them has been cleaned: records that a later one of their key supersedes may be gone anywhere."""
+    """One of them has been cleaned: records that a later one of their key supersedes may be gone
+    anywhere.
+    """
 
     @property
     def read_to(self) -> tuple[int, ...]:
-        """Of each replica: what lies between `end` and where it was cleaned to may have superseded what is missing."""
+        """Of each replica: what lies between `end` and where it was cleaned to may have superseded
+        what is missing.
+        """
         return tuple(max(self.end, cleaned) for cleaned in self.cleaned_to)
 
 
@@ -99,14 +105,20 @@ def look(storage: Storage, home: Home) -> Looked:
     told = replace(home.replica, log_start=log_start, last_stable_offset=stable.end)
     sizes = (segments.log_bytes(number) for number in range(len(segments.bases)))
     return Looked(
-        replace(home, replica=told), read_topic_id(storage, home.directory), tuple(found), log_bytes=sum(sizes)
+        replace(home, replica=told),
+        read_topic_id(storage, home.directory),
+        tuple(found),
+        log_bytes=sum(sizes),
     )
 
 
 def bounds_of(replicas: Sequence[Replica]) -> Bounds:
     """What all of them must agree about. Nothing if `start` is not below `end`."""
     start = max(replica.log_start or 0 for replica in replicas)
-    ends = [min(r.high_watermark, MAX_LONG if r.last_stable_offset is None else r.last_stable_offset) for r in replicas]
+    ends = [
+        min(r.high_watermark, MAX_LONG if r.last_stable_offset is None else r.last_stable_offset)
+        for r in replicas
+    ]
     cleaned = tuple(replica.cleaned_to or 0 for replica in replicas)
     return Bounds(
         start=start,

@@ -1,4 +1,6 @@
-"""What is told of the records of one replica: per record an offset and two digests. Never a key, never a value."""
+"""What is told of the records of one replica: per record an offset and two digests. Never a key,
+never a value.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,17 @@ from winnow.wire.inflate import inflate_parts
 from winnow.wire.records import crc_error
 from winnow.wire.walk import first_bad_crc
 
-ENTRY = np.dtype([("key", np.uint64, 2), ("content", np.uint64, 2), ("offset", np.int64), ("tombstone", np.bool_)])
-"""One record. `key` and `content` as `record_digests` has them; of a record without a key, `key` is made of its offset,
-so that it is nobody's predecessor."""
+ENTRY = np.dtype(
+    [
+        ("key", np.uint64, 2),
+        ("content", np.uint64, 2),
+        ("offset", np.int64),
+        ("tombstone", np.bool_),
+    ]
+)
+"""One record. `key` and `content` as `record_digests` has them; of a record without a key, `key` is
+made of its offset, so that it is nobody's predecessor.
+"""
 Entries = np.ndarray[Any, np.dtype[Any]]
 
 _MOST = 1 << 20
@@ -52,8 +62,9 @@ def scan_range(
 ) -> Iterator[Entries]:
     """Entries for all that the bounds want of the visible, committed records of a range.
 
-    From `every_record_from` up to `end` each record; before and after it the last one of each key, as far as one look
-    reaches, and none without a key. Raises CorruptLogError for what can't be read.
+    From `every_record_from` up to `end` each record; before and after it the last one of each key,
+    as far as one look reaches, and none without a key. Raises CorruptLogError for what can't be
+    read.
     """
     kept: list[Entries] = []
     size = 0
@@ -81,7 +92,11 @@ class _Found:
 def _pieces(storage: Storage, wanted: Range) -> Iterator[Piece]:
     try:
         yield from read_batches(
-            storage, wanted.path, size=wanted.end_byte, start=wanted.start_byte, least_offset=wanted.least_offset
+            storage,
+            wanted.path,
+            size=wanted.end_byte,
+            start=wanted.start_byte,
+            least_offset=wanted.least_offset,
         )
     except TornLogError:
         if not wanted.may_be_torn:
@@ -120,7 +135,10 @@ def _chosen(found: _Found, bounds: Bounds) -> Entries:
     at = np.flatnonzero(chosen)
     entries = np.empty(len(at), ENTRY)
     entries["key"], entries["content"] = found.keys[at], found.contents[at]
-    entries["offset"], entries["tombstone"] = found.offset[at], found.tombstone[at] & ~found.keyless[at]
+    entries["offset"], entries["tombstone"] = (
+        found.offset[at],
+        found.tombstone[at] & ~found.keyless[at],
+    )
     keyless = np.flatnonzero(found.keyless[at])
     own = entries["offset"][keyless].astype(np.uint64) * _GOLDEN
     entries["key"][keyless] = np.stack([~own, own], axis=1)

@@ -1,4 +1,6 @@
-"""From a suspect to what a person can look at: the file and byte of both replicas, and what of the record differs."""
+"""From a suspect to what a person can look at: the file and byte of both replicas, and what of the
+record differs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ class _Seen:
 
 
 def tell(storage: Storage, suspect: Suspect, has: Home, other: Home) -> Difference:
-    """Looks it up again in both. Keys and values are not told, only which of them differ, and how long they are."""
+    """Looks it up again in both. Keys and values are not told, only which of them differ, and how
+    long they are.
+    """
     one, two = _see(storage, has, suspect.offset), _see(storage, other, suspect.offset)
     both = one.record is not None and two.record is not None
     kind = Kind.MISSING if suspect.missing and not both else Kind.CONTENT
@@ -35,7 +39,9 @@ def tell(storage: Storage, suspect: Suspect, has: Home, other: Home) -> Differen
         )
     else:
         message = f"the records at offset {suspect.offset} differ"
-    return Difference(kind=kind, offset=suspect.offset, message=message, places=(one.place, two.place))
+    return Difference(
+        kind=kind, offset=suspect.offset, message=message, places=(one.place, two.place)
+    )
 
 
 def _see(storage: Storage, home: Home, offset: int) -> _Seen:

@@ -39,8 +39,8 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a replica has a record, or would have it. `position`: byte of the batch; of the file's end if it is past
-    the last one; None if it is about the file as a whole.
+    """Where a replica has a record, or would have it. `position`: byte of the batch; of the file's
+    end if it is past the last one; None if it is about the file as a whole.
     """
 
     log_dir: str
@@ -51,7 +51,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The first one of a partition. `places`: of the replica that has the record, then of the other."""
+    """The first one of a partition. `places`: of the replica that has the record, then of the
+    other.
+    """
 
     kind: Kind
     offset: int | None
@@ -75,8 +77,9 @@ class Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One partition. It was compared from `start` up to, but without, `end`; from `every_record_from` on, record by
-    record, before it by the last record of each key. The three are None where nothing could be compared.
+    """One partition. It was compared from `start` up to, but without, `end`; from
+    `every_record_from` on, record by record, before it by the last record of each key. The three
+    are None where nothing could be compared.
     """
 
     topic: str
@@ -90,7 +93,9 @@ class Comparison:
     differences: int = 0
     first: Difference | None = None
     undecided: int = 0
-    """Keys that a replica may lack because it was cleaned beyond `end`, which none of the others reaches."""
+    """Keys that a replica may lack because it was cleaned beyond `end`, which none of the others
+    reaches.
+    """
     why_not: str | None = None
     """Why nothing was compared, where nothing is wrong."""
 

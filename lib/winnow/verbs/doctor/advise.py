@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from winnow.policy.words import number, roughly, size
-from winnow.verbs.doctor.values import Advice, Disk, Gain, HeldBack, MisplacedEntry, Reading, Trouble
+from winnow.verbs.doctor.values import (
+    Advice,
+    Disk,
+    Gain,
+    HeldBack,
+    MisplacedEntry,
+    Reading,
+    Trouble,
+)
 
 UNCLEAN = "--unclean-shutdown=below-recovery-point"
 NO_POLICY = "S9.2"
@@ -20,8 +28,8 @@ def advise(
     misplaced: Sequence[MisplacedEntry],
     unread: Reading | None,
 ) -> tuple[Advice, ...]:
-    """Commands for `./spark-submit.sh`, without the log directories and the caller's own options. `unread`: what
-    reading all records would cost; None if that was done.
+    """Commands for `./spark-submit.sh`, without the log directories and the caller's own options.
+    `unread`: what reading all records would cost; None if that was done.
     """
     after_crash = () if all(disk.clean_shutdown for disk in disks) else (UNCLEAN,)
     by_what = {gain.what: gain for gain in gains}
@@ -45,7 +53,11 @@ def advise(
         )
     moved = [entry for entry in misplaced if entry.log_dir is not None]
     if moved:
-        globs = tuple(word for topic in sorted({entry.topic for entry in moved}) for word in ("--topics", topic))
+        globs = tuple(
+            word
+            for topic in sorted({entry.topic for entry in moved})
+            for word in ("--topics", topic)
+        )
         why = f"leaves one cleaner entry of {number(len(moved), 'partition')}, beside its files"
         found.append(Advice(arguments=("clean", *globs, *after_crash), why=why))
     unknown = sorted({trouble.topic for trouble in troubles if trouble.rule == NO_POLICY})
@@ -59,12 +71,22 @@ def advise(
     damaged = sorted({trouble.topic for trouble in troubles if trouble.rule == DAMAGED})
     if damaged:
         globs = tuple(word for topic in damaged for word in ("--topics", topic))
-        found.append(Advice(arguments=("verify", *globs), why="names all that is wrong with these, byte by byte"))
+        found.append(
+            Advice(
+                arguments=("verify", *globs), why="names all that is wrong with these, byte by byte"
+            )
+        )
     for open_transaction in held[:1]:
         where = f"{open_transaction.topic}-{open_transaction.partition}"
         found.append(
             Advice(
-                arguments=("explain", "--partition", where, "--offset", str(open_transaction.first_offset)),
+                arguments=(
+                    "explain",
+                    "--partition",
+                    where,
+                    "--offset",
+                    str(open_transaction.first_offset),
+                ),
                 why=f"{open_transaction.words} and holds {size(open_transaction.held_bytes)} back. When the broker is "
                 f"up, `kafka-transactions.sh abort --topic {open_transaction.topic} --partition "
                 f"{open_transaction.partition} --start-offset {open_transaction.first_offset}` ends it",
@@ -72,6 +94,8 @@ def advise(
         )
     if unread is not None and unread.bytes:
         took = "" if unread.seconds is None else f" in {roughly(unread.seconds)}"
-        why = f"counts records without a key and tombstones by age; reads {size(unread.bytes)}{took}"
+        why = (
+            f"counts records without a key and tombstones by age; reads {size(unread.bytes)}{took}"
+        )
         found.append(Advice(arguments=("doctor", "--deep"), why=why))
     return tuple(found)

@@ -1,4 +1,5 @@
-"""Read all records of compacted topics, for what no header tells: which have no key, and how old tombstones are.
+"""Read all records of compacted topics, for what no header tells: which have no key, and how old
+tombstones are.
 
 One task reads whole segments, in pieces, and keeps sums only.
 """
@@ -41,9 +42,12 @@ _KEYLESS, _COME, _TO_COME, _NONE = range(_AGES, _AGES + 4)
 _ROWS = _AGES + 4
 
 Sums: TypeAlias = "NDArray[np.int64]"
-"""Shape (_ROWS, 2), records and bytes: tombstones by age, data without a key, tombstones by delete horizon."""
+"""Shape (_ROWS, 2), records and bytes: tombstones by age, data without a key, tombstones by delete
+horizon.
+"""
 _Work = tuple[int, int, str, Segment, int]
-"""Number of the piece and of its partition; directory, segment, most bytes that a batch may hold."""
+"""Number of the piece and of its partition; directory, segment, most bytes that a batch may hold.
+"""
 
 
 def readable(state: PartitionState) -> list[Segment]:
@@ -51,7 +55,9 @@ def readable(state: PartitionState) -> list[Segment]:
     return [segment for segment in state.segments if is_trusted(state, segment)]
 
 
-def take_census(sc: SparkContext, items: Sequence[Undertaking], *, now: int, progress: Progress) -> tuple[Census, ...]:
+def take_census(
+    sc: SparkContext, items: Sequence[Undertaking], *, now: int, progress: Progress
+) -> tuple[Census, ...]:
     """Of each of these partitions, by name. `now`: ms since the epoch, for how old tombstones are."""
     pieces: list[_Work] = []
     for number, item in enumerate(items):
@@ -70,15 +76,23 @@ def _run(
     sc: SparkContext, pieces: Sequence[_Work], partitions: int, now: int, progress: Progress
 ) -> list[tuple[int, Any]]:
     sizes = [segment.log_bytes for _, _, _, segment, _ in pieces]
-    tasks = task_count(sum(sizes), per_task=_TASK_BYTES, items=len(pieces), parallelism=sc.defaultParallelism)
+    tasks = task_count(
+        sum(sizes), per_task=_TASK_BYTES, items=len(pieces), parallelism=sc.defaultParallelism
+    )
     lists = packed(pieces, sizes, tasks=tasks)
     with TickSheet(sizes) as sheet:
         name = f"reading the records of {counted(partitions, 'partition')}"
         with watched(sc, progress, name, tasks=tasks, ticks=sheet):
-            return sc.parallelize(lists, tasks).mapPartitions(partial(_each, now, sheet.path)).collect()
+            return (
+                sc.parallelize(lists, tasks)
+                .mapPartitions(partial(_each, now, sheet.path))
+                .collect()
+            )
 
 
-def _each(now: int, ticks: str, assigned: Iterable[list[_Work]]) -> Iterator[tuple[int, Sums | Failure]]:
+def _each(
+    now: int, ticks: str, assigned: Iterable[list[_Work]]
+) -> Iterator[tuple[int, Sums | Failure]]:
     for piece, number, directory, segment, most in (one for task in assigned for one in task):
         try:
             yield number, sums_of_segment(directory, segment, now=now, max_decompressed_bytes=most)
@@ -87,11 +101,17 @@ def _each(now: int, ticks: str, assigned: Iterable[list[_Work]]) -> Iterator[tup
         tick(ticks, piece)
 
 
-def sums_of_segment(directory: str, segment: Segment, *, now: int, max_decompressed_bytes: int) -> Sums:
-    """`Sums` of all of its records. Raises CorruptLogError for whatever can't be read, checksums included."""
+def sums_of_segment(
+    directory: str, segment: Segment, *, now: int, max_decompressed_bytes: int
+) -> Sums:
+    """`Sums` of all of its records. Raises CorruptLogError for whatever can't be read, checksums
+    included.
+    """
     path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
     sums = np.zeros((_ROWS, 2), np.int64)
-    for piece in read_batches(Places(), path, size=segment.log_bytes, least_offset=segment.base_offset):
+    for piece in read_batches(
+        Places(), path, size=segment.log_bytes, least_offset=segment.base_offset
+    ):
         try:
             sums += _sums_of_piece(piece, now, max_decompressed_bytes)
         except CorruptLogError as error:

@@ -35,11 +35,17 @@ _DAY_MS = 86_400_000
 _RETENTION_SECONDS = 0.01
 """Of a partition whose oldest segments go: a few renames and their syncs."""
 _TIMES_READ = 2.0
-"""A compaction reads twice, and writing what is left takes about as long as it took to read what goes."""
+"""A compaction reads twice, and writing what is left takes about as long as it took to read what
+goes.
+"""
 
 
-def diagnose(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request, *, deep: bool) -> Diagnosis:
-    """Over all partitions that `request` wants; it must not touch anything. `deep`: read all records, too."""
+def diagnose(
+    sc: SparkContext, log_dirs: Sequence[LogDir], request: Request, *, deep: bool
+) -> Diagnosis:
+    """Over all partitions that `request` wants; it must not touch anything. `deep`: read all
+    records, too.
+    """
     prepared = prepare(sc, log_dirs, request)
     undertakings = [item for item in prepared if isinstance(item, Undertaking)]
     request.progress.stage("measuring how fast logs can be read here")
@@ -49,7 +55,9 @@ def diagnose(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request, *, 
     compacted = [item for item in undertakings if item.config.cleanup_compact]
     # Where some are due they alone are measured: what the others hold nobody has looked at.
     measured = [item for item in compacted if item.plan.compaction is not None] or compacted
-    rate = scan_rate([item.state for item in measured], limit=_limit(measured)) if measured else None
+    rate = (
+        scan_rate([item.state for item in measured], limit=_limit(measured)) if measured else None
+    )
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
     gains = _gains(undertakings, rate_of_all)
     read = sum(segment.log_bytes for item in compacted for segment in readable(item.state))
@@ -69,7 +77,9 @@ def diagnose(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request, *, 
         dead_cleaner=_dead_cleaner(disks, overdue, request.now),
         advice=advise(disks, gains, held, troubles, misplaced, None if deep else reading),
         deep=reading,
-        census=take_census(sc, compacted, now=request.now, progress=request.progress) if deep else None,
+        census=take_census(sc, compacted, now=request.now, progress=request.progress)
+        if deep
+        else None,
     )
 
 
@@ -78,8 +88,14 @@ def _overdue(items: Iterable[Undertaking]) -> Iterable[Overdue]:
         plan = item.plan
         if plan.compaction is None or plan.dirty_ratio is None or plan.first_dirty_offset is None:
             continue
-        dirty = segments_between(item.state.segments, plan.first_dirty_offset, plan.compaction.end_offset)
-        known = [segment.first_batch_max_timestamp for segment in dirty if segment.first_batch_max_timestamp > 0]
+        dirty = segments_between(
+            item.state.segments, plan.first_dirty_offset, plan.compaction.end_offset
+        )
+        known = [
+            segment.first_batch_max_timestamp
+            for segment in dirty
+            if segment.first_batch_max_timestamp > 0
+        ]
         yield Overdue(
             topic=item.place.topic_partition.topic,
             partition=item.place.topic_partition.partition,
@@ -192,16 +208,22 @@ def _log_bytes(item: Prepared, request: Request) -> int:
     return sum(entry.size for entry in entries if entry.is_file and entry.name.endswith(LOG))
 
 
-def _disk(log_dir: LogDir, prepared: Sequence[Prepared], bytes_of: dict[int, int], request: Request) -> Disk:
+def _disk(
+    log_dir: LogDir, prepared: Sequence[Prepared], bytes_of: dict[int, int], request: Request
+) -> Disk:
     volume = request.storage.volume(log_dir.path)
     path = f"{log_dir.path}/{CLEANER_CHECKPOINT}"
     return Disk(
         log_dir=log_dir.path,
-        log_bytes=sum(bytes_of[id(item)] for item in prepared if item.place.log_dir == log_dir.path),
+        log_bytes=sum(
+            bytes_of[id(item)] for item in prepared if item.place.log_dir == log_dir.path
+        ),
         free_bytes=volume.free_bytes,
         total_bytes=volume.total_bytes,
         clean_shutdown=log_dir.clean_shutdown,
-        cleaner_checkpoint_ms=request.storage.entry(path).mtime_ms if request.storage.exists(path) else None,
+        cleaner_checkpoint_ms=request.storage.entry(path).mtime_ms
+        if request.storage.exists(path)
+        else None,
     )
 
 
@@ -223,7 +245,9 @@ def _topics(prepared: Sequence[Prepared], bytes_of: dict[int, int]) -> tuple[Top
 
 
 def _dead_cleaner(disks: Sequence[Disk], overdue: Sequence[Overdue], now: int) -> str | None:
-    """A cleaner looks for work every 15 s and notes each partition that it has finished: a day without is too long."""
+    """A cleaner looks for work every 15 s and notes each partition that it has finished: a day
+    without is too long.
+    """
     for disk in disks:
         waiting = [o for o in overdue if o.log_dir == disk.log_dir]
         if not waiting:

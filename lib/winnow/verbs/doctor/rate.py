@@ -22,10 +22,12 @@ _LEAST_SECONDS = 1e-3
 
 
 def scan_rate(states: Sequence[PartitionState], *, limit: int) -> float | None:
-    """Log bytes that one core parses in a second, decompression included, measured on at most SAMPLE_BYTES of the
-    largest closed segment of these logs. None if there is no sound batch.
+    """Log bytes that one core parses in a second, decompression included, measured on at most
+    SAMPLE_BYTES of the largest closed segment of these logs. None if there is no sound batch.
     """
-    found = [(segment.log_bytes, state, segment) for state in states for segment in state.segments[:-1]]
+    found = [
+        (segment.log_bytes, state, segment) for state in states for segment in state.segments[:-1]
+    ]
     if not found:
         return None
     _, state, segment = max(found, key=lambda item: item[0])

@@ -16,7 +16,9 @@ class Disk:
     total_bytes: int
     clean_shutdown: bool
     cleaner_checkpoint_ms: int | None
-    """When a broker's cleaner, or Winnow, last finished a partition here. None: there is no such file."""
+    """When a broker's cleaner, or Winnow, last finished a partition here. None: there is no such
+    file.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,24 +115,28 @@ class Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
-    """What reading all records of a compacted topic's partition told. Whether a record is superseded does not matter
-    here.
+    """What reading all records of a compacted topic's partition told. Whether a record is
+    superseded does not matter here.
     """
 
     topic: str
     partition: int
     log_dir: str
     keyless: Amount
-    """Data without a key: the next compaction that reaches it drops it (S5.5). A broker refuses such records, so that
-    they are older than the topic's policy."""
+    """Data without a key: the next compaction that reaches it drops it (S5.5). A broker refuses
+    such records, so that they are older than the topic's policy.
+    """
     tombstones: tuple[Amount, ...]
     """By age, as `PartitionResult.tombstones`."""
     horizon_come: Amount
-    """The delete horizon of their batch has come: the next compaction that reaches them drops them."""
+    """The delete horizon of their batch has come: the next compaction that reaches them drops them.
+    """
     horizon_to_come: Amount
     no_horizon: Amount
-    """Their batch has none yet: the next compaction that reaches it sets it, now + `delete.retention.ms` (S5.4). Those
-    of v0 and v1, which have none, go by the age of their file (S5.3)."""
+    """Their batch has none yet: the next compaction that reaches it sets it, now +
+    `delete.retention.ms` (S5.4). Those of v0 and v1, which have none, go by the age of their file
+    (S5.3).
+    """
     error: str | None
     """Why it could not be read; all figures are 0 then."""
 
@@ -167,7 +173,8 @@ class Diagnosis:
     misplaced: tuple[MisplacedEntry, ...]
     """By node, then by partition."""
     dead_cleaner: str | None
-    """In words, why the broker's cleaner seems not to have been at work; None if nothing says so."""
+    """In words, why the broker's cleaner seems not to have been at work; None if nothing says so.
+    """
     advice: tuple[Advice, ...]
     deep: Reading
     """What `census` costs, or has cost."""

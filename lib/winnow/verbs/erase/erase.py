@@ -1,8 +1,10 @@
-"""Erase: every record of some keys goes from all segments that can be rewritten, and a second reading proves it.
+"""Erase: every record of some keys goes from all segments that can be rewritten, and a second
+reading proves it.
 
-Each segment is replaced by itself, one at a time, as a cleaned one is (S6.4): after a crash each is old or new, and the
-next erasure does the rest. Nothing but the segments changes: no checkpoint, no delete horizon, no offset. Before the
-first of them, what earlier runs kept of the partition is closed: an undo would bring back what is erased.
+Each segment is replaced by itself, one at a time, as a cleaned one is (S6.4): after a crash each is
+old or new, and the next erasure does the rest. Nothing but the segments changes: no checkpoint, no
+delete horizon, no offset. Before the first of them, what earlier runs kept of the partition is
+closed: an undo would bring back what is erased.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NO_CLOCK = -1
-"""For `Request.now`: nothing here depends on the time, and so no interrupted round of a cleaning goes on with it."""
+"""For `Request.now`: nothing here depends on the time, and so no interrupted round of a cleaning
+goes on with it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,9 @@ def erase_from(
     try:
         scanned = scan_all(sc, looked_into, shared, progress)
         seen = np.zeros(len(keys), np.bool_)
-        for segment in (segment for found in scanned if not isinstance(found, Failure) for segment in found):
+        for segment in (
+            segment for found in scanned if not isinstance(found, Failure) for segment in found
+        ):
             seen[np.frombuffer(segment.keys, np.uint32)] = True
         results = [
             replace(target.result(), error=found.message, error_code=found.exit_code)
@@ -133,11 +139,15 @@ def erase_from(
             sound = [number for number, result in enumerate(results) if isinstance(result, _Found)]
             done = _erase(spark, [results[n] for n in sound], request, shared, run_id)  # type: ignore[misc]
             proven = [looked_into[number] for number in sound]
-            progress.stage(f"reading {size(sum(target.state.log_bytes for target in proven))} again, to prove it")
+            progress.stage(
+                f"reading {size(sum(target.state.log_bytes for target in proven))} again, to prove it"
+            )
             proofs = prove(spark, proven, keys)
             for number, one in zip(sound, done, strict=True):
                 told[number] = _with_outcome(told[number], looked_into[number], one, request)
-                told[number] = replace(told[number], proof=proofs[looked_into[number].state.topic_partition])
+                told[number] = replace(
+                    told[number], proof=proofs[looked_into[number].state.topic_partition]
+                )
     finally:
         shared.destroy()
     rest = iter(told)
@@ -146,7 +156,9 @@ def erase_from(
         dry_run=not request.touch,
         keys=len(keys),
         keys_found=int(seen.sum()),
-        partitions=tuple(next(rest) if isinstance(target, Target) else target for target in targets),
+        partitions=tuple(
+            next(rest) if isinstance(target, Target) else target for target in targets
+        ),
     )
 
 
@@ -179,7 +191,11 @@ def _erase(
         try:
             remove_staging(request.storage, staging)
         except FAILS_ONE_PARTITION as error:
-            owner = next(n for n, one in enumerate(found) if staging.startswith(f"{one.target.state.directory}/"))
+            owner = next(
+                n
+                for n, one in enumerate(found)
+                if staging.startswith(f"{one.target.state.directory}/")
+            )
             done[owner].why = done[owner].why or failure(error)
     return done
 
@@ -188,7 +204,9 @@ def _close_undos(found: _Found, request: Request, run_id: str) -> _Progressed:
     """Also where no segment has one of the keys: what was kept may have them all the same."""
     done = _Progressed(Matches())
     try:
-        done.closed_undos = close_kept(request.storage, found.target.state.directory, why=f"an erasure (run {run_id})")
+        done.closed_undos = close_kept(
+            request.storage, found.target.state.directory, why=f"an erasure (run {run_id})"
+        )
     except FAILS_ONE_PARTITION as error:
         done.why = failure(error)
     return done
@@ -198,7 +216,9 @@ def _works(number: int, found: _Found, run_id: str) -> list[_Work]:
     state, config = found.target.state, found.target.config
     works = []
     for matches, work in found.rewritten:
-        log_bytes = most_log_bytes((work.segment,), {work.segment.base_offset} if matches.legacy else ())
+        log_bytes = most_log_bytes(
+            (work.segment,), {work.segment.base_offset} if matches.legacy else ()
+        )
         most = log_bytes + most_index_bytes((work.segment,), log_bytes, config)
         staging = f"{state.directory}/{STAGING_PREFIX}{run_id}"
         works.append(_Work(number, replace(work, staging=staging), most))
@@ -238,12 +258,16 @@ def _rewritten(
     if request.stop.reason is not None:
         return [_stopped(request)] * len(wave)
     try:
-        return rewrite_all(spark.sparkContext, [work.segment for work in wave], keys, request.progress)
+        return rewrite_all(
+            spark.sparkContext, [work.segment for work in wave], keys, request.progress
+        )
     except (Py4JError, PySparkException) as error:
         return [failed_job(error)] * len(wave)
 
 
-def _commit(done: _Progressed, work: SegmentWork, outcome: RewrittenSegment | Failure, request: Request) -> None:
+def _commit(
+    done: _Progressed, work: SegmentWork, outcome: RewrittenSegment | Failure, request: Request
+) -> None:
     """Segments come in ascending order, and the first that fails ends the partition."""
     if request.stop.reason is not None:
         done.why = done.why or _stopped(request)
@@ -264,13 +288,17 @@ def _stopped(request: Request) -> Failure:
     return Failure(f"the run was stopped, {request.stop.reason}", WinnowError.exit_code)
 
 
-def _with_outcome(result: PartitionErasure, target: Target, done: _Progressed, request: Request) -> PartitionErasure:
+def _with_outcome(
+    result: PartitionErasure, target: Target, done: _Progressed, request: Request
+) -> PartitionErasure:
     files = request.storage.list_dir(target.state.directory)
     result = replace(
         result,
         erased=done.erased,
         closed_undos=done.closed_undos,
-        bytes_after=sum(entry.size for entry in files if entry.is_file and entry.name.endswith(LOG)),
+        bytes_after=sum(
+            entry.size for entry in files if entry.is_file and entry.name.endswith(LOG)
+        ),
     )
     if done.why is None:
         return result

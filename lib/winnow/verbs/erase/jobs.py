@@ -1,4 +1,6 @@
-"""The two Spark jobs of an erasure: look for the keys everywhere, and write segments anew without them."""
+"""The two Spark jobs of an erasure: look for the keys everywhere, and write segments anew without
+them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ _Done = TypeVar("_Done")
 def scan_all(
     sc: SparkContext, targets: Sequence[Target], keys: SharedKeys, progress: Progress
 ) -> list[list[SegmentMatches] | Failure]:
-    """For each partition what each of its segments holds, or the first reason why that can't be told."""
+    """For each partition what each of its segments holds, or the first reason why that can't be
+    told.
+    """
     items = [
         (target.state.directory, segment, target.config.max_decompressed_message_bytes)
         for target in targets
@@ -80,10 +84,16 @@ def _run(
 ) -> list[_Done | Failure]:
     if not items:
         return []
-    tasks = task_count(sum(weights), per_task=_TASK_BYTES, items=len(items), parallelism=sc.defaultParallelism)
+    tasks = task_count(
+        sum(weights), per_task=_TASK_BYTES, items=len(items), parallelism=sc.defaultParallelism
+    )
     lists = packed(list(enumerate(items)), weights, tasks=tasks)
     with TickSheet(weights) as sheet, watched(sc, progress, name, tasks=tasks, ticks=sheet):
-        done = dict(sc.parallelize(lists, tasks).mapPartitions(metered(partial(_each, do, sheet.path))).collect())
+        done = dict(
+            sc.parallelize(lists, tasks)
+            .mapPartitions(metered(partial(_each, do, sheet.path)))
+            .collect()
+        )
     return [done[number] for number in range(len(items))]
 
 

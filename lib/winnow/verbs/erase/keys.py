@@ -21,7 +21,8 @@ KEY = "key"
 
 
 def different_keys(keys: Sequence[bytes] | DataFrame | pa.Array) -> Any:  # noqa: ANN401 - Arrow has no types
-    """An Arrow array (large_binary) of the different ones. UsageError for no key at all, and for a null.
+    """An Arrow array (large_binary) of the different ones. UsageError for no key at all, and for a
+    null.
 
     A DataFrame has them in a column `key` of binary or string, the latter in UTF-8.
     """
@@ -32,7 +33,11 @@ def different_keys(keys: Sequence[bytes] | DataFrame | pa.Array) -> Any:  # noqa
     else:
         array = _of_frame(keys)
     if array.null_count:
-        raise UsageError("a key is null", expected="bytes", hint="Records without a key have nothing to be found by.")
+        raise UsageError(
+            "a key is null",
+            expected="bytes",
+            hint="Records without a key have nothing to be found by.",
+        )
     if not len(array):
         raise UsageError("no keys were given", expected="at least one")
     return pc.unique(array)
@@ -42,7 +47,9 @@ def _of_frame(frame: DataFrame) -> Any:  # noqa: ANN401
     kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     if kinds.get(KEY) not in ("binary", "string"):
         found = f"{KEY} of {kinds[KEY]}" if KEY in kinds else f"columns {', '.join(kinds)}"
-        raise UsageError("the keys can't be read", expected="a column key of binary or string", found=found)
+        raise UsageError(
+            "the keys can't be read", expected="a column key of binary or string", found=found
+        )
     table = frame.select(frame[KEY].cast("binary")).toArrow()
     chunks = [chunk.cast(pa.large_binary()) for chunk in table.column(0).chunks]
     return pa.concat_arrays(chunks) if chunks else pa.array([], pa.large_binary())

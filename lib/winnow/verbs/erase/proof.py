@@ -1,4 +1,6 @@
-"""The second reading after an erasure, by other code: `kafka-log` reads the records, Spark joins them with the keys."""
+"""The second reading after an erasure, by other code: `kafka-log` reads the records, Spark joins
+them with the keys.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,22 @@ _KEY_TASKS = 4
 """For each core, at most."""
 
 
-def prove(spark: SparkSession, targets: Sequence[Target], keys: Any) -> Mapping[TopicPartition, Proof]:  # noqa: ANN401
+def prove(
+    spark: SparkSession, targets: Sequence[Target], keys: Any
+) -> Mapping[TopicPartition, Proof]:
     """For each of the partitions. `keys`: of `different_keys`.
 
-    Everything in the segment files is read, also below the log start offset, of transactions that were aborted and in
-    segments that an erasure does not reach.
+    Everything in the segment files is read, also below the log start offset, of transactions that
+    were aborted and in segments that an erasure does not reach.
     """
     if not targets:
         return {}
     register(spark)
     found = _counts(spark, targets, keys).collect()
-    reached = {t.state.topic_partition: {segment.base_offset for segment, _ in t.reached()} for t in targets}
+    reached = {
+        t.state.topic_partition: {segment.base_offset for segment, _ in t.reached()}
+        for t in targets
+    }
     counts = {topic_partition: [0, 0, 0] for topic_partition in reached}
     for topic, partition, segment, problem, count in found:
         at = TopicPartition(topic, partition)
@@ -43,7 +50,9 @@ def prove(spark: SparkSession, targets: Sequence[Target], keys: Any) -> Mapping[
 
 
 def _counts(spark: SparkSession, targets: Sequence[Target], keys: Any) -> DataFrame:  # noqa: ANN401
-    """Rows (topic, partition, segment, is a problem, how many) of what has one of the keys or can't be read."""
+    """Rows (topic, partition, segment, is a problem, how many) of what has one of the keys or can't
+    be read.
+    """
     from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark, on the driver only
 
     topics = sorted({target.state.topic_partition.topic for target in targets})
@@ -54,8 +63,12 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: Any) -> DataFr
     erased = spark.createDataFrame(pa.Table.from_batches(batches)).withColumn("erased", f.lit(1))
     # Spark makes a partition of each ten thousand: a task for each would cost more than the join.
     erased = erased.coalesce(_KEY_TASKS * spark.sparkContext.defaultParallelism)
-    told = records.join(erased, "key", "left").where(f.col("erased").isNotNull() | f.col("problem").isNotNull())
-    return told.groupBy("topic", "partition", "segment", f.col("problem").isNotNull().alias("unread")).count()
+    told = records.join(erased, "key", "left").where(
+        f.col("erased").isNotNull() | f.col("problem").isNotNull()
+    )
+    return told.groupBy(
+        "topic", "partition", "segment", f.col("problem").isNotNull().alias("unread")
+    ).count()
 
 
 def _chunks(keys: Any) -> Iterator[Any]:  # noqa: ANN401

@@ -1,9 +1,11 @@
-"""Write a segment anew without the records of some keys, staged and verified, not yet part of the log.
+"""Write a segment anew without the records of some keys, staged and verified, not yet part of the
+log.
 
-Batches without such a record are copied byte for byte. The others become what Kafka's cleaner makes of a batch that
-loses records (S5.6, S5.7), but for the delete horizons: those that are there stay, none is set. Of a batch that loses
-all of them the header stays if it has a producer id or is the segment's last: so whoever replays the log, from
-wherever, learns the same of every producer and transaction, and the log ends where it ended.
+Batches without such a record are copied byte for byte. The others become what Kafka's cleaner makes
+of a batch that loses records (S5.6, S5.7), but for the delete horizons: those that are there stay,
+none is set. Of a batch that loses all of them the header stays if it has a producer id or is the
+segment's last: so whoever replays the log, from wherever, learns the same of every producer and
+transaction, and the log ends where it ended.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ from winnow.wire.key_search import NOT_FOUND, FoundKeys, KeySet
 
 _Bits = np.ndarray[Any, np.dtype[np.bool_]]
 _MOST_INDEX_BYTES = 2**31 - 1
-"""An index that is there may be larger than segment.index.bytes, which was another when it was made."""
+"""An index that is there may be larger than segment.index.bytes, which was another when it was
+made.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +66,14 @@ class RewrittenSegment:
 
 
 def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
-    """Raises CorruptLogError, VerificationError, NoSpaceError or OSError, and then leaves none of its files."""
+    """Raises CorruptLogError, VerificationError, NoSpaceError or OSError, and then leaves none of
+    its files.
+    """
     attempt = uuid.uuid4().hex
     base = work.segment.base_offset
-    paths = {s: f"{work.staging}/{segment_file(base, s)}.{attempt}" for s in (LOG, INDEX, TIMEINDEX)}
+    paths = {
+        s: f"{work.staging}/{segment_file(base, s)}.{attempt}" for s in (LOG, INDEX, TIMEINDEX)
+    }
     try:
         return _write(work, keys, paths, attempt)
     except BaseException:
@@ -75,12 +83,16 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
         raise
 
 
-def _write(work: SegmentWork, keys: KeySet, paths: dict[str, str], attempt: str) -> RewrittenSegment:
+def _write(
+    work: SegmentWork, keys: KeySet, paths: dict[str, str], attempt: str
+) -> RewrittenSegment:
     """`paths`: by suffix; that of a transaction index is added if there is one."""
     storage, base = Places(), work.segment.base_offset
     source = f"{work.directory}/{segment_file(base, LOG)}"
     index = IndexBuilder(
-        base_offset=base, index_interval_bytes=work.index_interval_bytes, max_index_bytes=_MOST_INDEX_BYTES
+        base_offset=base,
+        index_interval_bytes=work.index_interval_bytes,
+        max_index_bytes=_MOST_INDEX_BYTES,
     )
     walk = walk_segment(work.directory, base, work.segment.log_bytes)
     erased, headers = Matches(), 0
@@ -127,8 +139,11 @@ def _write(work: SegmentWork, keys: KeySet, paths: dict[str, str], attempt: str)
     )
 
 
-def without(buf: Bytes, part: Part, found: FoundKeys, *, last_offset: int) -> tuple[bytes, Rows, Matches]:
-    """What is left of some batches: bytes, rows of dtype BATCH whose `position` counts in them, and what is gone.
+def without(
+    buf: Bytes, part: Part, found: FoundKeys, *, last_offset: int
+) -> tuple[bytes, Rows, Matches]:
+    """What is left of some batches: bytes, rows of dtype BATCH whose `position` counts in them, and
+    what is gone.
 
     `last_offset`: that of the batch which stays as a header, come what may; -1 for none.
     """
@@ -149,7 +164,8 @@ def without(buf: Bytes, part: Part, found: FoundKeys, *, last_offset: int) -> tu
 
 
 def _rest(part: Part, gone: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
-    """Of the batches that lose records, exactly one batch each: a header alone where nothing is left.
+    """Of the batches that lose records, exactly one batch each: a header alone where nothing is
+    left.
 
     `gone`: per record of them.
     """
@@ -170,7 +186,9 @@ def _rest(part: Part, gone: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
         now=AS_THEY_ARE,
         delete_retention_ms=0,
     )
-    if len(filtered.batches) != len(chosen.rows) or filtered.records_out != len(gone) - int(gone.sum()):
+    if len(filtered.batches) != len(chosen.rows) or filtered.records_out != len(gone) - int(
+        gone.sum()
+    ):
         message = f"{len(filtered.batches)} batches with {filtered.records_out} records came of {len(chosen.rows)}"
         raise ValueError(message)
     return filtered.data, filtered.batches

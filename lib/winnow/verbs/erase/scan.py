@@ -35,15 +35,21 @@ class SegmentMatches:
     """It has batches of v0 or v1."""
 
 
-def scan_segment(directory: str, segment: Segment, keys: KeySet, *, max_decompressed_bytes: int) -> SegmentMatches:
-    """Reads all of a segment. Raises CorruptLogError for whatever in it can't be read, checksums included."""
+def scan_segment(
+    directory: str, segment: Segment, keys: KeySet, *, max_decompressed_bytes: int
+) -> SegmentMatches:
+    """Reads all of a segment. Raises CorruptLogError for whatever in it can't be read, checksums
+    included.
+    """
     walk = walk_segment(directory, segment.base_offset, segment.log_bytes)
     path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
     matches = Matches()
     numbers = np.empty(0, np.uint32)
     for split in walk.splits:
         with map_range(path, split.start, split.end) as buf:
-            for _, found in found_in_split(buf, split, path, keys, max_decompressed_bytes=max_decompressed_bytes):
+            for _, found in found_in_split(
+                buf, split, path, keys, max_decompressed_bytes=max_decompressed_bytes
+            ):
                 hit = found.number != NOT_FOUND
                 matches += Matches(int(hit.sum()), int(found.size[hit].sum(dtype=np.int64)))
                 numbers = np.union1d(numbers, found.number[hit].astype(np.uint32))
@@ -62,7 +68,8 @@ class Part:
 def found_in_split(
     buf: Bytes, split: Split, path: str, keys: KeySet, *, max_decompressed_bytes: int
 ) -> Iterator[tuple[Part, FoundKeys]]:
-    """All batches of a split, part by part, and which of their records have one of the keys: no control record has.
+    """All batches of a split, part by part, and which of their records have one of the keys: no
+    control record has.
 
     `buf`: the bytes of the split. Raises CorruptLogError, and names the file.
     """

@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from winnow.clean.plan.leftovers import what_was_left
-from winnow.clean.plan.prepare import UNCLEAN, Known, LeftAlone, Request, known_or_left_alone, list_known, place_of
+from winnow.clean.plan.prepare import (
+    UNCLEAN,
+    Known,
+    LeftAlone,
+    Request,
+    known_or_left_alone,
+    list_known,
+    place_of,
+)
 from winnow.clean.rewrite.compaction import Failure
 from winnow.clean.survey.survey import Listed, Place
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
@@ -43,8 +51,8 @@ class Target:
     """See `PartitionErasure.remote`."""
 
     def reached(self) -> Iterator[tuple[Segment, int]]:
-        """The segments that can be rewritten, and where each ends: at the next one's base, which is not above the
-        high watermark.
+        """The segments that can be rewritten, and where each ends: at the next one's base, which is
+        not above the high watermark.
         """
         for segment, following in zip(self.state.segments, self.state.segments[1:], strict=False):
             if following.base_offset <= self.state.high_watermark:
@@ -61,14 +69,20 @@ class Target:
         )
 
 
-def find_targets(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Target | PartitionErasure]:
-    """Every partition that was asked for, in the order of the log directories; a result for those left alone.
+def find_targets(
+    sc: SparkContext, log_dirs: Sequence[LogDir], request: Request
+) -> list[Target | PartitionErasure]:
+    """Every partition that was asked for, in the order of the log directories; a result for those
+    left alone.
 
     Kafka's own topics are left out unless they are asked for by name, without a wildcard.
     """
     found: list[Known | LeftAlone] = [
         known_or_left_alone(
-            place_of(log_dir, topic_partition), log_dir, _config_of(topic_partition.topic, log_dir, request), request
+            place_of(log_dir, topic_partition),
+            log_dir,
+            _config_of(topic_partition.topic, log_dir, request),
+            request,
         )
         for log_dir in log_dirs
         for topic_partition in log_dir.partitions
@@ -77,7 +91,9 @@ def find_targets(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request)
     request.stop.check()
     listed = iter(list_known(sc, [item for item in found if isinstance(item, Known)], request))
     return [
-        _target_or_failure(*next(listed), request.storage) if isinstance(item, Known) else _left_alone(item)
+        _target_or_failure(*next(listed), request.storage)
+        if isinstance(item, Known)
+        else _left_alone(item)
         for item in found
     ]
 
@@ -87,16 +103,25 @@ def _is_wanted(topic: str, request: Request) -> bool:
 
 
 def _config_of(topic: str, log_dir: LogDir, request: Request) -> TopicConfig | Unknown:
-    """What decides over a topic's records decides nothing here: a topic of unknown policy is as good as any."""
+    """What decides over a topic's records decides nothing here: a topic of unknown policy is as
+    good as any.
+    """
     settings, node_id = request.settings, log_dir.meta.node_id
     config = settings.resolve(topic, node_id=node_id)
     if not isinstance(config, Unknown):
         return config
-    assumed = [parse_topic_set(f"{topic}:{setting}") for setting in ("cleanup.policy=delete", "retention.ms=-1")]
-    return replace(settings, topic_sets=(*assumed, *settings.topic_sets)).resolve(topic, node_id=node_id)
+    assumed = [
+        parse_topic_set(f"{topic}:{setting}")
+        for setting in ("cleanup.policy=delete", "retention.ms=-1")
+    ]
+    return replace(settings, topic_sets=(*assumed, *settings.topic_sets)).resolve(
+        topic, node_id=node_id
+    )
 
 
-def _target_or_failure(known: Known, listed: Listed | Failure, storage: Storage) -> Target | PartitionErasure:
+def _target_or_failure(
+    known: Known, listed: Listed | Failure, storage: Storage
+) -> Target | PartitionErasure:
     try:
         return _target(known, listed, storage)
     except FAILS_ONE_PARTITION as error:
@@ -123,7 +148,9 @@ def _target(known: Known, listed: Listed | Failure, storage: Storage) -> Target 
         for entry in storage.list_dir(place.directory)
         if entry.is_dir and entry.name.startswith((KEPT_PREFIX, QUARANTINE_PREFIX))
     )
-    return Target(state, known.config, copies, has_remote_storage(place.topic_partition.topic, known.config))
+    return Target(
+        state, known.config, copies, has_remote_storage(place.topic_partition.topic, known.config)
+    )
 
 
 def _left_alone(item: LeftAlone) -> PartitionErasure:
@@ -133,5 +160,7 @@ def _left_alone(item: LeftAlone) -> PartitionErasure:
 
 def _result(place: Place) -> PartitionErasure:
     return PartitionErasure(
-        topic=place.topic_partition.topic, partition=place.topic_partition.partition, log_dir=place.log_dir
+        topic=place.topic_partition.topic,
+        partition=place.topic_partition.partition,
+        log_dir=place.log_dir,
     )

@@ -1,4 +1,5 @@
-"""What an erasure found and did, as values: the Python API returns them, the command line prints them.
+"""What an erasure found and did, as values: the Python API returns them, the command line prints
+them.
 
 No key is in any of them, and no hash of one.
 """
@@ -23,10 +24,13 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a second reading found after the erasure: another reader of the files, and a join with the keys."""
+    """What a second reading found after the erasure: another reader of the files, and a join with
+    the keys.
+    """
 
     reached: int
-    """Records with one of the keys in segments that an erasure reaches. More than 0 is a failure."""
+    """Records with one of the keys in segments that an erasure reaches. More than 0 is a failure.
+    """
     unreached: int
     """In the others: those at or above the high watermark, and the active one."""
     problems: int
@@ -45,7 +49,9 @@ class PartitionErasure:
     partition: int
     log_dir: str
     closed: Matches | None = None
-    """In segments that an erasure reaches: not the active one, and entirely below the high watermark. As they were."""
+    """In segments that an erasure reaches: not the active one, and entirely below the high
+    watermark. As they were.
+    """
     above_high_watermark: Matches | None = None
     """In other segments that are not active."""
     active: Matches | None = None
@@ -60,11 +66,16 @@ class PartitionErasure:
     proof: Proof | None = None
     copies: tuple[str, ...] = ()
     """Directories inside the partition's with older copies of records, which are not looked into: what runs with
-    --keep-replaced kept, and what was quarantined."""
+    --keep-replaced kept, and what was quarantined.
+    """
     closed_undos: tuple[str, ...] = ()
-    """Runs of clean --keep-replaced that can't be undone any more: what they kept may hold records with these keys."""
+    """Runs of clean --keep-replaced that can't be undone any more: what they kept may hold records
+    with these keys.
+    """
     remote: bool = False
-    """The topic has remote storage, where earlier segments may lie: they are neither erased from nor looked into."""
+    """The topic has remote storage, where earlier segments may lie: they are neither erased from
+    nor looked into.
+    """
     why_left_alone: str | None = None
     error: str | None = None
     error_code: int = CorruptLogError.exit_code
@@ -98,16 +109,20 @@ class EraseResult:
 
     @property
     def proven(self) -> bool | None:
-        """Whether the second reading found nothing where an erasure reaches; None if there was none."""
+        """Whether the second reading found nothing where an erasure reaches; None if there was
+        none.
+        """
         proofs = [partition.proof for partition in self.partitions if partition.proof is not None]
         return all(proof.holds for proof in proofs) if proofs else None
 
     @property
     def complete(self) -> bool:
-        """Nothing was left alone, and no record with one of the keys, nor an older copy of records, is left. Of what
-        remote storage has nothing is known.
+        """Nothing was left alone, and no record with one of the keys, nor an older copy of records,
+        is left. Of what remote storage has nothing is known.
         """
-        return not any(p.troubled or p.left.records or p.copies or p.remote for p in self.partitions)
+        return not any(
+            p.troubled or p.left.records or p.copies or p.remote for p in self.partitions
+        )
 
     @property
     def status(self) -> str:
@@ -120,7 +135,9 @@ class EraseResult:
         """0 or 3; 4 if the proof failed, 6 if want of space is all that went wrong."""
         if self.proven is False:
             return VerificationError.exit_code
-        codes = {partition.error_code for partition in self.partitions if partition.error is not None}
+        codes = {
+            partition.error_code for partition in self.partitions if partition.error is not None
+        }
         if VerificationError.exit_code in codes:
             return VerificationError.exit_code
         left_alone = any(partition.why_left_alone is not None for partition in self.partitions)

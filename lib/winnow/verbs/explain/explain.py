@@ -1,4 +1,6 @@
-"""Explain one partition, and the fate of records in it: what `clean` would do here, and the rule for it."""
+"""Explain one partition, and the fate of records in it: what `clean` would do here, and the rule
+for it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Question:
     key: bytes | None = None
 
 
-def explain_partition(sc: SparkContext, log_dir: LogDir, request: Request, question: Question) -> Explanation:
+def explain_partition(
+    sc: SparkContext, log_dir: LogDir, request: Request, question: Question
+) -> Explanation:
     """Of the one partition that `log_dir.partitions` has."""
     (item,) = prepare(sc, [log_dir], request)
     if isinstance(item, LeftAlone):
@@ -50,7 +54,9 @@ def explain_partition(sc: SparkContext, log_dir: LogDir, request: Request, quest
     if isinstance(surveyed, Failure):
         return _failed(item, surveyed, request, question)
     answer = _answer(sc, places(item), *surveyed, question, request.progress)
-    if not isinstance(answer, Failure) and any(record.verdict is Verdict.UNDECIDED for record in answer[0]):
+    if not isinstance(answer, Failure) and any(
+        record.verdict is Verdict.UNDECIDED for record in answer[0]
+    ):
         surveyed = survey_ground(sc, item, request, foresee=True)
         if isinstance(surveyed, Failure):
             return _failed(item, surveyed, request, question)
@@ -81,7 +87,8 @@ def explain_partition(sc: SparkContext, log_dir: LogDir, request: Request, quest
 def survey_ground(
     sc: SparkContext, item: Undertaking, request: Request, *, foresee: bool
 ) -> tuple[Ground, Search] | Failure:
-    """What the fates of the partition's records rest on, and how records are looked for; why there are none instead.
+    """What the fates of the partition's records rest on, and how records are looked for; why there
+    are none instead.
 
     `foresee`: read all records, where retention depends on what a round leaves of them (S3.5).
     """
@@ -106,7 +113,9 @@ def _ground(item: Undertaking, made: Round | None, request: Request) -> tuple[Gr
     if made is None or plan is None or found is None:
         gone = {} if item.plan.retention is None else gone_segments(state, config, request.now)
         untouched = rules.not_compacted(item, request.now, gone=len(gone))
-        return Ground(state=state, compaction=None, untouched=untouched, source_of={}, gone=gone), search
+        return Ground(
+            state=state, compaction=None, untouched=untouched, source_of={}, gone=gone
+        ), search
     job = made.job
     aborted = job.aborted
     ground = Ground(
@@ -119,7 +128,9 @@ def _ground(item: Undertaking, made: Round | None, request: Request) -> tuple[Gr
             last_records=job.last_records,
         ),
         untouched=rules.beyond_cleanable(found),
-        source_of={source.base_offset: group[0].base_offset for group in plan.groups for source in group},
+        source_of={
+            source.base_offset: group[0].base_offset for group in plan.groups for source in group
+        },
         gone=_gone_after(item, request),
         aborted=tuple((producer, first, last) for producer, first, last, _ in aborted.tolist()),
         legacy_delete_horizon_ms=job.legacy_delete_horizon_ms,
@@ -128,7 +139,9 @@ def _ground(item: Undertaking, made: Round | None, request: Request) -> tuple[Gr
 
 
 def places(item: Undertaking) -> list[Place]:
-    """Every segment of the partition that can be looked into, with what a search has to know at its start."""
+    """Every segment of the partition that can be looked into, with what a search has to know at its
+    start.
+    """
     segments = item.state.segments
     before = item.transactions.carried if item.transactions else (NOTHING_CARRIED,) * len(segments)
     return [
@@ -175,7 +188,13 @@ def _answer(
     if question.offset is None and question.key is None:
         return (), 0
     if question.key is not None:
-        found = find(sc, replace(search, key=question.key, most=MOST), everywhere, progress, "looking for the key")
+        found = find(
+            sc,
+            replace(search, key=question.key, most=MOST),
+            everywhere,
+            progress,
+            "looking for the key",
+        )
         return found if isinstance(found, Failure) else _of_key(found, ground)
     outside = _outside(ground.state, question.offset or 0)
     fate = outside or _at_offset(sc, everywhere, ground, search, question.offset or 0, progress)
@@ -183,7 +202,12 @@ def _answer(
 
 
 def _at_offset(
-    sc: SparkContext, everywhere: Sequence[Place], ground: Ground, search: Search, offset: int, progress: Progress
+    sc: SparkContext,
+    everywhere: Sequence[Place],
+    ground: Ground,
+    search: Search,
+    offset: int,
+    progress: Progress,
 ) -> RecordFate | Failure:
     home = max(place.base_offset for place in everywhere if place.base_offset <= offset)
     there = [place for place in everywhere if place.base_offset == home]
@@ -193,7 +217,9 @@ def _at_offset(
     records = [record for found in at_offset for record in found.records]
     if not records:
         words = f"segment {home} has no record at this offset: it was cleaned away before, or never was one"
-        return RecordFate(offset=offset, verdict=Verdict.ABSENT, rule="S5.6", words=words, segment=home)
+        return RecordFate(
+            offset=offset, verdict=Verdict.ABSENT, rule="S5.6", words=words, segment=home
+        )
     latest = _latest_of_key(sc, everywhere, ground, search, records[0], progress)
     return latest if isinstance(latest, Failure) else fate_of(records[0], ground, latest=latest)
 
@@ -214,7 +240,12 @@ def _latest_of_key(
     progress: Progress,
 ) -> int | Failure | None:
     compaction = ground.compaction
-    if compaction is None or record.key is None or record.control or record.segment >= compaction.end_offset:
+    if (
+        compaction is None
+        or record.key is None
+        or record.control
+        or record.segment >= compaction.end_offset
+    ):
         return None
     dirty = [
         place
@@ -239,10 +270,14 @@ def _outside(state: PartitionState, offset: int) -> RecordFate | None:
             f"segment {home.base_offset} does not lie entirely below offset {state.trusted_end}, up to which the log "
             "can be trusted after the unclean shutdown: it is not looked into, and stays"
         )
-        return RecordFate(offset=offset, verdict=Verdict.STAYS, rule="S8.2", words=words, segment=home.base_offset)
+        return RecordFate(
+            offset=offset, verdict=Verdict.STAYS, rule="S8.2", words=words, segment=home.base_offset
+        )
     if offset < end:
         return None
-    return RecordFate(offset=offset, verdict=Verdict.ABSENT, rule="S8.3", words=f"the log ends at offset {end}")
+    return RecordFate(
+        offset=offset, verdict=Verdict.ABSENT, rule="S8.3", words=f"the log ends at offset {end}"
+    )
 
 
 def _left_alone(item: LeftAlone, request: Request, question: Question) -> Explanation:
@@ -267,7 +302,9 @@ def _untouched(question: Question, reason: Reason) -> tuple[RecordFate, ...]:
     if question.offset is None:
         return ()
     words = f"nothing of the partition is touched: {reason.words}"
-    return (RecordFate(offset=question.offset, verdict=Verdict.STAYS, rule=reason.rule, words=words),)
+    return (
+        RecordFate(offset=question.offset, verdict=Verdict.STAYS, rule=reason.rule, words=words),
+    )
 
 
 def _explanation(result: PartitionResult, request: Request) -> Explanation:

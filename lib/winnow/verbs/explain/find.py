@@ -1,7 +1,7 @@
 """Find the records that are asked for: all of one key, by its exact bytes, or the one at an offset.
 
-One task per segment. Keys are hashed as for a cleaning; where a hash matches, the batch is read again, slowly, and the
-key compared byte by byte.
+One task per segment. Keys are hashed as for a cleaning; where a hash matches, the batch is read
+again, slowly, and the key compared byte by byte.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class FoundRecord:
     batch: Array = field(repr=False)
     """One row of dtype BATCH."""
     discardable: bool
-    """Its batch is data of an aborted transaction, or a marker without data (`canDiscardBatch` of S4.1)."""
+    """Its batch is data of an aborted transaction, or a marker without data (`canDiscardBatch` of
+    S4.1).
+    """
     offset: int
     timestamp: int
     key: bytes | None
@@ -82,7 +84,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of one segment. `latest`: offset of the key's last record that counts in the dirty range (S4), if any."""
+    """Of one segment. `latest`: offset of the key's last record that counts in the dirty range
+    (S4), if any.
+    """
 
     records: tuple[FoundRecord, ...]
     older: int
@@ -91,7 +95,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What is looked for, in which partition directory. `key` or `offset`, or neither for all records."""
+    """What is looked for, in which partition directory. `key` or `offset`, or neither for all
+    records.
+    """
 
     directory: str
     key: bytes | None = None
@@ -109,7 +115,8 @@ class Search:
 def find(
     sc: SparkContext, search: Search, places: Sequence[Place], progress: Progress, doing: str
 ) -> list[Found] | Failure:
-    """For each segment, in the order given, what is found there. The first Failure, if there is one.
+    """For each segment, in the order given, what is found there. The first Failure, if there is
+    one.
 
     `doing`: what this is, in words, for who watches.
     """
@@ -121,7 +128,11 @@ def find(
         with watched(sc, progress, doing, tasks=parts, ticks=sheet):
             outcomes = sc.parallelize(list(enumerate(places)), parts).map(work).collect()
     found = [outcome for outcome in outcomes if isinstance(outcome, Found)]
-    return found if len(found) == len(outcomes) else next(o for o in outcomes if isinstance(o, Failure))
+    return (
+        found
+        if len(found) == len(outcomes)
+        else next(o for o in outcomes if isinstance(o, Failure))
+    )
 
 
 def _find_one(search: Search, ticks: str, numbered: tuple[int, Place]) -> Found | Failure:
@@ -160,8 +171,12 @@ def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
                 raise counted_from(error, path, split.start) from error
 
 
-def _judged(search: Search, buf: Bytes, rows: Array, carried: Carried, path: str) -> tuple[NDArray[np.bool_], Carried]:
-    """Which batches are discardable, and whose transactions are under way or linger after them (S4.1)."""
+def _judged(
+    search: Search, buf: Bytes, rows: Array, carried: Carried, path: str
+) -> tuple[NDArray[np.bool_], Carried]:
+    """Which batches are discardable, and whose transactions are under way or linger after them
+    (S4.1).
+    """
     if not (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
         return np.zeros(len(rows), np.bool_), carried
     types = control_columns(buf, rows, path).type
@@ -216,7 +231,11 @@ def _in_blocks(search: Search, blocks: RecordBlocks) -> Iterator[tuple[int, Arra
     if search.key is not None:
         columns = scan_records(blocks, rows, search.secret)
         first, second = siphash_plain(search.key, search.secret)
-        alike = ~columns.null_key & (columns.hash[:, 0] == np.uint64(first)) & (columns.hash[:, 1] == np.uint64(second))
+        alike = (
+            ~columns.null_key
+            & (columns.hash[:, 0] == np.uint64(first))
+            & (columns.hash[:, 1] == np.uint64(second))
+        )
         chosen = np.unique(columns.batch[alike]).tolist()
     for i in chosen:
         for record in read_records(blocks.area(i), rows[i]):

@@ -24,4 +24,6 @@ def home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
                     hint="`plan` lists those that are.",
                 )
     where = ", ".join(log_dir.path for log_dir in dirs)
-    raise UsageError("no such partition", found=partition, where=where, hint="`plan` lists those that are there.")
+    raise UsageError(
+        "no such partition", found=partition, where=where, hint="`plan` lists those that are there."
+    )

@@ -1,4 +1,6 @@
-"""Why a partition is cleaned, or is not: the rule that decided, what it looked at, and each segment's fate."""
+"""Why a partition is cleaned, or is not: the rule that decided, what it looked at, and each
+segment's fate.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +20,35 @@ from winnow.verbs.explain.values import SegmentFate
 
 def end_of(state: PartitionState, base_offset: int) -> int:
     """The offset before which a segment ends: the next one's first, or the log's end."""
-    return next((s.base_offset for s in state.segments if s.base_offset > base_offset), state.log_end_offset)
+    return next(
+        (s.base_offset for s in state.segments if s.base_offset > base_offset), state.log_end_offset
+    )
 
 
 def is_trusted(state: PartitionState, segment: Segment) -> bool:
-    """Whether a segment is sound for sure: not in the part of a log that a crash may have torn (S8.2)."""
+    """Whether a segment is sound for sure: not in the part of a log that a crash may have torn
+    (S8.2).
+    """
     if state.trusted_end is None:
         return True
-    return segment.base_offset != state.active.base_offset and end_of(state, segment.base_offset) <= state.trusted_end
+    return (
+        segment.base_offset != state.active.base_offset
+        and end_of(state, segment.base_offset) <= state.trusted_end
+    )
 
 
 def cleanable(item: Undertaking, *, now: int, only: str | None) -> CleanableRange | None:
-    """What of it is clean, dirty and not yet cleanable (S3.2 to S3.4); None where it is not to be compacted."""
+    """What of it is clean, dirty and not yet cleanable (S3.2 to S3.4); None where it is not to be
+    compacted.
+    """
     config = item.config
     if not config.cleanup_compact or not config.log_cleaner_enable or only == "retention":
         return None
     transactions = item.transactions
     if transactions is None:
-        return cleanable_range(item.state, config, now, last_stable_offset=item.state.high_watermark)
+        return cleanable_range(
+            item.state, config, now, last_stable_offset=item.state.high_watermark
+        )
     return cleanable_range(
         item.state,
         config,
@@ -67,7 +80,11 @@ def compaction_facts(item: Undertaking, found: CleanableRange) -> tuple[Fact, ..
     ]
     facts = [
         # Where it is not to be compacted anyway nobody has looked for transactions.
-        *([Fact("last_stable_offset", item.transactions.last_stable_offset)] if item.transactions else []),
+        *(
+            [Fact("last_stable_offset", item.transactions.last_stable_offset)]
+            if item.transactions
+            else []
+        ),
         Fact("first_dirty_offset", found.first_dirty_offset),
         Fact("first_uncleanable_offset", found.first_uncleanable_offset),
         Fact("why_uncleanable", found.why),
@@ -86,7 +103,9 @@ def retention_facts(item: Undertaking, *, foreseen: bool) -> tuple[Fact, ...]:
     """`foreseen`: what it takes does not depend on what a compaction leaves (S3.5)."""
     plan = item.plan.retention
     if not foreseen:
-        return (Fact("retention", "comes after the compaction and looks at what that leaves (S3.5)"),)
+        return (
+            Fact("retention", "comes after the compaction and looks at what that leaves (S3.5)"),
+        )
     if plan is None:
         return ()
     return (
@@ -96,7 +115,9 @@ def retention_facts(item: Undertaking, *, foreseen: bool) -> tuple[Fact, ...]:
 
 
 def not_compacted(item: Undertaking, now: int, *, gone: int) -> Fate:
-    """Why the records that neither a round nor retention reaches stay. `gone`: segments that retention takes."""
+    """Why the records that neither a round nor retention reaches stay. `gone`: segments that
+    retention takes.
+    """
     if not gone or gone == len(item.state.segments):
         return Fate(Verdict.STAYS, item.plan.rule, item.plan.reason)
     left = replace(item.state, segments=item.state.segments[gone:])
@@ -107,7 +128,12 @@ def not_compacted(item: Undertaking, now: int, *, gone: int) -> Fate:
 def beyond_cleanable(found: CleanableRange) -> Fate:
     """Why a record at or above U' is not reached."""
     words = f"it is not cleaned: cleaning ends at offset {found.first_uncleanable_offset}, because {found.why}"
-    return Fate(Verdict.STAYS, "S3.3", words, (Fact("first_uncleanable_offset", found.first_uncleanable_offset),))
+    return Fate(
+        Verdict.STAYS,
+        "S3.3",
+        words,
+        (Fact("first_uncleanable_offset", found.first_uncleanable_offset),),
+    )
 
 
 def segment_fates(
@@ -119,7 +145,9 @@ def segment_fates(
     gone: Gone | None,
 ) -> tuple[SegmentFate, ...]:
     """Of each segment. `gone`: by the base offsets after a compaction; None if not known."""
-    together = {group[0].base_offset: len(group) for group in compaction.groups} if compaction else {}
+    together = (
+        {group[0].base_offset: len(group) for group in compaction.groups} if compaction else {}
+    )
     fates = []
     for segment in state.segments:
         home = source_of.get(segment.base_offset)
@@ -133,7 +161,11 @@ def segment_fates(
             fate = Fate(Verdict.STAYS, "S5.2", f"cleaned into segment {home}, with {others}")
         taken = None if gone is None else gone.get(segment.base_offset if home is None else home)
         if taken is not None:
-            fate = taken if home is None else Fate(Verdict.GOES, taken.rule, f"{fate.words}; then {taken.words}")
+            fate = (
+                taken
+                if home is None
+                else Fate(Verdict.GOES, taken.rule, f"{fate.words}; then {taken.words}")
+            )
         fates.append(
             SegmentFate(
                 base_offset=segment.base_offset,

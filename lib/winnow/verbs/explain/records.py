@@ -1,11 +1,21 @@
-"""The fate of one record: first what the compaction makes of it, then what retention makes of its segment (S3.5)."""
+"""The fate of one record: first what the compaction makes of it, then what retention makes of its
+segment (S3.5).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from winnow.policy.fate import Fact, Fate, RecordFacts, RoundFacts, Verdict, delete_horizon, record_fate
+from winnow.policy.fate import (
+    Fact,
+    Fate,
+    RecordFacts,
+    RoundFacts,
+    Verdict,
+    delete_horizon,
+    record_fate,
+)
 from winnow.state import PartitionState
 from winnow.verbs.explain.find import FoundRecord
 from winnow.verbs.explain.retained import Gone
@@ -22,7 +32,9 @@ class Ground:
     compaction: RoundFacts | None
     """None if no round is done."""
     untouched: Fate
-    """Of a record that no round reaches: where no round is done, why not; otherwise why it ends at U'."""
+    """Of a record that no round reaches: where no round is done, why not; otherwise why it ends at
+    U'.
+    """
     source_of: Mapping[int, int]
     """Base offset of each source segment -> that of the new segment."""
     gone: Gone | None
@@ -68,7 +80,12 @@ def _by_compaction(record: FoundRecord, ground: Ground, latest: int | None) -> F
 def _transaction(record: FoundRecord, ground: Ground) -> tuple[int, int] | None:
     producer, last = int(record.batch["producer_id"][0]), int(record.batch["last_offset"][0])
     return next(
-        ((first, marker) for p, first, marker in ground.aborted if p == producer and first <= last <= marker), None
+        (
+            (first, marker)
+            for p, first, marker in ground.aborted
+            if p == producer and first <= last <= marker
+        ),
+        None,
     )
 
 
@@ -86,14 +103,22 @@ def _with_retention(record: FoundRecord, fate: Fate, ground: Ground) -> Fate:
     taken = ground.gone.get(home)
     if taken is None:
         return fate
-    return Fate(Verdict.GOES, taken.rule, f"it goes with its segment: {taken.words}", (*fate.facts, *taken.facts))
+    return Fate(
+        Verdict.GOES,
+        taken.rule,
+        f"it goes with its segment: {taken.words}",
+        (*fate.facts, *taken.facts),
+    )
 
 
 def _facts(record: FoundRecord, ground: Ground) -> tuple[Fact, ...]:
     batch = record.batch
     facts = [
         Fact("timestamp", record.timestamp, time=True),
-        Fact("timestamp_type", "LogAppendTime" if int(batch["attributes"][0]) & LOG_APPEND_TIME else "CreateTime"),
+        Fact(
+            "timestamp_type",
+            "LogAppendTime" if int(batch["attributes"][0]) & LOG_APPEND_TIME else "CreateTime",
+        ),
         Fact("batch_base_offset", int(batch["base_offset"][0])),
         Fact("batch_last_offset", int(batch["last_offset"][0])),
         Fact("batch_records", int(batch["record_count"][0])),

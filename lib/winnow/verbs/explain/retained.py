@@ -1,4 +1,6 @@
-"""Which segments retention takes and by which of its rules; after a compaction, which of the new ones (S7, S3.5)."""
+"""Which segments retention takes and by which of its rules; after a compaction, which of the new
+ones (S7, S3.5).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ Gone = dict[int, Fate]
 
 def gone_segments(state: PartitionState, config: TopicConfig, now: int) -> Gone:
     """Each segment of `state` that retention takes at `now` (ms)."""
-    # Each rule takes what the one before left (S7.1), so the plans without the later ones say which took what.
+    # Each rule takes what the one before left (S7.1), so the plans without the later ones say which
+    # took what.
     start = _taken(state, replace(config, cleanup_policy="compact"), now)
     by_size = _taken(state, replace(config, retention_ms=-1), now)
     all_rules = _taken(state, config, now)
@@ -55,16 +58,21 @@ def _taken(state: PartitionState, config: TopicConfig, now: int) -> int:
 
 
 def may_depend_on_sizes(state: PartitionState, config: TopicConfig, *, may_grow: bool) -> bool:
-    """Whether what a compaction leaves decides about what retention then takes, as far as that is not certain already.
+    """Whether what a compaction leaves decides about what retention then takes, as far as that is
+    not certain already.
 
     `may_grow`: v0 and v1 take more room as v2.
     """
-    by_size = config.retention_bytes >= 0 and (may_grow or state.whole_bytes >= config.retention_bytes)
+    by_size = config.retention_bytes >= 0 and (
+        may_grow or state.whole_bytes >= config.retention_bytes
+    )
     return config.cleanup_delete and (by_size or config.retention_ms >= 0)
 
 
 def as_grouped(state: PartitionState, plan: CompactionPlan) -> PartitionState:
-    """The state after a round as far as base offsets tell: enough for the log start offset's rule alone."""
+    """The state after a round as far as base offsets tell: enough for the log start offset's rule
+    alone.
+    """
     return after_round(state, [group[0] for group in plan.groups], plan.end_offset)
 
 

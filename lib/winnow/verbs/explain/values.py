@@ -10,7 +10,9 @@ from winnow.policy.fate import Fact, Fate, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFate:
-    """What becomes of one segment. Bytes of the `.log`; `newest` in ms, as a broker takes it (S3.2)."""
+    """What becomes of one segment. Bytes of the `.log`; `newest` in ms, as a broker takes it
+    (S3.2).
+    """
 
     base_offset: int
     log_bytes: int

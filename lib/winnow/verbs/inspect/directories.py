@@ -73,7 +73,9 @@ def find_target(storage: Storage, path: str) -> Target:
     )
 
 
-def describe_target(storage: Storage, target: Target, *, records: bool) -> Iterator[FileDescription]:
+def describe_target(
+    storage: Storage, target: Target, *, records: bool
+) -> Iterator[FileDescription]:
     """Its files, those of a log directory first and then partition by partition."""
     directory = target.directory
     if target.only is not None:
@@ -89,7 +91,8 @@ def describe_target(storage: Storage, target: Target, *, records: bool) -> Itera
 def find_position(
     storage: Storage, target: Target, *, offset: int | None = None, timestamp: int | None = None
 ) -> PositionLine:
-    """Where `offset`, or else `timestamp` (ms), leads in the partition `target`; its lines say what is wrong.
+    """Where `offset`, or else `timestamp` (ms), leads in the partition `target`; its lines say what
+    is wrong.
 
     Raises UsageError if the target is no partition directory.
     """
@@ -160,7 +163,9 @@ def _shown(
 
 
 def _log_start_offset(storage: Storage, directory: str, segments: Segments) -> int:
-    """As a broker's loader has it: that of the checkpoint beside the directory, but not below the first segment."""
+    """As a broker's loader has it: that of the checkpoint beside the directory, but not below the
+    first segment.
+    """
     parent, _, name = directory.rpartition("/")
     offsets = read_offset_checkpoint(storage, f"{parent}/{LOG_START_CHECKPOINT}")
     try:
@@ -170,13 +175,17 @@ def _log_start_offset(storage: Storage, directory: str, segments: Segments) -> i
     return max(offsets.get(key, 0) if key else 0, segments.bases[0])
 
 
-def _files_of(storage: Storage, directory: Directory, *, records: bool) -> Iterator[FileDescription]:
+def _files_of(
+    storage: Storage, directory: Directory, *, records: bool
+) -> Iterator[FileDescription]:
     for entry in directory.entries.values():
         if not entry.is_dir and (entry.is_file or kind_of(entry.name)[0] is not FileKind.OTHER):
             yield describe_file(storage, directory, entry.name, records=records)
 
 
-def _sub_directory(storage: Storage, log_dir: Directory, name: str, *, records: bool) -> Iterator[FileDescription]:
+def _sub_directory(
+    storage: Storage, log_dir: Directory, name: str, *, records: bool
+) -> Iterator[FileDescription]:
     if name == REMOTE_INDEX_CACHE:
         return
     path = f"{log_dir.path}/{name}"

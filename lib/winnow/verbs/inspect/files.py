@@ -1,4 +1,6 @@
-"""One file: what its name makes it, what is in it, and whether it stayed as it was while it was read."""
+"""One file: what its name makes it, what is in it, and whether it stayed as it was while it was
+read.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,12 @@ from winnow.logdir.names import (
 from winnow.logdir.partition_metadata import read_topic_id
 from winnow.logdir.snapshots import read_snapshot
 from winnow.storage.contract import Entry, Storage
-from winnow.verbs.inspect.indexes import LogFile, describe_offset_index, describe_time_index, describe_txn_index
+from winnow.verbs.inspect.indexes import (
+    LogFile,
+    describe_offset_index,
+    describe_time_index,
+    describe_txn_index,
+)
 from winnow.verbs.inspect.logs import describe_log
 from winnow.verbs.inspect.values import (
     CheckpointLine,
@@ -64,8 +71,11 @@ _KIND_OF_SUFFIX = {
     ".snapshot": FileKind.SNAPSHOT,
     ".checkpoint": FileKind.METADATA_SNAPSHOT,
 }
-_NAMED_BY_BASE = frozenset((FileKind.LOG, FileKind.INDEX, FileKind.TIMEINDEX, FileKind.TXNINDEX, FileKind.SNAPSHOT))
-"""A KRaft snapshot is not: its name is the offset where it ends, and its own batches count from 0."""
+_NAMED_BY_BASE = frozenset(
+    (FileKind.LOG, FileKind.INDEX, FileKind.TIMEINDEX, FileKind.TXNINDEX, FileKind.SNAPSHOT)
+)
+"""A KRaft snapshot is not: its name is the offset where it ends, and its own batches count from 0.
+"""
 _METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
 _UNFINISHED = (CLEANED, SWAP, DELETED)
 
@@ -91,11 +101,13 @@ def list_directory(storage: Storage, path: str) -> Directory:
     return Directory(path, {entry.name: entry for entry in storage.list_dir(path)})
 
 
-def describe_file(storage: Storage, directory: Directory, name: str, *, records: bool) -> FileDescription:
+def describe_file(
+    storage: Storage, directory: Directory, name: str, *, records: bool
+) -> FileDescription:
     """The file `name` of a directory. With `records`, those of each batch.
 
-    Never raises for what is in the file or becomes of it: that is among its lines. FileNotFoundError if it is not in
-    the directory.
+    Never raises for what is in the file or becomes of it: that is among its lines.
+    FileNotFoundError if it is not in the directory.
     """
     entry = directory.entries.get(name)
     if entry is None:
@@ -111,11 +123,15 @@ def describe_file(storage: Storage, directory: Directory, name: str, *, records:
         problem = Problem(f"not a regular file ({path})")
         return FileDescription(path, kind, entry.size, base_offset, iter([problem]))
     lines = _lines(storage, directory, entry, kind, state, base_offset, records=records)
-    return FileDescription(path, kind, entry.size, base_offset, _unchanged(storage, path, entry, lines))
+    return FileDescription(
+        path, kind, entry.size, base_offset, _unchanged(storage, path, entry, lines)
+    )
 
 
 def kind_of(name: str) -> tuple[FileKind, str]:
-    """What a file is by its name, and the suffix of an unfinished replacement or deletion, `` for none."""
+    """What a file is by its name, and the suffix of an unfinished replacement or deletion, `` for
+    none.
+    """
     state = next((suffix for suffix in _UNFINISHED if name.endswith(suffix)), "")
     plain = name.removesuffix(state)
     if plain in _KIND_OF_NAME:
@@ -142,7 +158,9 @@ def _lines(
     match kind:
         case FileKind.LOG | FileKind.METADATA_SNAPSHOT:
             topic = directory.topic if directory.topic in INTERNAL_TOPICS else None
-            yield from describe_log(storage, path, size=entry.size, base_offset=base, records=records, topic=topic)
+            yield from describe_log(
+                storage, path, size=entry.size, base_offset=base, records=records, topic=topic
+            )
         case FileKind.INDEX:
             yield from describe_offset_index(storage, path, _log_of(directory, base, state))
         case FileKind.TIMEINDEX:
@@ -164,17 +182,24 @@ def _lines(
 
 
 def _log_of(directory: Directory, base: int, state: str) -> LogFile:
-    """The log that an index belongs to: of the same base offset and in the same state, else the plain one.
+    """The log that an index belongs to: of the same base offset and in the same state, else the
+    plain one.
 
     An unfinished one merges several segments: there is no telling where it has to end.
     """
     files = {name: entry for name, entry in directory.entries.items() if entry.is_file}
     name = next(
-        (name for name in (segment_file(base, LOG) + state, segment_file(base, LOG)) if name in files),
+        (
+            name
+            for name in (segment_file(base, LOG) + state, segment_file(base, LOG))
+            if name in files
+        ),
         None,
     )
     later = [
-        other for other in files if other.endswith(LOG) and other > segment_file(base, LOG) and other[:1].isdigit()
+        other
+        for other in files
+        if other.endswith(LOG) and other > segment_file(base, LOG) and other[:1].isdigit()
     ]
     following = None
     if later and not state:
@@ -189,7 +214,10 @@ def _properties(storage: Storage, directory: str, name: str) -> list[Line]:
     data = storage.read_bytes(path)
     if name == META_PROPERTIES:
         read_meta(storage, directory)
-        return [PropertyLine(*pair) for pair in sorted(javaproperties.loads(data.decode("latin-1")).items())]
+        return [
+            PropertyLine(*pair)
+            for pair in sorted(javaproperties.loads(data.decode("latin-1")).items())
+        ]
     try:
         pairs = [line.partition(":") for line in data.decode().splitlines()]
     except UnicodeDecodeError:

@@ -1,6 +1,7 @@
 """The indexes of a segment, each entry held against the log that it is about.
 
-What can be shown is shown, as kafka-dump-log does: entries up to a torn or preallocated end, then what is wrong.
+What can be shown is shown, as kafka-dump-log does: entries up to a torn or preallocated end, then
+what is wrong.
 """
 
 from __future__ import annotations
@@ -58,7 +59,12 @@ def describe_offset_index(storage: Storage, path: str, log: LogFile) -> Iterator
     try:
         batches, _ = _columns(storage, log)
         check_offset_index(
-            data, path, batches, base_offset=log.base_offset, log_bytes=log.size, end_offset=log.end_offset
+            data,
+            path,
+            batches,
+            base_offset=log.base_offset,
+            log_bytes=log.size,
+            end_offset=log.end_offset,
         )
     except CorruptLogError as error:
         yield Problem(str(error))
@@ -75,7 +81,9 @@ def describe_time_index(storage: Storage, path: str, log: LogFile) -> Iterator[L
         yield Problem(f"an index without a log ({path})")
         return
     try:
-        entries = decode_time_index(data, path, base_offset=log.base_offset, end_offset=log.end_offset)
+        entries = decode_time_index(
+            data, path, base_offset=log.base_offset, end_offset=log.end_offset
+        )
         batches, complete = _columns(storage, log)
         closed = not any(isinstance(remark, Note) for remark in remarks)
         for fault in time_index_faults(entries, batches, path, complete=complete and closed):
@@ -90,7 +98,9 @@ def describe_txn_index(storage: Storage, path: str, log: LogFile) -> Iterator[Li
     whole = data[: len(data) - len(data) % ENTRY.size]
     good = 0
     try:
-        entries = decode_txn_index(whole, path, base_offset=log.base_offset, end_offset=log.end_offset)
+        entries = decode_txn_index(
+            whole, path, base_offset=log.base_offset, end_offset=log.end_offset
+        )
         yield from entries
         good = len(entries)
         if len(data) > len(whole):
@@ -109,8 +119,12 @@ def describe_txn_index(storage: Storage, path: str, log: LogFile) -> Iterator[Li
         yield Problem(str(error))
 
 
-def _read(storage: Storage, path: str, log: LogFile, entry_size: int) -> tuple[bytes, list[Problem | Note]]:
-    """The entries without preallocated zeros, and what to say of these: only of an active segment are they in order."""
+def _read(
+    storage: Storage, path: str, log: LogFile, entry_size: int
+) -> tuple[bytes, list[Problem | Note]]:
+    """The entries without preallocated zeros, and what to say of these: only of an active segment
+    are they in order.
+    """
     data = storage.read_bytes(path)
     kept = without_preallocated(data, entry_size)
     zeros = len(data) - len(kept)

@@ -10,7 +10,14 @@ import numpy as np
 from winnow.errors import CorruptLogError
 from winnow.logdir.batches import Piece, bad_crcs, read_batches, records_of
 from winnow.storage.contract import Storage
-from winnow.verbs.inspect.values import BatchLine, InternalRecord, Line, NamesLine, Problem, RecordLine
+from winnow.verbs.inspect.values import (
+    BatchLine,
+    InternalRecord,
+    Line,
+    NamesLine,
+    Problem,
+    RecordLine,
+)
 from winnow.wire.batch import (
     CODEC_MASK,
     CONTROL,
@@ -42,9 +49,15 @@ def describe_log(
             bad = set(bad_crcs(piece))
             for i in range(len(piece.rows)):
                 wanted = records or topic is not None
-                for line in _batch_lines(piece, i, path, records=wanted, topic=topic, crc_valid=i not in bad):
+                for line in _batch_lines(
+                    piece, i, path, records=wanted, topic=topic, crc_valid=i not in bad
+                ):
                     if isinstance(line, BatchLine) and topic is not None:
-                        names |= {str(r.internal.key[0][1]) for r in line.records or () if r.internal is not None}
+                        names |= {
+                            str(r.internal.key[0][1])
+                            for r in line.records or ()
+                            if r.internal is not None
+                        }
                         yield line if records else replace(line, records=None)
                     else:
                         yield line
@@ -70,7 +83,9 @@ def _batch_lines(
     yield from problems
 
 
-def batch_line(piece: Piece, i: int, *, crc_valid: bool, records: tuple[RecordLine, ...] | None = None) -> BatchLine:
+def batch_line(
+    piece: Piece, i: int, *, crc_valid: bool, records: tuple[RecordLine, ...] | None = None
+) -> BatchLine:
     """What the header of batch `i` says."""
     row = piece.rows[i]
     attributes, magic = int(row["attributes"]), int(row["magic"])
@@ -101,7 +116,9 @@ def batch_line(piece: Piece, i: int, *, crc_valid: bool, records: tuple[RecordLi
     )
 
 
-def record_lines(records: Sequence[Record], row: np.void, *, topic: str | None) -> tuple[RecordLine, ...]:
+def record_lines(
+    records: Sequence[Record], row: np.void, *, topic: str | None
+) -> tuple[RecordLine, ...]:
     """`row`: the BATCH row of their batch."""
     control = row["magic"] == MAX_MAGIC and bool(int(row["attributes"]) & CONTROL)
     sequence, base = int(row["base_sequence"]), int(row["base_offset"])
@@ -126,8 +143,12 @@ def record_lines(records: Sequence[Record], row: np.void, *, topic: str | None) 
     return tuple(lines)
 
 
-def abort_markers(storage: Storage, path: str, *, size: int, base_offset: int) -> set[tuple[int, int]]:
-    """(producer id, offset) of each ABORT marker in a log. Raises CorruptLogError if it can't be read."""
+def abort_markers(
+    storage: Storage, path: str, *, size: int, base_offset: int
+) -> set[tuple[int, int]]:
+    """(producer id, offset) of each ABORT marker in a log. Raises CorruptLogError if it can't be
+    read.
+    """
     found = set()
     for piece in read_batches(storage, path, size=size, least_offset=base_offset):
         for i in np.flatnonzero(_is_marker(piece.rows)).tolist():
@@ -147,7 +168,9 @@ def _internal(topic: str, record: Record) -> InternalRecord | None:
     key = decode_key(topic, record.key)
     if key is None:
         return None
-    return InternalRecord(type=key.type, key=key.fields, value=decode_value(topic, key, record.value))
+    return InternalRecord(
+        type=key.type, key=key.fields, value=decode_value(topic, key, record.value)
+    )
 
 
 def _timestamp_type(magic: int, attributes: int) -> str:

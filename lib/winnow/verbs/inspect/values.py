@@ -1,4 +1,6 @@
-"""What there is to be said of a file, as plain values: the command line turns them into lines or into JSON."""
+"""What there is to be said of a file, as plain values: the command line turns them into lines or
+into JSON.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class InternalRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordLine:
-    """One record. `sequence` is -1 without a producer's; `control` names the type of a control record."""
+    """One record. `sequence` is -1 without a producer's; `control` names the type of a control
+    record.
+    """
 
     offset: int
     timestamp: int
@@ -53,7 +57,8 @@ class RecordLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLine:
-    """One batch as its header tells it (S2.1, S2.2). -1 stands for none, None for what its version does not have.
+    """One batch as its header tells it (S2.1, S2.2). -1 stands for none, None for what its version
+    does not have.
 
     v0 and v1: base and last offset are both the one in the header.
     """
@@ -121,7 +126,9 @@ class PropertyLine:
 
 @dataclass(frozen=True, slots=True)
 class NamesLine:
-    """Whose state a log of one of the broker's own topics holds: groups or transactional ids, sorted."""
+    """Whose state a log of one of the broker's own topics holds: groups or transactional ids,
+    sorted.
+    """
 
     names: tuple[str, ...]
 

@@ -16,7 +16,9 @@ _AT_ONCE = 8
 """Requests on their way; a remote store answers each of them slowly and all of them well."""
 
 
-def fetch(store: Store, files: Iterable[StoredFile], work: str, *, stop: Stop, progress: Progress) -> None:
+def fetch(
+    store: Store, files: Iterable[StoredFile], work: str, *, stop: Stop, progress: Progress
+) -> None:
     def one(file: StoredFile) -> int:
         path = f"{work}/{file.name}"
         ensure_directories(os.path.dirname(path))
@@ -27,7 +29,12 @@ def fetch(store: Store, files: Iterable[StoredFile], work: str, *, stop: Stop, p
 
 
 def publish(
-    destination: Destination, files: Iterable[StoredFile], work: str, *, stop: Stop, progress: Progress
+    destination: Destination,
+    files: Iterable[StoredFile],
+    work: str,
+    *,
+    stop: Stop,
+    progress: Progress,
 ) -> None:
     """Files of the private copy, by their names there."""
 
@@ -38,7 +45,9 @@ def publish(
     _each(files, one, stop=stop, progress=progress)
 
 
-def _each(files: Iterable[StoredFile], one: Callable[[StoredFile], int], *, stop: Stop, progress: Progress) -> None:
+def _each(
+    files: Iterable[StoredFile], one: Callable[[StoredFile], int], *, stop: Stop, progress: Progress
+) -> None:
     """In threads; what one of them raises is raised when those that were begun have ended."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="winnow-carry") as pool:
         futures = [pool.submit(one, file) for file in files]

@@ -2,7 +2,8 @@
 
     source ──fetch──▶ private copy on a local disk ──the ordinary cleaning, in place──▶ ──put──▶ destination
 
-So much at once as the work space holds, and never less than a partition. What the source held stays as it is.
+So much at once as the work space holds, and never less than a partition. What the source held stays
+as it is.
 """
 
 from __future__ import annotations
@@ -38,16 +39,21 @@ InPlace = Callable[[Sequence[str]], RunResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """Where from and where to. Without destinations, as for a plan, the private copies are thrown away."""
+    """Where from and where to. Without destinations, as for a plan, the private copies are thrown
+    away.
+    """
 
     sources: Sequence[Store]
     destinations: Sequence[Store] = ()
     begin_again: bool = False
     """Remove first what a run that did not finish left at the destinations."""
     work_dir: str | None = None
-    """For private copies that can't lie beside their destination; None: where temporary files go."""
+    """For private copies that can't lie beside their destination; None: where temporary files go.
+    """
     work_space: int | None = None
-    """Bytes that are fetched at once; None: all where the destination is local, else half of what is free."""
+    """Bytes that are fetched at once; None: all where the destination is local, else half of what
+    is free.
+    """
 
     def __post_init__(self) -> None:
         if self.destinations and len(self.destinations) != len(self.sources):
@@ -66,12 +72,15 @@ class Elsewhere:
                     )
 
 
-def clean_elsewhere(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, progress: Progress) -> RunResult:
-    """Runs `in_place` on private copies, batch by batch, and puts what it leaves to the destinations.
+def clean_elsewhere(
+    asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, progress: Progress
+) -> RunResult:
+    """Runs `in_place` on private copies, batch by batch, and puts what it leaves to the
+    destinations.
 
-    Raises UsageError, LogDirInUseError and NoSpaceError before anything is fetched, StoppedError if the run was
-    stopped, CorruptLogError if a source changed, and WinnowError for what a store does not do. Then the destinations
-    are left unfinished.
+    Raises UsageError, LogDirInUseError and NoSpaceError before anything is fetched, StoppedError if
+    the run was stopped, CorruptLogError if a source changed, and WinnowError for what a store does
+    not do. Then the destinations are left unfinished.
     """
     try:
         return _clean(asked, in_place, run_id=run_id, stop=stop, progress=progress)
@@ -92,7 +101,9 @@ def clean_elsewhere(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: S
         ) from error
 
 
-def _clean(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, progress: Progress) -> RunResult:
+def _clean(
+    asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, progress: Progress
+) -> RunResult:
     with ExitStack() as stack:
         for store in asked.sources:
             lock = share_log_dir(store.local_path or store.url)
@@ -100,7 +111,9 @@ def _clean(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, prog
                 stack.enter_context(lock)
         sources = [look_at(store) for store in asked.sources]
         _check_room(asked, sources)
-        found = list(batches(_units(sources), _space(asked))) or [()]  # what is beside the partitions is looked at, too
+        found = list(batches(_units(sources), _space(asked))) or [
+            ()
+        ]  # what is beside the partitions is looked at, too
         destinations = []
         for source, store in zip(sources, asked.destinations, strict=bool(asked.destinations)):
             check_free(store, begin_again=asked.begin_again)
@@ -129,7 +142,9 @@ def _clean(asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, prog
         for to, meta in zip(destinations, metas, strict=bool(destinations)):
             to.finish(meta)
     named = {work: source.store.url for work, source in zip(works, sources, strict=True)}
-    return merged(results, run_id=run_id, named=named, written=[to.store.url for to in destinations])
+    return merged(
+        results, run_id=run_id, named=named, written=[to.store.url for to in destinations]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +158,12 @@ class _Journey:
     def begin(self) -> None:
         """What every batch needs: what tells of settings and offsets."""
         for number, source in enumerate(self.sources):
-            beside = [f for directory, files in source.directories().items() if is_metadata(directory) for f in files]
+            beside = [
+                f
+                for directory, files in source.directories().items()
+                if is_metadata(directory)
+                for f in files
+            ]
             self._fetch(number, [*source.top(), *beside])
 
     def batch(self, units: Sequence[Unit], in_place: InPlace) -> RunResult:
@@ -159,13 +179,17 @@ class _Journey:
         return result
 
     def rest(self) -> None:
-        """What is still in the private copies: checkpoints as they became, and the metadata log as it was."""
+        """What is still in the private copies: checkpoints as they became, and the metadata log as
+        it was.
+        """
         for number in range(len(self.sources)):
             self._publish(number, "")
 
     def _fetch(self, number: int, files: Sequence[StoredFile]) -> None:
         store = self.sources[number].store
-        self.progress.stage(f"fetching from {store.url}", total_bytes=sum(file.size for file in files))
+        self.progress.stage(
+            f"fetching from {store.url}", total_bytes=sum(file.size for file in files)
+        )
         fetch(store, files, self.works[number], stop=self.stop, progress=self.progress)
 
     def _publish(self, number: int, directory: str) -> None:
@@ -175,9 +199,12 @@ class _Journey:
         files = [
             file
             for file in LocalStore(work).list_tree()
-            if file.name.startswith(f"{directory}/" if directory else "") and file.name not in {LOCK, META_PROPERTIES}
+            if file.name.startswith(f"{directory}/" if directory else "")
+            and file.name not in {LOCK, META_PROPERTIES}
         ]
-        self.progress.stage(f"writing to {to.store.url}", total_bytes=sum(file.size for file in files))
+        self.progress.stage(
+            f"writing to {to.store.url}", total_bytes=sum(file.size for file in files)
+        )
         publish(to, files, work, stop=self.stop, progress=self.progress)
 
 
@@ -186,7 +213,9 @@ def _work_dir(asked: Elsewhere, number: int) -> Iterator[str]:
     """Made here, and gone afterwards whatever happens."""
     beside = work_beside(asked.destinations[number]) if asked.destinations else None
     if beside is None:
-        path = os.path.realpath(tempfile.mkdtemp(prefix="winnow-", dir=asked.work_dir or run_directory()))
+        path = os.path.realpath(
+            tempfile.mkdtemp(prefix="winnow-", dir=asked.work_dir or run_directory())
+        )
     else:
         path = beside
         shutil.rmtree(path, ignore_errors=True)  # a killed run's; the lock is ours

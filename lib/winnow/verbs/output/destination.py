@@ -1,8 +1,10 @@
-"""A log directory that is written once, file by file. Until `finish` neither a broker nor Winnow takes it for one.
+"""A log directory that is written once, file by file. Until `finish` neither a broker nor Winnow
+takes it for one.
 
-`meta.properties`, without which a broker refuses a directory, is the last file and comes by a conditional create; a
-marker beside it says what is being written since the first moment. No file is ever written over another: a run that
-was thought to be dead can't mix with the one that began again without either of them noticing.
+`meta.properties`, without which a broker refuses a directory, is the last file and comes by a
+conditional create; a marker beside it says what is being written since the first moment. No file is
+ever written over another: a run that was thought to be dead can't mix with the one that began again
+without either of them noticing.
 """
 
 from __future__ import annotations
@@ -41,10 +43,14 @@ class Destination:
     def finish(self, meta_properties: bytes) -> None:
         """Makes it a log directory, if it is what this run has written and nothing else."""
         self.store.settle()
-        found = {file.name: file.size for file in self.store.list_tree() if file.name not in _BESIDE}
+        found = {
+            file.name: file.size for file in self.store.list_tree() if file.name not in _BESIDE
+        }
         different = sorted(name for name, _ in found.items() ^ self._sizes.items())
         if different:
-            raise _somebody_else(self.store, f"{different[0]} missing, of another size or not of this run")
+            raise _somebody_else(
+                self.store, f"{different[0]} missing, of another size or not of this run"
+            )
         if self.store.read_range(UNFINISHED, 0, len(self.marker) + 1) != self.marker:
             raise _somebody_else(self.store, "the marker of another run")
         try:
@@ -57,7 +63,9 @@ class Destination:
 
 
 def check_free(store: Store, *, begin_again: bool) -> None:
-    """UsageError for a place that holds something else than what an unfinished run left, and for tiered storage."""
+    """UsageError for a place that holds something else than what an unfinished run left, and for
+    tiered storage.
+    """
     refuse_tiered_around(store)
     names = [name for name in store.list_top() if name != LOCK]
     if not names:
@@ -80,7 +88,9 @@ def check_free(store: Store, *, begin_again: bool) -> None:
 
 
 def begin(store: Store, *, run_id: str, source: str, begin_again: bool) -> Destination:
-    """Marks a place as being written, once what an unfinished run left there is removed. Errors as `check_free`."""
+    """Marks a place as being written, once what an unfinished run left there is removed. Errors as
+    `check_free`.
+    """
     check_free(store, begin_again=begin_again)
     if UNFINISHED in store.list_top():
         clear(store)
@@ -94,7 +104,9 @@ def begin(store: Store, *, run_id: str, source: str, begin_again: bool) -> Desti
 
 
 def clear(store: Store) -> None:
-    """Removes what an unfinished run wrote, the marker last: it tells until then that there is nothing to be kept."""
+    """Removes what an unfinished run wrote, the marker last: it tells until then that there is
+    nothing to be kept.
+    """
     for file in store.list_tree():
         if file.name not in _BESIDE:
             store.delete(file.name)
@@ -106,7 +118,9 @@ def clear(store: Store) -> None:
 
 
 def work_beside(store: Store) -> str | None:
-    """Where on the same file system the private copy goes; None if the place is not on this machine."""
+    """Where on the same file system the private copy goes; None if the place is not on this
+    machine.
+    """
     return None if store.local_path is None else f"{store.local_path}/{WORK}"
 
 

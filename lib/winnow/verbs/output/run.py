@@ -1,4 +1,6 @@
-"""A `plan` or a `clean` where it is to be done: in place, or on copies of what lies or goes elsewhere."""
+"""A `plan` or a `clean` where it is to be done: in place, or on copies of what lies or goes
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,12 @@ from winnow.verbs.output.clean import Elsewhere, clean_elsewhere
 
 
 def elsewhere_of(
-    log_dirs: Sequence[str], output: Sequence[str], *, begin_again: bool, work_dir: str | None, work_space: int | None
+    log_dirs: Sequence[str],
+    output: Sequence[str],
+    *,
+    begin_again: bool,
+    work_dir: str | None,
+    work_space: int | None,
 ) -> Elsewhere | None:
     """None: all of it stays where it is."""
     if not output:
@@ -63,9 +70,13 @@ def run_anywhere(
 
 
 def _of_copies(settings: Settings, elsewhere: Elsewhere) -> Settings:
-    """Compares `log.dirs` with the sources: the private copies, which a run then looks at, lie anywhere."""
+    """Compares `log.dirs` with the sources: the private copies, which a run then looks at, lie
+    anywhere.
+    """
     paths = [store.local_path for store in elsewhere.sources if store.local_path is not None]
-    problems = [error for server in settings.servers for error in other_places(Places(), server, paths)]
+    problems = [
+        error for server in settings.servers for error in other_places(Places(), server, paths)
+    ]
     if problems and len(settings.servers) == 1 and not settings.allow_other_broker:
         raise problems[0]
     return replace(settings, compare_log_dirs=False)

@@ -21,8 +21,9 @@ from winnow.storage.lease_file import LEASE
 from winnow.storage.store import Store, StoredFile
 
 WORK = ".winnow-work"
-"""In a destination on a local disk: the private copy that is being cleaned, and moved to its place file by file. As a
-sub-directory that is no partition's it would keep a broker from starting, too."""
+"""In a destination on a local disk: the private copy that is being cleaned, and moved to its place
+file by file. As a sub-directory that is no partition's it would keep a broker from starting, too.
+"""
 _NOT_OF_THE_LOG = (LOCK, UNFINISHED)
 
 
@@ -56,8 +57,8 @@ def is_metadata(directory: str) -> bool:
 
 
 def look_at(store: Store) -> Source:
-    """UsageError for what is no log directory, is not finished or belongs to tiered storage, and for a sub-directory
-    that would keep a broker from starting: before anything is written anywhere.
+    """UsageError for what is no log directory, is not finished or belongs to tiered storage, and
+    for a sub-directory that would keep a broker from starting: before anything is written anywhere.
     """
     files = tuple(file for file in store.list_tree() if _is_of_the_log(file))
     for file in files:
@@ -69,7 +70,9 @@ def look_at(store: Store) -> Source:
                 where=store.url,
             )
     refuse_tiered(store, [file.name for file in files])
-    record = next((file.name for file in files if file.name.rpartition("/")[2] == COMMIT_RECORD), None)
+    record = next(
+        (file.name for file in files if file.name.rpartition("/")[2] == COMMIT_RECORD), None
+    )
     if record is not None:
         raise UsageError(
             "changes of a run that was interrupted, or still goes on, are not done",
@@ -88,7 +91,9 @@ def look_at(store: Store) -> Source:
 
 
 def refuse_changed(sources: Sequence[Source]) -> None:
-    """CorruptLogError if something was written to a source since it was looked at: the copy is of no one moment."""
+    """CorruptLogError if something was written to a source since it was looked at: the copy is of
+    no one moment.
+    """
     for source in sources:
         now = {file for file in source.store.list_tree() if _is_of_the_log(file)}
         changed = sorted({file.name for file in now ^ {*source.files}})

@@ -9,9 +9,15 @@ from winnow.clean.result import PartitionResult, RunResult
 
 
 def merged(
-    results: Sequence[RunResult], *, run_id: str, named: Mapping[str, str], written: Sequence[str] = ()
+    results: Sequence[RunResult],
+    *,
+    run_id: str,
+    named: Mapping[str, str],
+    written: Sequence[str] = (),
 ) -> RunResult:
-    """One result of all batches. `named`: path of a private copy -> what its source is called. `written`: to where."""
+    """One result of all batches. `named`: path of a private copy -> what its source is called.
+    `written`: to where.
+    """
 
     def told(text: str) -> str:
         for copy, source in named.items():

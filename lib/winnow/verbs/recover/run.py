@@ -1,6 +1,8 @@
-"""Finish or roll back what a crash left; put back what a run replaced; remove what it kept. No Spark.
+"""Finish or roll back what a crash left; put back what a run replaced; remove what it kept. No
+Spark.
 
-Every partition for itself: one that can't be put right, or back, is told with the reason and stays as it is.
+Every partition for itself: one that can't be put right, or back, is told with the reason and stays
+as it is.
 """
 
 from __future__ import annotations
@@ -39,21 +41,25 @@ def recover_log_dirs(
     storage: Storage | None = None,
     on_partition: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> RecoverResult:
-    """Puts right what a crash left in every partition of these log directories; then, if asked, undoes or purges.
+    """Puts right what a crash left in every partition of these log directories; then, if asked,
+    undoes or purges.
 
-    `undo_run`: id of a run of `clean(..., keep_replaced=True)`, whose originals take their places again.
-    `purge_run`: one of which what it kept goes for good, or `ALL`. `topics`: globs, all topics if there are none.
-    `on_partition`: told how many partitions are done, and of how many, before the first and after each.
+    `undo_run`: id of a run of `clean(..., keep_replaced=True)`, whose originals take their places
+    again. `purge_run`: one of which what it kept goes for good, or `ALL`. `topics`: globs, all
+    topics if there are none. `on_partition`: told how many partitions are done, and of how many,
+    before the first and after each.
 
-    Raises UsageError for both at once, for a run that keeps nothing here and for what is not a Kafka log directory,
-    LogDirInUseError where a broker runs on one.
+    Raises UsageError for both at once, for a run that keeps nothing here and for what is not a
+    Kafka log directory, LogDirInUseError where a broker runs on one.
     """
     if undo_run is not None and purge_run is not None:
         raise UsageError("undo and purge together", expected="one of them, or neither")
     storage = storage or Places()
     with ExitStack() as locks:
         for log_dir in survey_log_dirs(storage, log_dirs):
-            locks.enter_context(lock_to_read(log_dir.path) if dry_run else lock_log_dir(log_dir.path))
+            locks.enter_context(
+                lock_to_read(log_dir.path) if dry_run else lock_log_dir(log_dir.path)
+            )
             if not dry_run:
                 storage.settle(log_dir.path)
         places = [
@@ -96,7 +102,9 @@ def _places_of(
 
 
 def _kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
-    """None where it can't be told: nothing is put back or removed there, and the others are not kept from it."""
+    """None where it can't be told: nothing is put back or removed there, and the others are not
+    kept from it.
+    """
     try:
         return kept_run_ids(storage, directory)
     except FAILS_ONE_PARTITION:
@@ -106,7 +114,9 @@ def _kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
 def _one(
     storage: Storage, log_dir: LogDir, topic_partition: TopicPartition, works: Sequence[_Work]
 ) -> PartitionRecovery:
-    found = PartitionRecovery(topic=topic_partition.topic, partition=topic_partition.partition, log_dir=log_dir.path)
+    found = PartitionRecovery(
+        topic=topic_partition.topic, partition=topic_partition.partition, log_dir=log_dir.path
+    )
     try:
         for work in works:
             found = work(storage, log_dir, found)
@@ -121,7 +131,9 @@ def _directory(found: PartitionRecovery) -> str:
 
 def _kept(storage: Storage, directory: str) -> tuple[Kept, ...]:
     runs = [read_kept(storage, directory, run_id) for run_id in kept_run_ids(storage, directory)]
-    return tuple(Kept(run.run_id, run.kept_at_ms, run.segments, run.bytes, _closed_by(run)) for run in runs)
+    return tuple(
+        Kept(run.run_id, run.kept_at_ms, run.segments, run.bytes, _closed_by(run)) for run in runs
+    )
 
 
 def _closed_by(run: KeptRun) -> str | None:
@@ -130,11 +142,15 @@ def _closed_by(run: KeptRun) -> str | None:
 
 def _recover(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> PartitionRecovery:
     finish = log_dir.clean_shutdown and log_dir.error is None
-    done = put_right(storage, log_dir.path, TopicPartition(found.topic, found.partition), finish=finish)
+    done = put_right(
+        storage, log_dir.path, TopicPartition(found.topic, found.partition), finish=finish
+    )
     report = done.recovery
     if not report and done.finished is None:
         return found
-    return replace(found, actions=(Action.RECOVERED,), removed=report.removed, renamed=report.renamed)
+    return replace(
+        found, actions=(Action.RECOVERED,), removed=report.removed, renamed=report.renamed
+    )
 
 
 def _foresee(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> PartitionRecovery:
@@ -158,7 +174,9 @@ def _undo(
     directory = _directory(found)
     if dry_run and found.actions != (Action.NONE,):
         raise CorruptLogError(
-            "what a crash left is in the way", where=directory, hint="Run `recover` first, then this again."
+            "what a crash left is in the way",
+            where=directory,
+            hint="Run `recover` first, then this again.",
         )
     if not storage.exists(kept_path(directory, run_id)):
         return found  # the run had changed nothing before it died, and recovery has removed what it prepared
@@ -189,7 +207,9 @@ def _purge(
         size = _size(storage, path)
         if not dry_run:
             purge(storage, directory, path)
-        found = replace(found, actions=_with(found, Action.PURGED), bytes_freed=found.bytes_freed + size)
+        found = replace(
+            found, actions=_with(found, Action.PURGED), bytes_freed=found.bytes_freed + size
+        )
     return found
 
 
@@ -200,4 +220,6 @@ def _with(found: PartitionRecovery, action: Action) -> tuple[Action, ...]:
 def _size(storage: Storage, path: str) -> int:
     """Of the files below, whatever the manifests say: what can't be understood can be purged, too."""
     entries = storage.list_dir(path)
-    return sum(_size(storage, f"{path}/{entry.name}") if entry.is_dir else entry.size for entry in entries)
+    return sum(
+        _size(storage, f"{path}/{entry.name}") if entry.is_dir else entry.size for entry in entries
+    )

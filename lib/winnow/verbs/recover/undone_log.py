@@ -1,7 +1,7 @@
 """Walk the batches of the log as an undo would leave it, before the undo changes anything.
 
-`winnow.logdir.commit.bound_log` has compared the segments that were there before the run. Two things are
-left to check (docs/decisions/0036):
+`winnow.logdir.commit.bound_log` has compared the segments that were there before the run. Two
+things are left to check (docs/decisions/0036):
 
 * What was appended since is complete. A batch or a record that is missing was cleaned away; what it
   had deleted would come back, even where no checkpoint shows that.
@@ -56,7 +56,14 @@ def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
     damaged = False
     for (base, path), following in zip_longest(paths, paths[1:]):
         try:
-            read = _read(storage, path, base, following and following[0], appended, log_start_offset=log_start)
+            read = _read(
+                storage,
+                path,
+                base,
+                following and following[0],
+                appended,
+                log_start_offset=log_start,
+            )
         except CorruptLogError:
             if base >= plan.bound.active.base_offset:
                 raise
@@ -81,7 +88,13 @@ def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
 
 
 def _read(
-    storage: Storage, path: str, base: int, end: int | None, appended: _Appended, *, log_start_offset: int
+    storage: Storage,
+    path: str,
+    base: int,
+    end: int | None,
+    appended: _Appended,
+    *,
+    log_start_offset: int,
 ) -> _Read:
     appended.check_base(base, path)
     found = [np.empty(0, EVENT)]
@@ -89,8 +102,14 @@ def _read(
         appended.check(piece, path)
         found.append(_events(piece, log_start_offset))
     index = _files(path)[0]
-    entries = read_txn_index(storage, index, base_offset=base, end_offset=end) if storage.exists(index) else ()
-    return _Read(reduced(np.concatenate(found)), np.array([astuple(entry) for entry in entries], ABORTED))
+    entries = (
+        read_txn_index(storage, index, base_offset=base, end_offset=end)
+        if storage.exists(index)
+        else ()
+    )
+    return _Read(
+        reduced(np.concatenate(found)), np.array([astuple(entry) for entry in entries], ABORTED)
+    )
 
 
 def _events(piece: Piece, log_start_offset: int) -> Array:
@@ -102,7 +121,10 @@ def _events(piece: Piece, log_start_offset: int) -> Array:
     columns = ControlColumns.joined(decode_control(blocks, blocks.rows) for blocks in parts)
     events = np.empty(len(rows), EVENT)
     events["producer_id"], events["offset"] = rows["producer_id"], rows["base_offset"]
-    events["kind"], events["live"] = batch_kinds(rows, columns.type), rows["last_offset"] >= log_start_offset
+    events["kind"], events["live"] = (
+        batch_kinds(rows, columns.type),
+        rows["last_offset"] >= log_start_offset,
+    )
     return reduced(events)
 
 
@@ -123,8 +145,13 @@ class _Appended:
         if not len(rows):
             return
         ends = rows["last_offset"] + 1
-        # After an unclean shutdown a broker may have cut off the end: its next batch began before it.
-        first = min(self._expected, int(rows["base_offset"][0])) if self._expected == self._first else self._expected
+        # After an unclean shutdown a broker may have cut off the end: its next batch began before
+        # it.
+        first = (
+            min(self._expected, int(rows["base_offset"][0]))
+            if self._expected == self._first
+            else self._expected
+        )
         expected = np.concatenate([[first], ends[:-1]])
         whole = (rows["base_offset"] == expected) & (
             (rows["magic"] < MAX_MAGIC) | (rows["record_count"] == ends - rows["base_offset"])

@@ -1,4 +1,6 @@
-"""What `recover` found and did, as values: the Python API returns them, the command line prints them."""
+"""What `recover` found and did, as values: the Python API returns them, the command line prints
+them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Kept:
     segments: int
     bytes: int
     closed_by: str | None = None
-    """Why the run can't be undone, such as an erasure since; None: no such reason is known before it is tried."""
+    """Why the run can't be undone, such as an erasure since; None: no such reason is known before
+    it is tried.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,4 +65,8 @@ class RecoverResult:
 
     @property
     def exit_code(self) -> int:
-        return CorruptLogError.exit_code if any(partition.error for partition in self.partitions) else 0
+        return (
+            CorruptLogError.exit_code
+            if any(partition.error for partition in self.partitions)
+            else 0
+        )

@@ -1,4 +1,6 @@
-"""One partition directory: its names, its small files, and the logs that are in it (S1.2, S1.9, S1.10)."""
+"""One partition directory: its names, its small files, and the logs that are in it (S1.2, S1.9,
+S1.10).
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class PartitionPlace:
     log_start_offset: int
     """By the checkpoint, 0 if it has none."""
     recovery_point: int | None
-    """After an unclean shutdown, where a broker that starts begins to check the log (S8.2); None after a clean one."""
+    """After an unclean shutdown, where a broker that starts begins to check the log (S8.2); None
+    after a clean one.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +69,21 @@ def check_directory(storage: Storage, place: PartitionPlace) -> DirectoryCheck:
         unreadable = scope.finding(Kind.UNREADABLE, "", error)
         return DirectoryCheck(findings=(unreadable,), logs=(), segments=0, snapshots=False)
     except OSError as error:
-        return DirectoryCheck(findings=(_unreadable(scope, "", error),), logs=(), segments=0, snapshots=False)
+        return DirectoryCheck(
+            findings=(_unreadable(scope, "", error),), logs=(), segments=0, snapshots=False
+        )
     files = {entry.name: entry for entry in entries if entry.is_file}
     found = list(_names(scope, entries))
     wrong, epochs = reading(
-        scope, LEADER_EPOCHS, Kind.LEADER_EPOCHS, partial(read_leader_epochs, storage, scope.directory)
+        scope,
+        LEADER_EPOCHS,
+        Kind.LEADER_EPOCHS,
+        partial(read_leader_epochs, storage, scope.directory),
     )
     found += wrong
-    found += reading(scope, PARTITION_METADATA, Kind.PROPERTIES, partial(read_topic_id, storage, scope.directory))[0]
+    found += reading(
+        scope, PARTITION_METADATA, Kind.PROPERTIES, partial(read_topic_id, storage, scope.directory)
+    )[0]
     for name in sorted(files):
         if name.endswith(SNAPSHOT):
             read = partial(read_snapshot, storage, f"{scope.directory}/{name}")
@@ -88,7 +99,9 @@ def check_directory(storage: Storage, place: PartitionPlace) -> DirectoryCheck:
     )
 
 
-def reading(scope: Scope, name: str, kind: Kind, read: Callable[[], _T]) -> tuple[list[Finding], _T | None]:
+def reading(
+    scope: Scope, name: str, kind: Kind, read: Callable[[], _T]
+) -> tuple[list[Finding], _T | None]:
     """What is wrong with a small file, and what is in it."""
     try:
         return [], read()
@@ -112,11 +125,19 @@ def _names(scope: Scope, entries: Sequence[Entry]) -> Iterator[Finding]:
             found = "a directory" if entry.is_dir else "a link to nowhere or a special file"
             yield scope.finding(Kind.UNREADABLE, entry.name, f"expected a file, found {found}")
         elif _base(entry.name) is None:
-            yield scope.finding(Kind.NAME, entry.name, "expected a name that begins with an offset of 20 digits")
-    sound = [e for e in entries if not e.name.endswith((*INDEX_SUFFIXES, SNAPSHOT)) or _base(e.name) is not None]
+            yield scope.finding(
+                Kind.NAME, entry.name, "expected a name that begins with an offset of 20 digits"
+            )
+    sound = [
+        e
+        for e in entries
+        if not e.name.endswith((*INDEX_SUFFIXES, SNAPSHOT)) or _base(e.name) is not None
+    ]
     try:
         for name in leftover_names(sound):
-            yield scope.finding(Kind.LEFTOVER, name, "expected no file of an interrupted cleaning or deletion")
+            yield scope.finding(
+                Kind.LEFTOVER, name, "expected no file of an interrupted cleaning or deletion"
+            )
     except CorruptLogError as error:
         yield scope.finding(Kind.NAME, "", error)
 
@@ -128,8 +149,12 @@ def _base(name: str) -> int | None:
         return None
 
 
-def _segments(place: PartitionPlace, files: dict[str, Entry], *, newest_epoch: int | None) -> list[SegmentFiles]:
-    bases = sorted(base for name in files if name.endswith(LOG) and (base := _base(name)) is not None)
+def _segments(
+    place: PartitionPlace, files: dict[str, Entry], *, newest_epoch: int | None
+) -> list[SegmentFiles]:
+    bases = sorted(
+        base for name in files if name.endswith(LOG) and (base := _base(name)) is not None
+    )
     recovered_from = None
     if place.recovery_point is not None:
         recovered_from = max((base for base in bases if base <= place.recovery_point), default=0)
@@ -146,7 +171,9 @@ def _segments(place: PartitionPlace, files: dict[str, Entry], *, newest_epoch: i
             newest_epoch=None if recovered else newest_epoch,
             log_start_offset=place.log_start_offset,
         )
-        indexes = frozenset(suffix for suffix in INDEX_SUFFIXES if segment_file(base, suffix) in files)
+        indexes = frozenset(
+            suffix for suffix in INDEX_SUFFIXES if segment_file(base, suffix) in files
+        )
         segments.append(SegmentFiles(log, indexes))
     return segments
 

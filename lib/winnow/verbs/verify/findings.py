@@ -10,7 +10,9 @@ from winnow.verbs.verify.kinds import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong. `topic` and `partition` are None for a file of the log directory itself."""
+    """One thing that is wrong. `topic` and `partition` are None for a file of the log directory
+    itself.
+    """
 
     log_dir: str
     topic: str | None
@@ -37,7 +39,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where files are that something may be found in: a log directory, or one of its partitions' directories."""
+    """Where files are that something may be found in: a log directory, or one of its partitions'
+    directories.
+    """
 
     log_dir: str
     name: str | None = None
@@ -86,4 +90,6 @@ class Checked:
     records: int = 0
 
     def __add__(self, other: Checked) -> Checked:
-        return Checked(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Checked)})
+        return Checked(
+            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Checked)}
+        )

@@ -102,7 +102,9 @@ _FOUND = {
         "the entry",
     ),
     Kind.TIME_INDEX: (
-        ("the same, or a timestamp that is not the largest so far; a last entry that is not the largest of all"),
+        (
+            "the same, or a timestamp that is not the largest so far; a last entry that is not the largest of all"
+        ),
         "the entry",
     ),
     Kind.TXN_INDEX: (
@@ -121,7 +123,9 @@ _FOUND = {
         "the batch, if it is one",
     ),
     Kind.CHECKPOINT: (
-        ("an offset checkpoint that can't be read, or one that says that the log goes further than it does"),
+        (
+            "an offset checkpoint that can't be read, or one that says that the log goes further than it does"
+        ),
         "",
     ),
     Kind.PROPERTIES: (
@@ -145,13 +149,17 @@ _FOUND = {
 _MENDED = frozenset((Kind.TORN_TAIL, Kind.LEFTOVER, Kind.SNAPSHOT))
 
 _REPLICA = "Copy the partition from another replica, or let the broker fetch it anew: remove the directory there."
-_REBUILD = "Delete the .index of that segment: a broker that starts rebuilds all of the segment's indexes."
+_REBUILD = (
+    "Delete the .index of that segment: a broker that starts rebuilds all of the segment's indexes."
+)
 
 _MEANING = {
     Kind.CRC: (
         f"Bytes changed after Kafka wrote them. Consumers stop at this batch, and so does the cleaner. {_REPLICA}"
     ),
-    Kind.BATCH: (f"There is no batch where one has to begin: what lies there can't be read by anybody. {_REPLICA}"),
+    Kind.BATCH: (
+        f"There is no batch where one has to begin: what lies there can't be read by anybody. {_REPLICA}"
+    ),
     Kind.OFFSETS: (
         "Offsets do not ascend, so that lookups and consumers miss records or get them twice. No CRC covers a"
         f" base offset: a disk or a copy may have changed it, or files of two logs were mixed. {_REPLICA}"

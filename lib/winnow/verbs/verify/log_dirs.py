@@ -26,7 +26,12 @@ from winnow.verbs.verify.directories import PartitionPlace, reading
 from winnow.verbs.verify.findings import Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 
-_CHECKPOINTS = (CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, RECOVERY_POINT_CHECKPOINT)
+_CHECKPOINTS = (
+    CLEANER_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
 
 Offsets = dict[str, dict[TopicPartition, int]]
 """By name of the checkpoint; without those that can't be read."""
@@ -43,21 +48,32 @@ class LogDirCheck:
 
 
 def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
-    """Their real paths. Raises UsageError for what is no log directory and for one that is given twice."""
+    """Their real paths. Raises UsageError for what is no log directory and for one that is given
+    twice.
+    """
     found = tuple(storage.canonical(path) for path in paths)
     for given, path in zip(paths, found, strict=True):
         if found.count(path) > 1:
-            raise UsageError("a log directory was given twice", found=given, where=path, hint="Name each one once.")
+            raise UsageError(
+                "a log directory was given twice",
+                found=given,
+                where=path,
+                hint="Name each one once.",
+            )
         if not storage.exists(f"{path}/{META_PROPERTIES}"):
             read_meta(storage, path)
     return found
 
 
 def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogDirCheck:
-    """`topics`: globs, all if there are none. What belongs to the log directory itself is looked at in any case."""
+    """`topics`: globs, all if there are none. What belongs to the log directory itself is looked at
+    in any case.
+    """
     scope = Scope(path)
     clean = was_shut_down_cleanly(storage, path)
-    findings, _ = reading(scope, META_PROPERTIES, Kind.PROPERTIES, partial(read_meta, storage, path))
+    findings, _ = reading(
+        scope, META_PROPERTIES, Kind.PROPERTIES, partial(read_meta, storage, path)
+    )
     checkpoints: Offsets = {}
     for name in _CHECKPOINTS:
         wrong, offsets = reading(
@@ -78,16 +94,26 @@ def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogD
             continue
         key = directory.topic_partition
         if directory.kind is not DirectoryKind.CURRENT or key is None:
-            notes.append(f"{path}/{entry.name} is not checked: it belongs to no current partition ({directory.kind})")
+            notes.append(
+                f"{path}/{entry.name} is not checked: it belongs to no current partition ({directory.kind})"
+            )
             continue
         if not directory.has_legal_topic:
-            message = "expected a topic that a broker can write into a checkpoint, of a-z A-Z 0-9 . _ -"
+            message = (
+                "expected a topic that a broker can write into a checkpoint, of a-z A-Z 0-9 . _ -"
+            )
             findings.append(scope.finding(Kind.NAME, entry.name, message))
         if not topics or any(fnmatchcase(key.topic, glob) for glob in topics):
-            recovery_point = None if clean else checkpoints.get(RECOVERY_POINT_CHECKPOINT, {}).get(key, 0)
+            recovery_point = (
+                None if clean else checkpoints.get(RECOVERY_POINT_CHECKPOINT, {}).get(key, 0)
+            )
             place = Scope(path, entry.name, key.topic, key.partition)
             log_start = max(0, checkpoints.get(LOG_START_CHECKPOINT, {}).get(key, 0))
-            partitions.append(PartitionPlace(scope=place, log_start_offset=log_start, recovery_point=recovery_point))
+            partitions.append(
+                PartitionPlace(
+                    scope=place, log_start_offset=log_start, recovery_point=recovery_point
+                )
+            )
     return LogDirCheck(
         findings=tuple(findings),
         partitions=tuple(partitions),

@@ -28,7 +28,9 @@ from winnow.wire.walk import MAX_BASE_OFFSET, WalkStatus
 _SEARCHED_BYTES = 64 << 20
 """So far beyond bytes that are no batch the next one is looked for."""
 _CAREFUL_BYTES = 4096
-"""What is read at once where a whole piece can't be: up to the first batch that the disk does not give."""
+"""What is read at once where a whole piece can't be: up to the first batch that the disk does not
+give.
+"""
 _NO_EPOCH = -1
 _HIDING = frozenset((Kind.CRC, Kind.BATCH, Kind.OFFSETS, Kind.UNREADABLE))
 """Kinds that leave it open which batches there are."""
@@ -45,11 +47,14 @@ class LogFile:
     following: int | None = None
     """Base offset of the next segment."""
     recovered: bool = False
-    """A broker that starts reads it batch by batch and cuts it off at the first that is not sound (S8.2)."""
+    """A broker that starts reads it batch by batch and cuts it off at the first that is not sound
+    (S8.2).
+    """
     newest_epoch: int | None = None
     """In the leader-epoch-checkpoint; None if there is none to compare with."""
     log_start_offset: int = 0
-    """Of the partition. What was aborted below it may have no entry in a transaction index (S4.1)."""
+    """Of the partition. What was aborted below it may have no entry in a transaction index (S4.1).
+    """
 
     @property
     def path(self) -> str:
@@ -69,7 +74,9 @@ class LogCheck:
     next_offset: int
     """After the last batch that could be read."""
     sound_bytes: int
-    """Up to here there is nothing but batches that are what they seem; the file's size if that is all of it."""
+    """Up to here there is nothing but batches that are what they seem; the file's size if that is
+    all of it.
+    """
     batches: Array = field(repr=False)
     """Dtype COLUMNS, of those that begin below `sound_bytes`."""
     events: Array | None = field(repr=False)
@@ -79,7 +86,8 @@ class LogCheck:
 
 
 def check_log(storage: Storage, log: LogFile, *, max_decompressed_bytes: int) -> LogCheck:
-    """Reads it in pieces: never mapped, since a page that a failing disk does not give would kill the process.
+    """Reads it in pieces: never mapped, since a page that a failing disk does not give would kill
+    the process.
 
     Never raises for what is in the file, or for a file that can't be read.
     """
@@ -109,10 +117,17 @@ class _Reader:
         self._told: set[Kind] = set()
 
     def read_on(self, at: int, least: int) -> tuple[int | None, int]:
-        """Reads up to the end or to what is no batch there. (Where to go on, least offset there); None at the end."""
+        """Reads up to the end or to what is no batch there. (Where to go on, least offset there);
+        None at the end.
+        """
         log = self._log
         items = read_to_stop(
-            self._storage, log.path, size=log.size, start=at, least_offset=least, piece_bytes=self._piece_bytes
+            self._storage,
+            log.path,
+            size=log.size,
+            start=at,
+            least_offset=least,
+            piece_bytes=self._piece_bytes,
         )
         try:
             for item in items:
@@ -125,7 +140,11 @@ class _Reader:
             if isinstance(error, OSError) and self._piece_bytes > _CAREFUL_BYTES:
                 self._piece_bytes = _CAREFUL_BYTES
                 return at, least
-            what = error if isinstance(error, CorruptLogError) else f"can't be read: {error.strerror or error}"
+            what = (
+                error
+                if isinstance(error, CorruptLogError)
+                else f"can't be read: {error.strerror or error}"
+            )
             self._add(Kind.UNREADABLE, what, position=at, offsets=(least, None))
         return None, least
 
@@ -156,7 +175,9 @@ class _Reader:
         """As many bytes as the frame at `position` says, if there are so many."""
         frame = self._storage.read_range(self._log.path, position, FRAME_SIZE)
         size = FRAME_SIZE + max(FRAME.unpack(frame)[1], 0)
-        return self._storage.read_range(self._log.path, position, min(size, self._log.size - position))
+        return self._storage.read_range(
+            self._log.path, position, min(size, self._log.size - position)
+        )
 
     def _piece(self, piece: Piece) -> None:
         rows = piece.rows
@@ -175,7 +196,9 @@ class _Reader:
             self._all_records(piece, sound)
 
     def _headers(self, piece: Piece, rows: Rows) -> None:
-        """What the rest of the partition says about these batches. Told once for each log: where it begins."""
+        """What the rest of the partition says about these batches. Told once for each log: where it
+        begins.
+        """
         log = self._log
         beyond = rows["last_offset"] >= log.end_offset
         if log.following is not None and beyond.any() and Kind.OFFSETS not in self._told:
@@ -202,7 +225,9 @@ class _Reader:
             for i in np.flatnonzero(checks.fault).tolist():
                 row, fault = blocks.rows[i], Fault(checks.fault[i])
                 if fault is Fault.MAX_TIMESTAMP:
-                    message = f"the largest timestamp of its records is not {int(row['max_timestamp'])}"
+                    message = (
+                        f"the largest timestamp of its records is not {int(row['max_timestamp'])}"
+                    )
                     self._on_batch(Kind.TIMESTAMP, piece, row, message)
                 else:
                     error = record_error(fault, row, int(checks.position[i]))
@@ -230,7 +255,10 @@ class _Reader:
 
     def _gather(self, piece: Piece, rows: Rows) -> None:
         gatherer = Gatherer(
-            piece.data, self._log.path, producers_from=None, log_start_offset=self._log.log_start_offset
+            piece.data,
+            self._log.path,
+            producers_from=None,
+            log_start_offset=self._log.log_start_offset,
         )
         try:
             gatherer.add(rows)
@@ -250,19 +278,30 @@ class _Reader:
         self._add(kind, what, position=piece.start + int(row["position"]), offsets=offsets)
 
     def _add(
-        self, kind: Kind, what: str | CorruptLogError, *, position: int, offsets: tuple[int | None, int | None]
+        self,
+        kind: Kind,
+        what: str | CorruptLogError,
+        *,
+        position: int,
+        offsets: tuple[int | None, int | None],
     ) -> None:
-        self._findings.append(self._log.scope.finding(kind, self._log.name, what, position=position, offsets=offsets))
+        self._findings.append(
+            self._log.scope.finding(kind, self._log.name, what, position=position, offsets=offsets)
+        )
 
     def result(self) -> LogCheck:
         log = self._log
-        hidden = [f.position for f in self._findings if f.kind in _HIDING and f.position is not None]
+        hidden = [
+            f.position for f in self._findings if f.kind in _HIDING and f.position is not None
+        ]
         sound_bytes = min(hidden, default=log.size)
         columns = np.concatenate([np.empty(0, COLUMNS), *self._columns])
         events = reduced(np.concatenate([np.empty(0, EVENT), *self._events]))
         return LogCheck(
             findings=tuple(self._with_torn_tail()),
-            checked=Checked(segments=1, bytes=self._read_bytes, batches=self._batches, records=self._records),
+            checked=Checked(
+                segments=1, bytes=self._read_bytes, batches=self._batches, records=self._records
+            ),
             next_offset=self._next_offset,
             sound_bytes=sound_bytes,
             batches=columns[columns["position"] < sound_bytes],
@@ -271,17 +310,25 @@ class _Reader:
         )
 
     def _with_torn_tail(self) -> Iterator[Finding]:
-        """After an unclean shutdown, all that is wrong behind the last sound batch of the log is one thing."""
+        """After an unclean shutdown, all that is wrong behind the last sound batch of the log is
+        one thing.
+        """
         log, end = self._log, self._sound_end
         if not log.recovered or log.following is not None:
             yield from self._findings
             return
-        tail = [f for f in self._findings if f.kind in _HIDING - {Kind.UNREADABLE} and (f.position or 0) >= end]
+        tail = [
+            f
+            for f in self._findings
+            if f.kind in _HIDING - {Kind.UNREADABLE} and (f.position or 0) >= end
+        ]
         yield from (f for f in self._findings if f not in tail)
         if tail:
             message = f"{log.size - end} bytes after the last whole batch: {tail[0].message}"
             offsets = (tail[0].first_offset, None)
-            yield log.scope.finding(Kind.TORN_TAIL, log.name, message, position=end, offsets=offsets)
+            yield log.scope.finding(
+                Kind.TORN_TAIL, log.name, message, position=end, offsets=offsets
+            )
 
 
 def _wrong_crc(piece: Piece, row: np.void) -> str:

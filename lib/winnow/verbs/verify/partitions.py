@@ -1,4 +1,6 @@
-"""What only all segments of a partition can tell together, and with the checkpoints (S4.1, S6.3, S8.4)."""
+"""What only all segments of a partition can tell together, and with the checkpoints (S4.1, S6.3,
+S8.4).
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,20 @@ from winnow.verbs.verify.segments import SegmentCheck, SegmentFiles, txn_index_f
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 
 _LIMITS = (LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
-"""Checkpoints that say of an offset that the log reaches it. The first comes first: a broker deletes the log then."""
+"""Checkpoints that say of an offset that the log reaches it. The first comes first: a broker
+deletes the log then.
+"""
 
 
 def all_findings(
-    log_dir: LogDirCheck, place: PartitionPlace, directory: DirectoryCheck, logs: Sequence[SegmentCheck]
+    log_dir: LogDirCheck,
+    place: PartitionPlace,
+    directory: DirectoryCheck,
+    logs: Sequence[SegmentCheck],
 ) -> Iterator[Finding]:
-    """Of the directory, of each of its logs (`logs`, in the order of `directory.logs`), and of them together."""
+    """Of the directory, of each of its logs (`logs`, in the order of `directory.logs`), and of them
+    together.
+    """
     yield from directory.findings
     for log in logs:
         yield from log.findings
@@ -40,7 +49,10 @@ def all_findings(
 
 
 def _together(
-    log_dir: LogDirCheck, place: PartitionPlace, directory: DirectoryCheck, checks: Sequence[SegmentCheck]
+    log_dir: LogDirCheck,
+    place: PartitionPlace,
+    directory: DirectoryCheck,
+    checks: Sequence[SegmentCheck],
 ) -> Iterator[Finding]:
     segments = directory.logs[: directory.segments]
     yield from _transactions(place, segments, checks)
@@ -75,7 +87,9 @@ def _transactions(
         if check.runs is None:
             break
         runs.append(check.runs)
-    at = bisect_left(range(len(runs)), True, key=lambda number: _fault(place, runs[: number + 1]) is not None)
+    at = bisect_left(
+        range(len(runs)), True, key=lambda number: _fault(place, runs[: number + 1]) is not None
+    )
     error = _fault(place, runs)
     if error is not None:
         yield place.scope.finding(Kind.TXN_INDEX, segments[at].name(TXNINDEX), error)
@@ -84,11 +98,20 @@ def _transactions(
 def _entries(
     place: PartitionPlace, segments: Sequence[SegmentFiles], checks: Sequence[SegmentCheck]
 ) -> Iterator[Finding]:
-    """What transaction indexes say of earlier segments; of each index the first thing that is wrong."""
-    known = [(check.runs, check.promises) for check in takewhile(lambda c: c.promises is not None, checks)]
+    """What transaction indexes say of earlier segments; of each index the first thing that is
+    wrong.
+    """
+    known = [
+        (check.runs, check.promises)
+        for check in takewhile(lambda c: c.promises is not None, checks)
+    ]
     told: set[int] = set()
-    for found in across([(runs, promised) for runs, promised in known if runs is not None and promised is not None]):
-        number, fault = (found.segment, _looked_up(place, found)) if isinstance(found, Unexplained) else found
+    for found in across(
+        [(runs, promised) for runs, promised in known if runs is not None and promised is not None]
+    ):
+        number, fault = (
+            (found.segment, _looked_up(place, found)) if isinstance(found, Unexplained) else found
+        )
         if fault is not None and number not in told:
             told.add(number)
             yield txn_index_finding(segments[number].log, fault)
@@ -111,7 +134,12 @@ def _looked_up(place: PartitionPlace, found: Unexplained) -> EntryFault | None:
 
 def _fault(place: PartitionPlace, runs: Sequence[SegmentRuns]) -> CorruptLogError | None:
     try:
-        fold(runs, high_watermark=0, log_start_offset=place.log_start_offset, where=lambda _: ("", ""))
+        fold(
+            runs,
+            high_watermark=0,
+            log_start_offset=place.log_start_offset,
+            where=lambda _: ("", ""),
+        )
     except CorruptLogError as error:
         return error
     return None

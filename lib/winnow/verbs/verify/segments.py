@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 
 from winnow.clean.survey.gather import aborted_rows
 from winnow.errors import CorruptLogError
-from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, decode_time_index, without_preallocated
+from winnow.logdir.index import (
+    OFFSET_ENTRY_SIZE,
+    TIME_ENTRY_SIZE,
+    decode_time_index,
+    without_preallocated,
+)
 from winnow.logdir.index_checks import check_offset_index, time_index_faults
 from winnow.logdir.names import INDEX, TIMEINDEX, TXNINDEX, segment_file
 from winnow.logdir.txnindex import ENTRY, decode_txn_index
@@ -23,7 +28,9 @@ _KIND = {INDEX: Kind.OFFSET_INDEX, TIMEINDEX: Kind.TIME_INDEX, TXNINDEX: Kind.TX
 
 @dataclass(frozen=True, slots=True)
 class SegmentFiles:
-    """`indexes`: suffixes of the index files that are there; None for a log that has none of its own."""
+    """`indexes`: suffixes of the index files that are there; None for a log that has none of its
+    own.
+    """
 
     log: LogFile
     indexes: frozenset[str] | None = None
@@ -47,8 +54,12 @@ class SegmentCheck:
     """What its transaction index says of earlier segments; None as `runs`."""
 
 
-def check_segment(storage: Storage, segment: SegmentFiles, *, max_decompressed_bytes: int) -> SegmentCheck:
-    """All that is wrong with a segment. Indexes that a broker rebuilds when it starts are not looked at (S8.2)."""
+def check_segment(
+    storage: Storage, segment: SegmentFiles, *, max_decompressed_bytes: int
+) -> SegmentCheck:
+    """All that is wrong with a segment. Indexes that a broker rebuilds when it starts are not
+    looked at (S8.2).
+    """
     log = check_log(storage, segment.log, max_decompressed_bytes=max_decompressed_bytes)
     found = list(log.findings)
     runs = promised = None
@@ -73,14 +84,18 @@ def check_segment(storage: Storage, segment: SegmentFiles, *, max_decompressed_b
 def _missing(segment: SegmentFiles, indexes: frozenset[str]) -> Iterator[Finding]:
     for suffix in (INDEX, TIMEINDEX):
         if suffix not in indexes and segment.log.size:
-            yield segment.log.scope.finding(Kind.MISSING, segment.name(suffix), "expected an index, found no file")
+            yield segment.log.scope.finding(
+                Kind.MISSING, segment.name(suffix), "expected an index, found no file"
+            )
 
 
 _Check = Callable[[SegmentFiles, LogCheck, bytes, str], Iterator[CorruptLogError]]
 _ENTRY_SIZE = {INDEX: OFFSET_ENTRY_SIZE, TIMEINDEX: TIME_ENTRY_SIZE}
 
 
-def _reported(storage: Storage, segment: SegmentFiles, log: LogCheck, suffix: str, check: _Check) -> Iterator[Finding]:
+def _reported(
+    storage: Storage, segment: SegmentFiles, log: LogCheck, suffix: str, check: _Check
+) -> Iterator[Finding]:
     scope, name = segment.log.scope, segment.name(suffix)
     path = f"{scope.directory}/{name}"
     try:
@@ -102,7 +117,9 @@ def _reported(storage: Storage, segment: SegmentFiles, log: LogCheck, suffix: st
         yield scope.finding(_KIND[suffix], name, error)
 
 
-def _offset_index(segment: SegmentFiles, log: LogCheck, data: bytes, path: str) -> Iterator[CorruptLogError]:
+def _offset_index(
+    segment: SegmentFiles, log: LogCheck, data: bytes, path: str
+) -> Iterator[CorruptLogError]:
     file = segment.log
     check_offset_index(
         data,
@@ -116,9 +133,13 @@ def _offset_index(segment: SegmentFiles, log: LogCheck, data: bytes, path: str) 
     return iter(())
 
 
-def _time_index(segment: SegmentFiles, log: LogCheck, data: bytes, path: str) -> Iterator[CorruptLogError]:
+def _time_index(
+    segment: SegmentFiles, log: LogCheck, data: bytes, path: str
+) -> Iterator[CorruptLogError]:
     file = segment.log
-    entries = decode_time_index(data, path, base_offset=file.base_offset, end_offset=file.end_offset)
+    entries = decode_time_index(
+        data, path, base_offset=file.base_offset, end_offset=file.end_offset
+    )
     complete = log.sound_bytes == file.size
     if not complete:
         last = int(log.batches["last_offset"][-1]) if len(log.batches) else -1
@@ -133,7 +154,9 @@ def _transactions(
     path = f"{file.scope.directory}/{name}"
     try:
         data = storage.read_bytes(path) if TXNINDEX in (segment.indexes or ()) else b""
-        entries = decode_txn_index(data, path, base_offset=file.base_offset, end_offset=file.end_offset)
+        entries = decode_txn_index(
+            data, path, base_offset=file.base_offset, end_offset=file.end_offset
+        )
         if log.events is None:
             return None, None, ()
         aborted = aborted_rows(entries)
@@ -147,7 +170,15 @@ def _transactions(
     except CorruptLogError as error:
         return None, None, (file.scope.finding(Kind.TXN_INDEX, name, error),)
     except OSError as error:
-        return None, None, (file.scope.finding(Kind.UNREADABLE, name, f"can't be read: {error.strerror or error}"),)
+        return (
+            None,
+            None,
+            (
+                file.scope.finding(
+                    Kind.UNREADABLE, name, f"can't be read: {error.strerror or error}"
+                ),
+            ),
+        )
     wrong = tuple(
         txn_index_finding(file, fault)
         for fault in entry_faults(aborted, log.events, log.batches, base_offset=file.base_offset)
@@ -157,4 +188,6 @@ def _transactions(
 
 def txn_index_finding(log: LogFile, fault: EntryFault) -> Finding:
     position = None if fault.entry is None else fault.entry * ENTRY.size
-    return log.scope.finding(Kind.TXN_INDEX, segment_file(log.base_offset, TXNINDEX), fault.message, position=position)
+    return log.scope.finding(
+        Kind.TXN_INDEX, segment_file(log.base_offset, TXNINDEX), fault.message, position=position
+    )

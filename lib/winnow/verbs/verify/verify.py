@@ -1,4 +1,6 @@
-"""A sweep over whole log directories: first every directory, then every log, spread by bytes over all cores."""
+"""A sweep over whole log directories: first every directory, then every log, spread by bytes over
+all cores.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ _LEAST_BYTES = 2**16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepResult:
-    """What was looked at, and all that was found wrong, in the order of log directories, partitions and offsets."""
+    """What was looked at, and all that was found wrong, in the order of log directories, partitions
+    and offsets.
+    """
 
     checked: Checked
     findings: tuple[Finding, ...]
@@ -41,7 +45,9 @@ class SweepResult:
 
     @property
     def status(self) -> str:
-        """`sound`, `recoverable` if there is nothing that a broker does not put right when it starts, or `damaged`."""
+        """`sound`, `recoverable` if there is nothing that a broker does not put right when it
+        starts, or `damaged`.
+        """
         if not self.findings:
             return "sound"
         return "damaged" if any(finding.is_damage for finding in self.findings) else "recoverable"
@@ -79,21 +85,30 @@ def sweep(
     return SweepResult(checked=total, findings=tuple(findings), notes=notes)
 
 
-def _directories(sc: SparkContext, places: Sequence[PartitionPlace], progress: Progress) -> list[DirectoryCheck]:
+def _directories(
+    sc: SparkContext, places: Sequence[PartitionPlace], progress: Progress
+) -> list[DirectoryCheck]:
     if not places:
         return []
     tasks = task_count(
-        len(places), per_task=_DIRECTORIES_PER_TASK, items=len(places), parallelism=sc.defaultParallelism
+        len(places),
+        per_task=_DIRECTORIES_PER_TASK,
+        items=len(places),
+        parallelism=sc.defaultParallelism,
     )
     with watched(sc, progress, f"looking at {len(places)} partitions", tasks=tasks):
-        return sc.parallelize(places, tasks).mapPartitions(metered(partial(map, _directory))).collect()
+        return (
+            sc.parallelize(places, tasks).mapPartitions(metered(partial(map, _directory))).collect()
+        )
 
 
 def _directory(place: PartitionPlace) -> DirectoryCheck:
     try:
         return check_directory(Places(), place)
     except FAILS_ONE_PARTITION as error:
-        return DirectoryCheck(findings=(_unchecked(place.scope, "", error),), logs=(), segments=0, snapshots=False)
+        return DirectoryCheck(
+            findings=(_unchecked(place.scope, "", error),), logs=(), segments=0, snapshots=False
+        )
 
 
 def _segment(files: SegmentFiles, max_decompressed_bytes: int) -> SegmentCheck:
@@ -112,7 +127,10 @@ def _segment(files: SegmentFiles, max_decompressed_bytes: int) -> SegmentCheck:
 
 
 def _findings(
-    log_dir: LogDirCheck, place: PartitionPlace, directory: DirectoryCheck, logs: Sequence[SegmentCheck]
+    log_dir: LogDirCheck,
+    place: PartitionPlace,
+    directory: DirectoryCheck,
+    logs: Sequence[SegmentCheck],
 ) -> list[Finding]:
     try:
         return list(all_findings(log_dir, place, directory, logs))
@@ -126,16 +144,23 @@ def _unchecked(scope: Scope, name: str, error: Exception) -> Finding:
 
 
 def _logs(
-    sc: SparkContext, directories: Sequence[DirectoryCheck], max_decompressed_bytes: int, progress: Progress
+    sc: SparkContext,
+    directories: Sequence[DirectoryCheck],
+    max_decompressed_bytes: int,
+    progress: Progress,
 ) -> Mapping[tuple[int, int], SegmentCheck]:
     """By number of the directory, and of the log in it."""
     items = [
-        ((number, at), files) for number, directory in enumerate(directories) for at, files in enumerate(directory.logs)
+        ((number, at), files)
+        for number, directory in enumerate(directories)
+        for at, files in enumerate(directory.logs)
     ]
     if not items:
         return {}
     weights = [files.log.size + _LEAST_BYTES for _, files in items]
-    tasks = task_count(sum(weights), per_task=_BYTES_PER_TASK, items=len(items), parallelism=sc.defaultParallelism)
+    tasks = task_count(
+        sum(weights), per_task=_BYTES_PER_TASK, items=len(items), parallelism=sc.defaultParallelism
+    )
     of_tasks = packed([(piece, *item) for piece, item in enumerate(items)], weights, tasks=tasks)
     with TickSheet([files.log.size for _, files in items]) as sheet:
         ticks = sheet.path
@@ -147,5 +172,7 @@ def _logs(
                 yield key, _segment(files, max_decompressed_bytes)
                 tick(ticks, piece)
 
-        with watched(sc, progress, f"reading {counted(len(items), 'log')}", tasks=tasks, ticks=sheet):
+        with watched(
+            sc, progress, f"reading {counted(len(items), 'log')}", tasks=tasks, ticks=sheet
+        ):
             return dict(sc.parallelize(of_tasks, tasks).mapPartitions(metered(check)).collect())

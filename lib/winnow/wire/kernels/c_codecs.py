@@ -1,7 +1,8 @@
-"""C functions inside of the packages of codecs, for kernels to call: no Python comes between one batch and the next.
+"""C functions inside of the packages of codecs, for kernels to call: no Python comes between one
+batch and the next.
 
-Nobody has promised that a package exports them. Where one does not, its kernels are not used, and the Python functions
-that it does promise do all of the work (docs/decisions/0033).
+Nobody has promised that a package exports them. Where one does not, its kernels are not used, and
+the Python functions that it does promise do all of the work (docs/decisions/0033).
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _local = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class Lz4:
-    """Addresses of `int f(source, destination, source size, room)`; negative, or 0 of the second, where it fails."""
+    """Addresses of `int f(source, destination, source size, room)`; negative, or 0 of the second,
+    where it fails.
+    """
 
     decompress: int
     compress: int
@@ -29,7 +32,9 @@ class Lz4:
 
 @dataclass(frozen=True, slots=True)
 class Zstd:
-    """Addresses of `size_t f(context, destination, room, source, source size)`; negative where it fails."""
+    """Addresses of `size_t f(context, destination, room, source, source size)`; negative where it
+    fails.
+    """
 
     library: ctypes.CDLL
     decompress: int
@@ -42,11 +47,15 @@ class Zstd:
         return int(_local.decompressor.address)
 
     def compressor(self) -> int:
-        """This thread's context for `compress`, at ZSTD_LEVEL, which writes neither size nor checksum."""
+        """This thread's context for `compress`, at ZSTD_LEVEL, which writes neither size nor
+        checksum.
+        """
         if not hasattr(_local, "compressor"):
             context = _Context(self.library, "CCtx")
             for parameter, value in ((_COMPRESSION_LEVEL, ZSTD_LEVEL), (_CONTENT_SIZE, 0)):
-                self.library.ZSTD_CCtx_setParameter(ctypes.c_void_p(context.address), parameter, value)
+                self.library.ZSTD_CCtx_setParameter(
+                    ctypes.c_void_p(context.address), parameter, value
+                )
             _local.compressor = context
         return int(_local.compressor.address)
 
@@ -81,7 +90,9 @@ def zstd_functions() -> Zstd | None:
     """None where they are not to be had."""
     try:
         library = _library("zstandard._cffi")
-        return Zstd(library, _address(library.ZSTD_decompressDCtx), _address(library.ZSTD_compress2))
+        return Zstd(
+            library, _address(library.ZSTD_decompressDCtx), _address(library.ZSTD_compress2)
+        )
     except (ImportError, OSError, AttributeError):
         return None
 

@@ -1,7 +1,8 @@
 """Many batches of lz4 or zstd at once, by C functions that are called from jitted code (S2.4).
 
-Only what is as usual is taken: one frame as Java writes it, whole, within its limits. At the first batch that is not,
-a kernel stops. What that batch is, and what to say of it, is for `winnow.wire.codecs` to decide.
+Only what is as usual is taken: one frame as Java writes it, whole, within its limits. At the first
+batch that is not, a kernel stops. What that batch is, and what to say of it, is for
+`winnow.wire.codecs` to decide.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from winnow.wire.batch import Codec
 from winnow.wire.buffers import Bytes
 from winnow.wire.codecs import LZ4_BLOCK
 from winnow.wire.kernels.c_codecs import lz4_functions, zstd_functions
-from winnow.wire.kernels.memory import address_of, copy_bytes, load_byte, load_le32, load_word, store_be32, store_le32
+from winnow.wire.kernels.memory import (
+    address_of,
+    copy_bytes,
+    load_byte,
+    load_le32,
+    load_word,
+    store_be32,
+    store_le32,
+)
 from winnow.wire.kernels.record import inlined, kernel
 from winnow.wire.sink import Sink
 
@@ -41,7 +50,9 @@ _UNUSUAL = -1
 
 
 def _c_function(result: int, *arguments: int) -> Any:
-    """Code that calls a function whose address is known at run time; all are integers of so many bits."""
+    """Code that calls a function whose address is known at run time; all are integers of so many
+    bits.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         del context, signature
@@ -62,7 +73,9 @@ def _lz4_call(typingctx: Any, function: Any, source: Any, into: Any, size: Any, 
     return _c_function(32, 64, 64, 32, 32)
 
 
-def _zstd_call(typingctx: Any, function: Any, zstd: Any, into: Any, room: Any, source: Any, size: Any) -> Any:
+def _zstd_call(
+    typingctx: Any, function: Any, zstd: Any, into: Any, room: Any, source: Any, size: Any
+) -> Any:
     del typingctx, function, zstd, into, room, source, size
     return _c_function(64, 64, 64, 64, 64, 64)
 
@@ -82,11 +95,12 @@ def decompress_many(
     limit: int,
     enough: int,
 ) -> int:
-    """Appends the payloads of some of the `chosen` batches, first of all the first, until one is not as usual.
+    """Appends the payloads of some of the `chosen` batches, first of all the first, until one is
+    not as usual.
 
-    `codecs`, `begin` and `end` have an item per batch; of those that are done, the latter two say where in the sink
-    they are. `limit`: bytes of one batch; `enough`: bytes in the sink after which no other is begun. Returns how many
-    are done.
+    `codecs`, `begin` and `end` have an item per batch; of those that are done, the latter two say
+    where in the sink they are. `limit`: bytes of one batch; `enough`: bytes in the sink after which
+    no other is begun. Returns how many are done.
     """
     codec = int(codecs[chosen[0]])
     function, context = _decompressor(codec)
@@ -118,16 +132,19 @@ def compress_many(
     chosen: NDArray[np.int64],
     sizes: NDArray[np.int64],
 ) -> int:
-    """Appends payloads of some of the `chosen` batches, first of all the first, while there is room for them.
+    """Appends payloads of some of the `chosen` batches, first of all the first, while there is room
+    for them.
 
-    `codecs` and `sizes` have an item per batch; its records are those from `bounds[i]` to `bounds[i + 1]`. `sizes` is
-    filled in for those that are done. Returns how many are.
+    `codecs` and `sizes` have an item per batch; its records are those from `bounds[i]` to `bounds[i
+    + 1]`. `sizes` is filled in for those that are done. Returns how many are.
     """
     codec = int(codecs[chosen[0]])
     function, context = _compressor(codec)
     if not function:
         return 0
-    done, used = _compress(records, bounds, codecs, chosen, sink.rest(), sizes, codec, function, context)
+    done, used = _compress(
+        records, bounds, codecs, chosen, sink.rest(), sizes, codec, function, context
+    )
     sink.commit(used)
     return int(done)
 
@@ -165,7 +182,9 @@ def _decompress(
     function: int,
     context: int,
 ) -> tuple[int, int]:
-    """(batches done, bytes filled of `out`), of a sink that had `before` bytes. Ends before one of another codec."""
+    """(batches done, bytes filled of `out`), of a sink that had `before` bytes. Ends before one of
+    another codec.
+    """
     used = 0
     for k in range(chosen.size):
         i = chosen[k]
@@ -187,7 +206,9 @@ def _decompress(
 @inlined
 def _lz4_frame(raw: Bytes, begin: int, end: int, out: Bytes, used: int, most: int, lz4: int) -> int:
     """Bytes that it is decompressed, or _UNUSUAL."""
-    if end - begin < _LZ4_SMALLEST or (load_word(raw, begin) & _LZ4_HEADER_MASK) != np.uint64(_LZ4_HEADER):
+    if end - begin < _LZ4_SMALLEST or (load_word(raw, begin) & _LZ4_HEADER_MASK) != np.uint64(
+        _LZ4_HEADER
+    ):
         return _UNUSUAL
     at, size = begin + _LZ4_HEADER_SIZE, 0
     while at + 4 <= end:
@@ -213,7 +234,9 @@ def _lz4_frame(raw: Bytes, begin: int, end: int, out: Bytes, used: int, most: in
 
 
 @inlined
-def _zstd_frame(raw: Bytes, begin: int, end: int, out: Bytes, used: int, most: int, zstd: int, context: int) -> int:
+def _zstd_frame(
+    raw: Bytes, begin: int, end: int, out: Bytes, used: int, most: int, zstd: int, context: int
+) -> int:
     """Bytes that it is decompressed, or less than 0."""
     room = min(most, _zstd_bound(raw, begin, end))
     if room < 0:
@@ -224,7 +247,9 @@ def _zstd_frame(raw: Bytes, begin: int, end: int, out: Bytes, used: int, most: i
 
 @inlined
 def _zstd_bound(raw: Bytes, begin: int, end: int) -> int:
-    """At most so many bytes it is decompressed, by the headers of its blocks; _UNUSUAL if it is not one frame."""
+    """At most so many bytes it is decompressed, by the headers of its blocks; _UNUSUAL if it is not
+    one frame.
+    """
     if end - begin < _ZSTD_SMALLEST or load_le32(raw, begin) != _ZSTD_MAGIC:
         return _UNUSUAL
     flags = load_byte(raw, begin + 4)
@@ -243,7 +268,11 @@ def _zstd_bound(raw: Bytes, begin: int, end: int) -> int:
             return _UNUSUAL
         bound += _ZSTD_BLOCK if kind == _ZSTD_COMPRESSED else size
         at += 3 + (1 if kind == _ZSTD_RLE else size)
-    usual = at + (flags & 0x04) == end and window <= _ZSTD_LARGEST_WINDOW and bound <= 1 << _ZSTD_LARGEST_WINDOW
+    usual = (
+        at + (flags & 0x04) == end
+        and window <= _ZSTD_LARGEST_WINDOW
+        and bound <= 1 << _ZSTD_LARGEST_WINDOW
+    )
     return bound if usual else _UNUSUAL
 
 
@@ -271,7 +300,9 @@ def _compress(
         else:
             room = out.size - used
             source = address_of(records, begin, end - begin)
-            size = _call_zstd(function, context, address_of(out, used, room), room, source, end - begin)
+            size = _call_zstd(
+                function, context, address_of(out, used, room), room, source, end - begin
+            )
         if size < 0:
             return k, used
         sizes[i] = size
@@ -291,7 +322,9 @@ def _to_lz4(records: Bytes, begin: int, end: int, out: Bytes, used: int, lz4: in
     while begin < end:
         length = min(LZ4_BLOCK, end - begin)
         room = length + length // 255 + 16
-        got = _call_lz4(lz4, address_of(records, begin, length), address_of(out, at + 4, room), length, room)
+        got = _call_lz4(
+            lz4, address_of(records, begin, length), address_of(out, at + 4, room), length, room
+        )
         if got <= 0:
             return _UNUSUAL
         if got < length:

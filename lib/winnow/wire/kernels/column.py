@@ -1,4 +1,6 @@
-"""Where keys, values and headers of records lie, and their bytes put together, in jitted code (S2.2)."""
+"""Where keys, values and headers of records lie, and their bytes put together, in jitted code
+(S2.2).
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,11 @@ def locate(
     headers_at: NDArray[np.int64],
     header_counts: NDArray[np.int32],
 ) -> tuple[int, int, int]:
-    """One item per record; positions count in the area's array. (fault, row of its batch, position).
+    """One item per record; positions count in the area's array. (fault, row of its batch,
+    position).
 
-    The arrays of keys, of values and of headers may be empty: then they are not noted. All is checked nevertheless.
+    The arrays of keys, of values and of headers may be empty: then they are not noted. All is
+    checked nevertheless.
     """
     n = 0
     keys, values, headers = key_at.size > 0, value_at.size > 0, headers_at.size > 0
@@ -56,7 +60,9 @@ def locate(
         previous = -1
         for _ in range(count):
             prefetch(area, pos + AHEAD)
-            fault, after, timestamp_delta, delta, key, key_size, value_size, _, _ = parse_record(area, pos, stop)
+            fault, after, timestamp_delta, delta, key, key_size, value_size, _, _ = parse_record(
+                area, pos, stop
+            )
             if fault != 0:
                 return fault, i, pos
             if delta <= previous or delta > last_delta:
@@ -75,7 +81,9 @@ def locate(
                     value_at[n] = value
                     value_sizes[n] = value_size
                 if headers:
-                    header_count, first_header = read_varint(area, value + max(value_size, 0), after)
+                    header_count, first_header = read_varint(
+                        area, value + max(value_size, 0), after
+                    )
                     headers_at[n] = first_header
                     header_counts[n] = header_count
             n += 1
@@ -134,7 +142,9 @@ def gather(
     ends: NDArray[np.int32],
     out: NDArray[np.uint8],
 ) -> int:
-    """The bytes of all items after each other; `ends` (n + 1) says where each begins and ends. A fault, or 0."""
+    """The bytes of all items after each other; `ends` (n + 1) says where each begins and ends. A
+    fault, or 0.
+    """
     end = 0
     ends[0] = 0
     for i in range(batch_of.size):

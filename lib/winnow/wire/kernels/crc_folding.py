@@ -1,8 +1,10 @@
-"""CRC-32C by carry-less multiplication, for x86-64: a long part is folded into few words with the same remainder.
+"""CRC-32C by carry-less multiplication, for x86-64: a long part is folded into few words with the
+same remainder.
 
-Read as a polynomial, earlier bytes stand for higher powers of x. What lies D bits before other bits may be multiplied
-by x^D modulo the polynomial of the CRC and added to them: that takes two multiplications for each 128 bits, of which
-many are under way at once, where the instruction for CRC-32C waits for its own result before each next word.
+Read as a polynomial, earlier bytes stand for higher powers of x. What lies D bits before other bits
+may be multiplied by x^D modulo the polynomial of the CRC and added to them: that takes two
+multiplications for each 128 bits, of which many are under way at once, where the instruction for
+CRC-32C waits for its own result before each next word.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _variable: Any = cgutils.alloca_once_value
 
 def widest_folding(features: Mapping[str, bool]) -> int:
     """Words in the vectors that this CPU folds best; 0 if it can't."""
-    return next((words for words, needed in FEATURES.items() if all(features.get(one) for one in needed)), 0)
+    return next(
+        (words for words, needed in FEATURES.items() if all(features.get(one) for one in needed)), 0
+    )
 
 
 def step_bytes(words: int) -> int:
@@ -41,8 +45,8 @@ def step_bytes(words: int) -> int:
 
 
 def folded_by(words: int) -> Any:
-    """Jitted `folded(crc, buf, pos, steps) -> crc`, both uint64: the state of the CRC, from before to after `steps` > 0
-    steps of `step_bytes` from `pos` on, which the caller has checked.
+    """Jitted `folded(crc, buf, pos, steps) -> crc`, both uint64: the state of the CRC, from before
+    to after `steps` > 0 steps of `step_bytes` from `pos` on, which the caller has checked.
     """
 
     def fold(typingctx: Any, crc: Any, buf: Any, pos: Any, steps: Any) -> Any:
@@ -81,7 +85,9 @@ def _folded(builder: Any, words: int, crc: Any, data: Any, steps: Any) -> Any:
     for one in held[1:]:
         left = builder.xor(_moved(builder, left, words * 64), builder.load(one))
     state = _I64(0)
-    step_crc = _function(builder.module, ir.FunctionType(_I64, [_I64, _I64]), "llvm.x86.sse42.crc32.64.64")
+    step_crc = _function(
+        builder.module, ir.FunctionType(_I64, [_I64, _I64]), "llvm.x86.sse42.crc32.64.64"
+    )
     for word in range(words):
         state = builder.call(step_crc, [state, builder.extract_element(left, ir.IntType(32)(word))])
     return state
@@ -90,11 +96,15 @@ def _folded(builder: Any, words: int, crc: Any, data: Any, steps: Any) -> Any:
 def _moved(builder: Any, vector: Any, bits: int) -> Any:
     """What may be added to the vector that lies so many bits later in the place of this one."""
     kind = vector.type
-    multiply = _function(builder.module, ir.FunctionType(kind, [kind, kind, _I8]), _INSTRUCTIONS[kind.count])
-    # A product of reflected words is reflected but for one bit, and 32 bits of the word for a power are zero.
+    multiply = _function(
+        builder.module, ir.FunctionType(kind, [kind, kind, _I8]), _INSTRUCTIONS[kind.count]
+    )
+    # A product of reflected words is reflected but for one bit, and 32 bits of the word for a power
+    # are zero.
     powers = ir.Constant(kind, [_power(bits + 31), _power(bits - 33)] * (kind.count // 2))
     return builder.xor(
-        builder.call(multiply, [vector, powers, _I8(0x00)]), builder.call(multiply, [vector, powers, _I8(0x11)])
+        builder.call(multiply, [vector, powers, _I8(0x00)]),
+        builder.call(multiply, [vector, powers, _I8(0x11)]),
     )
 
 

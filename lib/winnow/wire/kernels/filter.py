@@ -1,7 +1,8 @@
 """The passes over the records of batches that filtering makes, jitted.
 
-Records are decided upon and written in one pass; those of a batch that keeps none are not looked at. Of batches that
-are compressed, codecs are called before `assemble` puts together what comes out.
+Records are decided upon and written in one pass; those of a batch that keeps none are not looked
+at. Of batches that are compressed, codecs are called before `assemble` puts together what comes
+out.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ _KEPT_BITS = TRANSACTIONAL | CONTROL | LOG_APPEND_TIME
 def expires(row: Any, now: int) -> bool:
     """Whether null values of this batch go: it has a delete horizon and that has come (S5.5)."""
     bits = int(row.attributes)
-    return (bits & DELETE_HORIZON) != 0 and (bits & CONTROL) == 0 and bool(now >= row.base_timestamp)
+    return (
+        (bits & DELETE_HORIZON) != 0 and (bits & CONTROL) == 0 and bool(now >= row.base_timestamp)
+    )
 
 
 @kernel
@@ -65,15 +68,16 @@ def _retain(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     out: Bytes,
     at: int,
 ) -> tuple[int, int, int, int, int, int, int, int]:
-    """One pass over the records of one batch, whose area has been checked: those retained are counted and, with
-    `write`, written to `out` from `at` on.
+    """One pass over the records of one batch, whose area has been checked: those retained are
+    counted and, with `write`, written to `out` from `at` on.
 
-    `row_of`: row in `keep` of the batch's first record. `base`: the base timestamp that they are written with, that of
-    the first one unless `base_known`. With the first null value it becomes `horizon`, unless that is below 0, and all
-    is written again. Neighbours that come out as they went in are copied together.
+    `row_of`: row in `keep` of the batch's first record. `base`: the base timestamp that they are
+    written with, that of the first one unless `base_known`. With the first null value it becomes
+    `horizon`, unless that is below 0, and all is written again. Neighbours that come out as they
+    went in are copied together.
 
-    (fault, position in the area, end in `out`, retained records, null values among them, their first, least - at most
-    0 - and largest timestamp).
+    (fault, position in the area, end in `out`, retained records, null values among them, their
+    first, least - at most 0 - and largest timestamp).
     """
     bits = int(row.attributes)
     # Records that were converted from v0 and v1 have their own timestamps, and those of v0 none.
@@ -95,7 +99,9 @@ def _retain(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     while r < row_of + int(row.record_count):
         prefetch(area, pos + AHEAD)
         prefetch(area, pos + AHEAD + 64)
-        fault, after, timestamp_delta, delta, _, _, value_size, tail, canonical = parse_record(area, pos, end)
+        fault, after, timestamp_delta, delta, _, _, value_size, tail, canonical = parse_record(
+            area, pos, end
+        )
         if fault != 0:
             return fault, pos, at, kept, nulls, first, least, largest
         if delta <= previous or delta > last_delta:
@@ -135,7 +141,9 @@ def _retain(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
         if retain and not whole and write:
             if after - pos + GROWTH > out.size - at:
                 return _CHANGED, pos, at, kept, nulls, first, least, largest
-            at = write_record(area, pos, tail, after, canonical, timestamp_delta, timestamp - base, delta, out, at)
+            at = write_record(
+                area, pos, tail, after, canonical, timestamp_delta, timestamp - base, delta, out, at
+            )
         pos = after
     if pos != end:
         return _LEFT_OVER, pos, at, kept, nulls, first, least, largest
@@ -190,19 +198,21 @@ def _filter_records(
     out: Bytes,
     at: int,
 ) -> tuple[int, int, int]:
-    """What becomes of batch `i`, which is `row`: its items of the six arrays. If it is rewritten, its records are
-    in `out` from `at` on: (fault, position in `area`, end in `out`).
+    """What becomes of batch `i`, which is `row`: its items of the six arrays. If it is rewritten,
+    its records are in `out` from `at` on: (fault, position in `area`, end in `out`).
 
-    `row_of`: row in `keep` of its first record. Records are written in the hope that no tombstone among them sets a
-    delete horizon; if one does, they are written again. `horizon`: the delete horizon of a rewritten batch, below 0 for
-    none. `first_timestamp` and `max_timestamp`: over the retained records.
+    `row_of`: row in `keep` of its first record. Records are written in the hope that no tombstone
+    among them sets a delete horizon; if one does, they are written again. `horizon`: the delete
+    horizon of a rewritten batch, below 0 for none. `first_timestamp` and `max_timestamp`: over the
+    retained records.
     """
     total = int(row.record_count)
     has_horizon = (int(row.attributes) & DELETE_HORIZON) != 0
     new_horizon = -1 if has_horizon else now + delete_retention_ms
     base = row.base_timestamp if has_horizon else new_horizon
     stays = _count(keep, row_of, row_of + total)
-    # A batch that keeps all is copied as it is, unless it gets a horizon, or should if there were one so late.
+    # A batch that keeps all is copied as it is, unless it gets a horizon, or should if there were
+    # one so late.
     write = expires(row, now) or cause[i] or base < 0 or stays < total or row.magic < MAX_MAGIC
     written = at
     kept = nulls = least = 0
@@ -228,12 +238,16 @@ def _filter_records(
         )
         if fault != 0:
             return fault, pos, at
-    action[i], horizon[i] = _verdict(row, retention[i], cause[i], now, delete_retention_ms, kept, nulls)
+    action[i], horizon[i] = _verdict(
+        row, retention[i], cause[i], now, delete_retention_ms, kept, nulls
+    )
     retained[i] = kept
     tombstones[i] = nulls
     first_timestamp[i] = first
     max_timestamp[i] = largest
-    if action[i] == REWRITE and least < NO_TIMESTAMP:  # Kafka can't write these either (MemoryRecordsBuilder)
+    if (
+        action[i] == REWRITE and least < NO_TIMESTAMP
+    ):  # Kafka can't write these either (MemoryRecordsBuilder)
         return _TIMESTAMP, begin[i], at
     return 0, begin[i], written
 
@@ -259,11 +273,12 @@ def rewrite_compressed(
     out: Bytes,
     starts: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """What becomes of the compressed batches, and the records of those that are rewritten, one batch after the other.
+    """What becomes of the compressed batches, and the records of those that are rewritten, one
+    batch after the other.
 
-    The six arrays are those of `_filter_records`; batches that are not compressed get theirs from `assemble`, and those
-    to be deleted keep the first three as they are: DROP, 0 and 0. `starts` (n + 1) receives where each batch's records
-    lie in `out`; (fault, row, position in `inflated`).
+    The six arrays are those of `_filter_records`; batches that are not compressed get theirs from
+    `assemble`, and those to be deleted keep the first three as they are: DROP, 0 and 0. `starts` (n
+    + 1) receives where each batch's records lie in `out`; (fault, row, position in `inflated`).
     """
     at = 0
     row_of = 0
@@ -323,9 +338,11 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     out: Bytes,
     rows: Rows,
 ) -> tuple[int, int, int, int, int]:
-    """All output batches into `out`, their headers into `rows`: (fault, row, position, batches, bytes).
+    """All output batches into `out`, their headers into `rows`: (fault, row, position, batches,
+    bytes).
 
-    Of batches that are compressed the six arrays and the payloads are there, of the others they are found here.
+    Of batches that are compressed the six arrays and the payloads are there, of the others they are
+    found here.
     """
     at = 0
     count = 0

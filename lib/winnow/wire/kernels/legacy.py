@@ -1,6 +1,8 @@
-"""Records of message formats v0 and v1 turned into those of v2, and thinned out, in jitted code (S2.1, S5.7).
+"""Records of message formats v0 and v1 turned into those of v2, and thinned out, in jitted code
+(S2.1, S5.7).
 
-Every length is checked against the end of its entry, and that against the end of what holds it, before it is used.
+Every length is checked against the end of its entry, and that against the end of what holds it,
+before it is used.
 """
 
 from __future__ import annotations
@@ -23,7 +25,14 @@ from winnow.wire.batch import (
 )
 from winnow.wire.buffers import Bytes, Rows
 from winnow.wire.crc import crc32_part
-from winnow.wire.kernels.memory import copy_bytes, load_be32, load_be64, load_byte, load_int32, store_byte
+from winnow.wire.kernels.memory import (
+    copy_bytes,
+    load_be32,
+    load_be64,
+    load_byte,
+    load_int32,
+    store_byte,
+)
 from winnow.wire.kernels.record import check_area, kernel, parse_record
 from winnow.wire.kernels.varint import size_of_varint, write_varint
 from winnow.wire.record_faults import Fault
@@ -48,7 +57,11 @@ class LegacyFault(IntEnum):
 
 
 _AREA, _SIZE, _EMPTY = int(LegacyFault.AREA), int(LegacyFault.SIZE), int(LegacyFault.EMPTY)
-_WRAPPER_OFFSET, _MAGIC, _CRC = int(LegacyFault.WRAPPER_OFFSET), int(LegacyFault.MAGIC), int(LegacyFault.CRC)
+_WRAPPER_OFFSET, _MAGIC, _CRC = (
+    int(LegacyFault.WRAPPER_OFFSET),
+    int(LegacyFault.MAGIC),
+    int(LegacyFault.CRC),
+)
 _NESTED, _KEY, _VALUE = int(LegacyFault.NESTED), int(LegacyFault.KEY), int(LegacyFault.VALUE)
 _ORDER, _OVERLAP = int(LegacyFault.ORDER), int(LegacyFault.OVERLAP)
 _LEFT_OVER, _CHANGED = int(Fault.LEFT_OVER), int(Fault.CHANGED)
@@ -102,9 +115,10 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
 ) -> tuple[int, int, int]:
     """The records of all v0 and v1 batches as v2 records into `out`, their headers into `rows`.
 
-    The entries of batch i lie at begin[i]..end[i], in `inner` if it is a wrapper, else it is its own only entry, in
-    `raw`. `out` holds 5/4 of all of them. `starts` (n + 1): where each batch's records lie in `out`. `rows` is a copy
-    of `batches`. (fault, row of its batch, position of the entry).
+    The entries of batch i lie at begin[i]..end[i], in `inner` if it is a wrapper, else it is its
+    own only entry, in `raw`. `out` holds 5/4 of all of them. `starts` (n + 1): where each batch's
+    records lie in `out`. `rows` is a copy of `batches`. (fault, row of its batch, position of the
+    entry).
     """
     at = 0
     least = np.int64(0)
@@ -123,7 +137,8 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             return fault, i, pos
         log_append = (int(row.attributes) & LOG_APPEND_TIME) != 0
         shift = np.int64(0)
-        # A wrapper's offset of 0 is what some versions of librdkafka wrote: then the inner ones stand for themselves.
+        # A wrapper's offset of 0 is what some versions of librdkafka wrote: then the inner ones
+        # stand for themselves.
         if wrapped[i] and row.magic == 1 and row.last_offset != 0:
             if row.last_offset < last_inner:
                 return _WRAPPER_OFFSET, i, begin[i]
@@ -144,7 +159,9 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             magic = load_byte(area, pos + MAGIC_AT)
             if magic > 1 or (magic == 1 and length < RECORD_OVERHEAD_V1):
                 return _MAGIC, i, pos
-            if np.int64(crc32_part(area, pos + MAGIC_AT, after)) != np.int64(load_be32(area, pos + CRC_V0_AT)):
+            if np.int64(crc32_part(area, pos + MAGIC_AT, after)) != np.int64(
+                load_be32(area, pos + CRC_V0_AT)
+            ):
                 return _CRC, i, pos
             if load_byte(area, pos + ATTRIBUTES_V0_AT) & CODEC_MASK != 0:
                 return _NESTED, i, pos
@@ -154,7 +171,11 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             previous = offset
             timestamp = np.int64(NO_TIMESTAMP)  # of v0 in a wrapper of v1, too, whatever that says
             if magic == 1:
-                timestamp = row.max_timestamp if log_append else np.int64(load_be64(area, pos + TIMESTAMP_V1_AT))
+                timestamp = (
+                    row.max_timestamp
+                    if log_append
+                    else np.int64(load_be64(area, pos + TIMESTAMP_V1_AT))
+                )
             if n == 0:
                 first = offset
                 first_timestamp = timestamp
@@ -170,7 +191,8 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             value_at += 4
             if value_size < -1 or value_at + max(value_size, 0) != after:
                 return _VALUE, i, pos
-            # The most that a record can take: no entry is smaller than 26 bytes without its key and value.
+            # The most that a record can take: no entry is smaller than 26 bytes without its key and
+            # value.
             if out.size - at < 32 + max(key_size, 0) + max(value_size, 0):
                 return _AREA, i, pos
             at = _write(
@@ -214,7 +236,12 @@ def _write(
 ) -> int:
     """One v2 record without headers (S2.2); its end in `out`, which has room."""
     size = 2 + size_of_varint(timestamp_delta) + size_of_varint(offset_delta)
-    size += size_of_varint(key_size) + max(key_size, 0) + size_of_varint(value_size) + max(value_size, 0)
+    size += (
+        size_of_varint(key_size)
+        + max(key_size, 0)
+        + size_of_varint(value_size)
+        + max(value_size, 0)
+    )
     at = write_varint(out, at, size)
     store_byte(out, at, 0)
     at = write_varint(out, at + 1, timestamp_delta)
@@ -242,11 +269,13 @@ def thin_out(  # noqa: C901 - one pass
     ends: NDArray[np.int64],
     kept: NDArray[np.bool_],
 ) -> tuple[int, int, int, int]:
-    """Leave of each converted batch only the records that stay, and let it begin and end with them (S5.7).
+    """Leave of each converted batch only the records that stay, and let it begin and end with them
+    (S5.7).
 
-    `out` is a copy of `inflated`, `rows` of `batches`, `ends` of `end`: they are changed. A batch of which nothing
-    stays keeps its offsets, for the header that may. `kept`: `keep` of what is left, of which the first so many items,
-    the last number that is returned, are filled in. (fault, row of its batch, position, items of `kept`).
+    `out` is a copy of `inflated`, `rows` of `batches`, `ends` of `end`: they are changed. A batch
+    of which nothing stays keeps its offsets, for the header that may. `kept`: `keep` of what is
+    left, of which the first so many items, the last number that is returned, are filled in. (fault,
+    row of its batch, position, items of `kept`).
     """
     r = 0
     n = 0
@@ -268,7 +297,9 @@ def thin_out(  # noqa: C901 - one pass
         last = 0
         stay = 0
         for _ in range(count):
-            fault, after, timestamp_delta, delta, _, _, value_size, tail, _ = parse_record(inflated, pos, stop)
+            fault, after, timestamp_delta, delta, _, _, value_size, tail, _ = parse_record(
+                inflated, pos, stop
+            )
             if fault != 0:
                 return fault, i, pos, n
             if keep[r] and (value_size >= 0 or retain_deletes):
@@ -279,7 +310,13 @@ def thin_out(  # noqa: C901 - one pass
                 kept[n] = True
                 n += 1
                 # Not longer than it was: the delta is no greater.
-                size = 1 + size_of_varint(timestamp_delta) + size_of_varint(delta - first) + after - tail
+                size = (
+                    1
+                    + size_of_varint(timestamp_delta)
+                    + size_of_varint(delta - first)
+                    + after
+                    - tail
+                )
                 if size_of_varint(size) + size > after - at or after > out.size:
                     return _CHANGED, i, pos, n
                 at = write_varint(out, at, size)

@@ -1,8 +1,8 @@
 """Unaligned loads, stores and copies for kernels, one machine instruction each.
 
-None of them checks a bound: the caller has done so, and under NUMBA_BOUNDSCHECK=1, as the tests are run once, an
-IndexError says where it has not. Integers are int64 or uint64 everywhere, since numba turns a mix of the two into a
-float.
+None of them checks a bound: the caller has done so, and under NUMBA_BOUNDSCHECK=1, as the tests are
+run once, an IndexError says where it has not. Integers are int64 or uint64 everywhere, since numba
+turns a mix of the two into a float.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, 
     return builder.bitcast(builder.gep(data, [pos]), ir.IntType(bits).as_pointer())
 
 
-def check_bounds(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, size: Any) -> None:
+def check_bounds(
+    context: Any, builder: Any, array_type: Any, array: Any, pos: Any, size: Any
+) -> None:
     """What numba does for an index when it is told to check bounds, for `size` bytes from `pos` on."""
     if not context.enable_boundscheck:
         return
@@ -96,7 +98,9 @@ def _address(typingctx: Any, buf: Any, pos: Any, size: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         check_bounds(context, builder, signature.args[0], args[0], args[1], args[2])
-        return builder.ptrtoint(_pointer(context, builder, signature.args[0], args[0], args[1], 8), ir.IntType(64))
+        return builder.ptrtoint(
+            _pointer(context, builder, signature.args[0], args[0], args[1], 8), ir.IntType(64)
+        )
 
     return types.int64(buf, types.int64, types.int64), codegen
 

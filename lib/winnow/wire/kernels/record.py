@@ -1,6 +1,7 @@
 """Parsing one record of a v2 batch in jitted code (S2.2): what scanning and filtering share.
 
-Everything is checked against the end of the record, and that against the end of the batch, before it is used.
+Everything is checked against the end of the record, and that against the end of the batch, before
+it is used.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from winnow.wire.record_faults import Fault
 Parsed: TypeAlias = tuple[int, int, int, int, int, int, int, int, bool]
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
 kernel: Any = njit(**_OPTIONS)
-"""For functions that get arrays and make none. Without numba's runtime (NRT) no references to them are counted, which
-is otherwise done at calls inside of a loop, with locked instructions that cost more than parsing does.
+"""For functions that get arrays and make none. Without numba's runtime (NRT) no references to them
+are counted, which is otherwise done at calls inside of a loop, with locked instructions that cost
+more than parsing does.
 """
 inlined: Any = njit(**_OPTIONS, forceinline=True)
 
 AHEAD = 1024
-"""Bytes before a record at which the processor is told that it will be read: a record's place is known only when the
-one before it has been read, too late for memory.
+"""Bytes before a record at which the processor is told that it will be read: a record's place is
+known only when the one before it has been read, too late for memory.
 """
 
 
@@ -40,7 +42,9 @@ def _prefetch(typingctx: Any, buf: Any, pos: Any) -> Any:
         i32, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
         kind = ir.FunctionType(ir.VoidType(), [pointer, i32, i32, i32])
         fetch = _function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(fetch, [builder.bitcast(builder.gep(data, [args[1]]), pointer), i32(0), i32(3), i32(1)])
+        builder.call(
+            fetch, [builder.bitcast(builder.gep(data, [args[1]]), pointer), i32(0), i32(3), i32(1)]
+        )
         return context.get_dummy_value()
 
     return types.void(buf, types.int64), codegen
@@ -55,7 +59,9 @@ SMALLEST_RECORD = 7
 
 _WORD = 8
 _LONGEST_START = 3 + 1 + 3 + 3 + _WORD
-"""Bytes from a record's start to the end of the last word that `_parse_usual` reads before it checks again."""
+"""Bytes from a record's start to the end of the last word that `_parse_usual` reads before it
+checks again.
+"""
 _SMALLEST_END = 2
 """Bytes of a null value's length and the header count."""
 
@@ -80,8 +86,9 @@ def check_area(area: Bytes, begin: int, end: int, count: int) -> int:
 def parse_record(buf: Bytes, pos: int, end: int) -> Parsed:
     """The record at `pos` of an area that ends at `end` <= buf.size.
 
-    (fault, position after it, timestamp delta, offset delta, key position, key length, value length, position of the
-    key length, whether all of it is as Java would write it). Lengths are -1 for null.
+    (fault, position after it, timestamp delta, offset delta, key position, key length, value
+    length, position of the key length, whether all of it is as Java would write it). Lengths are -1
+    for null.
     """
     after, timestamp_delta, delta, key, key_size, value_size, tail = _parse_usual(buf, pos, end)
     if after >= 0:
@@ -108,15 +115,17 @@ def _short(word: int) -> tuple[int, int]:
 def _parse_usual(  # noqa: PLR0911 - one return per reason
     buf: Bytes, pos: int, end: int
 ) -> tuple[int, int, int, int, int, int, int]:
-    """As `parse_record` for a record without headers and without large numbers, written as Java would.
+    """As `parse_record` for a record without headers and without large numbers, written as Java
+    would.
 
-    All in one breath, since nearly all records are such. A position after it of -1 says that this one is not, or not
-    so surely sound: `_parse_any` then has the word.
+    All in one breath, since nearly all records are such. A position after it of -1 says that this
+    one is not, or not so surely sound: `_parse_any` then has the word.
     """
     none = -1, 0, 0, 0, 0, 0, 0
     if end - pos < _LONGEST_START:
         return none
-    # Up to the key no check of bounds is needed: each number takes three bytes at most, and a word is read at each.
+    # Up to the key no check of bounds is needed: each number takes three bytes at most, and a word
+    # is read at each.
     word = np.int64(load_word(buf, pos))
     size, used = _short(word)
     at = pos + used
@@ -145,7 +154,15 @@ def _parse_usual(  # noqa: PLR0911 - one return per reason
         return none
     if load_byte(buf, after - 1) != 0:
         return none
-    return after, (timestamp >> 1) ^ -(timestamp & 1), (offset >> 1) ^ -(offset & 1), at, key_size, value_size, tail
+    return (
+        after,
+        (timestamp >> 1) ^ -(timestamp & 1),
+        (offset >> 1) ^ -(offset & 1),
+        at,
+        key_size,
+        value_size,
+        tail,
+    )
 
 
 @kernel

@@ -1,7 +1,8 @@
 """SipHash with 128 bits of result: the name under which a key travels instead of its bytes.
 
-Keyed with a secret of the run, so that nobody can construct two keys with one hash; 1 round per word and 3 to
-finish, as hash tables use it. The plain twin takes the rounds as parameters, since published vectors are of 2-4.
+Keyed with a secret of the run, so that nobody can construct two keys with one hash; 1 round per
+word and 3 to finish, as hash tables use it. The plain twin takes the rounds as parameters, since
+published vectors are of 2-4.
 """
 
 from __future__ import annotations
@@ -81,8 +82,12 @@ def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> _State
 
 
 @njit(cache=True, nogil=True)
-def siphash(buf: Bytes, pos: int, size: int, k0: np.uint64, k1: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """(uint64, uint64) of SipHash-1-3-128 of buf[pos : pos + size], which the caller has checked; k0, k1 uint64."""
+def siphash(
+    buf: Bytes, pos: int, size: int, k0: np.uint64, k1: np.uint64
+) -> tuple[np.uint64, np.uint64]:
+    """(uint64, uint64) of SipHash-1-3-128 of buf[pos : pos + size], which the caller has checked;
+    k0, k1 uint64.
+    """
     v0 = k0 ^ np.uint64(INITIAL[0])
     v1 = k1 ^ np.uint64(INITIAL[1])
     v2 = k0 ^ np.uint64(INITIAL[2])

@@ -28,9 +28,11 @@ _variable: Any = cgutils.alloca_once_value
 
 
 def lanes_of(features: Mapping[str, bool]) -> int:
-    """Words of 64 bits in a vector of a CPU with these features (as LLVM calls them); 1 where vectors gain nothing.
+    """Words of 64 bits in a vector of a CPU with these features (as LLVM calls them); 1 where
+    vectors gain nothing.
 
-    The first CPUs with vectors of 512 bits are slower with them (benchmarks/NOTES.md); VBMI2 came with the next.
+    The first CPUs with vectors of 512 bits are slower with them (benchmarks/NOTES.md); VBMI2 came
+    with the next.
     """
     return 8 if features.get("avx512vbmi2") else 4 if features.get("avx2") else 1
 
@@ -39,8 +41,8 @@ LANES = lanes_of(llvmlite.binding.get_host_cpu_features())
 
 
 def hashed_in(lanes: int) -> Any:
-    """Jitted `hashed(buf, rows, row, k0, k1)`: as `hash_rows` for `lanes` rows, after each of whose keys `buf` has a
-    word more.
+    """Jitted `hashed(buf, rows, row, k0, k1)`: as `hash_rows` for `lanes` rows, after each of whose
+    keys `buf` has a word more.
     """
 
     def hashed(typingctx: Any, buf: Any, rows: Any, row: Any, k0: Any, k1: Any) -> Any:
@@ -49,16 +51,24 @@ def hashed_in(lanes: int) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             kind, rows_kind = signature.args[:2]
             places = builder.gep(
-                context.make_array(rows_kind)(context, builder, args[1]).data, [builder.mul(args[2], _I64(2))]
+                context.make_array(rows_kind)(context, builder, args[1]).data,
+                [builder.mul(args[2], _I64(2))],
             )
-            slots = [[builder.gep(places, [_I64(2 * lane + part)]) for lane in range(lanes)] for part in range(2)]
+            slots = [
+                [builder.gep(places, [_I64(2 * lane + part)]) for lane in range(lanes)]
+                for part in range(2)
+            ]
             at, size = ([builder.load(slot) for slot in column] for column in slots)
             null = [builder.icmp_signed("<", one, _I64(0)) for one in size]
-            size = [builder.select(none, _I64(0), one) for none, one in zip(null, size, strict=True)]
+            size = [
+                builder.select(none, _I64(0), one) for none, one in zip(null, size, strict=True)
+            ]
             for one, length in zip(at, size, strict=True):
                 check_bounds(context, builder, kind, args[0], one, builder.add(length, _I64(_WORD)))
             data = context.make_array(kind)(context, builder, args[0]).data
-            results = _Lanes(builder, lanes).hashed([builder.gep(data, [one]) for one in at], size, args[3], args[4])
+            results = _Lanes(builder, lanes).hashed(
+                [builder.gep(data, [one]) for one in at], size, args[3], args[4]
+            )
             for result, column in zip(results, slots, strict=True):
                 for lane, slot in enumerate(column):
                     word = builder.extract_element(result, _I32(lane))
@@ -102,7 +112,9 @@ class _Lanes:
             last = builder.or_(builder.and_(word, mask), builder.shl(size, self._all(56)))
             word = builder.select(builder.icmp_unsigned("==", number, words), last, word)
             before = [builder.load(one) for one in state]
-            v0, v1, v2, v3 = self._round(before[0], before[1], before[2], builder.xor(before[3], word))
+            v0, v1, v2, v3 = self._round(
+                before[0], before[1], before[2], builder.xor(before[3], word)
+            )
             after = builder.xor(v0, word), v1, v2, v3
             for slot, new, old in zip(state, after, before, strict=True):
                 builder.store(builder.select(inside, new, old), slot)
@@ -138,8 +150,13 @@ class _Lanes:
     def _loaded(self, keys: list[Any], place: Any) -> Any:
         """The word `place` bytes after the beginning of each key."""
         builder = self._builder
-        places = [builder.gep(key, [builder.extract_element(place, _I32(lane))]) for lane, key in enumerate(keys)]
-        return self._gathered([builder.load(builder.bitcast(one, _I64.as_pointer()), align=1) for one in places])
+        places = [
+            builder.gep(key, [builder.extract_element(place, _I32(lane))])
+            for lane, key in enumerate(keys)
+        ]
+        return self._gathered(
+            [builder.load(builder.bitcast(one, _I64.as_pointer()), align=1) for one in places]
+        )
 
     def _gathered(self, words: list[Any]) -> Any:
         vector = ir.Constant(self._vector, ir.Undefined)
@@ -163,11 +180,14 @@ def _place(rows: NDArray[np.uint64], row: int) -> Any:
 
 
 @kernel
-def hash_rows(buf: Bytes, rows: NDArray[np.uint64], row: int, end: int, k0: np.uint64, k1: np.uint64) -> int:
-    """Puts hashes in the place of keys, for as many of `rows[row:end]` as fill vectors. The first row that is left.
+def hash_rows(
+    buf: Bytes, rows: NDArray[np.uint64], row: int, end: int, k0: np.uint64, k1: np.uint64
+) -> int:
+    """Puts hashes in the place of keys, for as many of `rows[row:end]` as fill vectors. The first
+    row that is left.
 
-    `rows` is uint64[n, 2], of keys that end in ascending order: where in `buf` each begins and its size, -1 for none,
-    which gets 0, 0. The caller has checked that they are inside.
+    `rows` is uint64[n, 2], of keys that end in ascending order: where in `buf` each begins and its
+    size, -1 for none, which gets 0, 0. The caller has checked that they are inside.
     """
     while LANES > 1 and row + LANES <= end:
         at, size = _place(rows, row + LANES - 1)
@@ -179,7 +199,9 @@ def hash_rows(buf: Bytes, rows: NDArray[np.uint64], row: int, end: int, k0: np.u
 
 
 @kernel
-def hash_rest(buf: Bytes, rows: NDArray[np.uint64], row: int, end: int, k0: np.uint64, k1: np.uint64) -> None:
+def hash_rest(
+    buf: Bytes, rows: NDArray[np.uint64], row: int, end: int, k0: np.uint64, k1: np.uint64
+) -> None:
     """As `hash_rows`, and one by one those that are left."""
     for left in range(hash_rows(buf, rows, row, end, k0, k1), end):
         at, size = _place(rows, left)

@@ -1,6 +1,8 @@
-"""Jitted twins of `varint`. A position of -1 says that there was no number: too long, or cut off at `end`.
+"""Jitted twins of `varint`. A position of -1 says that there was no number: too long, or cut off at
+`end`.
 
-`forceinline`: LLVM finds them too large for that by itself, which costs a quarter of the speed of a scan.
+`forceinline`: LLVM finds them too large for that by itself, which costs a quarter of the speed of a
+scan.
 """
 
 from __future__ import annotations
@@ -78,8 +80,8 @@ def write_varint(out: Bytes, at: int, value: int) -> int:
 def is_shortest(buf: Bytes, pos: int, after: int, longest: int, top: int) -> bool:
     """Whether Java would write the number at pos..after in just these bytes.
 
-    `longest` and `top`: how many bytes the type may take, and the largest value of the last of so many (5 and 0x0F
-    for an int32, 10 and 0x01 for an int64).
+    `longest` and `top`: how many bytes the type may take, and the largest value of the last of so
+    many (5 and 0x0F for an int32, 10 and 0x01 for an int64).
     """
     size = after - pos
     if size == 1:

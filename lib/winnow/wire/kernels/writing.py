@@ -1,4 +1,6 @@
-"""Records and v2 headers written in jitted code (S2.2). None checks that there is room: the caller has done so."""
+"""Records and v2 headers written in jitted code (S2.2). None checks that there is room: the caller
+has done so.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from winnow.wire.kernels.record import kernel
 from winnow.wire.kernels.varint import read_varint, size_of_varint, write_varint
 
 GROWTH = 13
-"""Most bytes by which a record grows when rewritten: its timestamp delta from 1 to 10 bytes, its length from 1 to 5."""
+"""Most bytes by which a record grows when rewritten: its timestamp delta from 1 to 10 bytes, its
+length from 1 to 5.
+"""
 
 
 @kernel
@@ -39,7 +43,9 @@ def write_record(
     out: Bytes,
     at: int,
 ) -> int:
-    """The record at pos..after with another timestamp delta; `out` has room for it and GROWTH. Its end in `out`."""
+    """The record at pos..after with another timestamp delta; `out` has room for it and GROWTH. Its
+    end in `out`.
+    """
     if canonical:
         # From the back, since the length before it has no fixed size.
         delta_at = tail - size_of_varint(offset_delta) - size_of_varint(old_delta)

@@ -1,5 +1,5 @@
-"""xxHash-32 with seed 0, for the few checksums that lz4 frames have: those of their headers, and of blocks where a
-foreign client asked for them. Plain Python is fast enough for both.
+"""xxHash-32 with seed 0, for the few checksums that lz4 frames have: those of their headers, and of
+blocks where a foreign client asked for them. Plain Python is fast enough for both.
 """
 
 from __future__ import annotations

@@ -10,7 +10,13 @@ from winnow.clean.plan.settings import with_metadata
 from winnow.errors import UsageError
 from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.policy.config import TopicConfig
-from winnow.policy.sources import ServerProperties, Settings, Unknown, parse_server_properties, parse_topic_configs
+from winnow.policy.sources import (
+    ServerProperties,
+    Settings,
+    Unknown,
+    parse_server_properties,
+    parse_topic_configs,
+)
 from winnow.storage.local import LocalStorage
 
 STORAGE = LocalStorage()
@@ -32,23 +38,33 @@ def properties(text: str, *, file: str = "server.properties") -> ServerPropertie
     return parse_server_properties(f"log.cleanup.policy=compact\n{text}", file=file)
 
 
-def checked(server: ServerProperties | list[ServerProperties], *paths: Path, **more: bool) -> tuple[str, ...]:
+def checked(
+    server: ServerProperties | list[ServerProperties], *paths: Path, **more: bool
+) -> tuple[str, ...]:
     return with_metadata(Settings(server_properties=server, **more), STORAGE, surveyed(*paths))[1]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("key", ["node.id", "broker.id"])
 def test_the_file_of_another_node_is_refused(tmp_path: Path, key: str) -> None:
     server = properties(f"{key}=99")
-    with pytest.raises(UsageError, match=r"another broker.*expected node.id 1.*found node.id 99.*server.properties"):
+    with pytest.raises(
+        UsageError, match=r"another broker.*expected node.id 1.*found node.id 99.*server.properties"
+    ):
         checked(server, log_dir(tmp_path / "a"))
     (note,) = checked(server, log_dir(tmp_path / "a"), allow_other_broker=True)
-    assert "server.properties is used although it is the server.properties of another broker" in note
+    assert (
+        "server.properties is used although it is the server.properties of another broker" in note
+    )
 
 
 @pytest.mark.parametrize("key", ["log.dirs", "log.dir"])
-def test_the_file_of_a_broker_with_other_log_directories_is_refused(tmp_path: Path, key: str) -> None:
+def test_the_file_of_a_broker_with_other_log_directories_is_refused(
+    tmp_path: Path, key: str
+) -> None:
     server = properties(f"node.id=1\n{key}=/elsewhere/a, /elsewhere/b")
-    with pytest.raises(UsageError, match=rf"other log directories.*{tmp_path}/a in log.dirs.*/elsewhere/a"):
+    with pytest.raises(
+        UsageError, match=rf"other log directories.*{tmp_path}/a in log.dirs.*/elsewhere/a"
+    ):
         checked(server, log_dir(tmp_path / "a"))
     assert len(checked(server, log_dir(tmp_path / "a"), allow_other_broker=True)) == 1
     assert checked(server, log_dir(tmp_path / "a"), compare_log_dirs=False) == ()
@@ -75,7 +91,10 @@ def test_each_broker_has_its_own_file(tmp_path: Path) -> None:
         Settings(server_properties=[two, one], topic_configs=NAMED), STORAGE, surveyed(*paths)
     )
     found = [settings.resolve("t", node_id=node) for node in (1, 2, 3)]
-    assert [config.policy for config in found[:2] if isinstance(config, TopicConfig)] == ["compact", "delete"]
+    assert [config.policy for config in found[:2] if isinstance(config, TopicConfig)] == [
+        "compact",
+        "delete",
+    ]
     assert isinstance(found[2], Unknown)
     assert notes == (
         f"{tmp_path}/3 is of node 3, of which no server.properties was given: no default of Kafka's is confirmed there",

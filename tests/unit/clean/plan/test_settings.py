@@ -50,7 +50,10 @@ def test_the_first_log_directory_that_has_one(tmp_path: Path) -> None:
 
 def test_none(tmp_path: Path) -> None:
     given = Settings()
-    assert with_metadata(given, STORAGE, surveyed(made(tmp_path / "a", metadata=False))) == (given, ())
+    assert with_metadata(given, STORAGE, surveyed(made(tmp_path / "a", metadata=False))) == (
+        given,
+        (),
+    )
 
 
 def test_metadata_log_dir_is_read_where_it_is_this_brokers(tmp_path: Path) -> None:
@@ -61,7 +64,11 @@ def test_metadata_log_dir_is_read_where_it_is_this_brokers(tmp_path: Path) -> No
     assert (policy(settings), notes) == ("compact", ())
     other = made(tmp_path / "other", metadata=True, node_id=2)
     bare = made(tmp_path / "bare", metadata=False)
-    for place, why in ((other, "it is of node 2"), (bare, "it has no"), (tmp_path / "nowhere", "it has no")):
+    for place, why in (
+        (other, "it is of node 2"),
+        (bare, "it has no"),
+        (tmp_path / "nowhere", "it has no"),
+    ):
         server = parse_server_properties(f"metadata.log.dir={place}")
         settings, notes = with_metadata(Settings(server_properties=server), STORAGE, surveyed(data))
         assert (settings.metadata, len(notes)) == (None, 1)
@@ -96,7 +103,9 @@ def test_a_log_that_may_not_be_committed_is_warned_of_where_it_matters(tmp_path:
     unclean = made(tmp_path / "a", metadata=True, clean=False)
     _, notes = with_metadata(Settings(), STORAGE, surveyed(unclean))
     assert notes == ()  # nothing there is touched anyway
-    _, notes = with_metadata(Settings(), STORAGE, surveyed(unclean, made(tmp_path / "b", metadata=False)))
+    _, notes = with_metadata(
+        Settings(), STORAGE, surveyed(unclean, made(tmp_path / "b", metadata=False))
+    )
     assert len(notes) == 1
     assert "may not have been committed" in notes[0]
 
@@ -109,7 +118,9 @@ def test_of_several_brokers_rates_the_least(tmp_path: Path) -> None:
         for node, rate in ((1, 5000), (2, 1000))
     )
     settings = Settings(topic_configs=parse_topic_configs(text))
-    dirs = surveyed(*(made(tmp_path / str(node), metadata=False, node_id=node) for node in (1, 2, 3)))
+    dirs = surveyed(
+        *(made(tmp_path / str(node), metadata=False, node_id=node) for node in (1, 2, 3))
+    )
     assert io_rate(settings, dirs) == 1000
     assert io_rate(settings, dirs[:1]) == 5000
     assert io_rate(settings, dirs[2:]) is None

@@ -19,7 +19,10 @@ SIZE = len(batch(record(0)))
 @pytest.fixture
 def jobs(tmp_path: Path) -> list[PartitionJob]:
     """Five partitions of SIZE bytes each."""
-    return [job_of(make_partition(tmp_path / f"t-{number}", {0: [batch(record(0))]})) for number in range(5)]
+    return [
+        job_of(make_partition(tmp_path / f"t-{number}", {0: [batch(record(0))]}))
+        for number in range(5)
+    ]
 
 
 def disk_with(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
@@ -41,7 +44,9 @@ def test_no_wave_without_partitions() -> None:
     assert list(waves([], lambda: Room(None))) == []
 
 
-@pytest.mark.parametrize(("limit", "sizes"), [(SIZE * 2, [2, 2, 1]), (SIZE * 3 - 1, [2, 2, 1]), (1, [1] * 5)])
+@pytest.mark.parametrize(
+    ("limit", "sizes"), [(SIZE * 2, [2, 2, 1]), (SIZE * 3 - 1, [2, 2, 1]), (1, [1] * 5)]
+)
 def test_a_wave_ends_where_one_job_would_read_too_much(
     jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch, limit: int, sizes: list[int]
 ) -> None:
@@ -50,7 +55,9 @@ def test_a_wave_ends_where_one_job_would_read_too_much(
     assert cut(jobs) == sizes
 
 
-@pytest.mark.parametrize(("free", "sizes"), [(SIZE * 5, [5]), (SIZE * 5 - 1, [4, 1]), (SIZE, [1] * 5)])
+@pytest.mark.parametrize(
+    ("free", "sizes"), [(SIZE * 5, [5]), (SIZE * 5 - 1, [4, 1]), (SIZE, [1] * 5)]
+)
 def test_a_wave_ends_where_the_disk_would_be_full(
     jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch, free: int, sizes: list[int]
 ) -> None:
@@ -58,7 +65,9 @@ def test_a_wave_ends_where_the_disk_would_be_full(
     assert cut(jobs) == sizes
 
 
-def test_space_is_asked_for_anew_before_each_wave(jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_space_is_asked_for_anew_before_each_wave(
+    jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk_with(monkeypatch, SIZE)
     cutting = waves(jobs, lambda: Room(None))
     assert len(next(cutting)) == 1

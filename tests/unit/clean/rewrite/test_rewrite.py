@@ -34,7 +34,10 @@ from winnow.storage.segment_io import SegmentWriter
 from winnow.wire.batch import Codec
 
 SEGMENTS = {
-    0: [batch(*(record(offset, b"k%d" % offset) for offset in range(4))), batch(record(4), record(5))],
+    0: [
+        batch(*(record(offset, b"k%d" % offset) for offset in range(4))),
+        batch(record(4), record(5)),
+    ],
     6: [batch(record(6), record(7), codec=Codec.GZIP), batch(record(8))],
 }
 HOUR = 3_600_000_000_000
@@ -47,7 +50,10 @@ def directory(tmp_path: Path) -> Path:
 
 def survivors(**numbers: list[int]) -> list[Survivors]:
     """`s0=[0, 2]`: records 0 and 2 of split 0."""
-    return [Survivors(int(name[1:]), np.array(some, np.uint32).tobytes()) for name, some in numbers.items()]
+    return [
+        Survivors(int(name[1:]), np.array(some, np.uint32).tobytes())
+        for name, some in numbers.items()
+    ]
 
 
 def rewritten(job: PartitionJob, **numbers: list[int]) -> RewrittenGroup:
@@ -75,7 +81,10 @@ def test_other_cores_help_with_the_chunks_and_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enough: int
 ) -> None:
     codecs = [Codec.GZIP, Codec.LZ4, Codec.NONE, Codec.SNAPPY, Codec.ZSTD]
-    batches = [batch(*(record(10 * n + k) for k in range(n % 3 + 1)), codec=codecs[n % 5]) for n in range(40)]
+    batches = [
+        batch(*(record(10 * n + k) for k in range(n % 3 + 1)), codec=codecs[n % 5])
+        for n in range(40)
+    ]
     job = job_of(make_partition(tmp_path / "t-0", {0: batches}))
     monkeypatch.setattr(chunks_module, "_CHUNK_BYTES", 300)
     monkeypatch.setattr(cores_module, "ENOUGH_BYTES", enough)
@@ -85,7 +94,15 @@ def test_other_cores_help_with_the_chunks_and_change_nothing(
     assert [Path(path).read_bytes() for path in helped.staged.paths.values()] == [
         Path(path).read_bytes() for path in alone.staged.paths.values()
     ]
-    same = ("records_before", "records_after", "bytes_after", "tombstones", "removed", "checksum", "source_checksums")
+    same = (
+        "records_before",
+        "records_after",
+        "bytes_after",
+        "tombstones",
+        "removed",
+        "checksum",
+        "source_checksums",
+    )
     assert [getattr(helped, name) for name in same] == [getattr(alone, name) for name in same]
     assert 0 < alone.records_after < alone.records_before
     assert (tmp_path / "core-0").exists()
@@ -135,7 +152,9 @@ def test_the_indexes_are_those_of_the_staged_log(directory: Path) -> None:
     assert wanted[INDEX]
 
 
-def test_mode_and_owner_are_those_of_the_first_source_and_the_time_that_of_the_last(directory: Path) -> None:
+def test_mode_and_owner_are_those_of_the_first_source_and_the_time_that_of_the_last(
+    directory: Path,
+) -> None:
     for path in directory.glob(f"{0:020d}.*"):
         path.chmod(0o640)
     if os.geteuid() == 0:
@@ -157,12 +176,16 @@ def test_a_task_that_runs_twice_leaves_both_results_intact(directory: Path) -> N
     assert not set(one.staged.paths.values()) & set(other.staged.paths.values())
     assert {path: Path(path).read_bytes() for path in before} == before
     assert staged_log(one) == staged_log(other)
-    assert {os.path.dirname(path) for path in (*before, *other.staged.paths.values())} == {job.staging}
+    assert {os.path.dirname(path) for path in (*before, *other.staged.paths.values())} == {
+        job.staging
+    }
 
 
 def test_the_sources_are_not_touched(directory: Path) -> None:
     def files() -> dict[str, tuple[bytes, int]]:
-        return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.glob("0*")}
+        return {
+            path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.glob("0*")
+        }
 
     before = files()
     rewritten(job_of(directory), s0=[1], s1=[0])
@@ -194,7 +217,9 @@ def test_what_the_disk_gives_back_otherwise_than_it_was_written_is_not_handed_on
         rewritten(job_of(directory), s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])
 
 
-def test_a_task_that_comes_when_its_staging_directory_is_gone_writes_nothing(directory: Path) -> None:
+def test_a_task_that_comes_when_its_staging_directory_is_gone_writes_nothing(
+    directory: Path,
+) -> None:
     job = job_of(directory)
     Path(job.staging).rmdir()
     before = sorted(directory.iterdir())
@@ -203,7 +228,9 @@ def test_a_task_that_comes_when_its_staging_directory_is_gone_writes_nothing(dir
     assert sorted(directory.iterdir()) == before
 
 
-@pytest.mark.parametrize(("number", "exit_code"), [(errno.ENOSPC, 6), (errno.EDQUOT, 6), (errno.EIO, 3)])
+@pytest.mark.parametrize(
+    ("number", "exit_code"), [(errno.ENOSPC, 6), (errno.EDQUOT, 6), (errno.EIO, 3)]
+)
 @pytest.mark.parametrize("suffix", [LOG, INDEX, TIMEINDEX])
 def test_a_disk_that_fails_or_is_full_is_named_and_none_of_the_files_is_left(
     directory: Path, monkeypatch: pytest.MonkeyPatch, number: int, exit_code: int, suffix: str
@@ -229,7 +256,8 @@ def test_an_output_that_outgrows_its_room_ends_there(directory: Path) -> None:
     job = job_of(directory)
     needed = rewritten(job, s0=[1, 5], s1=[0, 2])
     enough, short = (
-        replace(job, groups=(replace(job.groups[0], log_limit=needed.bytes_after - less),)) for less in (0, 1)
+        replace(job, groups=(replace(job.groups[0], log_limit=needed.bytes_after - less),))
+        for less in (0, 1)
     )
     assert rewritten(enough, s0=[1, 5], s1=[0, 2]).bytes_after == needed.bytes_after
     left = {path.name for path in (directory / ".winnow-run").iterdir()}

@@ -34,7 +34,10 @@ def staged(tmp_path: Path) -> Paths:
 
 def write(directory: Path, batches: list[bytes]) -> Paths:
     log = b"".join(batches)
-    paths = {suffix: directory / f"{segment_file(BASE, suffix)}.attempt" for suffix in (LOG, INDEX, TIMEINDEX)}
+    paths = {
+        suffix: directory / f"{segment_file(BASE, suffix)}.attempt"
+        for suffix in (LOG, INDEX, TIMEINDEX)
+    }
     for suffix, content in {LOG: log, **indexes(log, BASE)}.items():
         paths[suffix].write_bytes(content)
     return paths
@@ -70,13 +73,19 @@ def test_an_empty_segment_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [LOG, INDEX, TIMEINDEX])
 def test_not_one_bit_of_any_file_may_be_another(staged: Paths, suffix: str) -> None:
-    """The leader epoch of a batch is outside of its CRC: nothing in the file can tell that it is wrong."""
+    """The leader epoch of a batch is outside of its CRC: nothing in the file can tell that it is
+    wrong.
+    """
     sound = staged[suffix].read_bytes()
     starts = [sum(map(len, BATCHES[:i])) for i in range(len(BATCHES))]
-    leader_epochs = {start + 12 + i for start in starts for i in range(4)} if suffix == LOG else set()
+    leader_epochs = (
+        {start + 12 + i for start in starts for i in range(4)} if suffix == LOG else set()
+    )
     missed = []
     for at in range(len(sound)):
-        staged[suffix].write_bytes(sound[:at] + bytes([sound[at] ^ (1 << at % 8)]) + sound[at + 1 :])
+        staged[suffix].write_bytes(
+            sound[:at] + bytes([sound[at] ^ (1 << at % 8)]) + sound[at + 1 :]
+        )
         try:
             verify(staged)
         except WinnowError:
@@ -86,8 +95,12 @@ def test_not_one_bit_of_any_file_may_be_another(staged: Paths, suffix: str) -> N
 
 
 @pytest.mark.parametrize("suffix", [LOG, INDEX, TIMEINDEX])
-@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"\0", lambda _: b""])
-def test_a_file_of_another_length_is_refused(staged: Paths, suffix: str, change: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize(
+    "change", [lambda data: data[:-1], lambda data: data + b"\0", lambda _: b""]
+)
+def test_a_file_of_another_length_is_refused(
+    staged: Paths, suffix: str, change: Callable[[bytes], bytes]
+) -> None:
     size = staged[LOG].stat().st_size
     staged[suffix].write_bytes(change(staged[suffix].read_bytes()))
     with pytest.raises(VerificationError):
@@ -121,7 +134,9 @@ def test_an_offset_of_the_next_segment_is_refused(staged: Paths) -> None:
 
 
 def test_a_header_without_records_beyond_the_end_is_refused(tmp_path: Path) -> None:
-    staged = write(tmp_path, [*BATCHES, encode_batch([], base_offset=END, last_offset=END, producer_id=5)])
+    staged = write(
+        tmp_path, [*BATCHES, encode_batch([], base_offset=END, last_offset=END, producer_id=5)]
+    )
     with pytest.raises(VerificationError, match="last offset below"):
         verify(staged)
 

@@ -13,7 +13,9 @@ from winnow.wire.batch import BATCH, Codec, is_wrapper
 from winnow.wire.buffers import as_bytes
 
 
-def rows(sizes: list[int], counts: list[int], codec: Codec) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+def rows(
+    sizes: list[int], counts: list[int], codec: Codec
+) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     made = np.zeros(len(sizes), BATCH)
     made["size"], made["record_count"], made["attributes"] = sizes, counts, int(codec)
     made["magic"] = 2
@@ -27,7 +29,9 @@ def rows(sizes: list[int], counts: list[int], codec: Codec) -> np.ndarray[tuple[
     chunk_bytes=st.integers(1, 2000),
     codec=st.sampled_from([Codec.NONE, Codec.ZSTD]),
 )
-def test_chunks_cover_everything_exactly_once(batches: list[tuple[int, int]], chunk_bytes: int, codec: Codec) -> None:
+def test_chunks_cover_everything_exactly_once(
+    batches: list[tuple[int, int]], chunk_bytes: int, codec: Codec
+) -> None:
     made = rows([size for size, _ in batches], [count for _, count in batches], codec)
     total = sum(max(count, 0) for _, count in batches)
     with pytest.MonkeyPatch.context() as patch:

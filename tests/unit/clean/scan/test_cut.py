@@ -1,4 +1,6 @@
-"""Where a segment is cut into splits, what is summed up of each, and which of them are not read a third time."""
+"""Where a segment is cut into splits, what is summed up of each, and which of them are not read a
+third time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.clean.partitions import NOW, SECRET, batch, job_of, make_partition, record, records_in
+from tests.unit.clean.partitions import (
+    NOW,
+    SECRET,
+    batch,
+    job_of,
+    make_partition,
+    record,
+    records_in,
+)
 from tests.unit.clean.test_tally import plain_checksum
 from winnow.clean.rewrite.output import GroupOutput
 from winnow.clean.rewrite.rewrite import rewrite_group
@@ -43,7 +53,9 @@ def random_rows(rng: random.Random) -> np.ndarray:  # type: ignore[type-arg]
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 6000), st.integers(1, 100), st.booleans())
-def test_the_kernel_and_its_twin_say_the_same(seed: int, split_bytes: int, split_records: int, plain: bool) -> None:  # noqa: FBT001
+def test_the_kernel_and_its_twin_say_the_same(
+    seed: int, split_bytes: int, split_records: int, plain: bool
+) -> None:
     rng = random.Random(seed)
     rows = random_rows(rng)
     start, in_split = int(rows["position"][0]) - rng.randrange(500), rng.randrange(50)
@@ -53,13 +65,24 @@ def test_the_kernel_and_its_twin_say_the_same(seed: int, split_bytes: int, split
     )
     found = wild, [tuple(one) for one in cuts[:count].tolist()], tuple(state), records, attributes
     *told, (legacy, guessed) = sum_up_plain(
-        rows, split_bytes=split_bytes, split_records=split_records, start=start, in_split=in_split, plain=plain
+        rows,
+        split_bytes=split_bytes,
+        split_records=split_records,
+        start=start,
+        in_split=in_split,
+        plain=plain,
     )
     assert (*found, flags) == (*told, int(legacy) | int(guessed) << 1)
 
 
 def test_only_v2_without_transactions_and_markers_is_plain() -> None:
-    for magic, attributes, plain in ((2, 0, 1), (2, 4, 1), (1, 0, 0), (2, TRANSACTIONAL, 0), (2, CONTROL, 0)):
+    for magic, attributes, plain in (
+        (2, 0, 1),
+        (2, 4, 1),
+        (1, 0, 0),
+        (2, TRANSACTIONAL, 0),
+        (2, CONTROL, 0),
+    ):
         rows = np.zeros(2, BATCH)
         rows["magic"], rows["size"], rows["position"] = 2, 61, (0, 61)
         rows["magic"][0], rows["attributes"][0] = magic, attributes
@@ -68,9 +91,15 @@ def test_only_v2_without_transactions_and_markers_is_plain() -> None:
         assert cuts[0].tolist() == [1, 122, int(magic < MAX_MAGIC), plain]
 
 
-def superseded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, PartitionJob, list[Survivors], bytes]:
+def superseded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Path, PartitionJob, list[Survivors], bytes]:
     """A segment of three splits, one batch each, in the second of which nothing stays; its log."""
-    log = [batch(record(0, b"a")), batch(record(1, b"b"), record(2, b"b")), batch(record(3, b"b"), record(4, b"c"))]
+    log = [
+        batch(record(0, b"a")),
+        batch(record(1, b"b"), record(2, b"b")),
+        batch(record(3, b"b"), record(4, b"c")),
+    ]
     monkeypatch.setattr(cut, "SPLIT_BYTES", 1)
     directory = make_partition(tmp_path / "t-0", {0: log})
     job = job_of(directory)
@@ -80,17 +109,25 @@ def superseded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, P
 
 def kept_of(job: PartitionJob) -> list[Survivors]:
     return list(
-        resolve_bucket(blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET))
+        resolve_bucket(
+            blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)
+        )
     )
 
 
-def test_what_nothing_stays_of_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nothing_stays_of_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory, job, kept, log = superseded(tmp_path, monkeypatch)
     second = job.splits[1]
     damaged = log[: second.start] + b"\xff" * (second.end - second.start) + log[second.end :]
     (directory / segment_file(0, LOG)).write_bytes(damaged)
     group = rewrite_group(job, job.groups[0], kept, now=NOW)
-    assert [one.offset for one in records_in(Path(group.staged.paths[LOG]).read_bytes())] == [0, 3, 4]
+    assert [one.offset for one in records_in(Path(group.staged.paths[LOG]).read_bytes())] == [
+        0,
+        3,
+        4,
+    ]
     assert (group.records_before, group.removed.superseded) == (5, 2)
     assert group.source_checksums == {0: plain_checksum(log, 0)}
 
@@ -109,8 +146,12 @@ def test_what_is_not_as_it_was_when_the_headers_were_read_is_refused(
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 2**32))
-def test_reading_it_again_would_change_nothing(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
-    """Producers whose last batch is kept as a header, the last batch of the round, null keys: as if all were read."""
+def test_reading_it_again_would_change_nothing(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    """Producers whose last batch is kept as a header, the last batch of the round, null keys: as if
+    all were read.
+    """
     rng = random.Random(seed)
     log, offset = [], 0
     for _ in range(rng.randrange(1, 12)):
@@ -125,7 +166,11 @@ def test_reading_it_again_would_change_nothing(tmp_path_factory: pytest.TempPath
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cut, "SPLIT_BYTES", rng.choice((1, 200)))
         job = job_of(directory)
-    last = {producer: (rng.choice((None, rng.randrange(offset))), 0) for producer in (7, 8) if rng.random() < 0.7}
+    last = {
+        producer: (rng.choice((None, rng.randrange(offset))), 0)
+        for producer in (7, 8)
+        if rng.random() < 0.7
+    }
     job = replace(job, last_records=last, end_offset=rng.choice((offset, offset + 5)))
     found = [everything_of(job)]
     with pytest.MonkeyPatch.context() as patch:
@@ -136,6 +181,14 @@ def test_reading_it_again_would_change_nothing(tmp_path_factory: pytest.TempPath
 
 def everything_of(job: PartitionJob) -> tuple[object, ...]:
     output = GroupOutput(job, job.groups[0], kept_of(job), now=NOW)
-    data = b"".join(bytes(part) for number in job.groups[0].splits for part in output.of_split(number))
-    figures = output.records_before, output.records_after, output.removed, output.checksum, output.tombstones
+    data = b"".join(
+        bytes(part) for number in job.groups[0].splits for part in output.of_split(number)
+    )
+    figures = (
+        output.records_before,
+        output.records_after,
+        output.removed,
+        output.checksum,
+        output.tombstones,
+    )
     return data, *figures, output.source_checksums, output.indexes()

@@ -17,7 +17,14 @@ from tests.unit.clean.partitions import SECRET, batch, job_of, make_partition, r
 from winnow.clean.scan import cut
 from winnow.clean.scan.chunks import batches_of
 from winnow.clean.scan.cut import Split
-from winnow.clean.scan.prefetch import Ahead, Expected, KeyKeeper, ahead_of, blobs_of, with_usable_keys
+from winnow.clean.scan.prefetch import (
+    Ahead,
+    Expected,
+    KeyKeeper,
+    ahead_of,
+    blobs_of,
+    with_usable_keys,
+)
 from winnow.clean.scan.scan import KeyBlob, KeysWanted, scan_split
 from winnow.clean.scan.topic_usage import Holdings
 from winnow.clean.survey.walk import SegmentWalk, walk_segment
@@ -32,16 +39,23 @@ OLD = bytes.fromhex("00000000000000000000000ea7ec68030000ffffffffffffffff")
 """Offset 0 in v0, no key, no value."""
 
 
-def ahead(spool: Path, *, buckets: int = 3, first_dirty_offset: int = 0, **changes: object) -> Ahead:
+def ahead(
+    spool: Path, *, buckets: int = 3, first_dirty_offset: int = 0, **changes: object
+) -> Ahead:
     spool.mkdir(exist_ok=True)
     wanted = KeysWanted(
-        first_dirty_offset=first_dirty_offset, buckets=buckets, secret=SECRET, max_decompressed_bytes=2**20
+        first_dirty_offset=first_dirty_offset,
+        buckets=buckets,
+        secret=SECRET,
+        max_decompressed_bytes=2**20,
     )
     asked = Ahead(wanted=wanted, end_offset=10**6, spool=str(spool), most_keys=1, least_free=0)
     return replace(asked, **changes)  # type: ignore[arg-type]
 
 
-def walked(directory: Path, asked: Ahead | None, *, base: int = 0, topic: str | None = None) -> SegmentWalk:
+def walked(
+    directory: Path, asked: Ahead | None, *, base: int = 0, topic: str | None = None
+) -> SegmentWalk:
     size = (directory / segment_file(base, LOG)).stat().st_size
     return walk_segment(str(directory), base, size, ahead=asked, topic=topic)
 
@@ -65,14 +79,24 @@ def test_what_is_read_ahead_is_what_a_scan_finds(
     rng = random.Random(seed)
     log, offset = [], 0
     for _ in range(rng.randrange(1, 10)):
-        records = [record(offset + i, rng.choice((None, b"a", b"b", b"%d" % i))) for i in range(rng.randrange(1, 9))]
+        records = [
+            record(offset + i, rng.choice((None, b"a", b"b", b"%d" % i)))
+            for i in range(rng.randrange(1, 9))
+        ]
         offset += len(records)
         log.append(
-            encode_batch(records, codec=codec, transactional=rng.random() < 0.1, producer_id=rng.choice((-1, 7)))
+            encode_batch(
+                records,
+                codec=codec,
+                transactional=rng.random() < 0.1,
+                producer_id=rng.choice((-1, 7)),
+            )
         )
     home = tmp_path_factory.mktemp("ahead")
     directory = make_partition(home / "t-0", {0: log})
-    asked = ahead(home / "spool", buckets=rng.choice((1, 3, 50)), first_dirty_offset=rng.randrange(offset + 1))
+    asked = ahead(
+        home / "spool", buckets=rng.choice((1, 3, 50)), first_dirty_offset=rng.randrange(offset + 1)
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cut, "SPLIT_BYTES", rng.choice((1, 200, 2**20)))
         patch.setattr("winnow.clean.survey.walk._ROWS", rng.choice((1, 3, 4096)))
@@ -89,14 +113,22 @@ def test_what_is_read_ahead_is_what_a_scan_finds(
         assert (split.keys is not None) == split.plain
         if split.keys is not None:
             buckets = range(split.keys.buckets)
-            assert found(blobs_of(split.keys, number, buckets)) == found(scan_split(job, number, SECRET))
+            assert found(blobs_of(split.keys, number, buckets)) == found(
+                scan_split(job, number, SECRET)
+            )
             assert {blob.split for _, blob in blobs_of(split.keys, number, buckets)} <= {number}
 
 
-def test_who_holds_the_log_is_told_as_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_holds_the_log_is_told_as_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def commit(offset: int, group: bytes) -> bytes:
         key = b"\0\1" + len(group).to_bytes(2) + group + b"\0\1t" + bytes([0, 0, 0, offset % 3])
-        return batch(record(offset, key, b"v" * (1 + offset % 5)), record(offset + 1, key), record(offset + 2, b"?"))
+        return batch(
+            record(offset, key, b"v" * (1 + offset % 5)),
+            record(offset + 1, key),
+            record(offset + 2, b"?"),
+        )
 
     log = [commit(3 * i, b"group-%d" % (i % 4)) for i in range(40)]
     directory = make_partition(tmp_path / "t-0", {0: log})
@@ -112,7 +144,9 @@ def test_who_holds_the_log_is_told_as_without(tmp_path: Path, monkeypatch: pytes
         assert refused.holdings == expected
 
 
-def test_what_is_damaged_is_left_to_the_scan_which_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_damaged_is_left_to_the_scan_which_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cut, "SPLIT_BYTES", 1)
     log = [batch(record(i, b"k%d" % i)) for i in range(3)]
     directory = make_partition(tmp_path / "t-0", {0: log})
@@ -131,8 +165,12 @@ def test_old_formats_are_left_to_the_scan(tmp_path: Path) -> None:
     assert [split.keys for split in walked(directory, ahead(tmp_path / "spool")).splits] == [None]
 
 
-@pytest.mark.parametrize("changes", [{"most_keys": 0.001}, {"least_free": 2**62}], ids=["keys", "room"])
-def test_more_than_there_is_room_for_is_not_kept(tmp_path: Path, changes: Mapping[str, object]) -> None:
+@pytest.mark.parametrize(
+    "changes", [{"most_keys": 0.001}, {"least_free": 2**62}], ids=["keys", "room"]
+)
+def test_more_than_there_is_room_for_is_not_kept(
+    tmp_path: Path, changes: Mapping[str, object]
+) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [batch(record(0))]})
     [split] = walked(directory, ahead(tmp_path / "spool", **changes)).splits
     assert split.keys is None
@@ -156,9 +194,13 @@ def test_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
         joined([blob.numbers for blob in blobs], np.uint32)
 
 
-def test_keys_that_were_read_for_another_plan_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_were_read_for_another_plan_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cut, "SPLIT_BYTES", 1)
-    directory = make_partition(tmp_path / "t-0", {0: [batch(record(0)), batch(record(1), record(2))]})
+    directory = make_partition(
+        tmp_path / "t-0", {0: [batch(record(0)), batch(record(1), record(2))]}
+    )
     splits = walked(directory, ahead(tmp_path / "spool", first_dirty_offset=1)).splits
     assert all(split.keys for split in splits)
     assert with_usable_keys(splits, first_dirty_offset=1) == splits
@@ -187,7 +229,9 @@ def test_one_segment_that_outweighs_all_others_is_not_read_ahead(tmp_path: Path)
 
 def test_buckets_are_as_many_as_the_bytes_suggest(tmp_path: Path) -> None:
     def buckets(*sizes: int) -> list[int]:
-        partitions = {str(number): expected_of(*[size // 16] * 16) for number, size in enumerate(sizes)}
+        partitions = {
+            str(number): expected_of(*[size // 16] * 16) for number, size in enumerate(sizes)
+        }
         made = ahead_of(partitions, secret=SECRET, spool=str(tmp_path), parallelism=2)
         return [made[name].wanted.buckets for name in partitions]
 

@@ -15,7 +15,9 @@ from winnow.logdir.names import LOG, segment_file
 from winnow.wire.batch import Codec
 from winnow.wire.plain import encode_batch
 
-BATCHES = [batch(record(offset), codec=Codec.ZSTD if offset % 2 else Codec.NONE) for offset in range(6)]
+BATCHES = [
+    batch(record(offset), codec=Codec.ZSTD if offset % 2 else Codec.NONE) for offset in range(6)
+]
 STARTS = [sum(map(len, BATCHES[:i])) for i in range(6)]
 
 

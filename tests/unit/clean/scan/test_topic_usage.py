@@ -20,15 +20,23 @@ def key(name: bytes) -> bytes:
 
 
 def commits(*names: bytes, start: int = 0, codec: Codec = Codec.NONE) -> bytes:
-    return b"".join(batch(record(start + at, key(name)), codec=codec) for at, name in enumerate(names))
+    return b"".join(
+        batch(record(start + at, key(name)), codec=codec) for at, name in enumerate(names)
+    )
 
 
 def test_a_log_is_counted_whole_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     log = as_bytes(commits(b"a", b"b", b"a") + commits(b"a", b"c", start=3, codec=Codec.ZSTD))
     whole = holdings_of(log, 0, CONSUMER_OFFSETS)
     assert whole is not None
-    assert {name: records for name, (records, _) in whole.by_name.items()} == {b"a": 3, b"b": 1, b"c": 1}
-    assert sum(size for _, size in whole.by_name.values()) == len(log), "a batch of one record is all its own"
+    assert {name: records for name, (records, _) in whole.by_name.items()} == {
+        b"a": 3,
+        b"b": 1,
+        b"c": 1,
+    }
+    assert sum(size for _, size in whole.by_name.values()) == len(log), (
+        "a batch of one record is all its own"
+    )
     monkeypatch.setattr(holders, "_CHUNK_BYTES", 100)
     monkeypatch.setattr(holders, "_ROWS", 2)
     assert holdings_of(log, 0, CONSUMER_OFFSETS) == whole
@@ -57,7 +65,10 @@ def test_of_too_many_names_in_a_segment_the_largest_stay(monkeypatch: pytest.Mon
 
 
 def test_segments_are_added_up_before_and_after() -> None:
-    before = [Holdings({b"a": (5, 500), b"b": (9, 300)}), Holdings({b"a": (1, 100), b"c": (2, 700)})]
+    before = [
+        Holdings({b"a": (5, 500), b"b": (9, 300)}),
+        Holdings({b"a": (1, 100), b"c": (2, 700)}),
+    ]
     after = [Holdings({b"a": (1, 90)}), Holdings({b"c": (2, 700)})]
     told, total = top_holders(before, after)
     assert total == 3

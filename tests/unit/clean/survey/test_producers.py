@@ -49,12 +49,17 @@ def known(directory: Path, *, log_start: int = 0) -> dict[int, int | None]:
         high_watermark=5,
         cleaner_checkpoint=None,
         log_start_checkpoint=None,
-        snapshot_offsets=tuple(sorted(int(path.name[:20]) for path in directory.glob("*.snapshot"))),
+        snapshot_offsets=tuple(
+            sorted(int(path.name[:20]) for path in directory.glob("*.snapshot"))
+        ),
         leader_epochs=(),
     )
     newest = newest_snapshot(LocalStorage(), state)
     sizes = {base: (directory / segment_file(base, LOG)).stat().st_size for base in SEGMENTS}
-    walks = [walk_segment(str(directory), base, size, producers_from=newest.offset) for base, size in sizes.items()]
+    walks = [
+        walk_segment(str(directory), base, size, producers_from=newest.offset)
+        for base, size in sizes.items()
+    ]
     found = known_producers(newest, walks, now=NOW, expiration_ms=DAY)
     return {pid: producer.last_data_offset for pid, producer in found.producers.items()}
 

@@ -1,4 +1,6 @@
-"""One log with transactions through walk, fold, scan and rewrite, and what verification makes of its index."""
+"""One log with transactions through walk, fold, scan and rewrite, and what verification makes of
+its index.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.clean.partitions import NOW, SECRET, batch, job_of, make_partition, record, records_in, segments_of
+from tests.unit.clean.partitions import (
+    NOW,
+    SECRET,
+    batch,
+    job_of,
+    make_partition,
+    record,
+    records_in,
+    segments_of,
+)
 from winnow.clean.rewrite.rewrite import RewrittenGroup, rewrite_group
 from winnow.clean.rewrite.verify import verify_staged
 from winnow.clean.scan import cut
@@ -34,13 +45,19 @@ NOTHING_TOLD = Snapshot(0, ())
 
 def data(offset: int, producer: int, key: bytes) -> bytes:
     return encode_batch(
-        [record(offset, key)], producer_id=producer, producer_epoch=0, base_sequence=offset, transactional=True
+        [record(offset, key)],
+        producer_id=producer,
+        producer_epoch=0,
+        base_sequence=offset,
+        transactional=True,
     )
 
 
 def marker(offset: int, producer: int, *, commit: bool, epoch: int = 0) -> bytes:
     content = Record(offset, NOW, struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, 11))
-    return encode_batch([content], producer_id=producer, producer_epoch=epoch, transactional=True, control=True)
+    return encode_batch(
+        [content], producer_id=producer, producer_epoch=epoch, transactional=True, control=True
+    )
 
 
 SEGMENTS = {
@@ -109,7 +126,10 @@ def test_producers_and_open_transactions_are_told_across_pieces_and_segments(
     monkeypatch.setattr(walk_module, "_ROWS", rows)
     found = settled(directory, walked(directory))
     assert [carried.open_producers for carried in found.carried] == [set(), {7, 8}, set()]
-    assert (found.last_stable_offset, str(found.undecided)) == (6, "producer 8 has a transaction open since offset 6")
+    assert (found.last_stable_offset, str(found.undecided)) == (
+        6,
+        "producer 8 has a transaction open since offset 6",
+    )
     producers = found.producers.producers
     assert (producers[7].last_data_offset, producers[7].coordinator_epoch) == (1, 11)
     assert (producers[8].last_data_offset, producers[8].current_txn_first_offset) == (6, 6)
@@ -123,7 +143,10 @@ def test_a_transaction_that_ends_at_the_high_watermark_is_undecided(directory: P
 
 
 # Open from offset 1 on, and no more of it.
-OPEN = {0: [encode_batch([record(0)]), data(1, 7, b"a"), batch(record(2), record(3), record(4))], 5: [batch(record(5))]}
+OPEN = {
+    0: [encode_batch([record(0)]), data(1, 7, b"a"), batch(record(2), record(3), record(4))],
+    5: [batch(record(5))],
+}
 TOLD = ProducerEntry(
     producer_id=7,
     epoch=0,
@@ -141,14 +164,20 @@ TOLD = ProducerEntry(
     [
         pytest.param(1, Snapshot(1, ()), 1, id="begins at it"),
         pytest.param(2, Snapshot(2, ()), 6, id="below it and unknown"),
-        pytest.param(3, Snapshot(5, (TOLD,)), 2, id="below it and known, and it lies inside of a batch"),
-        pytest.param(5, Snapshot(6, (TOLD,)), 5, id="below it and known, and a segment begins there"),
+        pytest.param(
+            3, Snapshot(5, (TOLD,)), 2, id="below it and known, and it lies inside of a batch"
+        ),
+        pytest.param(
+            5, Snapshot(6, (TOLD,)), 5, id="below it and known, and a segment begins there"
+        ),
     ],
 )
 def test_a_transaction_below_the_log_start_is_open_only_if_a_snapshot_says_so(
     tmp_path: Path, log_start: int, snapshot: Snapshot, stable: int
 ) -> None:
-    """Kafka replays from the log start offset, and raises what a snapshot tells of to the first batch there (S3.2)."""
+    """Kafka replays from the log start offset, and raises what a snapshot tells of to the first
+    batch there (S3.2).
+    """
     made = make_partition(tmp_path / "t-0", OPEN)
     walks = walked(made, high_watermark=6, log_start=log_start, producers_from=snapshot.offset)
     found = settled(made, walks, high_watermark=6, log_start=log_start, snapshot=snapshot)
@@ -157,8 +186,12 @@ def test_a_transaction_below_the_log_start_is_open_only_if_a_snapshot_says_so(
 
 
 def test_an_index_of_another_log_is_refused_with_both_files_named(directory: Path) -> None:
-    (directory / segment_file(3, TXNINDEX)).write_bytes(encode_txn_index([replace(ABORTED, last_offset=5)]))
-    with pytest.raises(CorruptLogError, match=rf"{segment_file(3, TXNINDEX)} and .*{segment_file(3, LOG)}"):
+    (directory / segment_file(3, TXNINDEX)).write_bytes(
+        encode_txn_index([replace(ABORTED, last_offset=5)])
+    )
+    with pytest.raises(
+        CorruptLogError, match=rf"{segment_file(3, TXNINDEX)} and .*{segment_file(3, LOG)}"
+    ):
         walked(directory)
 
 
@@ -176,7 +209,10 @@ def cleaned(job: PartitionJob) -> list[RewrittenGroup]:
         for bucket, blob in scan_split(job, number, SECRET):
             buckets.setdefault(bucket, []).append(blob)
     kept: list[Survivors] = [s for blobs in buckets.values() for s in resolve_bucket(blobs)]  # type: ignore[arg-type]
-    return [rewrite_group(job, group, [s for s in kept if s.split in group.splits], now=NOW) for group in job.groups]
+    return [
+        rewrite_group(job, group, [s for s in kept if s.split in group.splits], now=NOW)
+        for group in job.groups
+    ]
 
 
 def two_groups(directory: Path) -> PartitionJob:
@@ -184,26 +220,37 @@ def two_groups(directory: Path) -> PartitionJob:
     segments = segments_of(directory)
     job = job_of(directory, end_offset=6, aborted=transactions.aborted, last_records={})
     groups = tuple(
-        GroupJob((segment,), (number,), transactions.carried[number]) for number, segment in enumerate(segments[:2])
+        GroupJob((segment,), (number,), transactions.carried[number])
+        for number, segment in enumerate(segments[:2])
     )
     return replace(job, splits=job.splits[:2], groups=groups)
 
 
 def test_case_33_groups_of_one_transaction_are_cleaned_apart(directory: Path) -> None:
-    """Case 28 as well: the aborted value of `a` at 1 goes, and what it would have superseded at 0 stays."""
+    """Case 28 as well: the aborted value of `a` at 1 goes, and what it would have superseded at 0
+    stays.
+    """
     first, second = cleaned(two_groups(directory))
     assert [r.offset for r in records_in(Path(first.staged.paths[LOG]).read_bytes())] == [0, 2]
     assert [r.offset for r in records_in(Path(second.staged.paths[LOG]).read_bytes())] == [3, 4, 5]
     assert TXNINDEX not in first.staged.paths
     index = Path(second.staged.paths[TXNINDEX])
-    assert decode_txn_index(index.read_bytes(), str(index), base_offset=3, end_offset=6) == (ABORTED,)
+    assert decode_txn_index(index.read_bytes(), str(index), base_offset=3, end_offset=6) == (
+        ABORTED,
+    )
 
 
-def test_a_group_of_several_splits_is_cleaned_as_one_of_one(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_of_several_splits_is_cleaned_as_one_of_one(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = cleaned(job_of(directory, aborted=settled(directory, walked(directory)).aborted))
     monkeypatch.setattr(cut, "SPLIT_BYTES", 1)
     (directory / ".winnow-again").mkdir()
-    job = job_of(directory, aborted=settled(directory, walked(directory)).aborted, staging=f"{directory}/.winnow-again")
+    job = job_of(
+        directory,
+        aborted=settled(directory, walked(directory)).aborted,
+        staging=f"{directory}/.winnow-again",
+    )
     assert len(job.splits) == 7
     split = cleaned(job)
     for suffix, path in whole[0].staged.paths.items():
@@ -212,10 +259,17 @@ def test_a_group_of_several_splits_is_cleaned_as_one_of_one(directory: Path, mon
 
 
 @pytest.mark.parametrize(("horizon", "left"), [(None, 1), (NOW + 1, 1), (NOW, 0)])
-def test_case_29_a_marker_without_data_goes_at_its_horizon(tmp_path: Path, horizon: int | None, left: int) -> None:
+def test_case_29_a_marker_without_data_goes_at_its_horizon(
+    tmp_path: Path, horizon: int | None, left: int
+) -> None:
     content = Record(0, NOW - 5, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 11))
     alone = encode_batch(
-        [content], producer_id=7, producer_epoch=0, transactional=True, control=True, delete_horizon=horizon
+        [content],
+        producer_id=7,
+        producer_epoch=0,
+        transactional=True,
+        control=True,
+        delete_horizon=horizon,
     )
     directory = make_partition(
         tmp_path / "t-0", {0: [alone, encode_batch([record(1)])], 2: [encode_batch([record(2)])]}
@@ -229,7 +283,9 @@ def test_case_29_a_marker_without_data_goes_at_its_horizon(tmp_path: Path, horiz
 
 
 def test_an_abort_marker_without_data_stays_where_no_delete_horizon_fits(tmp_path: Path) -> None:
-    """`delete.retention.ms` of 2^63-1 means for ever: the marker has neither a horizon nor an entry, as Kafka's."""
+    """`delete.retention.ms` of 2^63-1 means for ever: the marker has neither a horizon nor an
+    entry, as Kafka's.
+    """
     alone = [marker(0, 7, commit=False), encode_batch([record(1)])]
     directory = make_partition(tmp_path / "t-0", {0: alone, 2: [encode_batch([record(2)])]})
     job = job_of(directory, delete_retention_ms=2**63 - 1)
@@ -237,7 +293,9 @@ def test_an_abort_marker_without_data_stays_where_no_delete_horizon_fits(tmp_pat
     header, _ = decode_batch(Path(group.staged.paths[LOG]).read_bytes(), 0)
     assert (header["base_offset"], header["base_timestamp"]) == (0, NOW)
     for wanted in (b"", encode_txn_index([ABORTED])):
-        with pytest.raises(VerificationError, match="transaction index") if wanted else nullcontext():
+        with (
+            pytest.raises(VerificationError, match="transaction index") if wanted else nullcontext()
+        ):
             verify_staged(
                 group.staged.paths,
                 base_offset=0,

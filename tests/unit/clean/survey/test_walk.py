@@ -18,11 +18,17 @@ from winnow.wire.plain import encode_batch
 
 
 def walked(directory: Path, **more: bool) -> SegmentWalk:
-    return walk_segment(str(directory), 0, (directory / segment_file(0, LOG)).stat().st_size, **more)
+    return walk_segment(
+        str(directory), 0, (directory / segment_file(0, LOG)).stat().st_size, **more
+    )
 
 
 @settings(deadline=None, max_examples=40)
-@given(counts=st.lists(st.integers(1, 4), max_size=12), split_bytes=st.integers(1, 600), rows=st.integers(1, 5))
+@given(
+    counts=st.lists(st.integers(1, 4), max_size=12),
+    split_bytes=st.integers(1, 600),
+    rows=st.integers(1, 5),
+)
 def test_splits_cover_the_log_once_and_their_records_add_up(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], split_bytes: int, rows: int
 ) -> None:
@@ -40,7 +46,9 @@ def test_splits_cover_the_log_once_and_their_records_add_up(
         ends.add(max(ends) + len(one))
     assert (walk.batches, walk.records, walk.next_offset) == (len(counts), sum(counts), offset)
     assert sum(split.records for split in walk.splits) == sum(counts)
-    assert [split.start for split in walk.splits] == [0, *(split.end for split in walk.splits)][: len(walk.splits)]
+    assert [split.start for split in walk.splits] == [0, *(split.end for split in walk.splits)][
+        : len(walk.splits)
+    ]
     assert all(split.end in ends and split.start < split.end for split in walk.splits)
     assert not batches or walk.splits[-1].end == max(ends)
     assert all(split.end - split.start >= split_bytes for split in walk.splits[:-1])
@@ -92,7 +100,9 @@ FIRST = len(LOG_OF_TWO[0])
     ],
     ids=["torn batch", "torn header", "zeros", "ones", "the same offsets again"],
 )
-def test_what_can_not_be_a_batch_is_named_by_file_and_byte(tmp_path: Path, damage: bytes, found: str) -> None:
+def test_what_can_not_be_a_batch_is_named_by_file_and_byte(
+    tmp_path: Path, damage: bytes, found: str
+) -> None:
     directory = make_partition(tmp_path / "t-0", {0: LOG_OF_TWO})
     log = directory / segment_file(0, LOG)
     log.write_bytes(LOG_OF_TWO[0] + damage)
@@ -119,7 +129,9 @@ def test_a_log_that_became_shorter_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_wild_record_count_can_not_blow_up_the_work_of_others(tmp_path: Path) -> None:
-    """Buckets, tasks and arrays are sized by record counts, which nobody has checked when a job is laid out."""
+    """Buckets, tasks and arrays are sized by record counts, which nobody has checked when a job is
+    laid out.
+    """
     data = bytearray(batch(record(0)))
     data[57:61] = (2**31 - 1).to_bytes(4)
     directory = make_partition(tmp_path / "t-0", {0: [bytes(data)]})

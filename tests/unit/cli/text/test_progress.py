@@ -33,7 +33,8 @@ def terminal() -> Iterator[tuple[TextIO, bytearray]]:
     written = bytearray()
     with os.fdopen(writer, "w", encoding="utf-8") as stream:
         yield stream, written
-    # Of a terminal that nobody writes to any more, Linux says EIO where others say that it has ended.
+    # Of a terminal that nobody writes to any more, Linux says EIO where others say that it has
+    # ended.
     with suppress(OSError), os.fdopen(reader, "rb", buffering=0) as stream_end:
         while some := stream_end.read(1 << 16):
             written += some
@@ -79,7 +80,14 @@ def test_what_a_stage_tells_as_it_goes_on() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "told"),
-    [(0.2, "1 s"), (59.1, "60 s"), (61, "2 min"), (3540, "59 min"), (3541, "1 h 0 min"), (7500, "2 h 5 min")],
+    [
+        (0.2, "1 s"),
+        (59.1, "60 s"),
+        (61, "2 min"),
+        (3540, "59 min"),
+        (3541, "1 h 0 min"),
+        (7500, "2 h 5 min"),
+    ],
 )
 def test_what_is_left_is_rather_too_much_than_too_little(seconds: float, told: str) -> None:
     assert progress_module._duration(seconds) == told
@@ -106,7 +114,9 @@ def test_off_a_terminal_there_is_a_line_every_ten_seconds(monkeypatch: pytest.Mo
     assert stream.getvalue() == 2 * line
 
 
-def test_on_a_terminal_the_line_is_live_and_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_the_line_is_live_and_gone_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     with terminal() as (stream, written), Progress(stream) as progress:
@@ -135,12 +145,18 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
     return made
 
 
-def test_a_file_that_is_inspected_is_a_stage_of_as_many_bytes(tmp_path: Path, told: list[Progress]) -> None:
+def test_a_file_that_is_inspected_is_a_stage_of_as_many_bytes(
+    tmp_path: Path, told: list[Progress]
+) -> None:
     log = tmp_path / "t-0" / segment_file(0, LOG)
     log.parent.mkdir()
-    log.write_bytes(b"".join(encode_batch([Record(offset, 0, b"k", bytes(3000))]) for offset in range(100)))
+    log.write_bytes(
+        b"".join(encode_batch([Record(offset, 0, b"k", bytes(3000))]) for offset in range(100))
+    )
     assert run(["inspect", str(log)]) == 0
-    assert [progress.line() for progress in told] == [f"reading {log.name}: 100 % of 299.9 KiB (0 s)"]
+    assert [progress.line() for progress in told] == [
+        f"reading {log.name}: 100 % of 299.9 KiB (0 s)"
+    ]
     assert run(["inspect", str(log), "--quiet"]) == 0
     assert len(told) == 1
 
@@ -152,7 +168,9 @@ def test_a_recovery_counts_partitions(tmp_path: Path, told: list[Progress]) -> N
         directory.mkdir()
         (directory / segment_file(0, LOG)).write_bytes(b"")
     assert run(["recover", str(tmp_path)]) == 0
-    assert [progress.line() for progress in told] == ["recovering 3 partitions: 100 % of 3 tasks (0 s)"]
+    assert [progress.line() for progress in told] == [
+        "recovering 3 partitions: 100 % of 3 tasks (0 s)"
+    ]
     assert run(["recover", str(tmp_path), "--quiet"]) == 0
     assert len(told) == 1
 

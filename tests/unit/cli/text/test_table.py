@@ -16,7 +16,9 @@ def shown(result: RunResult, *, width: int = 100) -> str:
 def test_most_to_gain_first_sums_last() -> None:
     result = run_of(
         partition("small", bytes_after=(2 << 20) - 1024, segments_after=12),
-        partition("large", 11, bytes_before=1 << 30, bytes_after=1 << 29, actions=(COMPACTED, RETAINED)),
+        partition(
+            "large", 11, bytes_before=1 << 30, bytes_after=1 << 29, actions=(COMPACTED, RETAINED)
+        ),
         idle("idle"),
     )
     assert shown(result).splitlines() == [
@@ -30,13 +32,24 @@ def test_most_to_gain_first_sums_last() -> None:
 
 
 def test_a_plan_tells_its_reasons_whole_and_does_not_know_what_only_a_run_can_tell() -> None:
-    reason = (
-        "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5 (1.5 MiB dirty, 0.5 MiB clean) and nothing forbids"
+    reason = "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5 (1.5 MiB dirty, 0.5 MiB clean) and nothing forbids"
+    result = run_of(
+        partition("orders", reason=reason, bytes_after=None, segments_after=None), verb="plan"
     )
-    result = run_of(partition("orders", reason=reason, bytes_after=None, segments_after=None), verb="plan")
     lines = shown(result, width=80).splitlines()
     assert lines[0] == "1 of 1 partition has work to do, at 2026-11-21T22:26:40Z"
-    assert lines[2].split() == ["orders-0", "compacted", "2.0", "MiB", "?", "?", "12", "->", "?", "0.75"]
+    assert lines[2].split() == [
+        "orders-0",
+        "compacted",
+        "2.0",
+        "MiB",
+        "?",
+        "?",
+        "12",
+        "->",
+        "?",
+        "0.75",
+    ]
     assert " ".join(" ".join(lines[3:5]).split()) == reason
     assert lines[-1].split() == ["all", "1", "2.0", "MiB", "?", "?", "12", "->", "?"]
 
@@ -52,7 +65,12 @@ def test_a_plan_sorts_what_it_cannot_know_by_dirty_bytes() -> None:
 
 
 def test_partitions_left_alone_are_told_with_their_reason_once_per_reason() -> None:
-    result = run_of(partition("orders"), left_alone("t", 0), left_alone("t", 1), left_alone("torn", error="CRC wrong"))
+    result = run_of(
+        partition("orders"),
+        left_alone("t", 0),
+        left_alone("t", 1),
+        left_alone("torn", error="CRC wrong"),
+    )
     assert shown(result).partition("\n\n")[2].splitlines() == [
         "Left alone: 3 partitions",
         "  t-0, t-1",
@@ -63,7 +81,9 @@ def test_partitions_left_alone_are_told_with_their_reason_once_per_reason() -> N
 
 
 def test_many_partitions_that_need_nothing_share_a_line() -> None:
-    lines = shown(run_of(partition("orders"), *(idle("idle", number) for number in range(FEW + 1)))).splitlines()
+    lines = shown(
+        run_of(partition("orders"), *(idle("idle", number) for number in range(FEW + 1)))
+    ).splitlines()
     assert lines[-1] == "9 partitions need nothing."
     assert lines[-2].startswith("all 10 ")
     assert not any(line.startswith("idle-") for line in lines)
@@ -71,14 +91,26 @@ def test_many_partitions_that_need_nothing_share_a_line() -> None:
 
 def test_sizes_that_are_not_known_are_no_zeros() -> None:
     unread = left_alone("unread", error="can't be listed")
-    result = run_of(partition("a"), partition("b", bytes_before=None, bytes_after=None, segments_before=None), unread)
+    result = run_of(
+        partition("a"),
+        partition("b", bytes_before=None, bytes_after=None, segments_before=None),
+        unread,
+    )
     row = next(line for line in shown(result).splitlines() if line.startswith("b-0"))
     assert row.split()[2:6] == ["?", "?", "?", "?"]
 
 
 def test_whose_records_fill_kafkas_own_topics() -> None:
-    first = Holder(name="billing", records_before=1_200_000, bytes_before=3 << 20, records_after=3, bytes_after=1 << 10)
-    foreseen = Holder(name="tx-1", records_before=9, bytes_before=900, records_after=None, bytes_after=None)
+    first = Holder(
+        name="billing",
+        records_before=1_200_000,
+        bytes_before=3 << 20,
+        records_after=3,
+        bytes_after=1 << 10,
+    )
+    foreseen = Holder(
+        name="tx-1", records_before=9, bytes_before=900, records_after=None, bytes_after=None
+    )
     result = run_of(
         partition("orders"),
         partition("__consumer_offsets", 17, holders=(first,), holders_total=1234),
@@ -111,9 +143,16 @@ def test_a_narrow_terminal_keeps_the_figures() -> None:
 
 
 def test_a_plan_tells_each_setting_that_somebody_gave_and_where() -> None:
-    default = Setting("segment.bytes", "1073741824", "Kafka's default, server.properties not given", is_default=True)
+    default = Setting(
+        "segment.bytes",
+        "1073741824",
+        "Kafka's default, server.properties not given",
+        is_default=True,
+    )
     own = Setting("cleanup.policy", "compact", "__cluster_metadata-0 offset 7", is_default=False)
-    internal = Setting("internal.segment.bytes", "9", "__cluster_metadata-0 offset 8", is_default=False)
+    internal = Setting(
+        "internal.segment.bytes", "9", "__cluster_metadata-0 offset 8", is_default=False
+    )
     result = run_of(
         partition("t", 0, settings=(own, default, internal)),
         partition("t", 1, settings=(own, default, internal)),
@@ -133,5 +172,9 @@ def test_a_plan_tells_each_setting_that_somebody_gave_and_where() -> None:
 
 def test_a_plan_tells_how_much_room_it_takes() -> None:
     result = run_of(partition("t"), verb="plan")
-    assert "It takes up to 3.0 MiB beside the logs." in shown(replace(result, peak_extra_bytes=3 * 2**20))
-    assert "beside the logs" not in shown(replace(result, partitions=(idle("t"),), peak_extra_bytes=0))
+    assert "It takes up to 3.0 MiB beside the logs." in shown(
+        replace(result, peak_extra_bytes=3 * 2**20)
+    )
+    assert "beside the logs" not in shown(
+        replace(result, partitions=(idle("t"),), peak_extra_bytes=0)
+    )

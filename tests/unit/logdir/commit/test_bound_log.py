@@ -62,7 +62,9 @@ def rewritten(root: Path, *, base: int, at: int) -> None:
 
 
 @pytest.mark.parametrize("change", [append, new_segment, copied])
-def test_appends_new_segments_and_copies_leave_the_log_the_same(root: Path, change: Callable[[Path], None]) -> None:
+def test_appends_new_segments_and_copies_leave_the_log_the_same(
+    root: Path, change: Callable[[Path], None]
+) -> None:
     bound = bind(STORAGE, logs.state_of(root))
     change(root)
     check(root, bound)

@@ -29,7 +29,11 @@ from winnow.wire.crc import crc32c_plain
 
 STORAGE = LocalStorage()
 BASES = ((0, 5), (9,))
-REST = Rest(first_dirty_offset=5, legacy_delete_horizon_ms=-86_400_000, last_records=((7, 11, 3), (8, None, -1)))
+REST = Rest(
+    first_dirty_offset=5,
+    legacy_delete_horizon_ms=-86_400_000,
+    last_records=((7, 11, 3), (8, None, -1)),
+)
 
 
 def segment(base: int) -> Segment:
@@ -103,7 +107,9 @@ def test_a_journal_of_an_earlier_version_has_no_checksums(staging: Path, journal
     assert not read.has_checksums
 
 
-def test_groups_that_wait_for_their_turn_are_read_with_what_they_need(staging: Path, journal: Journal) -> None:
+def test_groups_that_wait_for_their_turn_are_read_with_what_they_need(
+    staging: Path, journal: Journal
+) -> None:
     waiting = waiting_for([group.sources for group in journal.groups])
     first = replace(waiting, groups=(journal.groups[0], waiting.groups[1]))
     for one in (waiting, first):
@@ -129,7 +135,9 @@ def test_a_rest_that_no_run_wrote_is_none(
     staging: Path, journal: Journal, change: Callable[[dict[str, Any]], None]
 ) -> None:
     waiting = waiting_for([group.sources for group in journal.groups])
-    write_journal(STORAGE, str(staging), replace(waiting, groups=(journal.groups[0], waiting.groups[1])))
+    write_journal(
+        STORAGE, str(staging), replace(waiting, groups=(journal.groups[0], waiting.groups[1]))
+    )
     value = json.loads((staging / JOURNAL).read_text())
     assert read_journal(STORAGE, str(staging)) is not None
     change(value)

@@ -1,4 +1,6 @@
-"""A segment without its damage: the bytes between, indexes of their own, times and owner of the source."""
+"""A segment without its damage: the bytes between, indexes of their own, times and owner of the
+source.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ ABORTED = encode_txn_index([AbortedTransaction(7, 1, 2, 3)])
 
 @pytest.fixture
 def state(tmp_path: Path) -> PartitionState:
-    root = make_log(tmp_path / "log", {0: [(offset, "k") for offset in range(8)], 8: [(8, "k")]}, end=9)
+    root = make_log(
+        tmp_path / "log", {0: [(offset, "k") for offset in range(8)], 8: [(8, "k")]}, end=9
+    )
     (root / "t-0" / segment_file(0, TXNINDEX)).write_bytes(ABORTED)
     return resolve(
         list_segments(STORAGE, f"{root}/t-0"),
@@ -65,7 +69,9 @@ def damage(first: int, end: int) -> Damage:
         ([damage(0, 8)], []),
     ],
 )
-def test_a_segment_without_its_damage(state: PartitionState, damages: list[Damage], left: list[int]) -> None:
+def test_a_segment_without_its_damage(
+    state: PartitionState, damages: list[Damage], left: list[int]
+) -> None:
     staged = stage(state, *damages)
     source = Path(state.directory) / segment_file(0, LOG)
     assert Path(staged.paths[LOG]).read_bytes() == b"".join(BATCHES[at] for at in left)
@@ -74,9 +80,13 @@ def test_a_segment_without_its_damage(state: PartitionState, damages: list[Damag
     for path in map(Path, staged.paths.values()):
         assert path.stat().st_mtime_ns == source.stat().st_mtime_ns
         assert path.stat().st_mode == source.stat().st_mode
-    entries = read_offset_index(STORAGE, staged.paths[INDEX], base_offset=0, log_bytes=staged.log_bytes or 1)
+    entries = read_offset_index(
+        STORAGE, staged.paths[INDEX], base_offset=0, log_bytes=staged.log_bytes or 1
+    )
     assert bool(len(entries)) == bool(left)
-    assert {left[int(at) // SIZE] for at in entries["position"]} == {int(at) for at in entries["offset"]}
+    assert {left[int(at) // SIZE] for at in entries["position"]} == {
+        int(at) for at in entries["offset"]
+    }
 
 
 def test_it_takes_the_place_of_its_source(state: PartitionState) -> None:
@@ -103,7 +113,9 @@ def test_nothing_is_moved_of_what_is_not_as_it_was(state: PartitionState, change
     assert not STORAGE.exists(quarantine_path(state.directory, "run"))
 
 
-def test_a_staged_segment_is_read_back(state: PartitionState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_staged_segment_is_read_back(
+    state: PartitionState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A disk that turns a bit between the writing and the reading."""
 
     def turn(path: str) -> None:

@@ -1,4 +1,6 @@
-"""Crash states made by hand. Cases 72, 78, 79; S6.2, S6.3. Every instant of a real swap: tests/crash."""
+"""Crash states made by hand. Cases 72, 78, 79; S6.2, S6.3. Every instant of a real swap:
+tests/crash.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def root(tmp_path: Path) -> Path:
 
 def _output(root: Path, **suffixes: str) -> None:
     """The cleaned segment of 0 and 3 under the given suffix for each of its files."""
-    for name, data in logs.segment_bytes(0, [one for one in SEGMENTS[3] if one.offset in CLEANED]).items():
+    for name, data in logs.segment_bytes(
+        0, [one for one in SEGMENTS[3] if one.offset in CLEANED]
+    ).items():
         (root / "t-0" / f"{0:020d}{name}{suffixes[name[1:]]}").write_bytes(data)
 
 

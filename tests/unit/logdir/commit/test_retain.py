@@ -20,14 +20,24 @@ SEGMENTS = {base: [logs.record(o, o) for o in range(base, base + 3)] for base in
 
 
 def _log(tmp_path: Path, **checkpoints: int) -> Path:
-    names = {f"{name.replace('_', '-')}-offset-checkpoint": offset for name, offset in checkpoints.items()}
+    names = {
+        f"{name.replace('_', '-')}-offset-checkpoint": offset
+        for name, offset in checkpoints.items()
+    }
     return logs.make_log(tmp_path / "log", SEGMENTS, end=12, checkpoints=names)
 
 
 def test_case_92_snapshots_go_with_their_segments(tmp_path: Path) -> None:
     root = _log(tmp_path)
     state = logs.state_of(root)
-    retain(STORAGE, state, deleted=state.segments[:2], roll=False, log_start_offset=6, entries=logs.COMPACTED)
+    retain(
+        STORAGE,
+        state,
+        deleted=state.segments[:2],
+        roll=False,
+        log_start_offset=6,
+        entries=logs.COMPACTED,
+    )
     after = logs.state_of(root)
     assert [segment.base_offset for segment in after.segments] == [6, 9]
     assert (after.log_start_offset, after.log_end_offset) == (6, 12)
@@ -36,7 +46,9 @@ def test_case_92_snapshots_go_with_their_segments(tmp_path: Path) -> None:
     assert not list(Path(state.directory).glob("*.deleted"))
     before = {path.name: path.stat().st_mtime_ns for path in Path(state.directory).iterdir()}
     retain(STORAGE, after, deleted=[], roll=False, log_start_offset=6, entries=logs.COMPACTED)
-    assert {path.name: path.stat().st_mtime_ns for path in Path(state.directory).iterdir()} == before
+    assert {
+        path.name: path.stat().st_mtime_ns for path in Path(state.directory).iterdir()
+    } == before
 
 
 class NoRoomForNames(LocalStorage):
@@ -93,7 +105,12 @@ def test_a_roll_keeps_the_end_and_takes_over_the_attributes(tmp_path: Path) -> N
     rolled = roll_active(STORAGE, state)
     listing = logs.listing_of(root)
     assert listing.segments[-1] == rolled
-    assert (rolled.base_offset, rolled.log_bytes, rolled.index_bytes, rolled.timeindex_bytes) == (12, 0, 0, 0)
+    assert (rolled.base_offset, rolled.log_bytes, rolled.index_bytes, rolled.timeindex_bytes) == (
+        12,
+        0,
+        0,
+        0,
+    )
     assert logs.read_log(root).end == 12
     for suffix in (".log", ".index", ".timeindex"):
         status = (Path(state.directory) / f"{12:020d}{suffix}").stat()
@@ -122,18 +139,27 @@ def test_an_empty_active_segment_is_not_rolled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("entry", "left"), [(2, None), (6, None), (7, 7)])
-def test_the_log_start_entry_goes_once_it_says_nothing_more(tmp_path: Path, entry: int, left: int | None) -> None:
+def test_the_log_start_entry_goes_once_it_says_nothing_more(
+    tmp_path: Path, entry: int, left: int | None
+) -> None:
     root = _log(tmp_path, log_start=entry)
     state = logs.state_of(root)
     retain(
-        STORAGE, state, deleted=state.segments[:2], roll=False, log_start_offset=max(entry, 6), entries=logs.COMPACTED
+        STORAGE,
+        state,
+        deleted=state.segments[:2],
+        roll=False,
+        log_start_offset=max(entry, 6),
+        entries=logs.COMPACTED,
     )
     assert logs.state_of(root).log_start_checkpoint == left
     assert "other 3 99\n" in (root / "log-start-offset-checkpoint").read_text()
 
 
 @pytest.mark.parametrize(("entry", "raised"), [(4, 6), (6, 6), (9, 9)])
-def test_the_cleaner_entry_is_raised_to_the_log_start(tmp_path: Path, entry: int, raised: int) -> None:
+def test_the_cleaner_entry_is_raised_to_the_log_start(
+    tmp_path: Path, entry: int, raised: int
+) -> None:
     root = _log(tmp_path, cleaner=entry)
     follow_log_start(STORAGE, str(root), logs.T, 6, logs.COMPACTED)
     assert logs.state_of(root).cleaner_checkpoint == raised
@@ -148,36 +174,61 @@ def test_the_log_start_entry_of_a_log_with_remote_storage_is_never_dropped(
     root = _log(tmp_path, **({} if entry is None else {"log_start": entry}))
     state = logs.state_of(root)
     remote = Entries(compacted=False, remote=True)
-    retain(STORAGE, state, deleted=state.segments[:2], roll=False, log_start_offset=max(entry or 0, 6), entries=remote)
+    retain(
+        STORAGE,
+        state,
+        deleted=state.segments[:2],
+        roll=False,
+        log_start_offset=max(entry or 0, 6),
+        entries=remote,
+    )
     assert logs.state_of(root).log_start_checkpoint == left
     follow_log_start(STORAGE, str(root), logs.T, 3, remote)
     assert logs.state_of(root).log_start_checkpoint == left
 
 
-def test_the_log_start_of_a_log_with_remote_storage_is_raised_before_segments_go(tmp_path: Path) -> None:
+def test_the_log_start_of_a_log_with_remote_storage_is_raised_before_segments_go(
+    tmp_path: Path,
+) -> None:
     root = _log(tmp_path, log_start=2)
     state = logs.state_of(root)
     remote = Entries(compacted=False, remote=True)
     with pytest.raises(OSError, match="no room"):
         retain(
-            NoRoomForNames(errno.EIO), state, deleted=state.segments[:2], roll=False, log_start_offset=6, entries=remote
+            NoRoomForNames(errno.EIO),
+            state,
+            deleted=state.segments[:2],
+            roll=False,
+            log_start_offset=6,
+            entries=remote,
         )
     assert logs.state_of(root).log_start_checkpoint == 6
     assert len(logs.state_of(root).segments) == 4
 
 
-def test_the_log_start_of_a_log_with_remote_storage_stays_where_segments_have_changed(tmp_path: Path) -> None:
+def test_the_log_start_of_a_log_with_remote_storage_stays_where_segments_have_changed(
+    tmp_path: Path,
+) -> None:
     root = _log(tmp_path, log_start=2)
     state, before = logs.state_of(root), (root / "log-start-offset-checkpoint").read_text()
     (root / "t-0" / f"{3:020d}.log").write_bytes(b"another file")
     remote = Entries(compacted=False, remote=True)
     with pytest.raises(CorruptLogError):
-        retain(STORAGE, state, deleted=state.segments[:2], roll=False, log_start_offset=6, entries=remote)
+        retain(
+            STORAGE,
+            state,
+            deleted=state.segments[:2],
+            roll=False,
+            log_start_offset=6,
+            entries=remote,
+        )
     assert (root / "log-start-offset-checkpoint").read_text() == before
 
 
 @pytest.mark.parametrize("entry", [4, 6, 9])
-def test_the_stale_cleaner_entry_of_a_log_that_is_not_compacted_stays(tmp_path: Path, entry: int) -> None:
+def test_the_stale_cleaner_entry_of_a_log_that_is_not_compacted_stays(
+    tmp_path: Path, entry: int
+) -> None:
     root = _log(tmp_path, cleaner=entry)
     follow_log_start(STORAGE, str(root), logs.T, 6, Entries(compacted=False, remote=False))
     assert logs.state_of(root).cleaner_checkpoint == entry

@@ -50,14 +50,19 @@ def damaged(state: PartitionState) -> list[tuple[Segment, list[Damage]]]:
 def test_all_of_it_is_copied_and_recorded(state: PartitionState) -> None:
     assert set_aside(STORAGE, state, damaged(state), run_id=RUN, now=7) == 12
     aside = Path(quarantine_path(state.directory, RUN))
-    files = {path.name: path.read_bytes() for path in aside.iterdir() if path.name != "manifest.json"}
+    files = {
+        path.name: path.read_bytes() for path in aside.iterdir() if path.name != "manifest.json"
+    }
     assert files == {
         "00000000000000000000-1-3": b"bc",
         "00000000000000000000-6-8": b"gh",
         "00000000000000000010-0-8": b"ijklmnop",
     }
     manifest = json.loads((aside / "manifest.json").read_text())
-    told = [(s["base_offset"], [(d["file"], d["start"], d["end"]) for d in s["damages"]]) for s in manifest["segments"]]
+    told = [
+        (s["base_offset"], [(d["file"], d["start"], d["end"]) for d in s["damages"]])
+        for s in manifest["segments"]
+    ]
     assert told == [
         (0, [("00000000000000000000-1-3", 1, 3), ("00000000000000000000-6-8", 6, 8)]),
         (10, [("00000000000000000010-0-8", 0, 8)]),

@@ -24,7 +24,9 @@ STORAGE = LocalStorage()
 BASE = 7
 
 
-def staged(directory: Path, batches: list[bytes], *, index_bytes: int = 10_485_760) -> tuple[Segment, StagedSplit]:
+def staged(
+    directory: Path, batches: list[bytes], *, index_bytes: int = 10_485_760
+) -> tuple[Segment, StagedSplit]:
     directory.mkdir(parents=True, exist_ok=True)
     for suffix, content in {LOG: b"".join(batches), INDEX: b"", TIMEINDEX: b""}.items():
         (directory / segment_file(BASE, suffix)).write_bytes(content)
@@ -53,13 +55,20 @@ def test_a_segment_is_overflowed_from_the_first_offset_that_no_index_entry_can_h
 
 
 def test_a_part_goes_up_to_the_last_offset_that_fits(tmp_path: Path) -> None:
-    batches = [one(BASE, "a"), one(BASE + FAR, "b"), one(BASE + FAR + 1, "c"), one(BASE + 2 * FAR + 1, "d")]
+    batches = [
+        one(BASE, "a"),
+        one(BASE + FAR, "b"),
+        one(BASE + FAR + 1, "c"),
+        one(BASE + 2 * FAR + 1, "d"),
+    ]
     _, found = staged(tmp_path / "t-0", batches)
     assert logs(found) == {BASE: batches[0] + batches[1], BASE + FAR + 1: batches[2] + batches[3]}
 
 
 @settings(deadline=None, max_examples=30)
-@given(gaps=st.lists(st.sampled_from([1, 2, FAR // 2, FAR - 1, FAR, FAR + 1]), min_size=1, max_size=12))
+@given(
+    gaps=st.lists(st.sampled_from([1, 2, FAR // 2, FAR - 1, FAR, FAR + 1]), min_size=1, max_size=12)
+)
 def test_no_batch_is_lost_and_each_part_is_as_long_as_can_be(
     tmp_path_factory: pytest.TempPathFactory, gaps: list[int]
 ) -> None:
@@ -68,7 +77,9 @@ def test_no_batch_is_lost_and_each_part_is_as_long_as_can_be(
         offsets.append(offsets[-1] + gap)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(split_module, "_ROWS", 3)
-        _, found = staged(tmp_path_factory.mktemp("split") / "t-0", [one(offset, "k") for offset in offsets])
+        _, found = staged(
+            tmp_path_factory.mktemp("split") / "t-0", [one(offset, "k") for offset in offsets]
+        )
     expected: dict[int, bytes] = {}
     for offset in offsets:
         base = max(expected, default=offset)
@@ -79,9 +90,14 @@ def test_no_batch_is_lost_and_each_part_is_as_long_as_can_be(
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_part_begins_with_the_first_offset_inside_of_an_old_wrapper(tmp_path: Path, magic: int) -> None:
+def test_a_part_begins_with_the_first_offset_inside_of_an_old_wrapper(
+    tmp_path: Path, magic: int
+) -> None:
     wide = [Record(BASE + FAR, 5, b"a", b"1"), Record(BASE + FAR + 3, 6, b"b", b"2")]
-    batches = [legacy_batch([Record(BASE, 4, b"c", b"3")], magic), legacy_batch(wide, magic, Codec.GZIP)]
+    batches = [
+        legacy_batch([Record(BASE, 4, b"c", b"3")], magic),
+        legacy_batch(wide, magic, Codec.GZIP),
+    ]
     _, found = staged(tmp_path / "t-0", batches)
     assert logs(found) == {BASE: batches[0], BASE + FAR: batches[1]}
 
@@ -115,12 +131,19 @@ def test_a_source_that_changed_meanwhile_stays(tmp_path: Path) -> None:
 
 
 def test_the_active_segment_is_never_split(tmp_path: Path) -> None:
-    root = make_log(tmp_path / "log", {BASE: [(BASE, "a"), (BASE + FAR + 1, "b")]}, end=BASE + FAR + 2)
+    root = make_log(
+        tmp_path / "log", {BASE: [(BASE, "a"), (BASE + FAR + 1, "b")]}, end=BASE + FAR + 2
+    )
     directory = str(root / "t-0")
     (source,) = list_segments(STORAGE, directory).segments
     STORAGE.mkdir(f"{directory}/.winnow-x")
     found = stage_split(
-        STORAGE, directory, source, f"{directory}/.winnow-x", index_interval_bytes=100, segment_index_bytes=1000
+        STORAGE,
+        directory,
+        source,
+        f"{directory}/.winnow-x",
+        index_interval_bytes=100,
+        segment_index_bytes=1000,
     )
     with pytest.raises(CorruptLogError, match="active segment"):
         swap_split(STORAGE, directory, found)
@@ -128,7 +151,10 @@ def test_the_active_segment_is_never_split(tmp_path: Path) -> None:
 
 def test_compressed_batches_are_copied_as_they_are(tmp_path: Path) -> None:
     batches = [
-        encode_batch([Record(BASE + at, 5, b"a", b"x" * 100), Record(BASE + at + 1, 6, b"b", None)], codec=Codec.ZSTD)
+        encode_batch(
+            [Record(BASE + at, 5, b"a", b"x" * 100), Record(BASE + at + 1, 6, b"b", None)],
+            codec=Codec.ZSTD,
+        )
         for at in (0, FAR, 2 * FAR)
     ]
     _, found = staged(tmp_path / "t-0", batches)

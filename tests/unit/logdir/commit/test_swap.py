@@ -82,7 +82,9 @@ def test_an_index_that_changed_is_noticed(root: Path) -> None:
     _refused(root, group, "not as it was")
 
 
-@pytest.mark.parametrize("name", [f"{6:020d}.log.swap", f"{0:020d}.log.cleaned", f"{9:020d}.log.deleted"])
+@pytest.mark.parametrize(
+    "name", [f"{6:020d}.log.swap", f"{0:020d}.log.cleaned", f"{9:020d}.log.deleted"]
+)
 def test_nothing_of_an_earlier_swap_may_be_left(root: Path, name: str) -> None:
     group = _group(root, 0, 3)
     (root / "t-0" / name).touch()

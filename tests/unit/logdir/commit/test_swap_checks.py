@@ -1,4 +1,6 @@
-"""What recovery checks of a `.swap` log before a source goes (S6.3): damage stays where it is, with all sources."""
+"""What recovery checks of a `.swap` log before a source goes (S6.3): damage stays where it is, with
+all sources.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +150,9 @@ def test_an_index_of_another_log_is_refused(root: Path) -> None:
 
 
 def test_a_split_of_the_last_segment_is_finished(root: Path) -> None:
-    """As Kafka's loader does it: the only swap that may replace the active segment, with the same batches."""
+    """As Kafka's loader does it: the only swap that may replace the active segment, with the same
+    batches.
+    """
     put_swap(root, 42, (42, 43))
     put_swap(root, 44, (44,))
     recover(STORAGE, f"{root}/t-0")

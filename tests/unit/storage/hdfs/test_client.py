@@ -27,7 +27,9 @@ def _raise(error: BaseException) -> None:
         ("java.io.IOException", errno.EIO, OSError),
     ],
 )
-def test_a_refusal_has_a_number_and_its_first_line(kind: str, number: int, base: type[OSError]) -> None:
+def test_a_refusal_has_a_number_and_its_first_line(
+    kind: str, number: int, base: type[OSError]
+) -> None:
     with pytest.raises(base) as caught:
         _raise(RuntimeError(f'RPCError("{kind}", "user=kafka may not{TRACE}")'))
     assert caught.value.errno == number
@@ -58,7 +60,9 @@ def test_a_place_has_one_url() -> None:
     assert canonical_url("hdfs://nn") == "hdfs://nn/"
 
 
-@pytest.mark.parametrize("url", ["hdfs://user:secret@nn/a", "hdfs://nn/a?secret=1", "hdfs://nn/a#secret"])
+@pytest.mark.parametrize(
+    "url", ["hdfs://user:secret@nn/a", "hdfs://nn/a?secret=1", "hdfs://nn/a#secret"]
+)
 def test_credentials_are_refused_and_not_told(url: str) -> None:
     with pytest.raises(UsageError) as refused:
         split_url(url)

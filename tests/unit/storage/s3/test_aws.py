@@ -40,7 +40,12 @@ def test_another_profile(home: Path) -> None:
 
 
 def test_the_environment_comes_first(home: Path) -> None:
-    environment = {"HOME": str(home), "AWS_ACCESS_KEY_ID": "C", "AWS_REGION": "r", "AWS_ENDPOINT_URL": "http://e"}
+    environment = {
+        "HOME": str(home),
+        "AWS_ACCESS_KEY_ID": "C",
+        "AWS_REGION": "r",
+        "AWS_ENDPOINT_URL": "http://e",
+    }
     assert aws_settings(environment) == {"region": "r", "endpoint": "http://e"}
 
 

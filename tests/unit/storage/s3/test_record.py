@@ -1,4 +1,6 @@
-"""Commit records of S3 as anybody may have left them: one that was written, or CorruptLogError, and that soon."""
+"""Commit records of S3 as anybody may have left them: one that was written, or CorruptLogError, and
+that soon.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +14,34 @@ from fuzz.mutate import Edit, Kind, apply
 from winnow.errors import CorruptLogError
 from winnow.storage.s3.record import Content, Copied, Record, decode, encode
 
-NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/"), min_size=1, max_size=4)
-PATHS = st.lists(NAMES.filter(lambda name: name not in {".", "..", ".winnow-commit"}), min_size=1, max_size=3)
+NAMES = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="/"), min_size=1, max_size=4
+)
+PATHS = st.lists(
+    NAMES.filter(lambda name: name not in {".", "..", ".winnow-commit"}), min_size=1, max_size=3
+)
 TIMES = st.integers(0, 2**63 - 1)
 PUTS = st.builds(Copied, PATHS.map("/".join), TIMES, st.text(max_size=4), TIMES) | st.builds(
     Content, st.binary(max_size=8), TIMES
 )
 NUMBERS = st.integers(0, 2**24 - 1)
-EDITS = st.lists(st.builds(Edit, st.integers(0, len(Kind) - 1), NUMBERS, NUMBERS), min_size=1, max_size=4)
+EDITS = st.lists(
+    st.builds(Edit, st.integers(0, len(Kind) - 1), NUMBERS, NUMBERS), min_size=1, max_size=4
+)
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
 )
 
 
 @st.composite
 def records(draw: st.DrawFn) -> Record:
     puts = draw(st.dictionaries(PATHS.map("/".join), PUTS, max_size=4))
-    deletes = draw(st.lists(PATHS.map("/".join).filter(lambda name: name not in puts), unique=True, max_size=3))
+    deletes = draw(
+        st.lists(PATHS.map("/".join).filter(lambda name: name not in puts), unique=True, max_size=3)
+    )
     state = draw(st.sampled_from(["prepared", "decided"]))
     return Record(
         id=draw(st.text(max_size=4)),
@@ -40,7 +52,14 @@ def records(draw: st.DrawFn) -> Record:
 
 
 def told(**fields: object) -> bytes:
-    usual = {"version": 1, "id": "x", "state": "decided", "copies": [], "contents": [], "deletes": []}
+    usual = {
+        "version": 1,
+        "id": "x",
+        "state": "decided",
+        "copies": [],
+        "contents": [],
+        "deletes": [],
+    }
     return json.dumps(usual | fields).encode()
 
 
@@ -65,12 +84,18 @@ def test_what_was_written_is_read(record: Record) -> None:
 
 @settings(max_examples=60)
 @given(record=records(), other=records(), edits=EDITS)
-def test_mutations_are_accepted_or_refused(record: Record, other: Record, edits: list[Edit]) -> None:
+def test_mutations_are_accepted_or_refused(
+    record: Record, other: Record, edits: list[Edit]
+) -> None:
     accepts(apply(encode(record), edits, others=[encode(other)]))
 
 
 @settings(max_examples=60)
-@given(record=records(), field=st.sampled_from(["version", "id", "state", "copies", "contents", "deletes"]), value=ANY)
+@given(
+    record=records(),
+    field=st.sampled_from(["version", "id", "state", "copies", "contents", "deletes"]),
+    value=ANY,
+)
 def test_a_field_may_be_anything(record: Record, field: str, value: object) -> None:
     accepts(json.dumps({**json.loads(encode(record)), field: value}).encode())
 

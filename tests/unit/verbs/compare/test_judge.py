@@ -36,15 +36,22 @@ class Log:
     horizons: set[int] = field(default_factory=set)
     """Offsets of tombstones that a cleaning has passed: the next one may drop them."""
 
-    def clean(self, to: int, *, drop_tombstones: bool, whole: bool = True, up_to: int | None = None) -> None:
-        """A round up to offset `to`; one that was interrupted has done it up to `up_to` only, and tells nobody."""
+    def clean(
+        self, to: int, *, drop_tombstones: bool, whole: bool = True, up_to: int | None = None
+    ) -> None:
+        """A round up to offset `to`; one that was interrupted has done it up to `up_to` only, and
+        tells nobody.
+        """
         last = {r.key: r.offset for r in self.records if r.offset < to}
         done = to if up_to is None else up_to
         self.records = [
             r
             for r in self.records
             if r.offset >= done
-            or (last[r.key] == r.offset and not (drop_tombstones and not r.content and r.offset in self.horizons))
+            or (
+                last[r.key] == r.offset
+                and not (drop_tombstones and not r.content and r.offset in self.horizons)
+            )
         ]
         if whole:
             self.horizons |= {r.offset for r in self.records if r.offset < to and not r.content}
@@ -118,9 +125,13 @@ def random_records(rng: random.Random, *, keys: int = 5) -> list[Rec]:
 
 
 def cleaned_at_random(rng: random.Random, records: Sequence[Rec]) -> Log:
-    """Kafka cleans below the high watermark; a round may have been interrupted after any of its segments."""
+    """Kafka cleans below the high watermark; a round may have been interrupted after any of its
+    segments.
+    """
     end = rng.randrange(30, 61)
-    log = Log([r for r in records if r.offset < end], high_watermark=rng.randrange(end // 2, end + 1))
+    log = Log(
+        [r for r in records if r.offset < end], high_watermark=rng.randrange(end // 2, end + 1)
+    )
     least = 0
     for _ in range(rng.randrange(4)):
         least = rng.randrange(least, log.high_watermark + 1)
@@ -139,15 +150,21 @@ def test_cleaners_that_ran_at_different_times_raise_no_alarm(seed: int) -> None:
     start = rng.choice((0, rng.randrange(40)))
     logs[0].log_start = start
     behind = min(log.high_watermark for log in logs)
-    for log in logs:  # an interrupted round beyond another's high watermark leaves what looks like a loss
+    for (
+        log
+    ) in logs:  # an interrupted round beyond another's high watermark leaves what looks like a loss
         log.high_watermark = max(log.high_watermark, log.cleaned_to or 0)
     verdict, _ = judged(*logs)
-    if all((log.cleaned_to or 0) <= behind for log in logs) and max(len(log.records) for log in logs):
+    if all((log.cleaned_to or 0) <= behind for log in logs) and max(
+        len(log.records) for log in logs
+    ):
         assert verdict.first is None or _beyond(logs, verdict.first)
 
 
 def _beyond(logs: Sequence[Log], suspect: Suspect) -> bool:
-    """The replica lost it to a record that the bounds don't reach: only an interrupted round does that."""
+    """The replica lost it to a record that the bounds don't reach: only an interrupted round does
+    that.
+    """
     (key,) = {r.key for r in logs[suspect.has].records if r.offset == suspect.offset}
     end = min(log.high_watermark for log in logs)
     return any(r.key == key and r.offset >= end for r in logs[suspect.other].records)
@@ -164,7 +181,9 @@ def test_the_twin_agrees_whatever_is_wrong(seed: int) -> None:
             victim = rng.randrange(len(log.records))
             old = log.records.pop(victim)
             if rng.random() < 0.5:
-                log.records.insert(victim, Rec(old.offset, rng.choice((old.key, 7)), rng.randrange(9)))
+                log.records.insert(
+                    victim, Rec(old.offset, rng.choice((old.key, 7)), rng.randrange(9))
+                )
     judged(*logs)
 
 
@@ -175,7 +194,11 @@ def test_a_value_that_is_lost_is_found(seed: int) -> None:
     records = random_records(rng)
     log, other = (Log(list(records), high_watermark=60) for _ in range(2))
     log.clean(rng.randrange(61), drop_tombstones=False)
-    last = [r for r in log.records if r.content and all(s.key != r.key or s.offset <= r.offset for s in log.records)]
+    last = [
+        r
+        for r in log.records
+        if r.content and all(s.key != r.key or s.offset <= r.offset for s in log.records)
+    ]
     if last:
         victim = rng.choice(last)
         log.records.remove(victim)
@@ -187,16 +210,24 @@ A, B = Rec(0, 1, 5), Rec(1, 1, 6)
 GONE = Rec(2, 1, 0)
 
 
-def pair(one: list[Rec], two: list[Rec], *, cleaned: tuple[int | None, int | None], ends: int = 10) -> Verdict:
-    logs = [Log(r, high_watermark=ends, cleaned_to=c) for r, c in zip((one, two), cleaned, strict=True)]
+def pair(
+    one: list[Rec], two: list[Rec], *, cleaned: tuple[int | None, int | None], ends: int = 10
+) -> Verdict:
+    logs = [
+        Log(r, high_watermark=ends, cleaned_to=c) for r, c in zip((one, two), cleaned, strict=True)
+    ]
     return judged(*logs)[0]
 
 
 def test_what_was_never_cleaned_has_every_record() -> None:
     assert pair([A, B], [A, B], cleaned=(None, None)) == SAME
     assert pair([A, B], [B], cleaned=(None, None)).first == Suspect(0, 0, 1, missing=True)
-    assert pair([A, B], [A, Rec(1, 1, 7)], cleaned=(None, None)).first == Suspect(1, 0, 1, missing=False)
-    assert pair([A, B], [A, Rec(1, 2, 6)], cleaned=(None, None)).first == Suspect(1, 0, 1, missing=True)
+    assert pair([A, B], [A, Rec(1, 1, 7)], cleaned=(None, None)).first == Suspect(
+        1, 0, 1, missing=False
+    )
+    assert pair([A, B], [A, Rec(1, 2, 6)], cleaned=(None, None)).first == Suspect(
+        1, 0, 1, missing=True
+    )
 
 
 def test_a_superseded_record_may_be_gone_and_the_last_one_not() -> None:

@@ -14,7 +14,16 @@ from winnow.logdir.snapshots import ProducerEntry, encode_snapshot
 from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index
 from winnow.storage.local import LocalStorage
 from winnow.verbs.inspect.directories import describe_target, find_target
-from winnow.verbs.inspect.values import BatchLine, FileKind, Line, NamesLine, Note, OffsetLine, Problem, TimeLine
+from winnow.verbs.inspect.values import (
+    BatchLine,
+    FileKind,
+    Line,
+    NamesLine,
+    Note,
+    OffsetLine,
+    Problem,
+    TimeLine,
+)
 from winnow.wire.batch import Codec
 from winnow.wire.internal_topics import CONSUMER_OFFSETS
 from winnow.wire.plain import Record, encode_batch
@@ -26,7 +35,10 @@ ABORT = bytes(4)
 def directory(tmp_path: Path) -> Path:
     return partition(
         tmp_path / "t-0",
-        {0: [batch(first, first + 4) for first in range(0, 50, 5)], 50: [batch(50, 54, codec=Codec.ZSTD)]},
+        {
+            0: [batch(first, first + 4) for first in range(0, 50, 5)],
+            50: [batch(50, 54, codec=Codec.ZSTD)],
+        },
     )
 
 
@@ -59,7 +71,9 @@ def test_a_sound_partition_has_no_remarks(directory: Path) -> None:
 
 
 def test_records_only_where_they_are_asked_for(directory: Path) -> None:
-    assert {b.records for b in lines(directory / segment_file(0, LOG)) if isinstance(b, BatchLine)} == {None}
+    assert {
+        b.records for b in lines(directory / segment_file(0, LOG)) if isinstance(b, BatchLine)
+    } == {None}
 
 
 def test_every_wrong_crc_is_named_and_the_rest_is_shown(directory: Path) -> None:
@@ -71,7 +85,10 @@ def test_every_wrong_crc_is_named_and_the_rest_is_shown(directory: Path) -> None
     log.write_bytes(data)
     found = [line for line in lines(log) if isinstance(line, BatchLine)]
     assert [b.crc_valid for b in found] == [number not in (2, 7) for number in range(10)]
-    assert [f"batch at byte {number * size})" in told for number, told in zip((2, 7), problems(log), strict=True)]
+    assert [
+        f"batch at byte {number * size})" in told
+        for number, told in zip((2, 7), problems(log), strict=True)
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 13, 25])
@@ -135,9 +152,15 @@ def test_indexes_of_no_log(directory: Path) -> None:
 
 def test_a_transaction_index_is_held_against_the_markers(tmp_path: Path) -> None:
     marker = encode_batch(
-        [Record(5, 1, ABORT, bytes(6))], control=True, transactional=True, producer_id=7, producer_epoch=0
+        [Record(5, 1, ABORT, bytes(6))],
+        control=True,
+        transactional=True,
+        producer_id=7,
+        producer_epoch=0,
     )
-    directory = partition(tmp_path / "t-0", {0: [batch(0, 4, transactional=True, producer_id=7), marker]})
+    directory = partition(
+        tmp_path / "t-0", {0: [batch(0, 4, transactional=True, producer_id=7), marker]}
+    )
     index = directory / segment_file(0, TXNINDEX)
     index.write_bytes(encode_txn_index([AbortedTransaction(7, 0, 5, 6)]))
     assert problems(directory) == []
@@ -228,7 +251,11 @@ def test_names_in_a_topic_of_the_brokers_own(tmp_path: Path) -> None:
     shown = lines(directory / segment_file(0, LOG), records=True)[0]
     assert isinstance(shown, BatchLine)
     internal = [r.internal for r in shown.records or ()]
-    assert [i and i.key for i in internal] == [*((("group", n),) for n in ("beta", "alpha", "beta")), None, None]
+    assert [i and i.key for i in internal] == [
+        *((("group", n),) for n in ("beta", "alpha", "beta")),
+        None,
+        None,
+    ]
 
 
 def test_kinds_of_a_directory(directory: Path) -> None:
@@ -239,4 +266,6 @@ def test_kinds_of_a_directory(directory: Path) -> None:
     kinds = {Path(file.path).name: (file.kind, file.base_offset) for file in files}
     assert kinds["00000000000000000007-0000000001.checkpoint"] == (FileKind.METADATA_SNAPSHOT, None)
     assert kinds["something"] == (FileKind.OTHER, None)
-    assert [problem for file in files for problem in file.lines if isinstance(problem, Problem)] == []
+    assert [
+        problem for file in files for problem in file.lines if isinstance(problem, Problem)
+    ] == []

@@ -1,4 +1,6 @@
-"""Whatever the bytes: something is shown or named, nothing is raised, and it does not take for ever."""
+"""Whatever the bytes: something is shown or named, nothing is raised, and it does not take for
+ever.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from winnow.wire.plain import Record, encode_batch
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     codecs = list(Codec)
-    marker = encode_batch([Record(50, T, bytes(4), bytes(6))], control=True, transactional=True, producer_id=7)
+    marker = encode_batch(
+        [Record(50, T, bytes(4), bytes(6))], control=True, transactional=True, producer_id=7
+    )
     directory = partition(
         tmp_path / f"{CONSUMER_OFFSETS}-0",
         {
@@ -30,8 +34,12 @@ def directory(tmp_path: Path) -> Path:
             50: [marker, batch(51, 60)],
         },
     )
-    (directory / segment_file(50, TXNINDEX)).write_bytes(encode_txn_index([AbortedTransaction(7, 0, 50, 51)]))
-    (directory / segment_file(50, SNAPSHOT)).write_bytes(encode_snapshot([ProducerEntry(7, 0, 4, 4, 4, 1, -1, -1)]))
+    (directory / segment_file(50, TXNINDEX)).write_bytes(
+        encode_txn_index([AbortedTransaction(7, 0, 50, 51)])
+    )
+    (directory / segment_file(50, SNAPSHOT)).write_bytes(
+        encode_snapshot([ProducerEntry(7, 0, 4, 4, 4, 1, -1, -1)])
+    )
     (directory / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     (directory / "partition.metadata").write_text("version: 0\ntopic_id: Z4RmYuRAQUiWYxVMfwzKsQ")
     return directory
@@ -46,7 +54,9 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
         return bytes(changed) + rng.randbytes(rng.randrange(1, 100))
     for _ in range(rng.randrange(1, 9)):
         if changed:
-            changed[rng.randrange(len(changed))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+            changed[rng.randrange(len(changed))] = rng.choice(
+                (0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256))
+            )
     return bytes(changed)
 
 
@@ -59,7 +69,9 @@ def test_no_bytes_raise(directory: Path) -> None:
         before = path.read_bytes()
         path.write_bytes(mutated(rng, before))
         target = find_target(storage, str(directory))
-        lines = [line for file in describe_target(storage, target, records=True) for line in file.lines]
+        lines = [
+            line for file in describe_target(storage, target, records=True) for line in file.lines
+        ]
         damaged += any(isinstance(line, Problem) for line in lines)
         find_position(storage, target, offset=rng.randrange(70))
         find_position(storage, target, timestamp=T + rng.randrange(700))

@@ -1,4 +1,6 @@
-"""C functions called from kernels: what they take and give is what the packages' own Python functions do."""
+"""C functions called from kernels: what they take and give is what the packages' own Python
+functions do.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,12 @@ RAWS = [b"a", WORDS[:100], WORDS[:16_000], NOISE[:16_000], WORDS, NOISE, bytes(1
 
 
 def decompressed(
-    codec: Codec, payloads: list[bytes], *, limit: int = LIMIT, room: int = 1 << 23, enough: int = 1 << 40
+    codec: Codec,
+    payloads: list[bytes],
+    *,
+    limit: int = LIMIT,
+    room: int = 1 << 23,
+    enough: int = 1 << 40,
 ) -> list[bytes]:
     """Of as many payloads as the kernel takes."""
     end = np.cumsum([len(payload) for payload in payloads], dtype=np.int64)
@@ -71,7 +78,9 @@ def test_the_same_bytes_are_written(codec: Codec) -> None:
 
 @settings(max_examples=300)
 @given(st.sampled_from(CODECS), st.randoms(use_true_random=False), st.integers(1, 600))
-def test_the_same_bytes_are_written_of_what_hardly_compresses(codec: Codec, rng: random.Random, size: int) -> None:
+def test_the_same_bytes_are_written_of_what_hardly_compresses(
+    codec: Codec, rng: random.Random, size: int
+) -> None:
     raw = bytearray(rng.randbytes(size))
     for _ in range(rng.randrange(4)):
         start, length = rng.randrange(size), rng.randrange(9)
@@ -115,18 +124,28 @@ def test_truncated_and_longer_ones_are_left_to_others(codec: Codec) -> None:
 
 def test_frames_of_other_clients_are_read_or_left_to_others() -> None:
     for size in (True, False):
-        frame = zstandard.ZstdCompressor(level=1, write_content_size=size, write_checksum=True).compress(WORDS)
+        frame = zstandard.ZstdCompressor(
+            level=1, write_content_size=size, write_checksum=True
+        ).compress(WORDS)
         assert decompressed(Codec.ZSTD, [frame]) == [WORDS]
         wrong = bytearray(frame)
         wrong[-1] ^= 1
         assert decompressed(Codec.ZSTD, [bytes(wrong)]) == []
-    frame = lz4.frame.compress(WORDS, block_linked=False, store_size=True, block_checksum=True, content_checksum=True)
+    frame = lz4.frame.compress(
+        WORDS, block_linked=False, store_size=True, block_checksum=True, content_checksum=True
+    )
     assert decompressed(Codec.LZ4, [frame]) == []
 
 
 @settings(max_examples=300)
-@given(st.sampled_from(CODECS), st.sampled_from([WORDS[:40], WORDS[:500], NOISE[:60], bytes(70_000)]), st.data())
-def test_of_what_is_damaged_nothing_is_taken_that_others_refuse(codec: Codec, raw: bytes, draw: st.DataObject) -> None:
+@given(
+    st.sampled_from(CODECS),
+    st.sampled_from([WORDS[:40], WORDS[:500], NOISE[:60], bytes(70_000)]),
+    st.data(),
+)
+def test_of_what_is_damaged_nothing_is_taken_that_others_refuse(
+    codec: Codec, raw: bytes, draw: st.DataObject
+) -> None:
     payload = bytearray(compress(codec, raw))
     for _ in range(draw.draw(st.integers(1, 4))):
         payload[draw.draw(st.integers(0, len(payload) - 1))] = draw.draw(st.integers(0, 255))
@@ -156,7 +175,10 @@ def test_contexts_are_given_back() -> None:
     def create() -> int:
         return 7
 
-    library = {"ZSTD_createDCtx": create, "ZSTD_freeDCtx": lambda address: freed.append(address.value)}
+    library = {
+        "ZSTD_createDCtx": create,
+        "ZSTD_freeDCtx": lambda address: freed.append(address.value),
+    }
     context = c_codecs._Context(library, "DCtx")  # type: ignore[arg-type]
     assert context.address == 7
     del context
@@ -164,7 +186,9 @@ def test_contexts_are_given_back() -> None:
 
 
 @pytest.mark.parametrize("failure", [ModuleNotFoundError, OSError])
-def test_packages_without_them_are_no_failure(monkeypatch: pytest.MonkeyPatch, failure: type[Exception]) -> None:
+def test_packages_without_them_are_no_failure(
+    monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
+) -> None:
     def library(_: str) -> ctypes.CDLL:
         raise failure
 
@@ -189,12 +213,20 @@ def cleaned(log: bytes) -> Filtered | str:
 
 
 @pytest.mark.parametrize("damage", [None, 0, 3, 6, 7])
-def test_without_them_logs_are_read_and_written_the_same(monkeypatch: pytest.MonkeyPatch, damage: int | None) -> None:
-    log, codecs = bytearray(), [*CODECS, Codec.GZIP, Codec.LZ4, Codec.NONE, Codec.ZSTD, Codec.ZSTD, Codec.SNAPPY]
+def test_without_them_logs_are_read_and_written_the_same(
+    monkeypatch: pytest.MonkeyPatch, damage: int | None
+) -> None:
+    log, codecs = (
+        bytearray(),
+        [*CODECS, Codec.GZIP, Codec.LZ4, Codec.NONE, Codec.ZSTD, Codec.ZSTD, Codec.SNAPPY],
+    )
     for n, codec in enumerate(codecs):
         size = 40_000 if n == 5 else 300
         batch = bytearray(
-            encode_batch([Record(10 * n + m, m, b"key %d" % m, WORDS[m : m + size]) for m in range(9)], codec=codec)
+            encode_batch(
+                [Record(10 * n + m, m, b"key %d" % m, WORDS[m : m + size]) for m in range(9)],
+                codec=codec,
+            )
         )
         if n == damage:
             batch[90] ^= 0xFF

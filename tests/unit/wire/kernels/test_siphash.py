@@ -14,7 +14,8 @@ from winnow.wire.kernels.siphash_lanes import LANES, hash_rest, hash_rows, hashe
 SECRET = (0x0706050403020100, 0x0F0E0D0C0B0A0908)
 
 
-# From `vectors_sip128` of the reference implementation: SipHash-2-4-128 of 00 01 02 .. under the key 00 .. 0f.
+# From `vectors_sip128` of the reference implementation: SipHash-2-4-128 of 00 01 02 .. under the
+# key 00 .. 0f.
 @pytest.mark.parametrize(
     ("size", "expected"),
     [
@@ -57,7 +58,13 @@ def expected_of(keys: list[bytes | None], secret: tuple[int, int]) -> list[tuple
     return [(0, 0) if key is None else siphash_plain(key, secret) for key in keys]
 
 
-@given(KEYS, st.integers(0, 3), st.integers(0, 20), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+@given(
+    KEYS,
+    st.integers(0, 3),
+    st.integers(0, 20),
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**64 - 1),
+)
 def test_many_at_once_are_hashed_as_each_for_itself(
     keys: list[bytes | None], gap: int, room: int, k0: int, k1: int
 ) -> None:
@@ -74,10 +81,22 @@ def test_vectors_of_each_width_hash_as_the_twin(lanes: int) -> None:
     hashed = hashed_in(lanes)
 
     @njit
-    def compiled(buf: Bytes, rows: NDArray[np.uint64], row: int, k0: np.uint64, k1: np.uint64) -> None:
+    def compiled(
+        buf: Bytes, rows: NDArray[np.uint64], row: int, k0: np.uint64, k1: np.uint64
+    ) -> None:
         hashed(buf, rows, row, k0, k1)
 
-    keys = [None, b"", b"a", b"12345678", b"123456789", bytes(range(40)), b"1234567", b"x" * 16, b"before"][:lanes]
+    keys = [
+        None,
+        b"",
+        b"a",
+        b"12345678",
+        b"123456789",
+        bytes(range(40)),
+        b"1234567",
+        b"x" * 16,
+        b"before",
+    ][:lanes]
     data, rows = rows_of([b"before", *keys], 1)
     compiled(as_bytes(data + bytes(8)), rows, 1, np.uint64(3), np.uint64(2**64 - 5))
     assert [tuple(row) for row in rows.tolist()] == [(1, 6), *expected_of([*keys], (3, 2**64 - 5))]
@@ -85,8 +104,12 @@ def test_vectors_of_each_width_hash_as_the_twin(lanes: int) -> None:
 
 def test_vectors_are_not_used_where_a_word_after_a_key_would_be_outside() -> None:
     data, rows = rows_of([b"key"] * 8, 0)
-    assert hash_rows(as_bytes(data), rows.copy(), 0, 8, np.uint64(1), np.uint64(2)) == (4 if LANES == 4 else 0)
-    assert hash_rows(as_bytes(data + bytes(8)), rows, 0, 8, np.uint64(1), np.uint64(2)) == (8 if LANES > 1 else 0)
+    assert hash_rows(as_bytes(data), rows.copy(), 0, 8, np.uint64(1), np.uint64(2)) == (
+        4 if LANES == 4 else 0
+    )
+    assert hash_rows(as_bytes(data + bytes(8)), rows, 0, 8, np.uint64(1), np.uint64(2)) == (
+        8 if LANES > 1 else 0
+    )
 
 
 def test_vectors_as_wide_as_the_cpu_has_them() -> None:
