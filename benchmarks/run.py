@@ -28,7 +28,7 @@ os.environ.setdefault(
 
 from benchmarks.cases import CASES  # noqa: E402 - needs the path above
 from benchmarks.contestants import Measure, WarmKafka, WarmWinnow, copy, disk, kafka, winnow_cold  # noqa: E402
-from benchmarks.data import (
+from benchmarks.data import (  # noqa: E402
     DATA,
     DataSet,
     data_set,

@@ -59,7 +59,8 @@ def assert_same_partition(found: Path, kafkas: Path, *, but: Collection[str] = (
     """
     names, kafkas_names = _names(found), _names(kafkas)
     if names != kafkas_names:
-        message = f"{found.name}: only here {sorted(names - kafkas_names)}, only Kafka has {sorted(kafkas_names - names)}"
+        ours, theirs = sorted(names - kafkas_names), sorted(kafkas_names - names)
+        message = f"{found.name}: only here {ours}, only Kafka has {theirs}"
         raise AssertionError(message)
     for name in sorted(names):
         if not name.endswith(tuple(but)) or not but:
@@ -127,7 +128,10 @@ def assert_same_bytes(found: Path, kafkas: Path) -> None:
         (i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b),
         min(len(ours), len(theirs)),
     )
-    message = f"{found.parent.name}/{found.name}: {len(ours)} bytes, Kafka has {len(theirs)}; first difference at byte {at}"
+    message = (
+        f"{found.parent.name}/{found.name}: {len(ours)} bytes, Kafka has {len(theirs)}; "
+        f"first difference at byte {at}"
+    )
     raise AssertionError(message + _described(found.suffix, ours, theirs, at))
 
 

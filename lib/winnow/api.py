@@ -29,8 +29,7 @@ from winnow.ledger.place import ERASURES, check_ledger
 from winnow.ledger.record import note_unless, recorded
 from winnow.ledger.rows import entry_of
 from winnow.logdir.listing import survey_log_dirs
-from winnow.logdir.lock import lock_to_read
-from winnow.logdir.locked import locked
+from winnow.logdir.lock import lock_to_read, locked
 from winnow.logdir.survey import check_one_node
 from winnow.policy.sources import Settings
 from winnow.runtime.cancel import cancelling_jobs

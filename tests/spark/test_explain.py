@@ -28,13 +28,13 @@ from tests.spark.runs import (
 from tests.unit.clean.partitions import batch, make_partition, record
 from winnow.api import explain
 from winnow.clean.plan.prepare import LeftAlone, Request, prepare
-from winnow.clean.rewrite.compaction import Failure
 from winnow.cli import main
 from winnow.errors import LogDirInUseError, UsageError
 from winnow.logdir.batches import read_batches
 from winnow.logdir.listing import survey_log_dirs
 from winnow.logdir.lock import lock_log_dir
 from winnow.policy.fate import Verdict
+from winnow.runtime.failure import Failure
 from winnow.storage.local import LocalStorage
 from winnow.verbs.explain.explain import places, survey_ground
 from winnow.verbs.explain.find import FoundRecord, Search, find_in_segment

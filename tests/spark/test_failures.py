@@ -31,9 +31,9 @@ from tests.spark.runs import (
 from winnow.clean import compact as compact_module
 from winnow.clean.rewrite.compaction import Outcome, run_compaction
 from winnow.clean.scan.job import CompactionJob
-from winnow.clean.space import free_bytes
 from winnow.errors import NoSpaceError
 from winnow.runtime.progress import Progress
+from winnow.storage.free_space import free_bytes
 from winnow.storage.local import LocalStorage
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash import logs
-from winnow.clean.rewrite.compaction import failure
 from winnow.errors import CorruptLogError, failure_of
+from winnow.runtime.failure import failure
 from winnow.storage.contract import Entry
 from winnow.storage.local import LocalStorage
 from winnow.verbs.recover.run import recover_log_dirs

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from winnow.clean.commit.keep import kept_bytes
+from winnow.clean.commit.commit import kept_bytes
 from winnow.clean.commit.retention import retain_only
 from winnow.clean.commit.split import split_bytes, split_first
 from winnow.clean.compact import NOT_BEGUN, Run, compact
@@ -17,11 +17,11 @@ from winnow.clean.next_round import compacted_next
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepare import LeftAlone, Prepared, Request, Undertaking
 from winnow.clean.plan.rounds import Round, dirtiest_first, make_round, why_no_room
-from winnow.clean.plan.waves import waves
 from winnow.clean.result import PartitionResult
-from winnow.clean.rewrite.compaction import failure
+from winnow.clean.space import waves
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.policy.plan import CompactionPlan
+from winnow.runtime.failure import failure
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -14,14 +14,18 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from winnow.clean.commit.commit import begin_round, commit_cleaner_checkpoint, commit_groups
-from winnow.clean.commit.keep import kept_by
+from winnow.clean.commit.commit import (
+    begin_round,
+    commit_cleaner_checkpoint,
+    commit_groups,
+    kept_by,
+)
 from winnow.clean.commit.retention import retain_from, state_now
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepare import Request
 from winnow.clean.plan.rounds import Round
 from winnow.clean.result import PartitionResult
-from winnow.clean.rewrite.compaction import Failure, Outcome, failure, run_compaction
+from winnow.clean.rewrite.compaction import Outcome, run_compaction
 from winnow.clean.rewrite.rewrite import RewrittenGroup
 from winnow.clean.scan.job import CompactionJob, PartitionJob
 from winnow.clean.space import Room, fitting, within
@@ -31,6 +35,7 @@ from winnow.logdir.commit.staging import remove_staging
 from winnow.policy.decide import retention_reason
 from winnow.policy.retention import retention_plan
 from winnow.runtime.failed_job import failed_job
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.stopwatch import ms_since
 from winnow.runtime.suspects import each_survived
 from winnow.words import counted

@@ -15,13 +15,13 @@ from winnow.clean.commit.retention import retain_only, state_now
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepare import Prepared, Request, Undertaking
 from winnow.clean.result import RETAINED, PartitionResult
-from winnow.clean.rewrite.compaction import failure
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.retain import delete_segments
 from winnow.policy.free import file_bytes, oldest_first
 from winnow.policy.plan import PartitionPlan, RetentionPlan
 from winnow.policy.retention import checkpoint_entries
 from winnow.policy.words import number, size
+from winnow.runtime.failure import failure
 from winnow.runtime.stopwatch import ms_since
 
 _TOLD = 3

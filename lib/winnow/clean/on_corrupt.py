@@ -11,9 +11,9 @@ from winnow.clean.commit.quarantine import Quarantined, commit, stage_quarantine
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepare import LeftAlone, Prepared, Request, prepare
 from winnow.clean.result import PartitionResult
-from winnow.clean.rewrite.compaction import Failure
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, WinnowError, failure_of
 from winnow.logdir.listing import LogDir
+from winnow.runtime.failure import Failure
 from winnow.state import TopicPartition
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.estimate import Weighed, estimated
 from winnow.clean.plan.prepare import LeftAlone, Prepared, Request, Undertaking
 from winnow.clean.plan.rounds import Round, dirtiest_first, make_round, why_no_room
-from winnow.clean.plan.waves import waves
 from winnow.clean.result import PartitionResult, Setting
-from winnow.clean.rewrite.compaction import failure
 from winnow.clean.scan.job import PartitionJob
-from winnow.clean.space import Room, free_bytes
+from winnow.clean.space import Room, waves
 from winnow.errors import FAILS_ONE_PARTITION
+from winnow.runtime.failure import failure
+from winnow.storage.free_space import free_bytes
 from winnow.storage.places import Places
 
 

@@ -4,7 +4,6 @@ will store them.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
@@ -236,14 +235,6 @@ class RunResult:
         if idle and codes in ({VerificationError.exit_code}, {NoSpaceError.exit_code}):
             return codes.pop()
         return CorruptLogError.exit_code if codes else 0
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes the run as one HTML page that needs nothing else (`winnow.report`). Raises
-        UsageError or OSError.
-        """
-        from winnow.report import write_report  # noqa: PLC0415 - the only look upwards, and it loads Jinja
-
-        write_report(self, path)
 
 
 def _troubled(partition: PartitionResult) -> bool:

@@ -19,8 +19,8 @@ from winnow.clean.plan.settings import io_rate, with_metadata
 from winnow.clean.preview import foresee
 from winnow.clean.result import RunResult
 from winnow.errors import UsageError
+from winnow.logdir.lock import locked
 from winnow.logdir.lock_reach import why_seen_here_only
-from winnow.logdir.locked import locked
 from winnow.policy.sources import Settings
 from winnow.runtime.cancel import cancelling_jobs
 from winnow.runtime.garbage import seldom_collecting

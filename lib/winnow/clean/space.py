@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.logdir.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE
 from winnow.policy.config import TopicConfig
 from winnow.state import Segment
+from winnow.storage.free_space import free_bytes
 from winnow.storage.places import Places
-
-SPARE_BYTES = 64 * 2**20
-"""Left free on every disk, for checkpoints and for whoever else writes there."""
 
 _GROWTH = 3
 """A segment of v0 or v1 becomes so much larger at most: the least record, of 26 bytes, is a batch
 of 77 with a horizon.
 """
-
-
-def free_bytes(directory: str) -> int:
-    """What this process may still write to the file system of a directory, less a little to spare;
-    below 0 if that is not there.
-    """
-    return Places().volume(directory).free_bytes - SPARE_BYTES
 
 
 def most_log_bytes(segments: Iterable[Segment], legacy: Collection[int]) -> int:
@@ -94,3 +85,28 @@ def within(jobs: Sequence[PartitionJob], room: Room) -> tuple[PartitionJob, ...]
         )
         for job in jobs
     )
+
+
+WAVE_BYTES = 32 * 2**30
+"""Log bytes that one job reads at most, unless one partition alone has more."""
+
+
+def waves(
+    jobs: Iterable[PartitionJob], new_room: Callable[[], Room]
+) -> Iterator[list[PartitionJob]]:
+    """Cuts the partitions, in the order given, into jobs. `new_room` is asked anew before each one.
+
+    A rewritten partition lies beside its sources until it is committed. One that has no room even
+    alone is alone.
+    """
+    wave: list[PartitionJob] = []
+    left, room = WAVE_BYTES, new_room()
+    for job in jobs:
+        if wave and (job.log_bytes > left or job.most_bytes > room.at(job.directory)):
+            yield wave
+            wave, left, room = [], WAVE_BYTES, new_room()
+        wave.append(job)
+        left -= job.log_bytes
+        room.take(job.directory, job.most_bytes)
+    if wave:
+        yield wave

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from winnow.clean.result import RecordsRemoved
+from winnow.clean.result import TOMBSTONE_AGES_MS, RecordsRemoved
 from winnow.wire.batch import CONTROL
+from winnow.wire.buffers import Rows
 
 _SUMMED = np.dtype([("base_offset", ">i8"), ("size", ">i4"), ("crc", ">u4")])
 
@@ -47,3 +48,22 @@ def batches_checksum(rows: NDArray[Any], before: int = 0) -> int:
     for name in _SUMMED.names or ():
         summed[name] = rows[name]
     return zlib.crc32(summed.tobytes(), before)
+
+
+_LIMITS = np.array(TOMBSTONE_AGES_MS, np.int64)
+
+
+def none_of_any_age() -> NDArray[np.int64]:
+    return np.zeros(len(_LIMITS) + 1, np.int64)
+
+
+def by_age(batches: Rows, tombstones: NDArray[np.integer[Any]], now: int) -> NDArray[np.int64]:
+    """`tombstones` of each batch, or their bytes, added up as `PartitionResult.tombstones` has
+    them.
+
+    A batch is as old as its newest record; without a timestamp it is of the oldest.
+    """
+    ages = now - np.maximum(batches["max_timestamp"], 0)
+    counts = none_of_any_age()
+    np.add.at(counts, np.searchsorted(_LIMITS, ages, side="right"), tombstones)
+    return counts

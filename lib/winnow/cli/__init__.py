@@ -1,0 +1,1 @@
+"""Verbs, options and exit codes. No logic: it asks `api` and shows the answer."""

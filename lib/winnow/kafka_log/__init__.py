@@ -1,0 +1,1 @@
+"""`spark.read.format("kafka-log")`: segment files as a DataFrame."""

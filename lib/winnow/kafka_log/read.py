@@ -55,7 +55,10 @@ def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[Any]:
 
 
 def _problem(
-    scan: Scan, topic_partition: Any, error: CorruptLogError, **known: Any
+    scan: Scan,
+    topic_partition: Any,
+    error: CorruptLogError,
+    **known: Any,  # noqa: ANN401
 ) -> Iterator[Any]:
     if scan.mode is Mode.FAILFAST:
         raise error

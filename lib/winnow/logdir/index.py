@@ -22,7 +22,10 @@ TIME_ENTRY = np.dtype([("timestamp", np.int64), ("offset", np.int64)])
 _OFFSET_ENTRY_ON_DISK = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 _TIME_ENTRY_ON_DISK = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 
-_NO_ENTRY_FITS = "The index belongs to another log or is damaged: start a broker once without it, so that it is rebuilt."
+_NO_ENTRY_FITS = (
+    "The index belongs to another log or is damaged: start a broker once without it, "
+    "so that it is rebuilt."
+)
 
 
 def read_offset_index(

@@ -14,17 +14,19 @@ import os
 import pwd
 import re
 import struct
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from types import TracebackType
 from typing import Self
 
 from winnow.errors import LogDirInUseError, WinnowError
 from winnow.logdir.lease import Lease, refuse_leased, take_lease
+from winnow.logdir.listing import LogDir, survey_log_dirs
 from winnow.logdir.names import LOCK
 from winnow.storage.creating import create_file
 from winnow.storage.guarded import open_file, status_of
 from winnow.storage.open_store import is_remote
-from winnow.storage.places import lease_file_of
+from winnow.storage.places import Places, lease_file_of
 from winnow.words import redacted
 
 _SECRET = re.compile(
@@ -248,3 +250,20 @@ def _without_options(words: list[str]) -> list[str]:
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in {"-cp", "-classpath", "--class-path"} else 1
     return words[at:]
+
+
+@contextmanager
+def locked(log_dirs: Sequence[str], *, to_change: bool) -> Iterator[Sequence[LogDir]]:
+    """The log directories, looked at again once nobody else can change them; see
+    `winnow.logdir.lock`.
+    """
+    storage = Places()
+    with ExitStack() as locks:
+        # First without the lock: `.lock` is made only where a broker would have made it.
+        for log_dir in survey_log_dirs(storage, log_dirs):
+            locks.enter_context(
+                lock_log_dir(log_dir.path) if to_change else lock_to_read(log_dir.path)
+            )
+            if to_change:
+                storage.settle(log_dir.path)
+        yield survey_log_dirs(storage, log_dirs)

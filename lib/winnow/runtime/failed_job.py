@@ -8,8 +8,8 @@ import re
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from winnow.clean.rewrite.compaction import Failure
 from winnow.errors import NoSpaceError, WinnowError
+from winnow.runtime.failure import Failure
 
 _LOST = re.compile(r"^.*?\bLost task \S+ in stage \S+ \(TID \d+\) \(.*?\): ")
 _FULL = ("No space left on device", "Disk quota exceeded")

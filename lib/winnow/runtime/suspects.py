@@ -15,9 +15,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from winnow.batch_memory import VARIABLE
-from winnow.clean.rewrite.compaction import Failure
 from winnow.errors import WinnowError
 from winnow.runtime.failed_job import cause_of, killed_worker
+from winnow.runtime.failure import Failure
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -16,11 +16,11 @@ from winnow.clean.plan.estimate import Weighed, weigh
 from winnow.clean.plan.prepare import Prepared, Request, Undertaking, prepare
 from winnow.clean.plan.replan import check_same
 from winnow.clean.plan.settings import io_rate
-from winnow.clean.rewrite.compaction import Failure
 from winnow.clean.scan.job import PartitionJob
 from winnow.clean.survey.survey import walk_partitions
 from winnow.clean.survey.walk import SegmentWalk
-from winnow.logdir.locked import locked
+from winnow.logdir.lock import locked
+from winnow.runtime.failure import Failure
 from winnow.runtime.throttle import limiting_io
 from winnow.state import PartitionState
 

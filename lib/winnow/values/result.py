@@ -46,7 +46,9 @@ class Result:
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes one HTML page that needs nothing else."""
-        self.run.report(path)
+        from winnow.report import write_report  # noqa: PLC0415 - it loads Jinja
+
+        write_report(self.run, path)
 
     def _repr_html_(self) -> str:
         return table(self.run)

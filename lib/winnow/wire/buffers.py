@@ -6,7 +6,6 @@ thus all that kernels read goes through `as_bytes` or `as_rows`, and all of it i
 
 from __future__ import annotations
 
-import mmap
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from winnow.wire.batch import BATCH
 
-Buffer: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uint8]
+Buffer: TypeAlias = bytes | bytearray | memoryview | NDArray[np.uint8]
 """What the room takes for bytes: contiguous, one byte per item."""
 
 Bytes: TypeAlias = NDArray[np.uint8]

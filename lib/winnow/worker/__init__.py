@@ -1,0 +1,1 @@
+"""How Python starts in Spark's workers, and what executors are sent."""

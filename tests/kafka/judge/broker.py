@@ -266,7 +266,8 @@ class Broker:
         full = [*quick_java("-Xmx512m"), *command]
         done = subprocess.run(full, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode != 0:
-            message = f"{shlex.join(command)} failed with {done.returncode}:\n{done.stdout[-1500:]}{done.stderr[-3000:]}"
+            said = f"{done.stdout[-1500:]}{done.stderr[-3000:]}"
+            message = f"{shlex.join(command)} failed with {done.returncode}:\n{said}"
             raise BrokerFailedError(message)
         return done.stdout
 

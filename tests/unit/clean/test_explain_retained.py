@@ -59,7 +59,9 @@ def test_after_a_compaction_the_new_segments_count() -> None:
     ],
 )
 def test_when_the_sizes_after_a_compaction_matter(
-    policy: str, values: dict[str, int], depends: bool
+    policy: str,
+    values: dict[str, int],
+    depends: bool,  # noqa: FBT001
 ) -> None:
     assert may_depend_on_sizes(STATE, config(policy, **values), may_grow=False) is depends
 

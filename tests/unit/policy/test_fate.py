@@ -124,7 +124,9 @@ def test_a_superseded_tombstone_goes_at_once() -> None:
     ],
 )
 def test_a_marker_lives_through_its_passes(
-    emptied: bool, horizon: int | None, verdict: str
+    emptied: bool,
+    horizon: int | None,
+    verdict: str,
 ) -> None:
     marker = replace(
         MARKER, batch=batch(CONTROL | TRANSACTIONAL, horizon=horizon, producer=7), emptied=emptied

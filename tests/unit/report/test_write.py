@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.cli.results import partition, run_of
 from winnow.errors import UsageError
-from winnow.report import render
+from winnow.report import render, write_report
 from winnow.report.write import reports_dir
 
 
@@ -12,7 +12,7 @@ def test_a_result_writes_its_page(tmp_path: Path) -> None:
     run = run_of(partition("orders"))
     page = tmp_path / "run.html"
     page.write_text("an older one")
-    run.report(page)
+    write_report(run, page)
     assert page.read_text(encoding="utf-8") == render(run)
     assert [file.name for file in tmp_path.iterdir()] == ["run.html"]
 
@@ -26,14 +26,14 @@ def test_never_in_a_log_directory(tmp_path: Path, name: str) -> None:
     (log_dir / "link").symlink_to(log_dir)
     run = run_of(partition("t", log_dir=str(log_dir)))
     with pytest.raises(UsageError, match="can't lie in a log directory"):
-        run.report(log_dir / name)
+        write_report(run, log_dir / name)
     assert [path.name for path in log_dir.rglob("*.html*")] == []
 
 
 def test_a_page_that_can_not_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(OSError, match="taken"):
-        run_of(partition("t")).report(tmp_path / "taken")
+        write_report(run_of(partition("t")), tmp_path / "taken")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 

@@ -309,7 +309,9 @@ def test_a_wrong_crc_is_found_among_others(magic: int) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 2**32), st.booleans())
 def test_kernel_and_twin_accept_and_refuse_the_same_damage(
-    seed: int, damage: int, seal: bool
+    seed: int,
+    damage: int,
+    seal: bool,  # noqa: FBT001
 ) -> None:
     """Entries with bytes changed, of which the CRCs are made right again: on their own, and inside
     of a wrapper.

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from winnow.clean.commit.keep import kept_by
+from winnow.clean.commit.commit import kept_by
 from winnow.clean.plan.prepare import Request
-from winnow.clean.rewrite.compaction import Failure, failure
-from winnow.clean.space import free_bytes
 from winnow.clean.survey.walk import TransactionsWanted, walk_segment
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine, stage_segment
@@ -31,8 +29,10 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Unknown
 from winnow.policy.transaction_runs import SegmentRuns, fold
 from winnow.runtime.failed_job import cause_of
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.throttle import in_task
 from winnow.state import PartitionState, Segment, TopicPartition
+from winnow.storage.free_space import free_bytes
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from winnow.clean.commit.commit import commit_cleaner_checkpoint, commit_log_start, commit_retention
-from winnow.clean.commit.keep import kept_by
+from winnow.clean.commit.commit import (
+    commit_cleaner_checkpoint,
+    commit_log_start,
+    commit_retention,
+    kept_by,
+)
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepare import Request, Undertaking
 from winnow.clean.result import PartitionResult
-from winnow.clean.rewrite.compaction import failure
 from winnow.clean.survey.survey import list_partition
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.retain import lags_behind
 from winnow.logdir.listing import resolve
 from winnow.policy.plan import RetentionPlan
 from winnow.policy.retention import checkpoint_entries
+from winnow.runtime.failure import failure
 from winnow.runtime.stopwatch import ms_since
 from winnow.state import PartitionState
 

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from winnow.clean.commit.keep import kept_by
+from winnow.clean.commit.commit import kept_by
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepare import LeftAlone, Prepared, Request, Undertaking, look_again
 from winnow.clean.result import PartitionResult
-from winnow.clean.rewrite.compaction import Failure, failure
 from winnow.clean.space import Room
 from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError
 from winnow.logdir.commit.split import StagedSplit, stage_split, swap_split
 from winnow.logdir.commit.staging import remove_staging
 from winnow.logdir.names import STAGING_PREFIX
 from winnow.runtime.failed_job import failed_job
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.throttle import in_task
 from winnow.state import Segment
 from winnow.storage.places import Places

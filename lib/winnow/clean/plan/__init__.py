@@ -1,0 +1,4 @@
+"""Decide what happens to each partition, and describe it.
+
+Kafka's rules are in `policy`. Here they meet settings, free space and what a crash left.
+"""

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepare import Request
 from winnow.clean.plan.rounds import Round
-from winnow.clean.plan.waves import waves
 from winnow.clean.result import PartitionResult
-from winnow.clean.rewrite.compaction import Failure, run_weighing
+from winnow.clean.rewrite.compaction import run_weighing
 from winnow.clean.rewrite.weigh import WeighedGroup
 from winnow.clean.scan.job import CompactionJob, PartitionJob
-from winnow.clean.space import Room
+from winnow.clean.space import Room, waves
 from winnow.errors import CorruptLogError
 from winnow.policy.decide import retention_reason
 from winnow.policy.plan import after_round
 from winnow.policy.retention import retention_plan
+from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.runtime.suspects import each_survived
 

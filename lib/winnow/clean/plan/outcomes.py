@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from winnow.clean.plan.prepare import LeftAlone, Undertaking
-from winnow.clean.plan.segment_fates import segment_fates
 from winnow.clean.result import (
     COMPACTED,
     NONE,
     RETAINED,
+    Fate,
     Output,
     PartitionResult,
     RecordsRemoved,
+    SegmentFate,
     Setting,
 )
-from winnow.clean.rewrite.compaction import Failure
 from winnow.clean.scan.topic_usage import Holdings, top_holders
 from winnow.policy.cleanable import cleanable_range, oldest_dirty
 from winnow.policy.config import TopicConfig, is_default
 from winnow.policy.decide import after_retention
 from winnow.policy.keys import KEYS, LONG_MAX
 from winnow.policy.plan import RetentionPlan
+from winnow.runtime.failure import Failure
 from winnow.state import PartitionState
 
 
@@ -435,3 +436,29 @@ def _records_left(item: Undertaking, groups: Sequence[CleanedGroup]) -> dict[int
             records.pop(source, None)
         records[group.base_offset] = group.records_after
     return records
+
+
+def segment_fates(
+    state: PartitionState,
+    *,
+    compacted: Collection[int] = (),
+    deleted: Collection[int] = (),
+    checksums: Mapping[int, int] | None = None,
+) -> tuple[SegmentFate, ...]:
+    """All segments of `state`. `compacted`, `deleted`: base offsets; what is in both was compacted
+    and then went. `checksums`: of those that were compacted, by base offset.
+    """
+    fates: dict[int, Fate] = {
+        **dict.fromkeys(compacted, "compacted"),
+        **dict.fromkeys(deleted, "deleted"),
+    }
+    return tuple(
+        SegmentFate(
+            segment.base_offset,
+            segment.log_bytes,
+            segment.largest_timestamp,
+            fates.get(segment.base_offset, "kept"),
+            (checksums or {}).get(segment.base_offset),
+        )
+        for segment in state.segments
+    )

@@ -12,11 +12,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from winnow.clean.plan.leftovers import rest_of_round, what_was_left
-from winnow.clean.rewrite.compaction import Failure, failure
 from winnow.clean.scan.prefetch import Ahead, Expected, ahead_of
-from winnow.clean.survey.producers import Snapshot, newest_snapshot
 from winnow.clean.survey.survey import Listed, Place, list_partitions, walk_partitions
-from winnow.clean.survey.transactions import Transactions, settle
+from winnow.clean.survey.transactions import Snapshot, Transactions, newest_snapshot, settle
 from winnow.clean.survey.walk import SegmentWalk
 from winnow.errors import FAILS_ONE_PARTITION, LogDirInUseError
 from winnow.logdir.cleaner_entries import gather_entry, misplaced_entries
@@ -29,6 +27,7 @@ from winnow.policy.decide import decide
 from winnow.policy.plan import PartitionPlan, Reason
 from winnow.policy.retention import is_tiered
 from winnow.policy.sources import Settings, Unknown
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.progress import Progress, Silence
 from winnow.runtime.stop import Stop
 from winnow.runtime.suspects import each_survived

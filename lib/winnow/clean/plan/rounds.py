@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from winnow.clean.plan.prepare import Undertaking
-from winnow.clean.rewrite.compaction import Failure
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.prefetch import with_usable_keys
 from winnow.clean.space import most_index_bytes, most_log_bytes
@@ -20,6 +19,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.plan import CompactionPlan
 from winnow.policy.producers import last_records
 from winnow.policy.transactions import Carried
+from winnow.runtime.failure import Failure
 from winnow.state import PartitionState
 
 

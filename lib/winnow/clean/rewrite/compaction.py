@@ -19,7 +19,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from winnow.batch_memory import VARIABLE
 from winnow.clean.rewrite.rewrite import RewrittenGroup, rewrite_group
 from winnow.clean.rewrite.weigh import WeighedGroup, weigh_group
 from winnow.clean.scan.job import BUCKET_RECORDS, CompactionJob, GroupJob, PartitionJob
@@ -28,13 +27,9 @@ from winnow.clean.scan.resolve import Survivors, resolve_bucket
 from winnow.clean.scan.scan import KeyBlob, scan_split
 from winnow.errors import (
     FAILS_ONE_PARTITION,
-    NO_SPACE,
-    CorruptLogError,
-    NoSpaceError,
-    WinnowError,
-    failure_of,
 )
 from winnow.runtime.cores import Cores, one_of
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import ITEM_BYTES, TASKS_PER_CORE, left_over, pack, task_count
 from winnow.runtime.progress import Progress, watched
 from winnow.runtime.spool import spooling, temporary_directory
@@ -54,14 +49,6 @@ _SPOOLED_BUCKETS = 16
 """Of a task at most: it has one of them in memory. Where few keys travel each takes less time than
 a task costs.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a partition can't be cleaned: what stands in its report."""
-
-    message: str
-    exit_code: int
 
 
 _At = tuple[int, int]
@@ -307,21 +294,6 @@ def _finish(
 
 def _finished(ticks: _Ticks, partition: int, split: int) -> None:
     ticks.finished((partition, split))
-
-
-def failure(error: Exception) -> Failure:
-    """Of any error that one partition causes."""
-    if isinstance(error, MemoryError):
-        return Failure(
-            f"not enough memory: {str(error) or 'an allocation failed'}. Give the machine or the executor more, use "
-            f"fewer cores at once, or allow less in one batch with {VARIABLE}",
-            WinnowError.exit_code,
-        )
-    if isinstance(error, WinnowError):
-        return Failure(str(error), error.exit_code)
-    if isinstance(error, OSError) and error.errno in NO_SPACE:
-        return Failure(f"not enough space: {error}", NoSpaceError.exit_code)
-    return Failure(failure_of(error), CorruptLogError.exit_code)
 
 
 def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignment:

@@ -12,21 +12,21 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from winnow.clean.result import RecordsRemoved
-from winnow.clean.rewrite.fates import BatchFates
-from winnow.clean.rewrite.tombstones import by_age, none_of_any_age
 from winnow.clean.scan.chunks import PLAIN_CHUNK_BYTES, batches_of, changed, chunks_of
 from winnow.clean.scan.cut import Split
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors
-from winnow.clean.tally import batches_checksum, removed_records
+from winnow.clean.survey.gather import control_columns
+from winnow.clean.tally import batches_checksum, by_age, none_of_any_age, removed_records
 from winnow.logdir.index import IndexBuilder
 from winnow.logdir.names import LOG, segment_file
-from winnow.logdir.txnindex import encode_txn_index
+from winnow.logdir.txnindex import AbortedTransaction, encode_txn_index
 from winnow.policy.survival import batch_retention
+from winnow.policy.transactions import Carried, judge
 from winnow.runtime.cores import Cores, in_order
 from winnow.runtime.spool import joined
 from winnow.storage.segment_io import Bytes, map_range
-from winnow.wire.batch import CODEC_MASK, CONTROL, MAX_MAGIC
+from winnow.wire.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, MAX_MAGIC, TRANSACTIONAL
 from winnow.wire.filtering import Filtered, filter_batches
 from winnow.wire.inflate import inflate_parts
 
@@ -280,3 +280,50 @@ def _of_chunk(
     if control.any():
         stays |= np.repeat(control & ~discard, counts)
     return stays
+
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class BatchFates:
+    """Goes through a group's batches in order, split by split, and remembers which transactions are
+    under way.
+    """
+
+    def __init__(self, aborted: Array, carried: Carried, *, now: int) -> None:
+        self._aborted = aborted
+        self._carried = carried
+        self._now = now
+        self.discard: _Bits = np.empty(0, np.bool_)
+        """Per batch of the split that was judged last: all its records go."""
+        self.horizon_cause: _Bits = np.empty(0, np.bool_)
+        """Likewise: a marker of which nothing is left, that is to be given a delete horizon if it
+        has none.
+        """
+        self.indexed: list[AbortedTransaction] = []
+        """What belongs in the transaction index of the group's output, so far."""
+
+    def judge(self, buf: Bytes, batches: Array, path: str) -> None:
+        """Of all `batches` (dtype BATCH) of one split, which lie in `buf`. Raises CorruptLogError."""
+        if not (batches["attributes"] & (TRANSACTIONAL | CONTROL)).any():
+            self.discard = self.horizon_cause = np.zeros(len(batches), np.bool_)
+            return
+        types = control_columns(buf, batches, path).type
+        judged = judge(batches, types, aborted=self._aborted, before=self._carried)
+        control = (batches["attributes"] & CONTROL) != 0
+        expired = ((batches["attributes"] & DELETE_HORIZON) != 0) & (
+            batches["base_timestamp"] <= self._now
+        )
+        self.discard = judged.discardable & (~control | expired)
+        self.horizon_cause = judged.discardable & control
+        self._carried = judged.after
+        self.indexed += self._entries(judged.indexed, path)
+
+    def _entries(self, markers: Array, path: str) -> list[AbortedTransaction]:
+        chosen = self._aborted[np.isin(self._aborted["last_offset"], markers)]
+        if len(chosen) != len(markers):
+            expected = f"{len(markers)} entries of its ABORT markers in the transaction index"
+            raise changed(expected=expected, found=f"{len(chosen)}", where=path)
+        return [
+            AbortedTransaction(*entry) for entry in np.sort(chosen, order="last_offset").tolist()
+        ]

@@ -17,10 +17,10 @@ from winnow.clean.scan.cut import Split
 from winnow.clean.scan.job import BUCKET_RECORDS, buckets_for, fair_bucket_records
 from winnow.clean.scan.scan import KeyBlob, KeysWanted, PackedKeys, packed_keys
 from winnow.clean.scan.topic_usage import HoldingsCounter
-from winnow.clean.space import free_bytes
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.runtime.packing import TASKS_PER_CORE
 from winnow.runtime.spool import Spooled, StoredKeys, joined, written
+from winnow.storage.free_space import free_bytes
 from winnow.storage.segment_io import Bytes
 from winnow.wire.batch import BATCH
 from winnow.wire.buffers import Rows

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from winnow.clean.rewrite.compaction import Failure, failure
 from winnow.clean.scan.prefetch import Ahead
 from winnow.clean.survey.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
@@ -18,6 +17,7 @@ from winnow.logdir.fast_listing import list_sound
 from winnow.logdir.listing import SegmentListing, list_segments
 from winnow.logdir.names import KEEPING_SUFFIX, LOG, STAGING_PREFIX, segment_file
 from winnow.pickling import pickled_by_fields
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import ITEM_BYTES, packed, task_count
 from winnow.runtime.progress import Progress, watched
 from winnow.runtime.throttle import in_task

@@ -257,7 +257,8 @@ def _producer(p: ProducerEntry) -> str:
 
 
 def _aborted(a: AbortedTransaction) -> str:
-    return f"producer {a.producer_id}  aborted {a.first_offset}-{a.last_offset}  last stable offset {a.last_stable_offset}"
+    offsets = f"aborted {a.first_offset}-{a.last_offset}"
+    return f"producer {a.producer_id}  {offsets}  last stable offset {a.last_stable_offset}"
 
 
 def _names(n: NamesLine) -> str:

@@ -1,0 +1,1 @@
+"""HDFS behind the storage contract."""

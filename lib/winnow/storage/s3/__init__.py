@@ -1,0 +1,1 @@
+"""S3 behind the storage contract: a change counts at one conditional write."""

@@ -11,9 +11,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from winnow.clean.rewrite.compaction import Failure
 from winnow.errors import UsageError
 from winnow.logdir.survey import LogDir
+from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.state import TopicPartition
 from winnow.storage.places import Places

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from winnow.clean.rewrite.compaction import Failure, failure
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.kafka_log.ranges import Range
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.meter import metered
 from winnow.runtime.packing import packed, task_count
 from winnow.runtime.progress import Progress, watched

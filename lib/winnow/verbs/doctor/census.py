@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from winnow.clean.rewrite.compaction import Failure, failure
-from winnow.clean.rewrite.tombstones import by_age, none_of_any_age
+from winnow.clean.tally import by_age, none_of_any_age
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.batches import Piece, bad_crcs, counted_from, read_batches
 from winnow.logdir.names import LOG, segment_file
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.packing import packed, task_count
 from winnow.runtime.progress import Progress, watched
 from winnow.runtime.ticks import TickSheet, tick

@@ -18,7 +18,6 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from winnow.clean.plan.prepare import Request
-from winnow.clean.rewrite.compaction import Failure, failure
 from winnow.clean.space import Room, most_index_bytes, most_log_bytes
 from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError, WinnowError
 from winnow.logdir.commit.kept import close_kept
@@ -27,6 +26,7 @@ from winnow.logdir.commit.swap import swap_group
 from winnow.logdir.listing import LogDir
 from winnow.logdir.names import LOG, STAGING_PREFIX
 from winnow.runtime.failed_job import failed_job
+from winnow.runtime.failure import Failure, failure
 from winnow.verbs.erase.jobs import SharedKeys, rewrite_all, scan_all
 from winnow.verbs.erase.keys import searchable
 from winnow.verbs.erase.proof import prove

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from winnow.clean.rewrite.compaction import Failure, failure
 from winnow.errors import FAILS_ONE_PARTITION
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.meter import metered
 from winnow.runtime.packing import packed, task_count
 from winnow.runtime.progress import Progress, watched

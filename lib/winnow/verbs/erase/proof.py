@@ -25,7 +25,9 @@ _KEY_TASKS = 4
 
 
 def prove(
-    spark: SparkSession, targets: Sequence[Target], keys: Any
+    spark: SparkSession,
+    targets: Sequence[Target],
+    keys: Any,  # noqa: ANN401
 ) -> Mapping[TopicPartition, Proof]:
     """For each of the partitions. `keys`: of `different_keys`.
 

@@ -16,7 +16,6 @@ from winnow.clean.plan.prepare import (
     list_known,
     place_of,
 )
-from winnow.clean.rewrite.compaction import Failure
 from winnow.clean.survey.survey import Listed, Place
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
 from winnow.logdir.listing import LogDir, resolve
@@ -24,6 +23,7 @@ from winnow.logdir.names import KEPT_PREFIX, QUARANTINE_PREFIX
 from winnow.policy.config import TopicConfig
 from winnow.policy.retention import has_remote_storage, is_tiered
 from winnow.policy.sources import Unknown, parse_topic_set
+from winnow.runtime.failure import Failure
 from winnow.state import PartitionState, Segment
 from winnow.storage.contract import Storage
 from winnow.verbs.erase.values import PartitionErasure

@@ -13,10 +13,10 @@ from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.prepare import LeftAlone, Request, Undertaking, prepare
 from winnow.clean.plan.rounds import Round, make_round
 from winnow.clean.result import PartitionResult
-from winnow.clean.rewrite.compaction import Failure
 from winnow.policy.fate import Fact, Fate, RoundFacts, Verdict
 from winnow.policy.plan import Reason
 from winnow.policy.transactions import NOTHING_CARRIED
+from winnow.runtime.failure import Failure
 from winnow.state import PartitionState
 from winnow.verbs.explain import partition as rules
 from winnow.verbs.explain.find import Found, FoundRecord, Place, Search, find

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winnow.clean.rewrite.compaction import Failure, failure
 from winnow.clean.scan.chunks import batches_of
 from winnow.clean.scan.cut import Split
 from winnow.clean.survey.gather import control_columns
@@ -23,6 +22,7 @@ from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.batches import counted_from
 from winnow.logdir.names import LOG, segment_file
 from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried, judge
+from winnow.runtime.failure import Failure, failure
 from winnow.runtime.progress import Progress, watched
 from winnow.runtime.ticks import TickSheet, tick
 from winnow.storage.segment_io import Bytes, map_range

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from winnow.clean.plan.estimate import weigh
-from winnow.clean.rewrite.compaction import Failure
 from winnow.policy.config import TopicConfig
 from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan, after_round
 from winnow.policy.retention import retention_plan
 from winnow.policy.words import duration, size
+from winnow.runtime.failure import Failure
 from winnow.runtime.progress import Progress
 from winnow.state import PartitionState
 

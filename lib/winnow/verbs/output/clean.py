@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from winnow.clean.result import RunResult
-from winnow.clean.space import free_bytes
 from winnow.errors import NO_SPACE, NoSpaceError, StoppedError, UsageError, WinnowError
 from winnow.logdir.lock import lock_log_dir, share_log_dir
 from winnow.logdir.names import LOCK, META_PROPERTIES
@@ -24,6 +23,7 @@ from winnow.runtime.progress import Progress
 from winnow.runtime.run_directory import run_directory
 from winnow.runtime.stop import Stop
 from winnow.storage.creating import create_directory
+from winnow.storage.free_space import free_bytes
 from winnow.storage.local import LocalStorage
 from winnow.storage.store import Store, StoredFile
 from winnow.storage.store_local import LocalStore, make_directory

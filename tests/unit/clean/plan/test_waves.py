@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.clean.partitions import batch, job_of, make_partition, record
-from winnow.clean.plan import waves as waves_module
-from winnow.clean.plan.waves import waves
+from winnow.clean import space as waves_module
 from winnow.clean.scan.job import PartitionJob
-from winnow.clean.space import Room, free_bytes
+from winnow.clean.space import Room, waves
+from winnow.storage.free_space import free_bytes
 
 SPARE = 64 * 2**20
 SIZE = len(batch(record(0)))

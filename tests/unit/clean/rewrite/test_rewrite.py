@@ -21,7 +21,6 @@ from tests.unit.clean.partitions import (
     records_in,
 )
 from winnow.clean.rewrite import rewrite as rewrite_module
-from winnow.clean.rewrite.compaction import failure
 from winnow.clean.rewrite.rewrite import RewrittenGroup, rewrite_group
 from winnow.clean.scan import chunks as chunks_module
 from winnow.clean.scan.job import PartitionJob
@@ -30,6 +29,7 @@ from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.runtime import cores as cores_module
 from winnow.runtime.cores import Cores
+from winnow.runtime.failure import failure
 from winnow.storage.segment_io import SegmentWriter
 from winnow.wire.batch import Codec
 

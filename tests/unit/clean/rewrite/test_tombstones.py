@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from winnow.clean.rewrite.tombstones import by_age
+from winnow.clean.tally import by_age
 from winnow.wire.batch import BATCH
 
 NOW = 1_795_300_000_000

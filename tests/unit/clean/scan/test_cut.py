@@ -54,7 +54,10 @@ def random_rows(rng: random.Random) -> np.ndarray:  # type: ignore[type-arg]
 @settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 6000), st.integers(1, 100), st.booleans())
 def test_the_kernel_and_its_twin_say_the_same(
-    seed: int, split_bytes: int, split_records: int, plain: bool
+    seed: int,
+    split_bytes: int,
+    split_records: int,
+    plain: bool,  # noqa: FBT001
 ) -> None:
     rng = random.Random(seed)
     rows = random_rows(rng)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.clean.partitions import NOW, batch, make_partition, record, segments_of
-from winnow.clean.survey.producers import known_producers, newest_snapshot
+from winnow.clean.survey.transactions import known_producers, newest_snapshot
 from winnow.clean.survey.walk import walk_segment
 from winnow.logdir.names import LOG, SNAPSHOT, segment_file
 from winnow.logdir.snapshots import ProducerEntry, encode_snapshot

@@ -28,8 +28,7 @@ from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors, resolve_bucket
 from winnow.clean.scan.scan import scan_split
 from winnow.clean.survey import walk as walk_module
-from winnow.clean.survey.producers import Snapshot
-from winnow.clean.survey.transactions import Transactions, settle
+from winnow.clean.survey.transactions import Snapshot, Transactions, settle
 from winnow.clean.survey.walk import SegmentWalk, TransactionsWanted, walk_segment
 from winnow.errors import CorruptLogError, VerificationError
 from winnow.logdir.names import LOG, TXNINDEX, segment_file

@@ -32,7 +32,10 @@ def test_most_to_gain_first_sums_last() -> None:
 
 
 def test_a_plan_tells_its_reasons_whole_and_does_not_know_what_only_a_run_can_tell() -> None:
-    reason = "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5 (1.5 MiB dirty, 0.5 MiB clean) and nothing forbids"
+    reason = (
+        "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5 "
+        "(1.5 MiB dirty, 0.5 MiB clean) and nothing forbids"
+    )
     result = run_of(
         partition("orders", reason=reason, bytes_after=None, segments_after=None), verb="plan"
     )

@@ -1,0 +1,31 @@
+"""Why a partition was not cleaned, as a value that tasks send to the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from winnow.batch_memory import VARIABLE
+from winnow.errors import NO_SPACE, CorruptLogError, NoSpaceError, WinnowError, failure_of
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a partition can't be cleaned: what stands in its report."""
+
+    message: str
+    exit_code: int
+
+
+def failure(error: Exception) -> Failure:
+    """Of any error that one partition causes."""
+    if isinstance(error, MemoryError):
+        return Failure(
+            f"not enough memory: {str(error) or 'an allocation failed'}. Give the machine or the executor more, use "
+            f"fewer cores at once, or allow less in one batch with {VARIABLE}",
+            WinnowError.exit_code,
+        )
+    if isinstance(error, WinnowError):
+        return Failure(str(error), error.exit_code)
+    if isinstance(error, OSError) and error.errno in NO_SPACE:
+        return Failure(f"not enough space: {error}", NoSpaceError.exit_code)
+    return Failure(failure_of(error), CorruptLogError.exit_code)
