@@ -208,6 +208,6 @@ if [[ -z $without_spark ]]; then
     # What a script imports may lie beside it. Without this Python would no longer look there.
     if [[ $verb == script ]]; then PYTHONPATH+=:$(cd -- "$(dirname -- "$application")" && pwd -P); fi
     # Waits until nobody has this pipe open any more, which is when Java has ended, and removes the directories then.
-    exec 8> >(exec "$python_in_venv" -I -S "$root/lib/winnow/engine/run_directory.py" "${run_dirs[@]}" >/dev/null 2>&1)
+    exec 8> >(exec "$python_in_venv" -I -S "$root/lib/winnow/runtime/run_directory.py" "${run_dirs[@]}" >/dev/null 2>&1)
 fi
 exec "${command[@]}"

@@ -25,7 +25,9 @@ RULES = {row[0]: row for row in ROWS if re.fullmatch(r"S\d+\.\d+", row[0])}
 CASES = [row for row in ROWS if row[0].isdecimal()]
 HEADINGS = re.findall(r"^## (S\d+) ", DOCUMENT, re.MULTILINE)
 CODE = re.compile(r"`([^`]+)`")
-FUNCTION = re.compile(r"(?:api|cli|engine|inspect|logdir|policy|storage|wire)(?:\.\w+)+")
+FUNCTION = re.compile(
+    r"(?:api|clean|cli|kafka_log|logdir|policy|state|storage|verbs|wire)(?:\.\w+)+"
+)
 TEST_FILE = re.compile(r"[\w/]+\.py")
 CITED = re.compile(r"\bS\d+(?:\.\d+)?\b")
 SUPPRESSION = re.compile(r"# noqa: [^#\n]*")

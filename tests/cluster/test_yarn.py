@@ -38,4 +38,4 @@ def test_the_bytes_are_those_of_a_local_run(
         assert code == 0, told(field)
     log.assert_same(log_dir, field.undisturbed)
     assert not list((tmp_path / "yarn").rglob("home-*/.cache"))
-    assert list((tmp_path / "yarn" / "local").rglob("site/winnow/engine/daemon.py"))
+    assert list((tmp_path / "yarn" / "local").rglob("site/winnow/worker/daemon.py"))

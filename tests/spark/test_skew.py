@@ -31,10 +31,8 @@ KEY_BYTES = 20
 @pytest.fixture(autouse=True)
 def _keys_are_shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a cluster: here only their places would be, and Spark would have nothing to count."""
-    for module in ("compaction", "run"):
-        monkeypatch.setattr(
-            f"winnow.engine.{module}.spooling", lambda _, *, beside: nullcontext(beside and None)
-        )
+    for module in ("winnow.clean.rewrite.compaction", "winnow.clean.run"):
+        monkeypatch.setattr(f"{module}.spooling", lambda _, *, beside: nullcontext(beside and None))
 
 
 def told(stages: list[StageWork]) -> dict[str, float]:

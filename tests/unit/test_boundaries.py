@@ -22,10 +22,10 @@ from winnow.verbs.recover.run import recover_log_dirs
 from winnow.verbs.recover.values import PartitionRecovery
 
 LIB = Path(__file__).resolve().parents[2] / "lib" / "winnow"
-ROOMS = ("engine", "recover")
-OTHERS = {"engine/settings.py", "engine/sweep/logs.py"}
-"""The first reads the metadata log of a broker, once per run. The second says at which byte a log
-can't be read.
+ROOMS = ("clean", "verbs", "kafka_log", "runtime")
+OTHERS = {"clean/plan/settings.py", "verbs/verify/logs.py", "verbs/inspect/directories.py"}
+"""The first reads the metadata log of a broker, once per run. The others say at which byte a
+file can't be read.
 """
 SEGMENTS = {0: [logs.record(0, 0)], 3: [logs.record(3, 0)]}
 

@@ -56,7 +56,7 @@ def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[Any]:
 
 def _problem(
     scan: Scan,
-    topic_partition: Any,
+    topic_partition: Any,  # noqa: ANN401
     error: CorruptLogError,
     **known: Any,  # noqa: ANN401
 ) -> Iterator[Any]:

@@ -136,7 +136,7 @@ _Content = tuple[str, Path | bytes]
 
 
 def _content(packages: Iterable[Distribution]) -> Iterator[_Content]:
-    root = Path(__file__).parent
+    root = Path(__file__).parents[1]
     yield from _with_byte_code(
         (f"winnow/{file.relative_to(root).as_posix()}", file) for file in root.rglob("*")
     )

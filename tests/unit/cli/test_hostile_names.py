@@ -16,25 +16,17 @@ import winnow.cli
 from tests.unit.cli.hostile import FORGED, hostile
 from tests.unit.cli.results import partition, run_of
 from winnow.clean.result import Holder, PartitionResult, RunResult, Setting
-from winnow.cli import (
-    compare,
-    compare_text,
-    doctor,
-    erase,
-    erase_text,
-    explain,
-    history,
-    history_text,
-    recover,
-    table,
-    verify,
-    verify_text,
-)
+from winnow.cli import compare, doctor, erase, explain, history, recover, verify
 from winnow.cli.explain import Asked
 from winnow.cli.json_output import to_json
 from winnow.cli.main import run
 from winnow.cli.options import Request
 from winnow.cli.out import Errors, Guarded, Paper, complain
+from winnow.cli.text import compare as compare_text
+from winnow.cli.text import erase as erase_text
+from winnow.cli.text import history as history_text
+from winnow.cli.text import table
+from winnow.cli.text import verify as verify_text
 from winnow.cli.text.progress import Progress
 from winnow.ledger.history import History
 from winnow.verbs.compare.values import CompareResult

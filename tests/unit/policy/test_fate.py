@@ -124,7 +124,7 @@ def test_a_superseded_tombstone_goes_at_once() -> None:
     ],
 )
 def test_a_marker_lives_through_its_passes(
-    emptied: bool,
+    emptied: bool,  # noqa: FBT001
     horizon: int | None,
     verdict: str,
 ) -> None:

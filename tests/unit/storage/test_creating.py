@@ -81,7 +81,7 @@ CREATE = {
     "storage/creating.py",
     "storage/output_file.py",
     # In the private directory of the run.
-    "engine/cores.py",
+    "runtime/cores.py",
 }
 
 

@@ -18,8 +18,8 @@ import pytest
 from winnow.errors import UsageError, WinnowError
 from winnow.worker import package
 
-LIBRARY = Path(package.__file__).parent
-ROOMS = ("engine", "logdir", "policy", "storage", "wire")
+LIBRARY = Path(package.__file__).parents[1]
+ROOMS = ("clean", "verbs", "kafka_log", "runtime", "logdir", "policy", "storage", "wire")
 """What tasks run lies in these."""
 OF_SPARK = {"pyspark", "py4j"}
 WITH_NUMBA = {"llvmlite"}

@@ -1,0 +1,1 @@
+"""`verify --compare`: whether replicas of a partition tell consumers the same."""

@@ -1,0 +1,1 @@
+"""Say why a partition or a record stays or goes, and by which rule."""

@@ -1,0 +1,1 @@
+"""What is in Kafka's files, as values. No Spark, no lock."""

@@ -1,0 +1,1 @@
+"""Read everything in log directories and name all that is wrong."""

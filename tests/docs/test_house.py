@@ -1,0 +1,38 @@
+"""The house stays one that a stranger finds their way in: small
+folders, small rooms."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.pages import ROOT
+
+LIBRARY = ROOT / "lib" / "winnow"
+FILES = sorted(LIBRARY.rglob("*.py"))
+FOLDERS = sorted({path.parent for path in FILES})
+MOST_FILES = 28
+MOST_SHARE = 0.15
+
+
+def _lines(folder: Path) -> int:
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in folder.glob("*.py"))
+
+
+def test_no_folder_holds_more_than_its_share_of_the_lines() -> None:
+    sizes = {str(folder.relative_to(LIBRARY)): _lines(folder) for folder in FOLDERS}
+    most = MOST_SHARE * sum(sizes.values())
+    assert {folder: lines for folder, lines in sizes.items() if lines > most} == {}
+
+
+def test_no_folder_holds_too_many_files() -> None:
+    counts = {str(folder.relative_to(LIBRARY)): len([*folder.glob("*.py")]) for folder in FOLDERS}
+    assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(LIBRARY)))
+def test_every_folder_says_what_lives_there(folder: Path) -> None:
+    text = (folder / "__init__.py").read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text)), f"{folder} needs a docstring in its __init__.py"
