@@ -194,3 +194,13 @@ def test_no_other_kind_of_url(name_node: str) -> None:
         with pytest.raises(UsageError) as refused:
             STORAGE.canonical(url)
         assert "secret" not in str(refused.value)
+
+
+def test_bucket_that_is_missing_does_not_make_files_absent(s3: str) -> None:
+    scheme, _, bucket = s3.partition("://")
+    missing = (
+        f"{scheme}://{bucket.partition('/')[0]}-that-nobody-made/logs/cleaner-offset-checkpoint"
+    )
+    with pytest.raises(OSError, match="S3 answers") as refused:
+        STORAGE.exists(missing)
+    assert not isinstance(refused.value, FileNotFoundError)

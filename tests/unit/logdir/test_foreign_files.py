@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.logdir.foreign import KINDS, NAMES, UNREADABLE, bounded, make, put, state_of
+from tests.unit.logdir.foreign import KINDS, NAMES, RUN, UNREADABLE, bounded, make, put, state_of
 from tests.unit.logdir.foreign_verbs import VERBS
 from winnow.errors import WinnowError
+from winnow.verbs.recover.run import recover_log_dirs
+from winnow.verbs.recover.values import Action
 
 
 @pytest.fixture
@@ -46,3 +48,14 @@ def test_nothing_outside_is_read_or_changed(memory: Path, name: str, kind: str) 
             "hard link",
         ):  # it shows what is in a file: another name of one is that file
             assert UNREADABLE not in f"{told!r} {told}", verb
+
+
+def test_link_in_place_of_a_partition_keeps_no_other_from_being_purged(memory: Path) -> None:
+    log_dir = make(memory)
+    (log_dir / "a-0").symlink_to(memory / "outside" / "below")
+    before = state_of(memory / "outside")
+    linked, purged = recover_log_dirs([str(log_dir)], purge_run=RUN).partitions
+    assert "symbolic link" in (linked.error or "")
+    assert (purged.error, purged.actions) == (None, (Action.RECOVERED, Action.PURGED))
+    assert not (log_dir / "t-0" / f".winnow-kept-{RUN}").exists()
+    assert state_of(memory / "outside") == before
