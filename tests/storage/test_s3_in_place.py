@@ -245,7 +245,7 @@ def test_a_record_in_the_way_is_taken_over_until_it_is_decided(
     assert contents(storage, root).keys() == {"c", ".winnow-run/a", ".winnow-run/d"}
     with pytest.raises(OSError, match="replaced since"):
         bucket.replace(f"{key}/{COMMIT_RECORD}", encode(prepared), etag=etag)
-    with pytest.raises(CorruptLogError, match="not as it was when it was looked at"):
+    with pytest.raises(CorruptLogError, match="has changed since it was read"):
         late.commit()
     storage.settle(root)
     assert contents(storage, root).keys() == {"c", ".winnow-run/a", ".winnow-run/d"}
@@ -279,7 +279,7 @@ def test_what_somebody_else_did_meanwhile_stops_it(
             interference(reader, root)
             told.update(contents(reader, root))
 
-    with pytest.raises(CorruptLogError, match="not as it was when it was looked at"):
+    with pytest.raises(CorruptLogError, match="has changed since it was read"):
         fails()
     storage.settle(root)
     assert contents(reader, root) == told
@@ -305,7 +305,7 @@ def test_a_checkpoint_is_written_over_only_as_it_was_read(
             with reader.changing(root):
                 write(reader, b"4")
 
-    with pytest.raises(CorruptLogError, match="not as it was when it was looked at"):
+    with pytest.raises(CorruptLogError, match="has changed since it was read"):
         late()
     assert contents(reader, root) == {"checkpoint": b"4"}
 

@@ -1,4 +1,4 @@
-"""What is read if it is there. Only ENOENT and ENOTDIR say that it is not."""
+"""Read what may be missing. Only ENOENT and ENOTDIR mean that it is."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from winnow.storage.contract import Entry, Storage
 
 
 def read_if_there(storage: Storage, path: str) -> bytes | None:
-    """A whole small file; None if there is none. Any other error is raised: a file that can't be
-    read is not absent.
+    """Return a whole small file, or None if there is none. Raises any other error: a file that
+    can't be read is not absent.
     """
     try:
         return storage.read_bytes(path)

@@ -1,8 +1,7 @@
-"""Owner, group and mode of files that this process makes, set on their descriptors.
+"""Set owner, group and mode of files that this process made, through their descriptors.
 
-Whoever owns the directory can put another file under the name of one that was just made. A mode or
-an owner that was then set by name would be given to that file: so only to the one that was made
-here.
+The owner of the directory can replace a file that was just made. Setting a mode or an owner by name
+would then change the other file. So only a file that this process made is changed.
 """
 
 from __future__ import annotations
@@ -17,11 +16,13 @@ from winnow.storage.guarded import kind_of, open_guarded
 
 _REMEMBERED = 4096
 _made: OrderedDict[str, tuple[int, int]] = OrderedDict()
-"""Device and inode of files that this process made, by path; the youngest ones."""
+"""Device and inode of the files that this process made most recently, by path."""
 
 
 def remember_made(path: str, descriptor: int) -> None:
-    """Of a file that was just created: `give_attributes` takes no other one for it."""
+    """Remember a file that was just created: `give_attributes` accepts no other one at
+    this path.
+    """
     _made[path] = _identity(os.fstat(descriptor))
     while len(_made) > _REMEMBERED:
         with suppress(KeyError):  # another thread was faster
@@ -29,17 +30,17 @@ def remember_made(path: str, descriptor: int) -> None:
 
 
 def give_attributes(path: str, wanted: os.stat_result, *, like: str) -> None:
-    """Gives what this process made at `path` the owner, group and permission bits of `wanted`,
-    those of `like`.
+    """Give the file that this process made at `path` the owner, group and permission bits of
+    `wanted`. `like` is the path that they come from.
 
-    Raises CorruptLogError if it is another file by now, or has other names: then it may be
+    Raises CorruptLogError if the file is another one by now or has other names: then it may be
     anybody's.
     """
     descriptor = open_guarded(path, os.O_RDONLY)
     try:
         have = os.fstat(descriptor)
         _check_ours(path, have)
-        # Who may not give files away can still write ones that already have the right owner.
+        # A user who may not change owners can still write files that already have the right owner.
         if (wanted.st_uid, wanted.st_gid) != (have.st_uid, have.st_gid):
             try:
                 os.fchown(descriptor, wanted.st_uid, wanted.st_gid)
@@ -47,7 +48,7 @@ def give_attributes(path: str, wanted: os.stat_result, *, like: str) -> None:
                 owner = f"{wanted.st_uid}:{wanted.st_gid}, the owner of {like}"
                 what = f"{error.strerror}: it must belong to {owner}; run as that user, or as root"
                 raise PermissionError(error.errno, what, path) from None
-        # After fchown: it clears set-id bits.
+        # After fchown, which clears set-id bits.
         os.fchmod(descriptor, stat.S_IMODE(wanted.st_mode))
     finally:
         os.close(descriptor)

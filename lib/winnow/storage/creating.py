@@ -1,9 +1,8 @@
-"""How files and directories come to be on this machine: they belong to whoever owns the directory
-that they are in.
+"""Create files and directories on this machine that belong to the owner of their directory.
 
-Winnow often runs as root, and a broker as a user of its own: what root would own there, the broker
-could neither write nor remove. Every other room creates through these functions; a test looks for
-those that do not.
+Winnow often runs as root, and a broker as its own user. The broker could neither write nor remove
+files that root owns. All other folders create files through these functions; a test looks for code
+that does not.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from winnow.storage.attributes import remember_made
 from winnow.storage.guarded import parent_of, status_of
 
 PRIVATE = 0o600
-"""Of a new file. `Storage.copy_attributes` gives it the mode of what it replaces."""
+"""Mode of a new file. `Storage.copy_attributes` gives it the mode of the file that it replaces."""
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def create_file(path: str, *, flags: int = os.O_WRONLY, shared: bool = False) -> int:
-    """Descriptor of a new, empty file that only its owner may read. FileExistsError if the name is
-    taken.
+    """Create an empty file that only its owner may read, and return its descriptor. FileExistsError
+    if the name is taken.
 
-    `shared`: whoever may read or write the directory may do the same with the file; others may
-    never write.
+    `shared`: users who may read or write the directory may do the same with the file. Others never
+    get write permission.
     """
     with parent_of(path) as (directory, name):
         above = os.fstat(directory)
@@ -43,8 +42,8 @@ def create_file(path: str, *, flags: int = os.O_WRONLY, shared: bool = False) ->
 
 
 def write_new(path: str, data: bytes) -> None:
-    """A `shared` file with this content in the place of what has its name. It is not on stable
-    storage yet.
+    """Write a `shared` file with this content, replacing a file of that name. It is not yet on
+    stable storage.
     """
     with parent_of(path) as (directory, name), suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory)
@@ -53,8 +52,8 @@ def write_new(path: str, data: bytes) -> None:
 
 
 def create_directory(path: str) -> None:
-    """A new directory with the owner, group and mode of the one that it is in; others may never
-    write.
+    """Create a directory with the owner, group and mode of its parent. Others never get write
+    permission.
 
     FileExistsError if there is one.
     """
@@ -63,8 +62,8 @@ def create_directory(path: str) -> None:
         os.mkdir(name, 0o700, dir_fd=directory)
         fd = os.open(name, _DIRECTORY, dir_fd=directory)
         try:
-            # Somebody may have put another one in its place. An empty one holds nothing that may
-            # not be theirs.
+            # Somebody may have replaced it with another directory. An empty one holds nothing that
+            # must not change its owner.
             if os.listdir(fd):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             _give(fd, above, _mode(above))
@@ -73,9 +72,7 @@ def create_directory(path: str) -> None:
 
 
 def ensure_directories(path: str) -> None:
-    """Creates this directory and all above it that are missing. NotADirectoryError if a file is in
-    the way.
-    """
+    """Create this directory and all missing parents. NotADirectoryError if a file is in the way."""
     if _is_dir(path):
         return
     above = os.path.dirname(path.rstrip("/"))
@@ -83,7 +80,7 @@ def ensure_directories(path: str) -> None:
         ensure_directories(above)
     try:
         create_directory(path)
-    except FileExistsError:  # another thread's, or a file
+    except FileExistsError:  # made by another thread, or a file
         if not _is_dir(path):
             raise
 
@@ -96,8 +93,9 @@ def _is_dir(path: str) -> bool:
 
 
 def _mode(above: os.stat_result) -> int:
-    """Of a directory in this one, whose owner may always write."""
-    if above.st_mode & (stat.S_IWOTH | stat.S_ISVTX):  # /tmp, say: everybody's, and no model
+    """Return the mode of a new directory below `above`. Its owner may always write."""
+    # Everybody's, like /tmp: its mode is no model.
+    if above.st_mode & (stat.S_IWOTH | stat.S_ISVTX):
         return 0o755
     return stat.S_IMODE(above.st_mode) | stat.S_IRWXU
 
@@ -105,7 +103,7 @@ def _mode(above: os.stat_result) -> int:
 def _give(fd: int, owner: os.stat_result, mode: int) -> None:
     have = os.fstat(fd)
     if (have.st_uid, have.st_gid) != (owner.st_uid, owner.st_gid):
-        # Only root may give files away. Anyone else runs as the user who writes here anyway.
+        # Only root may change owners. Other users run as the user who writes here anyway.
         with suppress(PermissionError):
             os.fchown(fd, -1, owner.st_gid)
         with suppress(PermissionError):

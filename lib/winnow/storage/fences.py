@@ -1,8 +1,8 @@
-"""What is asked before this process changes anything in a directory: whether it still may.
+"""Check that this process may still change a directory, before each change.
 
-`winnow.storage.places` asks at every change, so that no way to a file leads past it. Tasks run in
-other processes. They write new files into a staging directory, which is taken away from them when
-the directory gets another owner.
+`winnow.storage.places` checks at every change, so no path bypasses it. Tasks run in other
+processes. They write new files into a staging directory. When the log directory gets another owner,
+that owner takes the staging directory away.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _FENCES: dict[str, Callable[[], None]] = {}
 
 
 def put_fence(directory: str, check: Callable[[], None]) -> None:
-    """`check` raises what is wrong with changing something in the directory or below."""
+    """Add a fence. `check` raises an error if nothing in or below the directory may be changed."""
     _FENCES[directory] = check
 
 

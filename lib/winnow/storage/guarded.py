@@ -1,11 +1,10 @@
-"""The one way into the file system of this machine: no path is ever followed through a symbolic
-link.
+"""Open files on this machine without ever following a symbolic link.
 
-The paths of a run are canonical: links in what the user gave are resolved once
-(`Storage.canonical`). A link that is met later was put there by somebody else, and leads to files
-that are not of this log directory. Whoever owns the directory may put it there at any moment, so
-that nothing is first looked at and then opened by its path: the kernel refuses the link while it
-opens, and type, size, owner and mode are those of the descriptor.
+The paths of a run are canonical: `Storage.canonical` resolves links in the user's paths once. A
+link found later was put there by somebody else and leads outside this log directory. The
+directory's owner may put it there at any moment. So no path is checked first and opened afterwards:
+the kernel refuses links while it opens the file. Type, size, owner and mode are read from the
+descriptor.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Any
 from winnow.errors import CorruptLogError
 
 _OPENAT2 = 437
-"""The number of the system call; the same on every architecture."""
+"""Number of the system call; the same on every architecture."""
 _HOW = struct.Struct("@QQQ")
 """`struct open_how`: flags, mode, resolve."""
 _NO_SYMLINKS = 0x04
@@ -39,11 +38,11 @@ _KINDS = (
 
 
 def open_guarded(path: str, flags: int) -> int:
-    """As `os.open`, with O_CLOEXEC, but CorruptLogError where `path` is a link or leads through
+    """Open like `os.open`, with O_CLOEXEC. CorruptLogError if `path` is a link or leads through
     one.
 
-    With O_PATH and O_NOFOLLOW it may be a link itself. It never waits for the other end of a pipe.
-    It creates nothing: that is for `winnow.storage.creating`.
+    With O_PATH and O_NOFOLLOW it may be a link itself. Never waits for the other end of a pipe.
+    Creates nothing: `winnow.storage.creating` does that.
     """
     flags |= os.O_CLOEXEC | (0 if flags & os.O_PATH else os.O_NONBLOCK | os.O_NOCTTY)
     try:
@@ -55,14 +54,14 @@ def open_guarded(path: str, flags: int) -> int:
 
 
 def open_file(path: str, flags: int = os.O_RDONLY) -> int:
-    """A regular file that is there; CorruptLogError for anything else that is."""
+    """Open an existing regular file. CorruptLogError for anything else of this name."""
     try:
         descriptor = open_guarded(path, flags)
     except OSError as error:
         if error.errno in {
             errno.ENXIO,
             errno.EISDIR,
-        }:  # a socket, or a pipe that nobody reads; a directory to write to
+        }:  # a socket; a pipe without a reader; a directory opened for writing
             raise not_a_file(path, status_of(path)) from None
         raise
     status = os.fstat(descriptor)
@@ -73,13 +72,13 @@ def open_file(path: str, flags: int = os.O_RDONLY) -> int:
 
 
 def open_dir(path: str) -> int:
-    """A directory, to be listed or synced."""
+    """Open a directory to list or sync it."""
     return open_guarded(path, os.O_RDONLY | os.O_DIRECTORY)
 
 
 @contextmanager
 def parent_of(path: str) -> Iterator[tuple[int, str]]:
-    """A descriptor of the directory that a name is in, and the name: for calls that act on the name
+    """Open the directory of a name. Yield its descriptor and the name, for calls on the name
     itself.
     """
     directory, _, name = path.rstrip("/").rpartition("/")
@@ -97,7 +96,7 @@ def parent_of(path: str) -> Iterator[tuple[int, str]]:
 
 
 def status_of(path: str) -> os.stat_result:
-    """Of the name itself, which may be a link."""
+    """Return the status of the name itself, which may be a link."""
     descriptor = open_guarded(path, _SEE)
     try:
         return os.fstat(descriptor)
@@ -106,7 +105,7 @@ def status_of(path: str) -> os.stat_result:
 
 
 def is_there(path: str) -> bool:
-    """Whether there is anything of this name, if only a link. Errors of the file system are raised."""
+    """Return whether anything has this name, even a link. Errors of the file system are raised."""
     try:
         os.close(open_guarded(path, _SEE))
     except (FileNotFoundError, NotADirectoryError):
@@ -129,7 +128,9 @@ def not_a_file(path: str, status: os.stat_result) -> CorruptLogError:
 
 
 def link_on(path: str) -> CorruptLogError:
-    """`path` leads through a link: which one, as far as can be told."""
+    """Return the error for a path that leads through a link. It names the link if that can be
+    found.
+    """
     parts = path.split("/")
     starts = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
     return CorruptLogError(
@@ -137,14 +138,14 @@ def link_on(path: str) -> CorruptLogError:
         expected="files and directories only",
         found="a symbolic link",
         where=next((start for start in starts if start and os.path.islink(start)), path),
-        hint="Winnow follows no links inside a log directory: what they lead to is not guarded by its lock. Put the "
-        "files themselves there.",
+        hint="Winnow follows no links inside a log directory, because its lock does not guard "
+        "their targets. Put the files themselves there.",
     )
 
 
 @cache
 def _has_openat2() -> bool:
-    """Linux has it since 5.6; a container may forbid it."""
+    """Return whether openat2 works. Linux has it since 5.6; a container may forbid it."""
     try:
         os.close(_openat2("/", os.O_PATH | os.O_CLOEXEC))
     except (OSError, AttributeError):
@@ -178,8 +179,8 @@ _AT_FDCWD = -100
 
 
 def _open_by_steps(path: str, flags: int) -> int:
-    """The twin of `_openat2`: from directory to directory, each relative to the descriptor of the
-    one before.
+    """The plain twin of `_openat2`: opens one directory after the other, each relative to
+    the last.
     """
     *steps, name = [step for step in path.split("/") if step not in {"", "."}] or ["."]
     at = os.open("/" if path.startswith("/") else ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,6 +1,4 @@
-"""How many files, and bytes of them, this process has read and written so far, through
-`winnow.storage`.
-"""
+"""Count the files and bytes that this process has read and written through `winnow.storage`."""
 
 from __future__ import annotations
 
@@ -9,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Moved:
-    """Sums that only grow: who wants to know of some work takes the difference. Exact where one
-    thread does the work, as in a task.
+    """Sums that only grow: subtract two values to measure a piece of work. Exact if one thread does
+    the work, as in a task.
     """
 
     read: int = 0
-    """What is mapped counts as read."""
+    """Bytes. Mapped bytes count as read."""
     written: int = 0
     files: int = 0
-    """That were opened to be read or written; those of which nothing was wanted are not."""
+    """Files opened for reading or writing."""
 
 
 MOVED = Moved()

@@ -1,5 +1,6 @@
-"""The file by which a run keeps others out of a log directory without locks (`winnow.logdir.lease`
-has the rules).
+"""The file that keeps other runs out of a log directory where there are no locks.
+
+`winnow.logdir.lease` has the rules.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 LEASE = ".winnow-lease"
-"""In the log directory itself, where a broker passes over files that it doesn't know."""
+"""In the log directory itself, where a broker ignores files that it doesn't know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The file as it was at one moment. Two that are alike in `version` were not renewed in
+    """The file as it was at one moment. If two have the same `version`, the file was not renewed in
     between.
     """
 
@@ -22,32 +23,34 @@ class Seen:
 
 
 class LeaseFile(Protocol):
-    """Errors are OSErrors. Every method counts on the one before: none of them looks at a clock."""
+    """Access to a lease file. Errors are OSErrors. Every method relies on the one before; none
+    looks at a clock.
+    """
 
     def look(self) -> Seen | None:
-        """None: nobody holds it."""
+        """Return the current lease, or None if nobody holds it."""
         ...
 
     def create(self, data: bytes) -> Seen:
-        """FileExistsError if there is one; of several at once one gets it."""
+        """Create the lease. FileExistsError if there is one; of several callers, one succeeds."""
         ...
 
     def renew(self, mine: Seen, data: bytes) -> Seen:
-        """Gives it another version; FileNotFoundError if it is no longer this one's.
+        """Give the lease another version. FileNotFoundError if somebody else holds it by now.
 
-        `data`: for where a file is written anew; a store that can do without may leave the content
-        as it is.
+        `data`: content for stores that write the file anew. Other stores may leave the content
+        unchanged.
         """
         ...
 
     def take_over(self, expired: Seen, data: bytes) -> Seen:
-        """Puts a new one in the place of one that is still as it was seen; of several at once one
-        gets it.
+        """Replace an expired lease that has not changed since it was seen. Of several callers, one
+        succeeds.
 
-        FileExistsError if it was renewed, or somebody was faster.
+        FileExistsError if it was renewed or somebody was faster.
         """
         ...
 
     def remove(self, mine: Seen) -> None:
-        """Content if it is somebody else's by now."""
+        """Remove the lease. Does nothing if somebody else holds it by now."""
         ...

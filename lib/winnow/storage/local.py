@@ -1,5 +1,5 @@
-"""A POSIX file system of this machine behind the storage contract; every path is opened by
-`winnow.storage.guarded`.
+"""The local POSIX file system behind the storage contract. `winnow.storage.guarded` opens every
+path.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LocalStorage:
                     try:
                         status = item.stat(follow_symlinks=False)
                     except FileNotFoundError:
-                        # Gone since it was listed: no file to a broker either.
+                        # Removed since it was listed. A broker would see no file either.
                         entries.append(
                             Entry(name=item.name, is_file=False, is_dir=False, size=0, mtime_ns=0)
                         )
@@ -77,7 +77,7 @@ class LocalStorage:
             while left > 0 and (part := os.read(fd, min(left, size + 1))):
                 parts.append(part)
                 left -= len(part)
-            if left <= 0:  # it grows while it is being read
+            if left <= 0:  # the file is growing while it is read
                 raise too_large(path, most + 1, most)
         except OSError as error:
             error.filename = path
@@ -118,7 +118,7 @@ class LocalStorage:
             MOVED.written += len(data)
             MOVED.files += 1
             os.fsync(fd)
-        except OSError as error:  # half of it is of no use, and in the way of a second attempt
+        except OSError as error:  # half a file is useless and blocks a second attempt
             self.unlink(path)
             error.filename = path
             raise
@@ -126,7 +126,7 @@ class LocalStorage:
             os.close(fd)
 
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
-        del mtime_ns  # it is set when the file is finished
+        del mtime_ns  # set when the file is finished
         return _NewFile(path)
 
     def rename(self, source: str, target: str) -> None:
@@ -190,7 +190,7 @@ class LocalStorage:
         return nullcontext()
 
     def settle(self, directory: str) -> None:
-        """Nothing ever is."""
+        """Nothing to do: each change takes effect at once."""
 
 
 class _NewFile:
@@ -230,12 +230,12 @@ def _entry(name: str, status: os.stat_result, *, leads_to_dir: bool = False) -> 
 def _leads_to_dir(item: os.DirEntry[str]) -> bool:
     try:
         return item.is_dir()
-    except OSError:  # a link to itself, or to what can't be looked at
+    except OSError:  # a link to itself, or to a target that can't be read
         return False
 
 
 def stamp_of(status: os.stat_result) -> tuple[int, ...]:
-    """`Entry.stamp`."""
+    """Return the value for `Entry.stamp`."""
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 

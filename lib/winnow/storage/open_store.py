@@ -1,4 +1,4 @@
-"""From a path or URL to the store behind it."""
+"""Find the store behind a path or URL."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 def is_remote(path: str) -> bool:
-    """Whether it is a URL of another scheme than `file`."""
+    """Return whether it is a URL of a scheme other than `file`."""
     scheme = _SCHEME.match(path)
     return scheme is not None and scheme[1].lower() != "file"
 
 
 def open_store(path: str) -> Store:
-    """UsageError for a scheme that there is no store for."""
+    """Return the store of a path or URL. UsageError for a scheme without a store."""
     if not is_remote(path):
         return LocalStore("/" + path[5:].lstrip("/") if _SCHEME.match(path) else path)
     scheme = path.partition(":")[0].lower()
@@ -35,7 +35,7 @@ def open_store(path: str) -> Store:
     except ImportError as missing:
         raise not_installed(scheme, missing) from None
     raise UsageError(
-        "no such kind of place", expected="a directory, s3:// or hdfs://", found=f"{scheme}://"
+        "unsupported URL scheme", expected="a directory, s3:// or hdfs://", found=f"{scheme}://"
     )
 
 

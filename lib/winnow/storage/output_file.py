@@ -1,7 +1,7 @@
-"""What a run writes about itself: results, reports, metrics, events. One way for all of them.
+"""Write what a run reports about itself: results, reports, metrics, events.
 
-Topics, groups and hosts have names in there: new files are for their owner only, unless it is said
-otherwise. Such a place may be in a directory that others write to, such as /tmp: links are never
+These files name topics, groups and hosts. So only their owner may read new ones, unless the caller
+says otherwise. Their directory may be one that others write to, such as /tmp: links are never
 followed.
 """
 
@@ -17,27 +17,27 @@ from typing import BinaryIO
 
 PRIVATE = 0o600
 READABLE = 0o644
-"""For what another program reads. The umask still counts."""
+"""Mode of files for other programs. The umask still applies."""
 MOST_READ = 16 * 2**20
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def write_output(path: str | os.PathLike[str], data: bytes, *, mode: int = PRIVATE) -> None:
-    """As `replacing`."""
+    """Write a whole file, like `replacing`."""
     with replacing(path, mode=mode) as file:
         file.write(data)
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], *, mode: int = PRIVATE) -> Iterator[BinaryIO]:
-    """A file that takes its name when the block ends without an error, and is on stable storage
+    """Yield a file that gets its name when the block ends without an error. It is on stable storage
     then.
 
-    What had the name is replaced, also a link, but not what it leads to. Raises OSError.
+    Replaces what has the name; a link is replaced, but not its target. Raises OSError.
     """
     target = os.fspath(path)
     directory, name = os.path.split(target)
-    # Short: a file's own name may be as long as names can be.
+    # Short, because the file's own name may have the maximum length.
     begun = os.path.join(directory, f".winnow-{secrets.token_hex(8)}.tmp")
     fd = os.open(begun, _FLAGS | os.O_EXCL, mode)
     try:
@@ -50,13 +50,14 @@ def replacing(path: str | os.PathLike[str], *, mode: int = PRIVATE) -> Iterator[
         with suppress(OSError):
             os.unlink(begun)
         raise
-    with suppress(OSError):  # that the name lasts is worth no error: the content is there
+    # The content is there. Whether its name survives a power failure is not worth an error.
+    with suppress(OSError):
         _sync_directory(directory or ".")
 
 
 def append_output(path: str | os.PathLike[str], data: bytes) -> None:
-    """Adds to a regular file, which is created if it is missing. Raises OSError, also for any other
-    kind of file.
+    """Append to a regular file; create it if it is missing. Raises OSError, also for any other kind
+    of file.
     """
     fd = os.open(path, _FLAGS | os.O_APPEND | os.O_NONBLOCK, PRIVATE)
     try:
@@ -69,8 +70,8 @@ def append_output(path: str | os.PathLike[str], data: bytes) -> None:
 
 
 def read_output(path: str | os.PathLike[str]) -> bytes:
-    """What an earlier run wrote there, up to `MOST_READ` bytes. Raises OSError, also for what is no
-    regular file.
+    """Return what an earlier run wrote, up to `MOST_READ` bytes. Raises OSError, also if it is not
+    a regular file.
     """
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
@@ -79,8 +80,8 @@ def read_output(path: str | os.PathLike[str]) -> bytes:
 
 
 def open_lock(path: str | os.PathLike[str]) -> int:
-    """Descriptor of an empty file that is there to be locked, by any user who may read its
-    directory.
+    """Return the descriptor of an empty lock file. Any user who may read its directory can
+    lock it.
     """
     return os.open(
         path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, READABLE

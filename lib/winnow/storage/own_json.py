@@ -1,9 +1,8 @@
 """Read the JSON files that Winnow writes for itself: journals, manifests, commit records, leases.
 
-Anybody who can write to a log directory can put another file in the place of one of these. So a
-reader states what it expects of each value, and everything else is one error of one kind: a
-CorruptLogError that names the value. No number is rounded, cut or converted: an integer is one in
-the file, and lies in the stated range.
+Anybody who can write to a log directory can replace one of these files. So a reader states what it
+expects of each value. Anything else raises a CorruptLogError that names the value. No number is
+rounded, cut or converted: an integer must be one in the file, and in the stated range.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from winnow.storage.contract import Storage
 from winnow.words import printable
 
 MOST_BYTES = 64 << 20
-"""Of any of these files: a journal takes about 500 bytes for each segment of a round."""
+"""Maximum size of such a file. A journal takes about 500 bytes for each segment of a round."""
 MAX_DEPTH = 12
-"""Objects and lists inside each other."""
+"""Maximum nesting of objects and lists."""
 MAX_LONG = 2**63 - 1
 _LONGEST_TEXT = 4096
 _SHOWN = 80
@@ -30,22 +29,22 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value of such a file. Each method returns it as what it has to be, or raises
+    """One value of such a file. Each method returns it as the type it must have, or raises
     CorruptLogError.
     """
 
     raw: object
     path: str
-    """Of the file."""
+    """Path of the file."""
     name: str = ""
-    """Inside the file, like `groups[0].output`; empty for the whole."""
+    """Position inside the file, like `groups[0].output`; empty for the whole."""
     hint: str | None = None
 
     def fields(
         self, needed: Collection[str], allowed: Collection[str] | None = ()
     ) -> Mapping[str, Value]:
-        """An object with all fields of `needed`, and no others than those of `allowed`; None allows
-        any.
+        """Return an object that has all fields of `needed` and no others than those of `allowed`.
+        None allows any.
         """
         if not isinstance(self.raw, dict):
             raise self.refused("an object")
@@ -68,7 +67,7 @@ class Value:
         }
 
     def items(self, *, length: int | None = None) -> list[Value]:
-        """A list, of this length if one is given."""
+        """Return a list, of this length if one is given."""
         if not isinstance(self.raw, list) or length not in {None, len(self.raw)}:
             raise self.refused("a list" if length is None else f"a list of {length}")
         return [
@@ -88,7 +87,7 @@ class Value:
         return None if self.raw is None else self.integer(least=least, most=most)
 
     def number(self, *, least: float, most: float) -> float:
-        """An integer or a decimal fraction."""
+        """Return an integer or a decimal fraction."""
         if (
             not isinstance(self.raw, int | float)
             or isinstance(self.raw, bool)
@@ -98,7 +97,9 @@ class Value:
         return float(self.raw)
 
     def text(self, *, shortest: int = 1, longest: int = _LONGEST_TEXT) -> str:
-        """Without half characters: it may become part of a path. Lengths in characters."""
+        """Return a text without lone surrogates: it may become part of a path. Lengths in
+        characters.
+        """
         if (
             not isinstance(self.raw, str)
             or not shortest <= len(self.raw) <= longest
@@ -113,7 +114,7 @@ class Value:
         return self.raw
 
     def version(self, known: int) -> None:
-        """Nothing, if it is this one."""
+        """Return if the version is `known`; raise otherwise."""
         if self.raw is True or self.raw != known:
             raise self.refused(f"version {known}")
 
@@ -126,7 +127,9 @@ class Value:
             raise self.refused("bytes in base64") from None
 
     def refused(self, expected: str, found: str | None = None) -> CorruptLogError:
-        """The error that says so; to be raised by who has more to expect of a value than its type."""
+        """Return the error for this value. Callers raise it if they expect more of the value than
+        its type.
+        """
         name = f" ({printable(self.name)})" if self.name else ""
         return CorruptLogError(
             f"a file of Winnow can't be understood{name}",
@@ -140,7 +143,7 @@ class Value:
 def read_json(
     storage: Storage, path: str, *, hint: str | None = None, most_bytes: int = MOST_BYTES
 ) -> Value:
-    """The whole of a file. Raises CorruptLogError, also for one that is missing or no regular file;
+    """Read a whole file. Raises CorruptLogError, also if it is missing or not a regular file;
     OSError.
     """
     whole = Value(None, path, hint=hint)
@@ -149,7 +152,7 @@ def read_json(
     except FileNotFoundError:
         raise whole.refused("a file", "none") from None
     if not entry.is_file:
-        raise whole.refused("a file", "something that is none")
+        raise whole.refused("a file", "something else")
     if entry.size > most_bytes:
         raise whole.refused(f"at most {most_bytes} bytes", f"{entry.size} bytes")
     return parse_json(
@@ -160,7 +163,7 @@ def read_json(
 def parse_json(
     data: bytes, path: str, *, hint: str | None = None, most_bytes: int = MOST_BYTES
 ) -> Value:
-    """What is in the bytes of a file. Raises CorruptLogError."""
+    """Parse the bytes of a file. Raises CorruptLogError."""
     whole = Value(None, path, hint=hint)
     if len(data) > most_bytes:
         raise whole.refused(f"at most {most_bytes} bytes", "more")
@@ -178,13 +181,13 @@ def parse_json(
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise ValueError("a field is there twice")
+        raise ValueError("a field appears twice")
     return fields
 
 

@@ -1,4 +1,6 @@
-"""Every path behind one storage: a plain one is of this machine, a URL of what its scheme names."""
+"""Give access to every path through one storage: plain paths are local, URLs belong to their
+scheme.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,9 @@ _LOCAL = LocalStorage()
 
 
 def storage_of(path: str) -> Storage:
-    """The storage that a path or URL is in; connections are kept by each process.
+    """Return the storage of a path or URL. Each process keeps its connections.
 
-    Raises UsageError for a scheme that there is no storage for.
+    Raises UsageError for a scheme without a storage.
     """
     if not is_remote(path):
         return _LOCAL
@@ -41,12 +43,14 @@ def _remote(scheme: str, authority: str) -> Storage:
     except ImportError as missing:
         raise not_installed(scheme, missing) from None
     if scheme == "s3a":
-        return _remote("s3", authority)  # the same one: it knows what is being changed
+        return _remote("s3", authority)  # the same storage: it knows the open changes
     raise _no_such_place(scheme)
 
 
 def lease_file_of(log_dir: str) -> LeaseFile:
-    """Of a log directory that is a URL, as `canonical` has it. UsageError as `storage_of`."""
+    """Return the lease file of a log directory that is a canonical URL. UsageError like
+    `storage_of`.
+    """
     scheme = log_dir.partition("://")[0].lower()
     storage_of(log_dir)
     if scheme == "hdfs":
@@ -62,7 +66,7 @@ def lease_file_of(log_dir: str) -> LeaseFile:
 
 def _no_such_place(scheme: str) -> UsageError:
     return UsageError(
-        "no such kind of place", expected="a directory, hdfs:// or s3://", found=f"{scheme}://"
+        "unsupported URL scheme", expected="a directory, hdfs:// or s3://", found=f"{scheme}://"
     )
 
 
@@ -72,10 +76,10 @@ def _to_change(path: str) -> Storage:
 
 
 class Places:
-    """Implements `winnow.storage.contract.Storage` for paths and URLs alike. Tasks get it: it keeps
-    no state.
+    """Implements `winnow.storage.contract.Storage` for paths and URLs alike. It keeps no state, so
+    tasks can receive it.
 
-    Before every change it asks whether this process still may (`winnow.storage.fences`).
+    Before every change it checks that this process still may make it (`winnow.storage.fences`).
     """
 
     def canonical(self, path: str) -> str:
@@ -139,7 +143,7 @@ class Places:
     def changing(self, directory: str) -> Iterator[None]:
         with _to_change(directory).changing(directory):
             yield
-            check_fences(directory)  # before they count, where that is only now
+            check_fences(directory)  # before the changes take effect, where that happens only now
 
     def settle(self, directory: str) -> None:
         _to_change(directory).settle(directory)

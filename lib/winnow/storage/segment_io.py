@@ -1,6 +1,4 @@
-"""Segment bytes in bulk: a range of a file as an array without copying it, and a new file written
-in order.
-"""
+"""Map a range of a segment as an array without copying it, and write new files in order."""
 
 from __future__ import annotations
 
@@ -31,17 +29,16 @@ _EMPTY = np.frombuffer(b"", np.uint8)
 
 @contextmanager
 def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> Iterator[Bytes]:
-    """Bytes [start, end) of a file as a read-only uint8 array, mapped.
+    """Yield bytes [start, end) of a file as a read-only uint8 array, mapped.
 
-    Populating the map at once is cheaper than a fault every few pages. `gradually` is for those who
-    look at few of the pages, in ascending order: they come as they are touched, and the system
-    reads ahead.
+    Mapping all pages at once is cheaper than a fault every few pages. Use `gradually` to look at
+    few of the pages in ascending order: they are loaded when touched, and the system reads ahead.
 
     Every array made from it must be gone when the block ends; the kernels copy what they keep. With
-    a throttle (`winnow.storage.throttle`) it is read piece by piece.
+    a throttle (`winnow.storage.throttle`) the file is read piece by piece.
 
-    Raises CorruptLogError if the file is shorter than `end`: touching a page beyond it would kill
-    the process.
+    Raises CorruptLogError if the file is shorter than `end`: touching a page beyond its end would
+    kill the process.
     """
     if start == end:
         yield _EMPTY
@@ -54,11 +51,11 @@ def map_range(path: str, start: int, end: int, *, gradually: bool = False) -> It
 
 
 def release(buf: Bytes, end: int) -> None:
-    """What lies before byte `end` of what `map_range` gave need not stay in memory; touched again,
-    it comes back.
+    """Let the system drop what lies before byte `end` of an array from `map_range`. A later access
+    reads it again.
 
-    For those who go through all of a segment in ascending order: else a process holds all of it at
-    the end.
+    For readers that pass over a segment in ascending order: otherwise the process holds all of it
+    at the end.
     """
     whole: Any = buf
     while isinstance(whole.base, np.ndarray):
@@ -72,7 +69,7 @@ def release(buf: Bytes, end: int) -> None:
 
 
 def _read(path: str, start: int, end: int) -> Bytes:
-    """What is small is sooner copied than mapped, and needs no page of its own."""
+    """Read a small range. Copying it is faster than mapping it and needs no page of its own."""
     data = Places().read_range(path, start, end - start)
     if start + len(data) < end:
         raise _shorter(path, end, start + len(data))
@@ -88,8 +85,8 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
             raise _shorter(path, end, size)
         if path.endswith(LOG_SUFFIX) and size > size_limit(path):
             raise too_large(path, size, size_limit(path))
-        # It then reads twice as far ahead, for a map, too: of what is not in memory an eighth
-        # sooner there.
+        # Doubles the read-ahead, for a map, too: data that is not in memory arrives an eighth
+        # sooner.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_SEQUENTIAL)
         throttle = current_throttle()
         flags = mmap.MAP_SHARED | (_POPULATE if throttle is None and not gradually else 0)
@@ -110,7 +107,7 @@ def _mapped(path: str, start: int, end: int, *, gradually: bool) -> Bytes:
 
 
 def _fetched(path: str, start: int, end: int) -> Bytes:
-    """From a file of this machine that has no name: the system can write it out when memory is
+    """Copy a remote range to an unnamed local file. The system can write it out when memory is
     short.
     """
     storage, throttle = Places(), current_throttle()
@@ -141,7 +138,7 @@ def _shorter(path: str, end: int, size: int) -> CorruptLogError:
 
 
 def _read_slowly(data: Bytes, throttle: Throttle) -> None:
-    """Touches every page, so that whoever gets the map finds it in memory."""
+    """Touch every page at the rate of the throttle. The caller finds the map in memory."""
     for at in range(0, len(data), PIECE_BYTES):
         piece = data[at : at + PIECE_BYTES]
         throttle.take(len(piece))
@@ -152,9 +149,9 @@ _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
 
 
 class SegmentWriter:
-    """A new file, written from its start, on stable storage when closed without an error.
+    """A new file, written from its start. It is on stable storage when closed without an error.
 
-    `limit`: bytes it may have; NoSpaceError rather than more of them. `mtime_ns`: see
+    `limit`: maximum size in bytes; NoSpaceError if more is written. `mtime_ns`: see
     `Storage.new_file`.
     """
 
@@ -170,11 +167,11 @@ class SegmentWriter:
         view = memoryview(data.data if isinstance(data, np.ndarray) else data)
         if self._limit is not None and self.size + view.nbytes > self._limit:
             raise NoSpaceError(
-                "not enough space: a file becomes larger than what it is made from",
+                "not enough space: a new file is larger than its sources",
                 expected=f"at most {self._limit} bytes",
                 found=f"{self.size + view.nbytes}",
                 where=self.path,
-                hint="Free some, or allow for more with --max-extra-space.",
+                hint="Free some space, or allow more with --max-extra-space.",
             )
         while view.nbytes:
             piece = view
@@ -203,9 +200,11 @@ class SegmentWriter:
 
 
 def drop_cached(path: str) -> None:
-    """Asks the system to forget its copy of a written file, so that reading it back reads the disk."""
+    """Ask the system to drop its cached copy of a written file, so that a later read reads the
+    disk.
+    """
     if is_remote(path):
-        return  # nothing of it is kept here
+        return  # nothing of it is cached here
     fd = open_file(path)
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)

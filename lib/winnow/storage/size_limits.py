@@ -1,7 +1,7 @@
-"""How large a file may be that is read as a whole, by its kind.
+"""Maximum sizes of files that are read whole, by kind.
 
 All of them are far above what a broker writes. A sparse file of 60 GB takes no room on the disk,
-and all memory of whoever reads it.
+but all memory of the process that reads it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from winnow.errors import CorruptLogError
 LOG_SUFFIX = ".log"
 _MIB = 2**20
 _LIMITS = (
-    (".timeindex", 512 * _MIB),  # of a log of 2 GiB made of the smallest batches: 403 MiB
+    (".timeindex", 512 * _MIB),  # a log of 2 GiB made of the smallest batches has 403 MiB
     (".index", 512 * _MIB),  # likewise: 269 MiB
     (".txnindex", 512 * _MIB),
     (".snapshot", 256 * _MIB),  # 7 million producers
-    (LOG_SUFFIX, 2**31 - 1),  # to Kafka positions in a segment are numbers of 31 bits
+    (LOG_SUFFIX, 2**31 - 1),  # Kafka's positions in a segment are 31-bit numbers
     (".checkpoint", 2**31 - 1),  # a snapshot of the cluster's metadata
     ("leader-epoch-checkpoint", 16 * _MIB),
     ("-offset-checkpoint", 64 * _MIB),  # more than 200,000 partitions with the longest names
@@ -28,8 +28,8 @@ _OTHERS = 64 * _MIB
 
 
 def size_limit(path: str) -> int:
-    """Bytes that a file of this name may have. A staged file, or one that is to go, is of the kind
-    of the first.
+    """Return the maximum size in bytes of a file of this name. Suffixes for staged and deleted
+    files don't change the kind.
     """
     name = path.rpartition("/")[2]
     return next((limit for part, limit in _LIMITS if part in name), _OTHERS)
@@ -37,9 +37,9 @@ def size_limit(path: str) -> int:
 
 def too_large(path: str, size: int, limit: int) -> CorruptLogError:
     return CorruptLogError(
-        "a file is too large for what it is",
+        "a file is too large for its kind",
         expected=f"at most {limit} bytes",
         found=f"{size} bytes",
         where=path,
-        hint="No broker writes so much there. Find out who made it, then restore or remove the file.",
+        hint="No broker writes such a large file. Find out who made it, then restore or remove it.",
     )

@@ -1,6 +1,6 @@
-"""The beginnings of many small files of one directory of this machine, in one call.
+"""Read the beginnings of many small local files of one directory in one call.
 
-A survey reads millions of them, and of the time that one takes most is Python's.
+A survey reads millions of them. One by one, most of the time would be spent in Python.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from winnow.storage.segment_io import Bytes
 Offsets: TypeAlias = NDArray[np.int64]
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-# Of the C library. On failure they return -1.
+# Functions of the C library. They return -1 on failure.
 _openat: Any = types.ExternalFunction("openat", types.int32(types.int32, types.intp, types.int32))
 _read: Any = types.ExternalFunction("read", types.intp(types.int32, types.intp, types.intp))
 _close: Any = types.ExternalFunction("close", types.int32(types.int32))
@@ -29,11 +29,11 @@ _close: Any = types.ExternalFunction("close", types.int32(types.int32))
 def read_small_files(
     directory: int, names: Sequence[str], most: int, room: Bytes
 ) -> Offsets | None:
-    """Reads up to `most` bytes from the start of each file into `room`, one after the other.
+    """Read up to `most` bytes from the start of each file into `room`, one after the other.
 
-    `directory`: a descriptor. Returns where each begins in `room` and where the last ends, int64[n
-    + 1]; None if one can't be read, or if they need all of `room`: whoever reads them one by one is
-    told what is wrong.
+    `directory`: a descriptor. Returns where each file begins in `room` and where the last ends,
+    int64[n + 1]. Returns None if a file can't be read, or if they need all of `room`. The caller
+    then reads them one by one and sees the error.
     """
     bounds = np.zeros(len(names) + 1, np.int64)
     listed = np.frombuffer(os.fsencode("\0".join((*names, ""))), np.uint8)
@@ -46,8 +46,8 @@ def read_small_files(
 
 @njit(cache=True, nogil=True)
 def _read_all(directory: int, names: Bytes, most: int, room: Bytes, bounds: Offsets) -> bool:
-    """`names`: each ends with a zero. The arrays outlive the call, so that their addresses may be
-    handed on.
+    """`names`: each ends with a zero byte. The arrays outlive the call, so their addresses may be
+    passed on.
     """
     name = at = 0
     for number in range(bounds.size - 1):
@@ -70,7 +70,7 @@ def _read_all(directory: int, names: Bytes, most: int, room: Bytes, bounds: Offs
 
 
 def read_small_files_plain(directory: int, names: Sequence[str], most: int) -> list[bytes]:
-    """The twin of `read_small_files`, for files that can be read."""
+    """The plain twin of `read_small_files`, for files that can be read."""
     heads = []
     for name in names:
         file = os.open(name, _FLAGS, dir_fd=directory)
@@ -80,5 +80,5 @@ def read_small_files_plain(directory: int, names: Sequence[str], most: int) -> l
 
 
 def warm_up() -> None:
-    """Compiles the kernel, or takes it from numba's cache."""
+    """Compile the kernel, or load it from numba's cache."""
     read_small_files(0, (), 0, np.empty(1, np.uint8))

@@ -1,9 +1,9 @@
-"""A tree of whole files that is read from or written to and never changed: a directory, an HDFS
-path, an S3 prefix.
+"""A tree of whole files that is read or written but never changed: a directory, HDFS path or S3
+prefix.
 
-It is less than `winnow.storage.contract.Storage`, which changes a log directory in place: nothing
-is renamed and nothing is written twice, so that object stores can do it, too. Names are relative,
-with `/` between their parts.
+It does less than `winnow.storage.contract.Storage`, which changes a log directory in place. It
+renames nothing and writes nothing twice, so object stores can do it, too. Names are relative, with
+`/` between their parts.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Protocol
 from winnow.errors import CorruptLogError
 
 PIECE_BYTES = 8 * 2**20
-"""Read or written at once by those stores that have requests."""
+"""Size of one read or write in stores that work by requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """Size in bytes, mtime in ns since the epoch. `stamp` is another one after any change that the
-    store can tell.
+    """One file. Size in bytes, mtime in ns since the epoch. `stamp` differs after any change that
+    the store can detect.
     """
 
     name: str
@@ -31,76 +31,76 @@ class StoredFile:
 
 
 class Store(Protocol):
-    """What is needed of a place to read a log directory from it and to write one there. Errors are
+    """What Winnow needs to read a log directory from a place or to write one there. Errors are
     OSErrors.
     """
 
     @property
     def url(self) -> str:
-        """The place as people are told of it. No credentials are in it."""
+        """The place as people see it. It holds no credentials."""
         ...
 
     @property
     def local_path(self) -> str | None:
-        """Of a directory of this machine; None for all else."""
+        """Path of a local directory; None for any other place."""
         ...
 
     def list_tree(self) -> tuple[StoredFile, ...]:
-        """All files, ascending by name; none if the place is not there. UsageError for what is not
-        a plain file.
+        """Return all files, ascending by name; none if the place does not exist. UsageError for
+        anything that is not a plain file.
         """
         ...
 
     def list_top(self) -> tuple[str, ...]:
-        """Names of at most 1000 files and, with a `/` at their end, directories right below the
-        place.
+        """Return the names of at most 1000 files and directories directly in the place. Directories
+        end with `/`.
         """
         ...
 
     def neighbours(self) -> Iterable[str]:
-        """Names of what lies beside the place and around it, as far as that tells whose storage it
+        """Return names of objects beside and around the place. They help to tell whose storage it
         is in.
         """
         ...
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
-        """Up to `length` bytes from `start`; fewer only where the file ends."""
+        """Return up to `length` bytes from `start`; fewer only at the end of the file."""
         ...
 
     def fetch(self, file: StoredFile, path: str) -> None:
-        """A new local file with the content and the mtime of `file`; of a local one, its owner and
-        mode as well.
+        """Create a local file with the content and the mtime of `file`, and of a local one also its
+        owner and mode.
 
-        CorruptLogError if it has not the size that it was listed with. FileExistsError if there is
-        a file at `path`.
+        CorruptLogError if its size differs from the listed one. FileExistsError if there is a file
+        at `path`.
         """
         ...
 
     def create(self, name: str, data: bytes) -> None:
-        """A new small file, whole or not at all. FileExistsError if there is one: of two at once,
-        one gets it.
+        """Create a small file, whole or not at all. FileExistsError if there is one: of two
+        callers, one succeeds.
         """
         ...
 
     def put(self, name: str, path: str) -> None:
-        """A new file with content and mtime of the local one, which the caller gives up.
+        """Create a file with content and mtime of the local one, which the caller gives up.
         FileExistsError as above.
         """
         ...
 
     def delete(self, name: str) -> None:
-        """Content if there is none."""
+        """Delete a file. Does nothing if there is none."""
         ...
 
     def settle(self) -> None:
-        """What was put, created and deleted before it survives a power cut, as far as the store can
-        do that.
+        """Make earlier `put`, `create` and `delete` calls survive a power failure, as far as the
+        store can.
         """
         ...
 
 
 def size_changed(store: Store, file: StoredFile, found: int) -> CorruptLogError:
-    """For `Store.fetch`."""
+    """Return the error that `Store.fetch` raises."""
     return CorruptLogError(
         "a file changed while it was being read",
         expected=f"{file.size} bytes",

@@ -1,4 +1,4 @@
-"""A directory of this machine as a `Store`."""
+"""A local directory as a `Store`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LOCAL = LocalStorage()
 
 
 class LocalStore:
-    """Implements `winnow.storage.store.Store`. Sub-directories that it makes are as the one a file
-    is put from.
+    """Implements `winnow.storage.store.Store`. New sub-directories get the attributes of the
+    directory that a file is put from.
     """
 
     def __init__(self, directory: str) -> None:
@@ -50,7 +50,7 @@ class LocalStore:
         )[:1000]
 
     def neighbours(self) -> Iterable[str]:
-        return ()  # a disk is no bucket of a cluster's
+        return ()  # a disk is not a cluster's bucket
 
     def read_range(self, name: str, start: int, length: int) -> bytes:
         return _LOCAL.read_range(self._at(name), start, length)
@@ -72,7 +72,7 @@ class LocalStore:
         path = self._at(name)
         directory = os.path.dirname(path)
         self._make_directory(directory, like=None)
-        beside = f"{path}.{os.getpid()}.new"  # under its own name it is whole or not at all
+        beside = f"{path}.{os.getpid()}.new"  # under its own name the file is whole or missing
         fd = create_file(beside, shared=True)
         try:
             with open(fd, "wb") as file:
@@ -96,7 +96,7 @@ class LocalStore:
         with suppress(FileNotFoundError):
             _LOCAL.unlink(path)
         self._changed.add(os.path.dirname(path))
-        # As in an object store, a directory without a file is none.
+        # As in an object store, a directory without files does not exist.
         while (path := os.path.dirname(path)) != self._root and path:
             try:
                 _LOCAL.rmdir(path)
@@ -118,7 +118,7 @@ class LocalStore:
             return
         parent = os.path.dirname(directory)
         self._make_directory(parent, like=None if like is None else os.path.dirname(like))
-        with suppress(FileExistsError):  # another thread's
+        with suppress(FileExistsError):  # made by another thread
             create_directory(directory)
         if like is not None:
             _give_directory(directory, like=like)
@@ -126,8 +126,8 @@ class LocalStore:
 
 
 def make_directory(path: str, *, like: str | None) -> None:
-    """With all above it, unless it is there; `like`: the directory whose owner and mode a new one
-    gets.
+    """Create a directory and its missing parents. `like`: the directory whose owner and mode a new
+    one gets.
     """
     if not _is_dir(path):
         ensure_directories(path)
@@ -136,17 +136,17 @@ def make_directory(path: str, *, like: str | None) -> None:
 
 
 def remove_empty_directories(path: str) -> None:
-    """Below `path`, which stays."""
+    """Remove the empty directories below `path`, but not `path`."""
     for entry in _LOCAL.list_dir(path):
         if entry.is_dir:
             below = f"{path}/{entry.name}"
             remove_empty_directories(below)
-            with suppress(OSError):  # it is not empty
+            with suppress(OSError):  # not empty
                 _LOCAL.rmdir(below)
 
 
 def _is_dir(path: str) -> bool:
-    """Errors of the file system are raised."""
+    """Return whether it is a directory. Errors of the file system are raised."""
     found = entry_if_there(_LOCAL, path)
     return found is not None and found.is_dir
 
@@ -163,7 +163,7 @@ def _walk(directory: str, prefix: str) -> Iterator[StoredFile]:
                 "neither a file nor a directory",
                 found="a symbolic link" if entry.is_link else "a special file",
                 where=f"{directory}/{entry.name}",
-                hint="A copy of it would lead back to what it stands for. Put the files themselves there.",
+                hint="Winnow copies only files and directories. Replace it with one.",
             )
 
 
@@ -176,11 +176,11 @@ def _give_directory(path: str, *, like: str) -> None:
 
 
 def _give(descriptor: int, wanted: os.stat_result) -> None:
-    """Mode, and owner where this process may give files away: who restores a backup need not be the
-    broker's user.
+    """Set the mode, and the owner if this process may: the user who restores a backup need not be
+    the broker's.
 
-    The owner may always write: a copy of what is read-only is to be cleaned, and a broker is to run
-    on it.
+    The owner may always write, because a copy of read-only files must be cleaned and a broker must
+    run on it.
     """
     with suppress(PermissionError):
         os.fchown(descriptor, wanted.st_uid, wanted.st_gid)

@@ -1,7 +1,7 @@
-"""No more than so many bytes of segments a second, read and written.
+"""Limit how many bytes of segments are read and written per second.
 
-The rate is a property of the work at hand and not of the files: it holds for all that is mapped and
-written (`winnow.storage.segment_io`) inside the block of `throttled`, in its thread.
+The rate belongs to the work at hand, not to the files. Inside a `throttled` block, it applies to
+all that its thread maps and writes through `winnow.storage.segment_io`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 PIECE_BYTES = 2**20
-"""Let through at once: what goes to the disk in one go, and how long a slow run sleeps."""
+"""Bytes passed at once: the size of one write to the disk. It also bounds how long a slow run
+sleeps.
+"""
 
 
 class Throttle:
-    """N bytes take as long as the rate says, and what a pause leaves unused is not saved up for a
+    """Make N bytes take as long as the rate says. What a pause leaves unused is not saved for a
     burst.
     """
 
@@ -33,7 +35,7 @@ class Throttle:
         self._paid_at = clock()
 
     def take(self, count: int) -> None:
-        """Returns when `count` more bytes may have been moved."""
+        """Return when `count` more bytes may be moved."""
         now = self._clock()
         self._paid_at = max(self._paid_at, now) + count * self._seconds_per_byte
         self._sleep(self._paid_at - now)
@@ -48,7 +50,7 @@ def current_throttle() -> Throttle | None:
 
 @contextmanager
 def throttled(throttle: Throttle | None) -> Iterator[None]:
-    """None: as fast as the disk allows."""
+    """Apply a throttle inside the block. None: as fast as the disk allows."""
     before = _current.set(throttle)
     try:
         yield

@@ -1,7 +1,6 @@
-"""The way to HDFS: the address in a URL, a client for it, and what its name nodes refuse as
-OSErrors.
+"""Connect to HDFS: parse its URLs, make a client, and turn refusals of name nodes into OSErrors.
 
-Where the name nodes are, and who asks, is as for Hadoop's own tools: HADOOP_CONF_DIR,
+Name nodes and the user are found as Hadoop's own tools find them: HADOOP_CONF_DIR,
 HADOOP_USER_NAME, a ticket.
 """
 
@@ -24,8 +23,8 @@ _PATIENCE = {
     "dfs.client.failover.max.attempts": "6",
     "dfs.client.failover.sleep.max.millis": "2000",
 }
-"""About ten seconds, not the usual three minutes: a change that is still being tried when its lease
-has long been taken over must not be done then.
+"""About ten seconds, not the usual three minutes: a retried change must not take effect long after
+its lease was taken over.
 """
 _REFUSAL = re.compile(r'RPCError\("(?P<kind>[\w.$]+)", "(?P<why>.*?)(?:\\n|"\))', re.DOTALL)
 _NUMBERS = {
@@ -37,13 +36,14 @@ _NUMBERS = {
     "SafeModeException": errno.EROFS,
     "InvalidPathException": errno.EINVAL,
 }
-"""By the name of Hadoop's exception; the rest are EIO."""
+"""By the name of Hadoop's exception; all others are EIO."""
 
 
 @cache
 def connect(authority: str) -> Client:
-    """`authority`: NAMENODE:PORT or a name service; empty for that of HADOOP_CONF_DIR. One for each
-    process.
+    """Return the client for a name node; each process keeps one.
+
+    `authority`: NAMENODE:PORT or a name service; empty for that of HADOOP_CONF_DIR.
     """
     _refuse_credentials(authority)
     url = f"{SCHEME}://{authority}"
@@ -52,8 +52,8 @@ def connect(authority: str) -> Client:
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """Authority and path. UsageError for what is no address of a file: it may hold what is not to
-    be told.
+    """Return authority and path. UsageError if it is no address of a file; its message does not
+    repeat the URL, which may hold a secret.
     """
     authority, slash, path = url.partition("://")[2].partition("/")
     _refuse_credentials(authority)
@@ -69,7 +69,7 @@ def _refuse_credentials(authority: str) -> None:
 
 def _no_url() -> UsageError:
     return UsageError(
-        "a URL of HDFS is a name node and a path", expected=f"{SCHEME}://NAMENODE:PORT/PATH"
+        "an HDFS URL must be a name node and a path", expected=f"{SCHEME}://NAMENODE:PORT/PATH"
     )
 
 
@@ -80,7 +80,7 @@ def canonical_url(url: str) -> str:
 
 @contextmanager
 def hdfs_errors(where: str) -> Iterator[None]:
-    """Every error of hdfs-native as an OSError of the number that a file system would have;
+    """Raise every error of hdfs-native as an OSError with the number that a file system would use.
     `where`: the URL.
     """
     try:
@@ -98,8 +98,8 @@ def hdfs_errors(where: str) -> Iterator[None]:
 
 
 def refusal(text: str, where: str) -> OSError:
-    """Of a RuntimeError of hdfs-native, which has the exception of a name node with its whole stack
-    trace.
+    """Return the OSError for a RuntimeError of hdfs-native. Its text holds the name node's
+    exception with its whole stack trace.
     """
     found = _REFUSAL.search(text)
     if found is None:

@@ -1,9 +1,9 @@
 """The lease on a log directory in HDFS.
 
-It is renewed by its modification time, and it is taken over by a rename that takes it out of the
-way, which one of two can do. What was taken away is looked at then: had it been renewed in the
-meantime it is put back. Until that is decided the file lies beside the lease, and who finds such a
-one does not take what seems to be free.
+The holder renews it by setting its modification time. Another run takes it over by renaming it
+aside, which only one of two can do. It then looks at the renamed file: if it was renewed in the
+meantime, it is put back. Until that is decided, the renamed file lies beside the lease. A run that
+finds such a file does not take a lease that seems to be free.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _MS = 10**6
 
 
 class HdfsLeaseFile:
-    """Implements `winnow.storage.lease_file.LeaseFile`. Its versions are a name and a modification
-    time in ns.
+    """Implements `winnow.storage.lease_file.LeaseFile`. A version is a name and a modification time
+    in ns.
     """
 
     def __init__(self, log_dir: str) -> None:
@@ -43,11 +43,12 @@ class HdfsLeaseFile:
         del data
         later = max(time.time_ns(), _mtime_ns(mine) + _MS)
         self._storage.set_mtime_ns(self._at(LEASE), later)
-        # Looked at afterwards: no lease ever comes back once somebody else's is there, so that what
-        # was touched was this one. Otherwise another one is a moment younger, which does no harm.
+        # Check afterwards: a lease never returns once somebody else's is there. So if this lease is
+        # there now, it is the one that was touched. Otherwise another one is a moment younger,
+        # which does no harm.
         seen = self._look_at(LEASE)
         if seen.data != mine.data:
-            raise FileNotFoundError(errno.ENOENT, "the lease is somebody else's", self._at(LEASE))
+            raise FileNotFoundError(errno.ENOENT, "somebody else holds the lease", self._at(LEASE))
         return seen
 
     def take_over(self, expired: Seen, data: bytes) -> Seen:
@@ -66,7 +67,7 @@ class HdfsLeaseFile:
             raise _too_late(lease)
         try:
             return self._create(data, displaced=name)
-        finally:  # it has expired, whoever is the next
+        finally:  # it has expired, whoever is next
             with suppress(FileNotFoundError):
                 self._storage.unlink(self._at(name))
 
@@ -76,7 +77,7 @@ class HdfsLeaseFile:
                 self._storage.unlink(self._at(LEASE))
 
     def _create(self, data: bytes, *, displaced: str | None) -> Seen:
-        """`displaced`: a file beside it of which it is known that it has expired."""
+        """Create the lease. `displaced`: a renamed file that is known to have expired."""
         self._storage.create(self._at(LEASE), data)
         seen = Seen(data, self._look_at(LEASE).version)
         if not self._displaced() <= {displaced}:
@@ -87,7 +88,7 @@ class HdfsLeaseFile:
     def _displaced(self) -> set[str | None]:
         try:
             names = [entry.name for entry in self._storage.list_dir(self._directory)]
-        except FileNotFoundError:  # nor is the directory
+        except FileNotFoundError:  # there is no directory either
             return set()
         return {name for name in names if name.startswith(f"{LEASE}.")}
 

@@ -1,9 +1,9 @@
-"""HDFS behind the storage contract: a log directory is cleaned there in place.
+"""HDFS behind the storage contract: cleans log directories there in place.
 
-A name node does one change after the other and keeps their order in its edit log, renames included,
-and a rename replaces what is at its target at one moment. So a directory needs no sync. A file's
-bytes are with its data nodes, on their disks, when `finish` or `create` returns. Times are in ms
-there. There are no links, neither hard nor symbolic.
+A name node does one change after the other and keeps their order, including renames, in its edit
+log. A rename replaces its target atomically. So a directory needs no sync. When `finish` or
+`create` returns, a file's bytes are on the disks of its data nodes. Times are in ms there. HDFS has
+neither hard nor symbolic links.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _ERASURE_CODED = "hsync is not supported"
 
 
 class HdfsStorage:
-    """Implements `winnow.storage.contract.Storage` for the URLs of one name node; keeps no state
-    but its client.
+    """Implements `winnow.storage.contract.Storage` for the URLs of one name node. Its client is its
+    only state.
     """
 
     def __init__(self, authority: str) -> None:
@@ -41,7 +41,7 @@ class HdfsStorage:
             found = [*self._client.list_status(at)]
         if any(
             status.path == at and not status.isdir for status in found
-        ):  # a file is told as the only one in it
+        ):  # a file is listed as its own only entry
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         return tuple(sorted((_entry(status) for status in found), key=lambda entry: entry.name))
 
@@ -76,7 +76,7 @@ class HdfsStorage:
         try:
             file.write(memoryview(data))
             file.finish()
-        except OSError:  # half of it is of no use, and in the way of a second attempt
+        except OSError:  # half a file is useless and blocks a second attempt
             with suppress(OSError):
                 self.unlink(path)
             raise
@@ -105,15 +105,13 @@ class HdfsStorage:
                 raise FileNotFoundError
 
     def fsync_file(self, path: str) -> None:
-        """See above."""
+        """Nothing to do: see the module."""
 
     def fsync_dir(self, path: str) -> None:
-        """See above."""
+        """Nothing to do: see the module."""
 
     def mkdir(self, path: str) -> None:
-        if self.exists(
-            path
-        ):  # HDFS is content with one that is there; only who holds the lease makes any
+        if self.exists(path):  # HDFS accepts an existing one; only the lease holder makes any
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         with hdfs_errors(path):
             self._client.mkdirs(_path(path), 0o755, False)
@@ -134,7 +132,7 @@ class HdfsStorage:
                         self._client.set_owner(_path(target), wanted.owner, wanted.group)
                 except PermissionError as error:
                     owner = f"{wanted.owner}:{wanted.group}, the owner of {source}"
-                    what = f"{error.strerror}: it must belong to {owner}; run as that user, or as HDFS's superuser"
+                    what = f"{error.strerror}: it must belong to {owner}; run as that user or as HDFS's superuser"
                     raise PermissionError(error.errno, what, target) from None
             if wanted.permission != have.permission:
                 self._client.set_permission(_path(target), wanted.permission)
@@ -144,8 +142,8 @@ class HdfsStorage:
             self._client.set_times(_path(path), mtime_ns // _NS, mtime_ns // _NS)
 
     def volume(self, path: str) -> Volume:
-        """What is left of a quota is not asked for: whoever exceeds it is refused, as on a full
-        disk.
+        """Return an unlimited volume. Quotas are not checked: HDFS refuses writes beyond one, like
+        a full disk.
         """
         del path
         return Volume(key=self._url, free_bytes=sys.maxsize, total_bytes=sys.maxsize)
@@ -155,12 +153,11 @@ class HdfsStorage:
         return nullcontext()
 
     def settle(self, directory: str) -> None:
-        """Nothing is left of what counts."""
+        """Nothing to do: each change takes effect at once."""
 
     def _new(self, path: str, permission: int) -> _NewFile:
         with hdfs_errors(path):
-            # Not with its directory: one that is gone has been taken away from whoever still writes
-            # to it.
+            # Don't create its directory: if it is gone, it was taken away from this writer.
             options = WriteOptions(permission=permission, create_parent=False)
             return _NewFile(path, self._client.create(_path(path), options))
 
@@ -183,7 +180,8 @@ class _NewFile:
             try:
                 self._file.hsync()
             except Exception as error:
-                if _ERASURE_CODED not in str(error):  # of those the closing is all that there is
+                # closing is the only sync that erasure-coded files have
+                if _ERASURE_CODED not in str(error):
                     raise
             self._is_open = False
             self._file.close()
@@ -196,7 +194,9 @@ class _NewFile:
 
 
 def _path(url: str) -> str:
-    """Whatever a file may be called; the directories that are given were canonical."""
+    """Return the path of a URL. A file may have any name; the given directories are canonical
+    already.
+    """
     return "/" + url.partition("://")[2].partition("/")[2]
 
 

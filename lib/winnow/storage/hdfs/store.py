@@ -55,7 +55,7 @@ class HdfsStore:
     def neighbours(self) -> Iterable[str]:
         above = os.path.dirname(self._root)
         while True:
-            with suppress(OSError):  # what may not be listed tells nothing
+            with suppress(OSError):  # a directory that may not be listed gives no hint
                 yield from _names(self._listed(above, recursive=False))
             if above == "/":
                 return
@@ -81,7 +81,7 @@ class HdfsStore:
     def create(self, name: str, data: bytes) -> None:
         path = self._at(name)
         beside = (
-            f"{path}.{secrets.token_hex(4)}.new"  # under its own name it is whole or not at all
+            f"{path}.{secrets.token_hex(4)}.new"  # under its own name the file is whole or missing
         )
         with hdfs_errors(path):
             self._make_directory(path)
@@ -110,7 +110,7 @@ class HdfsStore:
         with hdfs_errors(path):
             with suppress(FileNotFoundError):
                 self._client.delete(path)
-            # As in an object store, a directory without a file is none.
+            # As in an object store, a directory without files does not exist.
             while (path := os.path.dirname(path)) not in {self._root, "/"}:
                 if any(True for _ in self._listed(path, recursive=False)):
                     break
@@ -118,7 +118,7 @@ class HdfsStore:
                     self._client.delete(path)
 
     def settle(self) -> None:
-        """A closed file is known to the name node and lies on its data nodes."""
+        """Nothing to do: a closed file is known to the name node and lies on its data nodes."""
 
     def _at(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
@@ -127,7 +127,7 @@ class HdfsStore:
         self._client.mkdirs(os.path.dirname(path), create_parent=True)
 
     def _listed(self, directory: str, *, recursive: bool) -> Iterator[tuple[str, Any]]:
-        """Name relative to `directory`, and what HDFS says of it."""
+        """Yield each name relative to `directory`, and its status."""
         prefix = f"{directory.rstrip('/')}/"
         with suppress(FileNotFoundError), hdfs_errors(directory):
             for status in self._client.list_status(directory, recursive):

@@ -1,1 +1,1 @@
-"""S3 behind the storage contract: a change counts at one conditional write."""
+"""S3 behind the storage contract: a change takes effect at one conditional write."""

@@ -1,4 +1,4 @@
-"""What AWS's own tools would use: the environment first, then a profile in ~/.aws."""
+"""Read the settings that AWS's own tools use: first the environment, then a profile in ~/.aws."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _OF_PROFILE = {
     "region": "region",
     "endpoint_url": "endpoint",
 }
-"""As the files have it -> as the client does."""
+"""Name in the files -> name in the client."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
 
 def aws_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """For obstore, which reads the rest of the environment itself. A machine's or container's role
-    needs nothing.
+    """Return settings for obstore, which reads the rest of the environment itself. The role of a
+    machine or container needs none.
 
-    Raises UsageError for an AWS_PROFILE that there is none of.
+    Raises UsageError if AWS_PROFILE names no profile.
     """
     settings = {} if "AWS_ACCESS_KEY_ID" in environment else _profile(environment)
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
@@ -53,9 +53,9 @@ def _profile(environment: Mapping[str, str]) -> dict[str, str]:
         try:
             parser.read(file, encoding="utf-8")
         except (configparser.Error, UnicodeDecodeError):
-            # Its own message would quote the line.
+            # The parser's own message would quote the line.
             raise UsageError(
-                "a file of AWS's settings can't be understood",
+                "an AWS settings file can't be parsed",
                 expected="[sections] of lines name = value",
                 where=file,
             ) from None

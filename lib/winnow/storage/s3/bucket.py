@@ -1,6 +1,4 @@
-"""The requests to one bucket that a log directory in S3 is read and changed by. Every change of it
-is one of these.
-"""
+"""The requests to one bucket. A log directory in S3 is read and changed only through these."""
 
 from __future__ import annotations
 
@@ -30,12 +28,12 @@ from winnow.storage.store import PIECE_BYTES
 _IN_PARTS_FROM = 2 * PIECE_BYTES
 _DELETED_AT_ONCE = 1000
 _AT_ONCE = 16
-"""Requests under way, of one kind."""
+"""Concurrent requests of one kind."""
 _CLIENT = {"timeout": timedelta(minutes=2)}
-"""A copy is answered when it is made: of a segment of 2 GiB after half a minute, perhaps."""
+"""S3 answers a copy when it is complete: perhaps after half a minute for a segment of 2 GiB."""
 _RETRY: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=10)}
-"""Not the usual three minutes: a change that is still being tried when its lease has long been
-taken over must not be done then.
+"""Not the usual three minutes: a retried change must not take effect long after its lease was taken
+over.
 """
 
 
@@ -51,15 +49,15 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """One that was looked at by itself: a listing does not tell the metadata."""
+    """An object that was requested alone: a listing has no metadata."""
 
     stored: Stored
     mtime_ns: int
-    """Of its metadata, or else when it was written."""
+    """From its metadata, otherwise the time of its upload."""
 
 
 def inside(directory: str) -> str:
-    """What all keys in a directory begin with; the whole bucket is one as well."""
+    """Return the prefix of all keys in a directory. The whole bucket is a directory, too."""
     return f"{directory}/" if directory else ""
 
 
@@ -72,10 +70,10 @@ def parent(key: str) -> str:
 
 
 class S3Bucket:
-    """Keys have no `/` at either end. Errors are OSErrors that name the object and nothing that is
-    secret.
+    """Requests to one bucket. Keys have no `/` at either end. Errors are OSErrors that name the
+    object but no secret.
 
-    `leased`: what is done here is done under a lease, and not tried for longer than that allows.
+    `leased`: requests are made under a lease and not retried for longer than it allows.
     """
 
     def __init__(
@@ -86,19 +84,19 @@ class S3Bucket:
         self._store = connect(name, environment, **options)
 
     def list_top(self, prefix: str) -> tuple[list[Stored], list[str]]:
-        """Objects right below a prefix, and the names of the prefixes there."""
+        """Return the objects directly below a prefix, and the names of the prefixes there."""
         with errors(self._url(prefix)):
             found = obstore.list_with_delimiter(self._store, prefix or None)
         objects = [_stored(meta) for meta in found["objects"] if meta["path"] != prefix]
         return objects, [str(path).rpartition("/")[2] for path in found["common_prefixes"]]
 
     def list_right_in(self, prefixes: Iterable[str]) -> dict[str, Stored]:
-        """The objects right below each of the prefixes, by key."""
+        """Return the objects directly below each of the prefixes, by key."""
         listed = self._each(self.list_top, sorted(set(prefixes)))
         return {stored.key: stored for objects, _ in listed for stored in objects}
 
     def is_prefix(self, prefix: str) -> bool:
-        """Whether there is an object below it."""
+        """Return whether there is an object below it."""
         with errors(self._url(prefix)):
             found = next(iter(obstore.list(self._store, prefix or None, chunk_size=1)), ())
             return any(str(meta["path"]) != prefix for meta in islice(found, 2))
@@ -110,7 +108,7 @@ class S3Bucket:
         return Looked(stored, mtime_of(answer.attributes, stored.modified_ns))
 
     def look_at_all(self, keys: Iterable[str]) -> list[Looked | None]:
-        """In the order of the keys; None for an object that is gone."""
+        """Look at objects, in the order of the keys; None for an object that is gone."""
         return self._each(self._look_if_there, list(keys))
 
     def get(self, key: str) -> tuple[bytes, Stored]:
@@ -122,8 +120,8 @@ class S3Bucket:
         return data, _stored(answer.meta)
 
     def get_range(self, key: str, start: int, length: int, *, etag: str | None = None) -> bytes:
-        """Up to `length` bytes from `start`. ObjectChangedError if the object is not the one with
-        this tag.
+        """Return up to `length` bytes from `start`. ObjectChangedError if the object has another
+        tag.
         """
         if length <= 0:
             return b""
@@ -136,8 +134,7 @@ class S3Bucket:
         except (FileNotFoundError, ObjectChangedError):
             raise
         except OSError:
-            # The answer to a range beyond the end is one of several errors, depending on who gives
-            # it.
+            # Implementations answer a range beyond the end with different errors.
             if self.look(key).stored.size > start:
                 raise
             return b""
@@ -146,28 +143,30 @@ class S3Bucket:
         return data
 
     def create(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
-        """A new object, of several at once that of one; its tag. FileExistsError if there is one."""
+        """Create an object and return its tag. FileExistsError if there is one; of several callers,
+        one succeeds.
+        """
         return self._put(key, data, mtime_ns, "create")
 
     def replace(self, key: str, data: bytes, *, etag: str, mtime_ns: int | None = None) -> str:
-        """Writes over the object with this tag and no other; the new tag. ObjectChangedError
+        """Overwrite the object if it has this tag, and return the new tag. ObjectChangedError
         otherwise.
         """
         try:
             return self._put(key, data, mtime_ns, {"e_tag": etag})
         except FileNotFoundError:
             raise ObjectChangedError(
-                f"{self._url(key)}: it was removed since it was looked at"
+                f"{self._url(key)}: it was removed after it was read"
             ) from None
 
     def overwrite(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:
         return self._put(key, data, mtime_ns, "overwrite")
 
     def upload(self, key: str, file: IO[bytes], size: int, *, mtime_ns: int | None) -> None:
-        """A new object of any size, whole or not at all.
+        """Create an object of any size, whole or not at all.
 
-        FileExistsError if there is one: of 16 MiB or more it is looked beforehand, for S3 is given
-        it in parts.
+        FileExistsError if there is one. An object of 16 MiB or more is uploaded in parts, so this
+        checks only beforehand.
         """
         if size < _IN_PARTS_FROM:
             self.create(key, file.read(), mtime_ns=mtime_ns)
@@ -177,7 +176,7 @@ class S3Bucket:
         self._parts(key, file, mtime_ns)
 
     def rewrite(self, key: str, mtime_ns: int) -> None:
-        """Puts the same bytes there again, with this time. For an object that nobody else writes."""
+        """Write the same bytes again with this time. For an object that nobody else writes."""
         with errors(self._url(key)):
             answer = obstore.get(self._store, key)
         if answer.meta["size"] < _IN_PARTS_FROM:
@@ -190,16 +189,16 @@ class S3Bucket:
                 self._parts(key, spooled, mtime_ns)
 
     def copy(self, source: str, target: str) -> None:
-        """By the server, with the metadata. Writes over an object at `target`."""
+        """Copy on the server, with the metadata. Overwrites an object at `target`."""
         with errors(self._url(source)):
             obstore.copy(self._store, source, target)
 
     def copy_all(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Of (source, target), in no order."""
+        """Copy each (source, target), in no order."""
         self._each(lambda pair: self.copy(*pair), list(pairs))
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Content with those that are gone."""
+        """Delete objects. Ignores those that are gone."""
         names = list(keys)
         for at in range(0, len(names), _DELETED_AT_ONCE):
             self._delete(names[at : at + _DELETED_AT_ONCE])
@@ -251,9 +250,7 @@ class S3Bucket:
 
 
 class S3NewFile:
-    """Implements `winnow.storage.contract.NewFile`: a file of this machine without a name until it
-    is whole.
-    """
+    """Implements `winnow.storage.contract.NewFile`: an unnamed local file until it is complete."""
 
     def __init__(self, bucket: S3Bucket, key: str, mtime_ns: int | None) -> None:
         self._bucket, self._key, self._mtime_ns = bucket, key, mtime_ns

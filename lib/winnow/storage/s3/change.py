@@ -1,8 +1,8 @@
-"""Changes of one directory in S3 that count all at one moment.
+"""Group changes of one directory in S3 so that they take effect at one moment.
 
-They are collected first: nothing of them is in the bucket before the commit, and whoever makes them
-sees the directory as they leave it. What remains of them at the end, name by name, is the commit
-record (`winnow.storage.s3.record`).
+The changes are collected first: the bucket has none of them before the commit, but their author
+sees the directory with them. The commit record holds the net effect for each name
+(`winnow.storage.s3.record`).
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from winnow.storage.s3.client import ObjectChangedError
 from winnow.storage.s3.record import Content, Copied, Record, decode, encode
 
 Node = Stored | Content | None
-"""What a key leads to: an object, whatever its own key is; bytes that are in no object yet;
-nothing.
+"""What a key stands for: an object, whatever its own key; bytes that are in no object yet; nothing.
 """
 
 
 class Change:
-    """Open from the moment it is made. Keys are absolute; all of them lie below `directory`."""
+    """A group of changes, open from its creation. Keys are absolute and lie below `directory`."""
 
     def __init__(self, bucket: S3Bucket, directory: str) -> None:
         self.directory = directory
         self._bucket = bucket
         self._before: dict[str, Stored] = {}
         self._directories: dict[str, list[str]] = {}
-        """The names of the directories in each that was listed."""
+        """Names of the sub-directories of each directory that was listed."""
         self._now: dict[str, Node] = {}
 
     def find(self, key: str) -> Node:
@@ -41,14 +40,14 @@ class Change:
         return self._now[key] if key in self._now else self._before.get(key)
 
     def right_in(self, directory: str) -> tuple[dict[str, Stored | Content], set[str]]:
-        """The files of a directory by key, and the names of the directories in it."""
+        """Return the files of a directory by key, and the names of its sub-directories."""
         names, touched = self._names(directory)
         return self._files(directory), {
             n for n in names if n not in touched or self.below(key_of(directory, n))
         }
 
     def below(self, directory: str) -> dict[str, Stored | Content]:
-        """All files of a directory and of those in it, by key."""
+        """Return all files of a directory and its sub-directories, by key."""
         found = self._files(directory)
         for name in self._names(directory)[0]:
             found |= self.below(key_of(directory, name))
@@ -59,7 +58,7 @@ class Change:
         self._now[key] = node
 
     def move(self, source: str, target: str) -> None:
-        """A file, or all that is below a directory. FileNotFoundError if there is neither."""
+        """Move a file, or everything below a directory. FileNotFoundError if there is neither."""
         node = self.find(source)
         moved = {source: node} if node is not None else self.below(source)
         if not moved:
@@ -69,11 +68,11 @@ class Change:
             self.put(target + key.removeprefix(source), one)
 
     def commit(self) -> None:
-        """Makes all of it count, then does it.
+        """Make all changes take effect, then apply them.
 
         Raises CorruptLogError, with nothing changed, if somebody else has changed one of the
-        objects meanwhile. An OSError may come before or after the moment from which on it counts:
-        `settle` tells.
+        objects meanwhile. An OSError may come before or after the moment when the changes take
+        effect: `settle` finds out.
         """
         effects = {key: node for key, node in self._now.items() if node != self._before.get(key)}
         if not effects:
@@ -91,7 +90,7 @@ class Change:
         return {key: node for key in keys if (node := self.find(key)) is not None}
 
     def _names(self, directory: str) -> tuple[set[str], set[str]]:
-        """Of the directories that were in one or are by now; and of those in which something has
+        """Return the sub-directories that exist now or did before, and those in which something has
         changed.
         """
         start = inside(directory)
@@ -100,7 +99,7 @@ class Change:
         return {*self._list(directory), *touched}, touched
 
     def _list(self, directory: str) -> list[str]:
-        """The names of the directories in one, as it was when it was looked at first."""
+        """Return the names of the sub-directories, as first listed."""
         if directory not in self._directories:
             objects, self._directories[directory] = self._bucket.list_top(directory)
             self._before |= {one.key: one for one in objects}
@@ -127,7 +126,7 @@ class Change:
         roll_forward(self._bucket, self.directory, record, now)
 
     def _record(self, effects: Mapping[str, Node]) -> Record:
-        """Deleted is only what is there."""
+        """Return the commit record. It deletes only objects that exist."""
         puts: dict[str, Copied | Content] = {}
         moved = {key: node for key, node in effects.items() if isinstance(node, Stored)}
         looked = self._bucket.look_at_all(node.key for node in moved.values())
@@ -144,7 +143,9 @@ class Change:
         return Record(id=uuid.uuid4().hex, state="prepared", puts=puts, deletes=deletes)
 
     def _prepare(self, record: Record) -> str:
-        """From here on whoever else wants to decide can't, and is told so; the tag of the record."""
+        """Write the prepared record and return its tag. From here on, nobody else can decide; they
+        get an error.
+        """
         path, data = self._key(COMMIT_RECORD), encode(record)
         try:
             return self._bucket.create(path, data)
@@ -167,7 +168,7 @@ class Change:
 
 
 def read_record(bucket: S3Bucket, directory: str) -> Record | None:
-    """The change of a directory that counts and is not done yet."""
+    """Return a directory's change that has taken effect but is not complete."""
     path = key_of(directory, COMMIT_RECORD)
     try:
         data, _ = bucket.get(path)
@@ -178,7 +179,7 @@ def read_record(bucket: S3Bucket, directory: str) -> Record | None:
 
 
 def settle(bucket: S3Bucket, directory: str) -> None:
-    """Does what is left of a change that counts, and takes the turn from one that does not yet."""
+    """Complete a change that has taken effect, and discard one that has not."""
     path = key_of(directory, COMMIT_RECORD)
     try:
         data, stored = bucket.get(path)
@@ -188,7 +189,7 @@ def settle(bucket: S3Bucket, directory: str) -> None:
     if record.state == "decided":
         roll_forward(bucket, directory, record, bucket.list_right_in(_places(directory, record)))
         return
-    # Whoever prepared it can't decide any more; only then may it go.
+    # Replace the record first, so that its author can't decide any more. Only then delete it.
     nothing = Record(id=uuid.uuid4().hex, state="prepared", puts={}, deletes=())
     bucket.replace(path, encode(nothing), etag=stored.etag)
     bucket.delete([path])
@@ -197,11 +198,11 @@ def settle(bucket: S3Bucket, directory: str) -> None:
 def roll_forward(
     bucket: S3Bucket, directory: str, record: Record, found: Mapping[str, Stored]
 ) -> None:
-    """`found`: what is in the directories that the record names. May be interrupted anywhere and
-    done again.
+    """Complete a decided change. `found`: what is in the directories that the record names. It may
+    be interrupted anywhere and repeated.
 
-    Raises CorruptLogError if an object that the record needs is neither there nor where it was to
-    be.
+    Raises CorruptLogError if an object that the record needs is at neither its source nor its
+    target.
     """
     copies = {name: put for name, put in record.puts.items() if isinstance(put, Copied)}
     for step in record.in_order():
@@ -233,20 +234,20 @@ def roll_forward(
 
 
 def _write(bucket: S3Bucket, key: str, content: Content, *, before: Stored | None) -> None:
-    """CorruptLogError if there is by now another object than before."""
+    """Write one object. CorruptLogError if the existing object is not `before`."""
     try:
         if before is None:
             bucket.create(key, content.data, mtime_ns=content.mtime_ns)
         else:
             bucket.replace(key, content.data, etag=before.etag, mtime_ns=content.mtime_ns)
     except (FileExistsError, ObjectChangedError):
-        # A request that was answered too late is made again, and then finds what it wrote itself.
+        # The client repeats a request whose answer is late, and then finds its own object.
         if bucket.get(key)[0] != content.data:
             raise _changed(bucket, key) from None
 
 
 def _places(directory: str, record: Record) -> set[str]:
-    """The directories of all that a record names."""
+    """Return the directories of all names in a record."""
     sources = (put.source for put in record.puts.values() if isinstance(put, Copied))
     return {parent(key_of(directory, name)) for name in (*record.puts, *sources, *record.deletes)}
 
@@ -256,14 +257,14 @@ def _lost(bucket: S3Bucket, key: str, put: Copied | Content) -> CorruptLogError:
         "an object that a commit record needs is not there",
         expected=f"{put.size} bytes",
         where=f"s3://{bucket.name}/{key}",
-        hint="Something else has removed or written it. Restore it from a copy or an older version of the object, "
-        "then run `recover`.",
+        hint="Something else has removed or written it. "
+        "Restore it from a copy or an older version of the object, then run `recover`.",
     )
 
 
 def _changed(bucket: S3Bucket, key: str) -> CorruptLogError:
     return CorruptLogError(
-        "the directory is not as it was when it was looked at",
+        "the directory has changed since it was read",
         expected="no change by anybody else",
         found="an object that was written, replaced or removed since",
         where=f"s3://{bucket.name}/{key}",

@@ -1,9 +1,8 @@
-"""How S3 is reached, and what it answers: credentials, errors, and the time of a file as metadata
-of its object.
+"""Connect to S3 and translate its answers: credentials, errors, and file times as object metadata.
 
 Credentials and the endpoint come from where AWS's own tools look: the environment, a profile
-(`winnow.storage.s3.aws`), the machine's or container's role. They are never part of a URL or of a
-message.
+(`winnow.storage.s3.aws`), the role of the machine or container. They are never part of a URL or of
+a message.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from winnow.errors import UsageError
 from winnow.storage.s3.aws import aws_settings
 
 MTIME = "mtime"
-"""Metadata of an object: seconds since the epoch with nine decimals, as rclone has it."""
+"""Metadata of an object: seconds since the epoch with nine decimals, in rclone's format."""
 _CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,80})</Code>")
 _NO_BUCKET = "NoSuchBucket"
 _STATUS = re.compile(
@@ -32,21 +31,21 @@ _STATUS = re.compile(
 
 
 class ObjectChangedError(OSError):
-    """An object is not the one that was meant: it was replaced or removed since."""
+    """The object is not the expected one: it was replaced or removed since."""
 
 
 def bucket_and_key(url: str) -> tuple[str, str]:
-    """Raises UsageError for a URL with credentials, a query or no bucket, without repeating the
-    first two.
+    """Split a URL. Raises UsageError for a URL with credentials, a query or no bucket. The message
+    repeats neither credentials nor query.
     """
     parts = urlsplit(url)
-    # A secret may have a slash: then what comes before it is taken for the bucket, whose name never
+    # A secret may contain a slash. Then the part before it looks like the bucket, whose name never
     # has a colon.
     if "@" in parts.netloc or ":" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(
-            "a URL of S3 is a bucket and a prefix",
+            "an S3 URL must be a bucket and a prefix",
             expected="s3://BUCKET/PREFIX",
-            hint="Credentials belong into the environment or a profile, as for AWS's own tools.",
+            hint="Put credentials into the environment or a profile, as for AWS's own tools.",
         )
     if not parts.netloc:
         raise UsageError("a URL without a bucket", expected="s3://BUCKET/PREFIX", found=url)
@@ -61,7 +60,7 @@ def connect(
     client_options: Any = None,  # noqa: ANN401 - obstore's own types, as what it returns
     retry_config: Any = None,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    """A client for the objects below a prefix."""
+    """Return a client for the objects below a prefix."""
     settings: Any = aws_settings(environment)
     options: Any = {"allow_http": str(settings.get("endpoint", "")).startswith("http://")} | (
         client_options or {}
@@ -78,22 +77,22 @@ def connect(
 
 @contextmanager
 def errors(where: str) -> Iterator[None]:
-    """As OSErrors. Of an answer only its code is told: the rest may hold the id of a key, or a
-    signature.
+    """Raise every error as an OSError. Report only the code of an answer: the rest may hold a key's
+    id or a signature.
     """
     try:
         yield
     except AlreadyExistsError:
         raise FileExistsError(where) from None
     except NotFoundError as error:
-        if _NO_BUCKET in str(error):  # that says nothing of what is in it
+        if _NO_BUCKET in str(error):  # says nothing about the object
             raise OSError(errno.ENODEV, f"S3 answers {_NO_BUCKET}", where) from None
         raise FileNotFoundError(where) from None
     except PreconditionError:
-        raise ObjectChangedError(f"{where}: it was replaced since it was looked at") from None
+        raise ObjectChangedError(f"{where}: it was replaced after it was read") from None
     except (BaseError, OSError) as error:
         if getattr(error, "errno", None) is not None or isinstance(error, ObjectChangedError):
-            raise  # of the local file
+            raise  # an error of the local file
         text = str(error)
         found = _CODE.search(text) or _STATUS.search(text)
         what = type(error).__name__ if found is None else found[found.re.groups]
@@ -104,14 +103,14 @@ def errors(where: str) -> Iterator[None]:
 
 
 def modified_ns(meta: Any) -> int:  # noqa: ANN401 - obstore's ObjectMeta is a mapping
-    """When an object was written."""
+    """Return when an object was written."""
     modified: datetime = meta["last_modified"]
     since = modified - datetime(1970, 1, 1, tzinfo=modified.tzinfo)
     return since // timedelta(microseconds=1) * 1000
 
 
 def with_mtime(mtime_ns: int | None) -> Any:  # noqa: ANN401 - obstore's Attributes
-    """The metadata that says so; None for none."""
+    """Return the metadata for a time; None for no time."""
     if mtime_ns is None:
         return None
     seconds, ns = divmod(mtime_ns, 10**9)
@@ -119,7 +118,9 @@ def with_mtime(mtime_ns: int | None) -> Any:  # noqa: ANN401 - obstore's Attribu
 
 
 def mtime_of(attributes: Mapping[Any, str], otherwise: int) -> int:
-    """In ns since the epoch; `otherwise` where the object has none."""
+    """Return the time in the metadata, in ns since the epoch; `otherwise` if the object
+    has none.
+    """
     found = re.fullmatch(r"([0-9]{1,11})(?:\.([0-9]{1,9}))?", attributes.get(MTIME) or "")
     return (
         otherwise if found is None else int(found[1]) * 10**9 + int((found[2] or "").ljust(9, "0"))

@@ -1,5 +1,5 @@
-"""The lease on a log directory in S3: an object that is made, and written over, only as it was
-seen.
+"""The lease on a log directory in S3: an object that is created or overwritten only by conditional
+writes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
 
 
 class S3LeaseFile:
-    """Implements `winnow.storage.lease_file.LeaseFile`. Its versions are tags, and so differ as the
-    contents do.
+    """Implements `winnow.storage.lease_file.LeaseFile`. A version is a tag, so it differs if the
+    content does.
     """
 
     def __init__(self, log_dir: str) -> None:
@@ -45,7 +45,7 @@ class S3LeaseFile:
                 return self._if_written(data)
             except FileExistsError:
                 raise FileNotFoundError(
-                    errno.ENOENT, "the lease is somebody else's", self._key
+                    errno.ENOENT, "somebody else holds the lease", self._key
                 ) from None
 
     def take_over(self, expired: Seen, data: bytes) -> Seen:
@@ -60,10 +60,10 @@ class S3LeaseFile:
             self._bucket.delete([self._key])
 
     def _if_written(self, data: bytes) -> Seen:
-        """A request that was answered too late is made again, and then refused for what it did
-        itself.
+        """Return the lease if it has this content. The client repeats a request whose answer is
+        late; S3 then refuses the repeat.
 
-        `data` has the token of its holder. FileExistsError if it is not there.
+        `data` has the token of its holder. FileExistsError if the lease has other content.
         """
         seen = self.look()
         if seen is None or seen.data != data:

@@ -1,9 +1,9 @@
-"""The commit record of one directory in S3: what a change makes of it, written before the first
-object is touched.
+"""The commit record of one directory in S3: the result of a change, written before the first object
+is touched.
 
-It is `prepared`, which says no more than whose turn it is, and then, by a conditional write over
-that very object, `decided`: from this moment on the change has happened. What is left of it anybody
-may do, any number of times.
+A `prepared` record only reserves the turn. A conditional write over that very object makes it
+`decided`: from this moment on, the change has happened. Anybody may then complete it, any number of
+times.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ State = Literal["prepared", "decided"]
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a name gets: the bytes and the time of an object as it was at the commit.
+    """New content of a name: bytes and time of an object as it was at the commit.
 
     Names are relative to the directory, sizes in bytes, times in ns since the epoch.
     """
@@ -40,7 +40,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a name gets: these bytes."""
+    """New content of a name: these bytes."""
 
     data: bytes
     mtime_ns: int
@@ -53,16 +53,16 @@ class Content:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     id: str
-    """Of the change, another one for each."""
+    """Identifies the change; unique."""
     state: State
     puts: Mapping[str, Copied | Content]
     """By name; none is in `deletes`."""
     deletes: tuple[str, ...]
-    """Names that are no more, sources of `puts` among them."""
+    """Names to delete, including sources of `puts`."""
 
     def in_order(self) -> list[list[str]]:
-        """The names that get a copy, in steps: none of a step is the source of one of the same step
-        or of a later one.
+        """Return the names that get a copy, in steps. No name of a step is a source in the same or
+        a later step.
 
         Raises CorruptLogError where there is no such order.
         """
@@ -76,7 +76,7 @@ class Record:
         except CycleError as error:
             circle = ", ".join(sorted(set(error.args[1])))
             raise CorruptLogError(
-                "a commit record that names its files in a circle", found=circle[:200]
+                "the copies of a commit record form a circle", found=circle[:200]
             ) from None
         steps = []
         while order.is_active():
@@ -104,7 +104,7 @@ def encode(record: Record) -> bytes:
 
 
 def decode(data: bytes, where: str) -> Record:
-    """Raises CorruptLogError for what `encode` would not have written."""
+    """Parse a record. Raises CorruptLogError for anything that `encode` would not have written."""
     fields = parse_json(data, where, hint=_HINT).fields(
         ("version", "id", "state", "copies", "contents", "deletes")
     )
@@ -122,7 +122,7 @@ def decode(data: bytes, where: str) -> Record:
     if len({*puts, *deletes}) < len(fields["copies"].items()) + len(
         fields["contents"].items()
     ) + len(deletes):
-        raise fields["copies"].refused("each name once", "a name that is there twice")
+        raise fields["copies"].refused("each name once", "a name that appears twice")
     state: State = (
         "decided" if fields["state"].one_of(*get_args(State)) == "decided" else "prepared"
     )
@@ -130,7 +130,7 @@ def decode(data: bytes, where: str) -> Record:
 
 
 def _name(value: Value) -> str:
-    """It becomes a key: it must lie below the directory."""
+    """Return a name. It becomes a key, so it must lie below the directory."""
     name = value.text()
     if name == COMMIT_RECORD or any(part in {"", ".", ".."} for part in name.split("/")):
         raise value.refused("a name below the directory")

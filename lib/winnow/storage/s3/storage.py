@@ -1,9 +1,9 @@
-"""Log directories in S3, cleaned where they are: a prefix is a directory, an object a file.
+"""Log directories in S3, cleaned in place: a prefix is a directory, an object a file.
 
-There is no rename, no link and no lock. What belongs together is done inside `changing`, and counts
-at once (`winnow.storage.s3.change`); whoever reads a directory with a commit record that is not
-done yet sees what it says of the files right in it. A directory is there as long as there is
-anything in it; owners, groups and permission bits are the bucket's.
+S3 has no rename, link or lock. Changes that belong together are made inside `changing` and take
+effect at once (`winnow.storage.s3.change`). If a commit record is not complete yet, readers of the
+directory see its files as the record states. A directory exists as long as it contains anything.
+Owners, groups and permission bits are those of the bucket.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from winnow.storage.s3.client import ObjectChangedError, bucket_and_key
 from winnow.storage.s3.record import Content, Copied
 
 _TIMED = ".log"
-"""In a listing, files with this in their name have the time of their metadata, which takes a
-request each; all others that of their upload. It is the age of what Kafka knows no other age of;
-the time of no other file means anything.
+"""Listed files with this in their name get the time of their metadata, which takes a request each.
+All others get that of their upload. For logs it may be the only age that Kafka knows; the time of
+other files has no meaning.
 """
 _TIMES = 100_000
-"""That are remembered: an object keeps its metadata as long as it is the same."""
+"""How many are remembered: an object keeps its metadata as long as it is unchanged."""
 _Found = Stored | Copied | Content
-"""Of a `Copied` the source is a key."""
+"""The source of a `Copied` is a key."""
 
 
 class S3Storage:
-    """Implements `winnow.storage.contract.Storage` for one bucket. One for each process; only one
-    thread changes.
+    """Implements `winnow.storage.contract.Storage` for one bucket. Each process has one; only one
+    thread makes changes.
     """
 
     def __init__(self, bucket: S3Bucket) -> None:
@@ -111,11 +111,11 @@ class S3Storage:
     def new_file(self, path: str, *, mtime_ns: int | None = None) -> NewFile:
         key = _key(path)
         if self._change_of(key) is not None:
-            raise _unsupported("a file of any size inside of a change", path)
+            raise _unsupported("large files inside a change", path)
         return S3NewFile(self._bucket, key, mtime_ns)
 
     def rename(self, source: str, target: str) -> None:
-        """Outside of a change: of a file, and not atomic; the source may stay behind."""
+        """Rename. Outside of a change: files only, and not atomic, so the source may remain."""
         key, other = _key(source), _key(target)
         change = self._change_of(key)
         if change is not None:
@@ -125,16 +125,16 @@ class S3Storage:
             self._bucket.copy(key, other)
         except FileNotFoundError:
             if self._bucket.is_prefix(key):
-                raise _unsupported("a directory is not renamed as one", source) from None
+                raise _unsupported("renaming a directory", source) from None
             raise
         self._bucket.delete([key])
 
     def link(self, source: str, target: str) -> None:
-        """A second file with the same bytes and time."""
+        """Create a second file with the same bytes and time."""
         key, other = _key(source), _key(target)
         change = self._change_of(key)
         if change is None:
-            raise _unsupported("there are no links", target)
+            raise _unsupported("links", target)
         node = change.find(key)
         if node is None:
             raise _missing(source)
@@ -153,27 +153,29 @@ class S3Storage:
             self._bucket.delete([key])
 
     def fsync_file(self, path: str) -> None:
-        """S3 has done what it has answered."""
+        """Nothing to do: S3 answers when a change is durable."""
 
     def fsync_dir(self, path: str) -> None:
-        """Likewise."""
+        """Nothing to do: S3 answers when a change is durable."""
 
     def mkdir(self, path: str) -> None:
-        """It is there when something is in it."""
+        """Nothing to do: a directory exists when it contains something."""
 
     def ensure_dir(self, path: str) -> None:
-        """Likewise."""
+        """Nothing to do: a directory exists when it contains something."""
 
     def rmdir(self, path: str) -> None:
-        """It is gone with the last that was in it."""
+        """Raise OSError if it is not empty. It disappears with its last object."""
         if self.list_dir(path):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
 
     def copy_attributes(self, source: str, target: str) -> None:
-        """There are none."""
+        """Nothing to do: S3 has no attributes."""
 
     def set_mtime_ns(self, path: str, mtime_ns: int) -> None:
-        """Writes the object again if it has another one: metadata can't be changed."""
+        """Set the time. Rewrites the object if its time differs, because metadata can't be
+        changed.
+        """
         key = _key(path)
         change = self._change_of(key)
         node = None if change is None else self._find_or_raise(key)
@@ -181,9 +183,9 @@ class S3Storage:
             change.put(key, Content(node.data, mtime_ns))
         elif self.entry(path).mtime_ns != mtime_ns:
             if change is not None:
-                raise _unsupported("a time is not set inside of a change", path)
+                raise _unsupported("setting a time inside a change", path)
             self._bucket.rewrite(key, mtime_ns)
-            self._times.clear()  # it may look like the object that it was
+            self._times.clear()  # the new object may look like the old one
 
     def volume(self, path: str) -> Volume:
         del path
@@ -198,7 +200,9 @@ class S3Storage:
 
     @contextmanager
     def changing(self, directory: str) -> Iterator[None]:
-        """Inside of another one that covers the directory it is a part of that one."""
+        """Group changes of a directory. A change inside an open one that covers its directory joins
+        that one.
+        """
         key = _key(directory)
         if self._change_of(key) is not None:
             yield
@@ -212,7 +216,7 @@ class S3Storage:
         change.commit()
 
     def _change_of(self, key: str) -> Change | None:
-        """The change that is being made of what a key is in."""
+        """Return the open change that covers a key."""
         covering = (
             one for at, one in self._changes.items() if key == at or key.startswith(inside(at))
         )
@@ -221,14 +225,14 @@ class S3Storage:
     def _inside(self, change: Change, key: str) -> str:
         if self._change_of(key) is not change:
             raise _unsupported(
-                "nothing is moved from one directory that is being changed to another",
+                "moving files between directories with separate changes",
                 self._url(key),
             )
         return key
 
     def _seen(self, key: str) -> tuple[dict[str, _Found], set[str]]:
-        """What is right below a key, by key, and the names of directories there; of a commit record
-        also all others that it writes.
+        """Return the files directly below a key, by key, and the names of directories there.
+        Includes files that a commit record writes.
         """
         objects, directories = self._bucket.list_top(key)
         found: dict[str, _Found] = {one.key: one for one in objects}
@@ -243,10 +247,10 @@ class S3Storage:
         return found, set(directories)
 
     def _find(self, key: str) -> _Found | None:
-        """What a change or a commit record has for it, the latter with FileNotFoundError for
-        nothing.
+        """Return what a change or a commit record has for a key.
 
-        None: it is not in the change, or there is none and the bucket alone tells.
+        None: it is not in the change, or neither exists and only the bucket knows.
+        FileNotFoundError if the commit record deletes it.
         """
         change = self._change_of(key)
         if change is not None:
@@ -270,11 +274,11 @@ class S3Storage:
         try:
             return self._bucket.get_range(copied.source, start, length, etag=copied.etag)
         except (FileNotFoundError, ObjectChangedError):
-            # It only goes, or is written over, when its copy is whole.
+            # The source is deleted or overwritten only when its copy is complete.
             return self._bucket.get_range(key, start, length)
 
     def _entries(self, found: Mapping[str, _Found], *, all_timed: bool = False) -> Iterable[Entry]:
-        """By name."""
+        """Yield the entries, in the order of `found`."""
         timed = [
             one
             for name, one in found.items()
@@ -297,7 +301,7 @@ class S3Storage:
 
 
 def open_s3(authority: str) -> S3Storage:
-    """UsageError for what is not the plain name of a bucket."""
+    """Return the storage of a bucket. UsageError if it is not the plain name of a bucket."""
     return S3Storage(S3Bucket(bucket_and_key(f"s3://{authority}")[0]))
 
 
@@ -332,4 +336,4 @@ def _missing(path: str) -> FileNotFoundError:
 
 
 def _unsupported(what: str, path: str) -> OSError:
-    return OSError(errno.EOPNOTSUPP, f"not in S3: {what}", path)
+    return OSError(errno.EOPNOTSUPP, f"S3 does not support {what}", path)

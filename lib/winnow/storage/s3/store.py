@@ -1,4 +1,4 @@
-"""A prefix in a bucket of S3, or of what speaks its language, as a `Store`."""
+"""A prefix in an S3 or S3-compatible bucket, as a `Store`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from winnow.storage.store import StoredFile, size_changed
 class S3Store:
     """Implements `winnow.storage.store.Store`.
 
-    Of a file of 16 MiB or more it is looked beforehand whether it is there: S3 is given it in
-    parts.
+    A file of 16 MiB or more is uploaded in parts, so its existence is checked only beforehand.
     """
 
     def __init__(self, url: str, *, environment: Mapping[str, str] = os.environ) -> None:
@@ -44,7 +43,7 @@ class S3Store:
     def list_tree(self) -> tuple[StoredFile, ...]:
         with self._errors(""):
             found = [_stored(meta) for metas in obstore.list(self._store) for meta in metas]
-        # Consoles mark a directory by an empty object of its name.
+        # Consoles mark a directory with an empty object of its name.
         directories = {f.name[:at] for f in found for at in range(len(f.name)) if f.name[at] == "/"}
         files = (f for f in found if f.name and not (f.size == 0 and f.name in directories))
         return tuple(sorted(files, key=lambda file: file.name))
@@ -56,7 +55,8 @@ class S3Store:
     def neighbours(self) -> Iterable[str]:
         parts = self._prefix.split("/")[:-1] if self._prefix else []
         for count in range(len(parts) + 1):
-            with suppress(OSError), self._errors(""):  # what may not be listed tells nothing
+            # a prefix that may not be listed gives no hint
+            with suppress(OSError), self._errors(""):
                 yield from _top(self._all, "/".join(parts[:count]) or None)
         with suppress(OSError), self._errors(""):
             first = next(iter(obstore.list(self._all, chunk_size=1000)), ())
@@ -68,7 +68,7 @@ class S3Store:
     def fetch(self, file: StoredFile, path: str) -> None:
         with open(create_file(path, shared=True), "wb") as target, self._errors(file.name):
             try:
-                # Not another object that took its place since it was listed.
+                # Don't fetch another object that replaced it since the listing.
                 answer = obstore.get(
                     self._store, file.name, options={"if_match": file.stamp} if file.stamp else {}
                 )
@@ -94,7 +94,7 @@ class S3Store:
         self._objects.delete([self._key(name)])
 
     def settle(self) -> None:
-        """S3 has done what it has answered."""
+        """Nothing to do: S3 answers when a change is durable."""
 
     def _key(self, name: str) -> str:
         return key_of(self._prefix, name)

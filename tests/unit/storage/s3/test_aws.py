@@ -60,6 +60,6 @@ def test_a_profile_that_is_not_there(home: Path) -> None:
 
 def test_a_file_that_makes_no_sense_is_not_quoted(home: Path) -> None:
     (home / ".aws/credentials").write_text("secret without a section\n")
-    with pytest.raises(UsageError, match="can't be understood") as caught:
+    with pytest.raises(UsageError, match="can't be parsed") as caught:
         aws_settings({"HOME": str(home)})
     assert "secret" not in str(caught.value)
