@@ -1,7 +1,6 @@
-"""How much memory partitions take to be cleaned, or read: a process of its own, that prints what
-became of each.
-
-python -m tests.unit.clean.appetite {MAX_DECOMPRESSED_BYTES|read}:PARTITION_DIRECTORY...
+"""Measure how much memory it takes to clean or read partitions. Runs as its own process and prints
+one result per partition: python -m tests.unit.clean.appetite
+{MAX_DECOMPRESSED_BYTES|read}:PARTITION_DIRECTORY...
 """
 
 from __future__ import annotations
@@ -28,9 +27,11 @@ def main(*partitions: str) -> None:
 
 
 def appetite(directory: Path, how: str) -> tuple[int, str]:
-    """MiB beyond what the process had before, and why the partition was refused, if it was."""
+    """Return the MiB used beyond the start, and why the partition was refused, if it was."""
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak is the present again
+    Path("/proc/self/clear_refs").write_text(
+        "5", encoding="ascii"
+    )  # reset the peak to the current use
     before = peak_mib()
     told = ""
     try:
@@ -44,7 +45,7 @@ def appetite(directory: Path, how: str) -> tuple[int, str]:
 
 
 def clean(directory: Path, limit: int) -> None:
-    """One group of all segments, as a task does it."""
+    """Clean all segments as one group, as a task does."""
     job = job_of(directory, max_decompressed_bytes=limit, end_offset=2**62)
     blobs = [
         blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)
@@ -54,7 +55,7 @@ def clean(directory: Path, limit: int) -> None:
 
 
 def read(directory: Path) -> None:
-    """As a task of a query over `kafka-log` does it."""
+    """Read as a task of a `kafka-log` query does."""
     reader, partitions = scan(directory, mode="FAILFAST")
     for partition in partitions:
         for _ in reader.read(partition):

@@ -38,7 +38,7 @@ def batch(*records: Record, codec: Codec = Codec.NONE, producer_id: int = -1) ->
 
 
 def make_partition(directory: Path, segments: Mapping[int, Sequence[bytes]]) -> Path:
-    """The three files of each segment (base offset -> its batches), each an hour younger than the
+    """Write three files per segment (base offset -> its batches). Each is an hour newer than the
     one before.
     """
     directory.mkdir(parents=True)
@@ -75,7 +75,7 @@ def splits_of(directory: Path) -> tuple[Split, ...]:
 
 
 def job_of(directory: Path, **changes: object) -> PartitionJob:
-    """One group of all segments, everything dirty, unless `changes` say otherwise."""
+    """Return a job with one group of all segments, everything dirty, with `changes` applied."""
     segments, splits = segments_of(directory), splits_of(directory)
     (directory / ".winnow-run").mkdir(exist_ok=True)
     job = PartitionJob(
@@ -103,7 +103,7 @@ def job_of(directory: Path, **changes: object) -> PartitionJob:
 
 
 def records_in(log: bytes) -> list[Record]:
-    """All records of a log, batch by batch, CRCs checked."""
+    """Return all records of a log, batch by batch, with CRCs checked."""
     records: list[Record] = []
     position = 0
     while position < len(log):

@@ -1,4 +1,4 @@
-"""Sweeps over a log directory in this process, and what they found as short tuples."""
+"""Sweep a log directory in this process and return the findings as short tuples."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def findings(log_dir: Path, *, limit: int = MAX_DECOMPRESSED_BYTES) -> list[Find
 
 
 def brief(log_dir: Path) -> list[tuple[str, str, int | None]]:
-    """(kind, file, byte) of each."""
+    """Return (kind, file, byte) of each finding."""
     return [(f.kind.value, f.file, f.position) for f in findings(log_dir)]

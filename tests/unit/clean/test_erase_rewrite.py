@@ -1,4 +1,4 @@
-"""A segment without the records of some keys: what is not touched, and what is left of what is."""
+"""Rewrite a segment without the records of some keys."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def split(log: bytes) -> list[bytes]:
 
 
 def check(source: bytes, last: bool, left: bytes | None, keys: frozenset[bytes]) -> None:  # noqa: FBT001
-    """What became of one batch, from the rules and not from the code."""
+    """Check what became of one batch against the rules, independent of the code."""
     header, records = decode_batch(source, 0)
     bits = int(header["attributes"])
     stay = [r for r in records if r.key not in keys or bits & CONTROL]
@@ -108,7 +108,7 @@ def check(source: bytes, last: bool, left: bytes | None, keys: frozenset[bytes])
 
 @settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(0, 2**32))
-def test_each_batch_is_copied_or_loses_just_these_records(seed: int, choice: int) -> None:
+def test_each_batch_loses_only_records_of_the_erased_keys(seed: int, choice: int) -> None:
     rng = random.Random(choice)
     batches = random_log(seed)
     there = [r.key for b in batches for r in decode_batch(b, 0)[1] if r.key is not None]
@@ -147,7 +147,7 @@ def is_control(source: bytes) -> bool:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_tombstones_stay_and_get_no_horizon(codec: Codec, tmp_path: Path) -> None:
+def test_tombstones_are_kept_without_a_horizon(codec: Codec, tmp_path: Path) -> None:
     source = batch(record(0, b"a", None), record(1, b"b"), record(2, b"a"), codec=codec)
     untouched = batch(record(3, b"c", None), codec=codec)
     log = staged(rewritten(partition(tmp_path / "t-0", source, untouched), b"b"), LOG)
@@ -157,7 +157,7 @@ def test_tombstones_stay_and_get_no_horizon(codec: Codec, tmp_path: Path) -> Non
     assert second == untouched
 
 
-def test_a_segment_of_which_nothing_is_left_still_ends_where_it_ended(tmp_path: Path) -> None:
+def test_segment_without_records_keeps_its_last_offset(tmp_path: Path) -> None:
     result = rewritten(
         partition(
             tmp_path / "t-0", batch(record(0, b"a")), batch(record(1, b"a"), record(2, b"a"))
@@ -169,7 +169,7 @@ def test_a_segment_of_which_nothing_is_left_still_ends_where_it_ended(tmp_path: 
     assert len(staged(result, LOG)) == HEADER_V2_SIZE
 
 
-def test_the_transaction_index_stays_as_it_is(tmp_path: Path) -> None:
+def test_transaction_index_is_unchanged(tmp_path: Path) -> None:
     source = encode_batch(
         [record(0, b"a"), record(1, b"b")],
         producer_id=7,
@@ -197,7 +197,7 @@ def test_the_transaction_index_stays_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [70, HEADER_V2_SIZE + 200])
-def test_damage_is_named_and_nothing_is_left(at: int, tmp_path: Path) -> None:
+def test_damage_is_refused_and_leaves_no_staged_files(at: int, tmp_path: Path) -> None:
     directory = partition(tmp_path / "t-0", batch(record(0, b"a", bytes(300))))
     path = directory / f"{0:020}.log"
     data = bytearray(path.read_bytes())
@@ -208,7 +208,7 @@ def test_damage_is_named_and_nothing_is_left(at: int, tmp_path: Path) -> None:
     assert list((directory / ".winnow-run").iterdir()) == []
 
 
-def test_attributes_of_the_source(tmp_path: Path) -> None:
+def test_mode_and_mtime_of_the_source_are_kept(tmp_path: Path) -> None:
     directory = partition(tmp_path / "t-0", batch(record(0, b"a")), batch(record(1, b"b")))
     source = directory / f"{0:020}.log"
     source.chmod(0o640)

@@ -1,4 +1,4 @@
-"""Records are found by exact key and by offset, in any batch of a segment."""
+"""Find records by exact key or by offset in any batch of a segment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def directory(tmp_path: Path) -> Path:
     return make_partition(tmp_path / "t-0", {10: batches})
 
 
-def test_all_records_of_a_key_and_of_no_other(directory: Path) -> None:
+def test_only_records_of_the_key_are_found(directory: Path) -> None:
     found = look(directory, key=b"a")
     assert [r.offset for r in found.records] == [10, 12, 17]
     assert {r.key for r in found.records} == {b"a"}
@@ -44,7 +44,7 @@ def test_all_records_of_a_key_and_of_no_other(directory: Path) -> None:
     assert look(directory, key=b"c") == Found((), 0, None)
 
 
-def test_where_a_record_lies(directory: Path) -> None:
+def test_record_is_found_with_its_segment_and_position(directory: Path) -> None:
     (found,) = look(directory, offset=14).records
     log = (directory / f"{10:020d}.log").read_bytes()
     assert (found.segment, found.key, found.null_value) == (10, None, False)
@@ -53,19 +53,19 @@ def test_where_a_record_lies(directory: Path) -> None:
     assert look(directory, offset=11).records[0].null_value
 
 
-def test_an_offset_in_a_gap_is_not_there(directory: Path) -> None:
+def test_offset_in_a_gap_finds_nothing(directory: Path) -> None:
     assert look(directory, offset=13).records == ()
     assert look(directory, offset=18).records == ()
     assert look(directory, offset=9).records == ()
 
 
-def test_the_latest_is_sought_in_the_dirty_range_alone(directory: Path) -> None:
+def test_latest_record_is_searched_only_in_the_dirty_range(directory: Path) -> None:
     assert look(directory, key=b"a", dirty=(11, 17)).latest == 12
     assert look(directory, key=b"a", dirty=(13, 17)).latest is None
     assert look(directory, key=b"a", dirty=(0, 100)).latest == 17
 
 
-def test_the_last_records_are_told_and_older_ones_counted(directory: Path) -> None:
+def test_last_records_are_listed_and_older_ones_counted(directory: Path) -> None:
     found = look(directory, key=b"a", most=2, dirty=(0, 100))
     assert ([r.offset for r in found.records], found.older) == ([12, 17], 1)
     none = look(directory, key=b"a", most=0, dirty=(0, 100))
@@ -89,7 +89,7 @@ def data(offset: int, key: bytes) -> bytes:
     )
 
 
-def test_what_was_aborted_does_not_count_and_markers_are_no_keys(tmp_path: Path) -> None:
+def test_aborted_records_and_markers_do_not_count(tmp_path: Path) -> None:
     batches = [data(0, b"a"), marker(1, 1), data(2, b"a"), marker(3, 0), marker(4, 1)]
     directory = make_partition(tmp_path / "t-0", {0: batches})
     aborted = np.array([(5, 2, 3, 4)], ABORTED)
@@ -108,7 +108,7 @@ def test_what_was_aborted_does_not_count_and_markers_are_no_keys(tmp_path: Path)
     assert look(directory, key=commit).records == ()
 
 
-def test_a_batch_that_does_not_match_its_checksum_is_refused_with_its_place(
+def test_wrong_crc_is_refused_with_its_file(
     directory: Path,
 ) -> None:
     log = directory / f"{10:020d}.log"

@@ -1,4 +1,4 @@
-"""Which rule of retention takes which segment, and when a compaction has to be done to know."""
+"""Which retention rule deletes which segment, and when that depends on a compaction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rules(**values: object) -> dict[int, str]:
     return {base: fate.facts[0].name for base, fate in gone.items()}
 
 
-def test_each_segment_is_taken_by_the_first_rule_that_can() -> None:
+def test_segment_is_deleted_by_the_first_matching_rule() -> None:
     assert rules() == {0: "log_start_offset"}
     assert rules(retention_bytes=200) == {0: "log_start_offset", 10: "retention_bytes"}
     assert rules(retention_bytes=200, retention_ms=5_000) == {
@@ -34,14 +34,14 @@ def test_each_segment_is_taken_by_the_first_rule_that_can() -> None:
     assert len(rules(retention_ms=500)) == 4
 
 
-def test_a_compacted_log_loses_what_lies_below_its_start_only() -> None:
+def test_compacted_log_loses_only_segments_below_the_log_start() -> None:
     gone = gone_segments(STATE, config("compact", retention_ms=1, retention_bytes=1), NOW)
     assert list(gone) == [0]
     assert "below the log start offset 12" in gone[0].words
 
 
-def test_after_a_compaction_the_new_segments_count() -> None:
-    """Segment 0 and 10 become one, that goes on beyond the log start offset."""
+def test_retention_applies_to_segments_after_compaction() -> None:
+    """Segments 0 and 10 become one that extends beyond the log start offset."""
     plan = CompactionPlan(0, 30, 0, 300, (FOUR[:2], FOUR[2:3]))
     after = as_grouped(STATE, plan)
     assert [s.base_offset for s in after.segments] == [0, 20, 30]
@@ -58,7 +58,7 @@ def test_after_a_compaction_the_new_segments_count() -> None:
         ("compact,delete", {"retention_ms": 1, "retention_bytes": -1}, True),
     ],
 )
-def test_when_the_sizes_after_a_compaction_matter(
+def test_sizes_after_compaction_matter_only_for_some_settings(
     policy: str,
     values: dict[str, int],
     depends: bool,  # noqa: FBT001
@@ -66,6 +66,6 @@ def test_when_the_sizes_after_a_compaction_matter(
     assert may_depend_on_sizes(STATE, config(policy, **values), may_grow=False) is depends
 
 
-def test_what_may_grow_may_reach_a_limit_that_it_has_not_reached() -> None:
+def test_log_that_may_grow_may_reach_the_size_limit() -> None:
     limits = config("compact,delete", retention_ms=-1, retention_bytes=401)
     assert may_depend_on_sizes(STATE, limits, may_grow=True)

@@ -1,4 +1,4 @@
-"""Scan and resolve keep exactly what a dictionary would (S4, S5.5)."""
+"""Scan and resolve keep exactly what a dictionary would keep (S4, S5.5)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPLITS = st.lists(st.lists(st.integers(0, 4), max_size=12), min_size=1, max_size
 
 
 def resolved(blobs: Iterable[tuple[int, KeyBlob]], seed: int) -> set[tuple[int, int]]:
-    """(split, number) of the survivors; blobs arrive in any order."""
+    """Return (split, number) of the survivors; blobs arrive in any order."""
     by_bucket: dict[int, list[KeyBlob]] = defaultdict(list)
     for bucket, blob in blobs:
         by_bucket[bucket].append(blob)
@@ -49,7 +49,7 @@ def blobs_of(
     hash_of: Sequence[tuple[int, int]],
     buckets: int,
 ) -> list[tuple[int, KeyBlob]]:
-    """As a scan packs them; `first_dirty` is the number of the first dirty record."""
+    """Pack blobs as a scan does; `first_dirty` is the number of the first dirty record."""
     hashes = np.array([hash_of[key] for key in keys], np.uint64).reshape(-1, 2)
     dirty = np.arange(len(keys)) >= first_dirty
     return [
@@ -70,10 +70,10 @@ def blobs_of(
     lows=st.sampled_from(((0, 0, 0, 0, 0), (2**64 - 1, 15, 31, 15, 15), (1, 2, 3, 4, 5))),
     seed=st.integers(0, 2**16),
 )
-def test_the_kernels_keep_what_a_dictionary_keeps_even_where_half_of_the_hash_collides(
+def test_kernels_match_a_dictionary_despite_half_hash_collisions(
     splits: list[list[int]], clean: int, buckets: int, lows: tuple[int, ...], seed: int
 ) -> None:
-    """The lower half chooses the slot in a table: with equal ones all keys crowd at one place."""
+    """The lower half chooses the slot in a table: equal lower halves put all keys in one place."""
     hash_of = [(low, high) for low, high in zip(lows, (7, 2**63, 11, 0, 2**64 - 1), strict=True)]
     records, blobs, seen = [], [], 0
     for split, keys in enumerate(splits):
@@ -102,7 +102,7 @@ def test_the_kernels_keep_what_a_dictionary_keeps_even_where_half_of_the_hash_co
     codec=st.sampled_from((Codec.NONE, Codec.LZ4)),
     seed=st.integers(0, 2**16),
 )
-def test_scanning_real_logs_keeps_what_a_dictionary_keeps(
+def test_scanning_real_logs_matches_a_dictionary(
     segments: list[list[list[int | None]]],
     clean: int,
     bucket_records: int,
@@ -143,7 +143,7 @@ def test_scanning_real_logs_keeps_what_a_dictionary_keeps(
         assert resolved(blobs, seed) == expected
 
 
-def test_a_split_sends_only_the_last_dirty_record_of_a_key_but_every_clean_one(
+def test_split_sends_last_dirty_and_every_clean_record_of_a_key(
     tmp_path: Path,
 ) -> None:
     log = [batch(*(record(offset, b"same") for offset in range(6)))]
@@ -155,7 +155,7 @@ def test_a_split_sends_only_the_last_dirty_record_of_a_key_but_every_clean_one(
     assert sent == {True: [5], False: [0, 1]}
 
 
-def test_what_is_sent_is_twenty_bytes_a_key_and_never_a_value(tmp_path: Path) -> None:
+def test_split_sends_twenty_bytes_per_key_and_no_values(tmp_path: Path) -> None:
     log = [batch(*(record(offset, b"key-%d" % offset, b"secret value") for offset in range(50)))]
     job = job_of(make_partition(tmp_path / "t-0", {0: log}))
     [(_, blob)] = scan_split(job, 0, SECRET)
@@ -163,7 +163,7 @@ def test_what_is_sent_is_twenty_bytes_a_key_and_never_a_value(tmp_path: Path) ->
     assert b"secret" not in blob.hashes + blob.numbers
 
 
-def test_another_secret_gives_other_hashes_and_the_same_survivors(tmp_path: Path) -> None:
+def test_another_secret_changes_hashes_but_not_survivors(tmp_path: Path) -> None:
     log = [batch(*(record(offset, b"key-%d" % (offset % 7)) for offset in range(40)))]
     job = job_of(make_partition(tmp_path / "t-0", {0: log}))
     one, other = (list(scan_split(job, 0, secret)) for secret in (SECRET, (1, 2)))

@@ -1,4 +1,4 @@
-"""Segments of message formats v0 and v1, from the walk to the staged segment."""
+"""Clean segments of message formats v0 and v1, from the walk to the staged segment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOUR_MS = 3_600_000
 
 
 def compacted(job: PartitionJob) -> RewrittenGroup:
-    """All three stages, one after the other."""
+    """Run all three stages."""
     blobs = [
         blob for number in range(len(job.splits)) for _, blob in scan_split(job, number, SECRET)
     ]
@@ -41,7 +41,7 @@ def staged(group: RewrittenGroup) -> list[Record]:
     return records_in(Path(group.staged.paths[LOG]).read_bytes())
 
 
-def test_the_walk_counts_records_and_guesses_at_wrappers(tmp_path: Path) -> None:
+def test_walk_counts_records_and_estimates_wrappers(tmp_path: Path) -> None:
     plain = [entry(0, 0), entry(1, 1), encode_batch([record(2), record(3)])]
     directory = str(make_partition(tmp_path / "p-0", {0: plain}))
     walk = walk_segment(directory, 0, sum(map(len, plain)), check_index=True)
@@ -53,7 +53,7 @@ def test_the_walk_counts_records_and_guesses_at_wrappers(tmp_path: Path) -> None
     assert (walk.guessed, walk.legacy, walk.next_offset) == (True, True, 8)
 
 
-def test_bits_that_mean_something_in_v2_only_are_none(tmp_path: Path) -> None:
+def test_v2_attribute_bits_are_ignored_in_old_formats(tmp_path: Path) -> None:
     log = [entry(0, 0, attributes=0xF8), entry(1, 1, attributes=0xF0)]
     directory = str(make_partition(tmp_path / "t-0", {0: log}))
     walk = walk_segment(directory, 0, sum(map(len, log)), producers_from=0)
@@ -63,7 +63,7 @@ def test_bits_that_mean_something_in_v2_only_are_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("named", "accepted"), [(3, False), (4, True), (6, True), (9, True), (10, True), (11, False)]
 )
-def test_brokers_before_0_11_named_the_first_offset_of_a_wrapper_in_the_index(
+def test_index_may_name_the_first_offset_of_a_wrapper(
     tmp_path: Path, named: int, *, accepted: bool
 ) -> None:
     first = wrapper(3, 0, [entry(i, 0) for i in range(4)], Codec.GZIP)
@@ -82,7 +82,7 @@ def test_brokers_before_0_11_named_the_first_offset_of_a_wrapper_in_the_index(
 @given(
     seed=st.integers(0, 10**6), split_bytes=st.integers(1, 2000), chunk_bytes=st.integers(1, 2000)
 )
-def test_numbers_of_records_are_the_same_in_scan_and_rewrite_however_it_is_cut(
+def test_record_numbers_agree_in_scan_and_rewrite_at_any_split_size(
     tmp_path_factory: pytest.TempPathFactory, seed: int, split_bytes: int, chunk_bytes: int
 ) -> None:
     batches = [batch for batch in random_legacy_log(seed) if not _is_control(batch)]
@@ -120,7 +120,7 @@ def _is_control(batch: bytes) -> bool:
 
 
 def _expired_tombstones(batches: list[bytes]) -> set[int]:
-    """Of v2 batches whose horizon has come."""
+    """Return tombstones of v2 batches whose horizon has passed."""
     gone: set[int] = set()
     for batch in batches:
         header, records = decode_batch(batch, 0)
@@ -136,7 +136,7 @@ def _expired_tombstones(batches: list[bytes]) -> set[int]:
 @pytest.mark.parametrize(
     ("horizon", "left"), [(MTIME_MS - 1, [1, 2, 4]), (MTIME_MS, [2, 4]), (MTIME_MS + HOUR_MS, [2])]
 )
-def test_tombstones_stay_in_segments_that_are_younger_than_the_horizon(
+def test_tombstones_are_kept_in_segments_newer_than_the_horizon(
     tmp_path: Path, horizon: int, left: list[int]
 ) -> None:
     """The first segment's file is an hour older than the second one's (S5.1, S5.3)."""
@@ -150,7 +150,7 @@ def test_tombstones_stay_in_segments_that_are_younger_than_the_horizon(
     assert (group.records_before, group.records_after) == (5, len(left))
 
 
-def test_a_wrong_crc_of_a_wrapper_is_found_before_anything_is_decompressed(tmp_path: Path) -> None:
+def test_wrapper_crc_is_checked_before_decompression(tmp_path: Path) -> None:
     spoiled = bytearray(wrapper(3, 1, [entry(3, 1)], Codec.GZIP))
     spoiled[-1] ^= 1
     job = job_of(make_partition(tmp_path / "t-0", {0: [entry(0, 1), bytes(spoiled)]}))
@@ -160,7 +160,7 @@ def test_a_wrong_crc_of_a_wrapper_is_found_before_anything_is_decompressed(tmp_p
         list(scan_split(job, 0, SECRET))
 
 
-def test_a_split_of_the_smallest_records_is_read_whole(tmp_path: Path) -> None:
+def test_split_of_minimal_records_is_read_completely(tmp_path: Path) -> None:
     rng = random.Random(1)
     keys = [rng.choice((b"", b"k")) for _ in range(500)]
     job = job_of(

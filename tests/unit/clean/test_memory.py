@@ -1,4 +1,4 @@
-"""However far batches expand: a task holds no more than its limits allow."""
+"""A task stays within its memory limits however far batches expand."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def batch(payload: bytes, codec: Codec, *, base: int = 0, count: int = 1) -> bytes:
-    """A v2 batch of `count` offsets whose records are whatever `payload` becomes."""
+    """Return a v2 batch of `count` offsets with the compressed `payload` as its records."""
     head = bytearray(
         encode_batch([Record(base, NOW, b"k", b"v")], last_offset=base + count - 1)[:HEADER_V2_SIZE]
     )
@@ -55,7 +55,7 @@ def batch(payload: bytes, codec: Codec, *, base: int = 0, count: int = 1) -> byt
 
 
 def one_record(size: int) -> bytes:
-    """A record of that many zeros."""
+    """Return one record of that many zeros."""
     body = b"\x00\x00\x00\x02k"
     value = bytearray()
     write_varint(value, size)
@@ -65,14 +65,14 @@ def one_record(size: int) -> bytes:
 
 
 def zstd_run(size: int) -> bytes:
-    """Zeros as a stream whose header says nothing of its size."""
+    """Return zeros as a stream whose header does not state its size."""
     stream = zstandard.ZstdCompressor().compressobj()
     parts = [stream.compress(bytes(MIB)) for _ in range(size // MIB)]
     return b"".join((*parts, stream.flush()))
 
 
 def tiny_records(count: int) -> bytes:
-    """So many records of 7 bytes or a few more: no key, no value."""
+    """Return that many records of 7 bytes or a few more, without key and value."""
     area = bytearray()
     for delta in range(count):
         body = bytearray(b"\x00\x00")
@@ -138,7 +138,7 @@ READ: dict[str, Callable[[], list[bytes]]] = {"read-gzip": ACCEPTED["many-gzip"]
 
 @pytest.fixture(scope="module")
 def appetites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
-    """By name: MiB that it took beyond what the process had before, and why it was refused."""
+    """Return by name the MiB used beyond the start, and why it was refused."""
     home = tmp_path_factory.mktemp("partitions")
     made = {name: make for name, (make, _) in REFUSED.items()} | ACCEPTED | READ
     for name, make in made.items():
@@ -156,7 +156,7 @@ def appetites(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, 
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_batch_above_the_limit_is_refused_before_it_is_there(
+def test_batch_above_the_limit_is_refused_before_decompression(
     appetites: dict[str, tuple[int, str]], name: str
 ) -> None:
     mib, told = appetites[name]
@@ -165,7 +165,7 @@ def test_a_batch_above_the_limit_is_refused_before_it_is_there(
 
 
 @pytest.mark.parametrize("name", [*ACCEPTED, *READ])
-def test_batches_below_the_limit_are_not_decompressed_all_together(
+def test_batches_below_the_limit_are_not_all_held_at_once(
     appetites: dict[str, tuple[int, str]], name: str
 ) -> None:
     mib, told = appetites[name]

@@ -1,4 +1,4 @@
-"""Status and exit code of a run."""
+"""The status and exit code of a run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NOT_VERIFIED = replace(FAILED, error="a wrong CRC", error_code=4)
         ((FINE, NO_SPACE), "partial", 3),
     ],
 )
-def test_the_exit_code_says_why_if_one_thing_alone_kept_everything_from_being_done(
+def test_exit_code_names_the_cause_if_there_is_only_one(
     partitions: tuple[PartitionResult, ...], status: str, exit_code: int
 ) -> None:
     result = RunResult(run_id="r", verb="clean", now=0, partitions=partitions)
@@ -59,6 +59,6 @@ def test_the_exit_code_says_why_if_one_thing_alone_kept_everything_from_being_do
 
 
 @pytest.mark.parametrize(("short", "exit_code"), [(None, 0), (0, 0), (1, 6)])
-def test_less_freed_than_asked_for_is_not_done(short: int | None, exit_code: int) -> None:
+def test_freeing_less_than_asked_is_partial(short: int | None, exit_code: int) -> None:
     result = RunResult(run_id="r", verb="clean", now=0, partitions=(FINE, IDLE), short_bytes=short)
     assert (result.status, result.exit_code) == ("partial" if exit_code else "done", exit_code)

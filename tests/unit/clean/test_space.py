@@ -21,7 +21,7 @@ def group(number: int, most: int) -> GroupJob:
 
 @pytest.fixture
 def job(tmp_path: Path) -> PartitionJob:
-    """Three groups of 10, 20 and 30 bytes, at most; a split for each."""
+    """Return three groups of at most 10, 20 and 30 bytes, with one split each."""
     made = job_of(make_partition(tmp_path / "t-0", {n: [batch(record(n))] for n in range(3)}))
     return replace(made, groups=tuple(group(number, 10 * (number + 1)) for number in range(3)))
 
@@ -33,11 +33,13 @@ def room(free: int, limit: int | None = None) -> Room:
 @pytest.mark.parametrize(
     ("free", "count"), [(-1, 0), (9, 0), (10, 1), (29, 1), (30, 2), (59, 2), (60, 3), (10**9, 3)]
 )
-def test_groups_fit_from_the_first_on(job: PartitionJob, free: int, count: int) -> None:
+def test_groups_that_fit_are_counted_from_the_first(
+    job: PartitionJob, free: int, count: int
+) -> None:
     assert fitting(job.groups, free) == count
 
 
-def test_room_is_what_is_free_and_not_above_the_limit(tmp_path: Path) -> None:
+def test_room_is_free_space_up_to_the_limit(tmp_path: Path) -> None:
     here = str(tmp_path)
     assert room(100).at(here) == 100
     assert room(100, limit=30).at(here) == 30
@@ -48,14 +50,14 @@ def test_room_is_what_is_free_and_not_above_the_limit(tmp_path: Path) -> None:
     assert some.at(here) == -20
 
 
-def test_directories_of_one_file_system_share_its_room(tmp_path: Path) -> None:
+def test_directories_on_one_file_system_share_its_room(tmp_path: Path) -> None:
     some = room(100)
     some.take(str(tmp_path), 70)
     (tmp_path / "other").mkdir()
     assert some.at(str(tmp_path / "other")) == 30
 
 
-def test_what_is_left_over_is_for_outputs_that_become_larger_than_thought(
+def test_spare_room_is_divided_among_the_groups(
     job: PartitionJob,
 ) -> None:
     (limited,) = within([job], room(60 + 9))
@@ -64,7 +66,7 @@ def test_what_is_left_over_is_for_outputs_that_become_larger_than_thought(
     assert [g.log_limit for g in limited.groups] == [10, 20, 30]
 
 
-def test_a_part_of_a_round_has_its_own_splits_first_and_those_after_it(job: PartitionJob) -> None:
+def test_part_of_a_round_lists_its_own_splits_first(job: PartitionJob) -> None:
     part = job.part(1, 1)
     assert part.groups == (replace(job.groups[1], splits=(0,)),)
     assert part.splits == job.splits[1:]
@@ -73,7 +75,7 @@ def test_a_part_of_a_round_has_its_own_splits_first_and_those_after_it(job: Part
     assert (job.part(2, 1).splits, job.part(2, 1).following) == (job.splits[2:], 0)
 
 
-def test_old_formats_grow_and_indexes_count() -> None:
+def test_size_estimate_includes_format_conversion_and_indexes() -> None:
     segments = (Segment(0, 1000, 0, 80, 120, 34, -1, -1), Segment(5, 500, 0, 80, 120, None, -1, -1))
     assert most_log_bytes(segments, legacy=()) == 1500
     assert most_log_bytes(segments, legacy={5}) == 2500

@@ -1,9 +1,7 @@
-"""Any byte of a log may change, and the sweep names the batch - but for the few that no reader can
-tell from others.
-
-No CRC covers base offset, length, leader epoch and magic. A length or a magic that changed shows,
-since the CRC is then made of other bytes. A leader epoch does not, unless it is below -1 or the
-checkpoint has none so high, and a base offset only where offsets no longer ascend.
+"""A sweep names the batch of any changed byte, except the few changes that no reader can detect. No
+CRC covers base offset, length, leader epoch and magic. A changed length or magic shows, because the
+CRC then covers other bytes. A changed leader epoch shows only below -1 or above the checkpoint. A
+changed base offset shows only if offsets no longer ascend.
 """
 
 from __future__ import annotations
@@ -73,7 +71,7 @@ def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_order(batches: Sequence[bytes], following: int | None, base: int) -> bool:
-    """Whether their headers say so: all that there is to tell a wrong offset by."""
+    """Return whether the headers' offsets ascend: the only sign of a wrong offset."""
     ranges = [(base - 1, base - 1)]
     for data in batches:
         first = int.from_bytes(data[:OFFSET_SIZE], signed=True)
@@ -92,7 +90,9 @@ def in_order(batches: Sequence[bytes], following: int | None, base: int) -> bool
 @example(where=(220, FRAME_SIZE + 3), flip=1)
 @example(where=(220, 0), flip=0x80)
 @example(where=(220, MAGIC_AT), flip=2)
-def test_any_byte(log_dir: Path, where: tuple[int, int], flip: int) -> None:
+def test_flipped_byte_is_found_in_its_batch(
+    log_dir: Path, where: tuple[int, int], flip: int
+) -> None:
     base, at = where
     batches = SEGMENTS[base]
     starts = list(accumulate(map(len, batches), initial=0))

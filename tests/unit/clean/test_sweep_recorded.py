@@ -1,6 +1,4 @@
-"""Nothing is wrong with what a real broker wrote, and what was damaged is found where it was
-damaged.
-"""
+"""A sweep finds nothing in logs of a real broker, and finds damage where it was made."""
 
 from __future__ import annotations
 
@@ -63,13 +61,11 @@ TWOFOLD = {"delta-huge", "torn-swap"}
         ),
     ],
 )
-def test_nothing_is_wrong_with_what_a_broker_wrote(
-    log_dir: str, checked: Checked, tmp_path: Path
-) -> None:
+def test_broker_logs_have_no_findings(log_dir: str, checked: Checked, tmp_path: Path) -> None:
     assert swept(copy_log_dir(log_dir, tmp_path / "log-dir")) == ([], checked)
 
 
-def test_what_the_recorded_crashes_and_broken_disks_left(tmp_path: Path) -> None:
+def test_recorded_crashes_and_damage_are_all_found(tmp_path: Path) -> None:
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir")
     found = brief(log_dir)
     leftovers = {
@@ -101,7 +97,7 @@ def test_what_the_recorded_crashes_and_broken_disks_left(tmp_path: Path) -> None
 def damaged(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[dict[str, list[Finding]], dict[str, str]]:
-    """By name of the damage: what was found, and a pattern for where it is."""
+    """Return by name of the damage: the findings, and a pattern for the expected place."""
     log_dir = new_log_dir(tmp_path_factory.mktemp("damaged") / "log-dir")
     patterns = {}
     for name, damage in PLAIN.items():
@@ -116,7 +112,7 @@ def damaged(
 
 
 @pytest.mark.parametrize("name", sorted([*PLAIN, *COMPRESSED]))
-def test_damage_is_found_where_it_is_and_nothing_else(
+def test_only_the_damage_made_is_found_at_its_place(
     damaged: tuple[dict[str, list[Finding]], dict[str, str]], name: str
 ) -> None:
     found, patterns = damaged[0][name], damaged[1][name]

@@ -1,4 +1,4 @@
-"""Why records went, counted, and checksums over batches."""
+"""Counts of removed records by reason, and checksums over batches."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def marker(offset: int, producer: int, *, commit: bool, horizon: int | None = No
 
 
 def log(codec: Codec) -> list[bytes]:
-    """Every reason to go; another record that stays follows each."""
+    """Return a log with every reason for removal, each followed by a record that is kept."""
     aborted = [record(1, b"b"), record(2, b"a")]
     return [
         batch(record(0, b"a"), codec=codec),
@@ -76,16 +76,16 @@ def cleaned(directory: Path) -> RewrittenGroup:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_each_record_that_went_is_counted_with_its_reason(tmp_path: Path, codec: Codec) -> None:
+def test_removed_records_are_counted_by_reason(tmp_path: Path, codec: Codec) -> None:
     group = cleaned(make_partition(tmp_path / "t-0", {0: log(codec)}))
     staged = Path(group.staged.paths[LOG]).read_bytes()
     assert [one.offset for one in records_in(staged)] == [4, 5, 6, 8, 9, 11, 13]
-    # The records 0 and 10 of key `a` and the one without a key; 3; 1 and 2; 12.
+    # Superseded: 0 and 10 of key `a`, and the one without a key. Then 3; 1 and 2; 12.
     assert group.removed == RecordsRemoved(superseded=3, tombstones=1, aborted=2, markers=1)
     assert group.removed.total == group.records_before - group.records_after
 
 
-def test_checksums_are_those_of_the_files(tmp_path: Path) -> None:
+def test_checksums_match_the_files(tmp_path: Path) -> None:
     segments = {0: log(Codec.NONE), 14: [batch(record(14))]}
     group = cleaned(make_partition(tmp_path / "t-0", segments))
     for base, batches in segments.items():
@@ -94,7 +94,7 @@ def test_checksums_are_those_of_the_files(tmp_path: Path) -> None:
 
 
 def plain_checksum(data: bytes, base: int) -> int:
-    """By hand: offset, length and CRC stand at bytes 0, 8 and 17 of a batch."""
+    """Compute it by hand: offset, length and CRC are at bytes 0, 8 and 17 of a batch."""
     summed, at = b"", 0
     while at < len(data):
         offset, length = struct.unpack_from(">qi", data, at)
@@ -105,7 +105,7 @@ def plain_checksum(data: bytes, base: int) -> int:
     return zlib.crc32(summed)
 
 
-def test_a_checksum_may_be_made_in_parts_and_knows_the_order() -> None:
+def test_checksum_can_be_made_in_parts_and_depends_on_order() -> None:
     rows = np.zeros(9, BATCH)
     count, _, _ = walk_batches(b"".join(log(Codec.NONE)), 0, 0, rows)
     assert count == len(rows)

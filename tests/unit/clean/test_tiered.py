@@ -1,4 +1,4 @@
-"""What is taken for tiered storage, and what is not."""
+"""What counts as tiered storage and is refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ID = "tqimKeZwStOEOwRzT3L5oQ"
         f"{ID}-0-topic/00000000000000000023-{ID}.offset_index",
     ],
 )
-def test_segments_of_tiered_storage_are_refused(name: str, tmp_path: Path) -> None:
+def test_tiered_storage_segments_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"tiered storage.*retention\.ms"):
         refuse_tiered(LocalStore(str(tmp_path)), ["meta.properties", name])
 
@@ -37,11 +37,11 @@ def test_segments_of_tiered_storage_are_refused(name: str, tmp_path: Path) -> No
         f"t.{ID[:20]}-delete/00000000000000000023.log",
     ],
 )
-def test_a_log_directory_is_none(name: str, tmp_path: Path) -> None:
+def test_log_directory_is_not_tiered_storage(name: str, tmp_path: Path) -> None:
     refuse_tiered(LocalStore(str(tmp_path)), [name])
 
 
-def test_a_place_beside_topics_of_tiered_storage_is_refused(tmp_path: Path) -> None:
+def test_directory_beside_tiered_storage_topics_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
     refuse_tiered_around(LocalStore(str(tmp_path)))
     (tmp_path / f"t-{ID}").mkdir()

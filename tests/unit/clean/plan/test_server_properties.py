@@ -1,4 +1,4 @@
-"""A server.properties counts for the broker whose it is, and for no other."""
+"""A server.properties applies only to the broker that it belongs to."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def checked(
 
 
 @pytest.mark.parametrize("key", ["node.id", "broker.id"])
-def test_the_file_of_another_node_is_refused(tmp_path: Path, key: str) -> None:
+def test_properties_of_another_node_are_refused(tmp_path: Path, key: str) -> None:
     server = properties(f"{key}=99")
     with pytest.raises(
         UsageError, match=r"another broker.*expected node.id 1.*found node.id 99.*server.properties"
@@ -58,9 +58,7 @@ def test_the_file_of_another_node_is_refused(tmp_path: Path, key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["log.dirs", "log.dir"])
-def test_the_file_of_a_broker_with_other_log_directories_is_refused(
-    tmp_path: Path, key: str
-) -> None:
+def test_properties_with_other_log_directories_are_refused(tmp_path: Path, key: str) -> None:
     server = properties(f"node.id=1\n{key}=/elsewhere/a, /elsewhere/b")
     with pytest.raises(
         UsageError, match=rf"other log directories.*{tmp_path}/a in log.dirs.*/elsewhere/a"
@@ -70,7 +68,7 @@ def test_the_file_of_a_broker_with_other_log_directories_is_refused(
     assert checked(server, log_dir(tmp_path / "a"), compare_log_dirs=False) == ()
 
 
-def test_the_brokers_own_file_is_accepted_under_any_name_of_the_directory(tmp_path: Path) -> None:
+def test_own_properties_accepted_by_any_path_to_the_log_directory(tmp_path: Path) -> None:
     path = log_dir(tmp_path / "a")
     (tmp_path / "link").symlink_to(path)
     assert checked(properties(f"node.id=1\nlog.dirs={tmp_path}/link/"), path) == ()
@@ -79,12 +77,12 @@ def test_the_brokers_own_file_is_accepted_under_any_name_of_the_directory(tmp_pa
     assert checked(properties("node.id=7"), log_dir(tmp_path / "old", node_id=None)) == ()
 
 
-def test_a_directory_of_log_dirs_that_was_not_given_is_noted(tmp_path: Path) -> None:
+def test_log_dirs_entry_not_given_to_the_run_is_noted(tmp_path: Path) -> None:
     (note,) = checked(properties(f"log.dirs={tmp_path}/a,{tmp_path}/b"), log_dir(tmp_path / "a"))
     assert f"log.dirs also names {tmp_path}/b, not given to this run" in note
 
 
-def test_each_broker_has_its_own_file(tmp_path: Path) -> None:
+def test_each_broker_uses_its_own_properties(tmp_path: Path) -> None:
     paths = [log_dir(tmp_path / str(node), node_id=node) for node in (1, 2, 3)]
     one, two = properties("node.id=1", file="one"), parse_server_properties("node.id=2", file="two")
     settings, notes = with_metadata(
@@ -101,13 +99,15 @@ def test_each_broker_has_its_own_file(tmp_path: Path) -> None:
     )
 
 
-def test_the_file_of_one_broker_does_not_count_for_another(tmp_path: Path) -> None:
+def test_properties_of_one_broker_do_not_apply_to_another(tmp_path: Path) -> None:
     paths = [log_dir(tmp_path / str(node), node_id=node) for node in (1, 2)]
     (note,) = checked(properties("node.id=1"), *paths)
     assert f"{tmp_path}/2 is of node 2" in note
 
 
 @pytest.mark.parametrize("text", ["", "node.id=1"])
-def test_of_several_files_each_has_to_name_its_own_broker(tmp_path: Path, text: str) -> None:
+def test_several_properties_files_must_each_name_a_different_broker(
+    tmp_path: Path, text: str
+) -> None:
     with pytest.raises(UsageError, match="which broker each belongs to"):
         checked([properties("node.id=1"), properties(text, file="other")], log_dir(tmp_path / "a"))

@@ -1,4 +1,4 @@
-"""Which metadata log is read, and what becomes of one that can't be."""
+"""Which metadata log is read, and what happens when it cannot be read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOG = f"{0:020d}.log"
 
 
 def made(path: Path, *, metadata: bool, clean: bool = True, node_id: int = 1) -> Path:
-    """A log directory of the recorded node, without a partition."""
+    """Create a log directory of the recorded node, without partitions."""
     path.mkdir()
     text = (RECORDED / "meta.properties").read_text()
     (path / "meta.properties").write_text(text.replace("node.id=1", f"node.id={node_id}"))
@@ -38,7 +38,7 @@ def policy(settings: Settings) -> str:
     return config.policy if isinstance(config, TopicConfig) else config.reason
 
 
-def test_the_first_log_directory_that_has_one(tmp_path: Path) -> None:
+def test_first_log_directory_with_a_metadata_log_is_read(tmp_path: Path) -> None:
     dirs = surveyed(made(tmp_path / "a", metadata=False), made(tmp_path / "b", metadata=True))
     settings, notes = with_metadata(Settings(), STORAGE, dirs)
     assert (policy(settings), notes, settings.notes()) == ("compact", (), ())
@@ -48,7 +48,7 @@ def test_the_first_log_directory_that_has_one(tmp_path: Path) -> None:
     assert f"the one in {tmp_path}/c is" in notes[0]
 
 
-def test_none(tmp_path: Path) -> None:
+def test_without_a_metadata_log_settings_are_unchanged(tmp_path: Path) -> None:
     given = Settings()
     assert with_metadata(given, STORAGE, surveyed(made(tmp_path / "a", metadata=False))) == (
         given,
@@ -56,7 +56,7 @@ def test_none(tmp_path: Path) -> None:
     )
 
 
-def test_metadata_log_dir_is_read_where_it_is_this_brokers(tmp_path: Path) -> None:
+def test_metadata_log_dir_is_read_only_if_it_belongs_to_this_broker(tmp_path: Path) -> None:
     data = made(tmp_path / "data", metadata=False)
     meta = made(tmp_path / "meta", metadata=True, clean=False)
     server = parse_server_properties(f"metadata.log.dir={meta}")
@@ -75,7 +75,7 @@ def test_metadata_log_dir_is_read_where_it_is_this_brokers(tmp_path: Path) -> No
         assert f"metadata.log.dir={place} of server.properties is passed over: {why}" in notes[0]
 
 
-def test_one_that_a_crash_has_torn_tells_what_stands_before(tmp_path: Path) -> None:
+def test_torn_metadata_log_is_read_up_to_the_torn_batch(tmp_path: Path) -> None:
     log_dir = made(tmp_path / "a", metadata=True)
     log = log_dir / "__cluster_metadata-0" / LOG
     log.write_bytes(log.read_bytes()[:-1])
@@ -84,7 +84,7 @@ def test_one_that_a_crash_has_torn_tells_what_stands_before(tmp_path: Path) -> N
     assert any("no whole batch" in note for note in (*notes, *settings.notes()))
 
 
-def test_one_that_can_not_be_read_is_said_and_makes_nothing_known(tmp_path: Path) -> None:
+def test_unreadable_metadata_log_is_noted_and_policies_are_unknown(tmp_path: Path) -> None:
     log_dir = made(tmp_path / "a", metadata=True)
     log = log_dir / "__cluster_metadata-0" / LOG
     whole = log.read_bytes()
@@ -99,10 +99,10 @@ def test_one_that_can_not_be_read_is_said_and_makes_nothing_known(tmp_path: Path
     assert "can't be read" in policy(with_metadata(Settings(), STORAGE, surveyed(log_dir))[0])
 
 
-def test_a_log_that_may_not_be_committed_is_warned_of_where_it_matters(tmp_path: Path) -> None:
+def test_possibly_uncommitted_metadata_log_warns_if_another_dir_is_clean(tmp_path: Path) -> None:
     unclean = made(tmp_path / "a", metadata=True, clean=False)
     _, notes = with_metadata(Settings(), STORAGE, surveyed(unclean))
-    assert notes == ()  # nothing there is touched anyway
+    assert notes == ()  # an unclean directory is never cleaned
     _, notes = with_metadata(
         Settings(), STORAGE, surveyed(unclean, made(tmp_path / "b", metadata=False))
     )
@@ -110,7 +110,7 @@ def test_a_log_that_may_not_be_committed_is_warned_of_where_it_matters(tmp_path:
     assert "may not have been committed" in notes[0]
 
 
-def test_of_several_brokers_rates_the_least(tmp_path: Path) -> None:
+def test_lowest_io_rate_of_several_brokers_is_used(tmp_path: Path) -> None:
     text = "".join(
         f"Dynamic configs for broker {node} are:\n"
         f"  log.cleaner.io.max.bytes.per.second={rate} sensitive=false "

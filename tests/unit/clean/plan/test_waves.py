@@ -18,7 +18,7 @@ SIZE = len(batch(record(0)))
 
 @pytest.fixture
 def jobs(tmp_path: Path) -> list[PartitionJob]:
-    """Five partitions of SIZE bytes each."""
+    """Return five partitions of SIZE bytes each."""
     return [
         job_of(make_partition(tmp_path / f"t-{number}", {0: [batch(record(0))]}))
         for number in range(5)
@@ -36,21 +36,21 @@ def cut(jobs: list[PartitionJob]) -> list[int]:
     return [len(wave) for wave in found]
 
 
-def test_all_go_together_where_there_is_room(jobs: list[PartitionJob]) -> None:
+def test_enough_room_gives_one_wave(jobs: list[PartitionJob]) -> None:
     assert cut(jobs) == [5]
 
 
-def test_no_wave_without_partitions() -> None:
+def test_no_partitions_give_no_wave() -> None:
     assert list(waves([], lambda: Room(None))) == []
 
 
 @pytest.mark.parametrize(
     ("limit", "sizes"), [(SIZE * 2, [2, 2, 1]), (SIZE * 3 - 1, [2, 2, 1]), (1, [1] * 5)]
 )
-def test_a_wave_ends_where_one_job_would_read_too_much(
+def test_wave_is_limited_by_the_bytes_that_one_job_reads(
     jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch, limit: int, sizes: list[int]
 ) -> None:
-    """One partition alone may have more than that."""
+    """A single partition may exceed the limit."""
     monkeypatch.setattr(waves_module, "WAVE_BYTES", limit)
     assert cut(jobs) == sizes
 
@@ -58,14 +58,14 @@ def test_a_wave_ends_where_one_job_would_read_too_much(
 @pytest.mark.parametrize(
     ("free", "sizes"), [(SIZE * 5, [5]), (SIZE * 5 - 1, [4, 1]), (SIZE, [1] * 5)]
 )
-def test_a_wave_ends_where_the_disk_would_be_full(
+def test_wave_is_limited_by_free_disk_space(
     jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch, free: int, sizes: list[int]
 ) -> None:
     disk_with(monkeypatch, free)
     assert cut(jobs) == sizes
 
 
-def test_space_is_asked_for_anew_before_each_wave(
+def test_free_space_is_measured_before_each_wave(
     jobs: list[PartitionJob], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk_with(monkeypatch, SIZE)
@@ -75,6 +75,6 @@ def test_space_is_asked_for_anew_before_each_wave(
     assert [len(wave) for wave in cutting] == [4]
 
 
-def test_a_little_of_the_disk_is_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_bytes_leaves_a_reserve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk_with(monkeypatch, 10)
     assert free_bytes(str(tmp_path)) == 10

@@ -1,4 +1,4 @@
-"""One group becomes one staged, verified segment."""
+"""Rewrite one group into one staged, verified segment."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def survivors(**numbers: list[int]) -> list[Survivors]:
-    """`s0=[0, 2]`: records 0 and 2 of split 0."""
+    """`s0=[0, 2]` means records 0 and 2 of split 0."""
     return [
         Survivors(int(name[1:]), np.array(some, np.uint32).tobytes())
         for name, some in numbers.items()
@@ -64,20 +64,20 @@ def staged_log(group: RewrittenGroup) -> bytes:
     return Path(group.staged.paths[LOG]).read_bytes()
 
 
-def test_only_survivors_are_in_the_staged_segment(directory: Path) -> None:
+def test_staged_segment_holds_only_survivors(directory: Path) -> None:
     group = rewritten(job_of(directory), s0=[1, 5], s1=[0, 2])
     assert [one.offset for one in records_in(staged_log(group))] == [1, 5, 6, 8]
     assert (group.records_before, group.records_after) == (9, 4)
     assert group.bytes_after == len(staged_log(group))
 
 
-def test_whole_surviving_batches_are_copied_untouched(directory: Path) -> None:
+def test_batches_that_survive_whole_are_copied_unchanged(directory: Path) -> None:
     group = rewritten(job_of(directory), s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])
     assert staged_log(group) == b"".join(SEGMENTS[0] + SEGMENTS[6])
 
 
 @pytest.mark.parametrize("enough", [1, 10**6])
-def test_other_cores_help_with_the_chunks_and_change_nothing(
+def test_using_more_cores_gives_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enough: int
 ) -> None:
     codecs = [Codec.GZIP, Codec.LZ4, Codec.NONE, Codec.SNAPPY, Codec.ZSTD]
@@ -108,14 +108,14 @@ def test_other_cores_help_with_the_chunks_and_change_nothing(
     assert (tmp_path / "core-0").exists()
 
 
-def test_survivors_of_one_split_may_come_in_several_parts(directory: Path) -> None:
+def test_survivors_of_a_split_may_arrive_in_parts(directory: Path) -> None:
     job = job_of(directory)
     parts = [*survivors(s0=[5]), *survivors(s1=[2]), *survivors(s0=[1])]
     group = rewrite_group(job, job.groups[0], parts, now=NOW)
     assert [one.offset for one in records_in(staged_log(group))] == [1, 5, 8]
 
 
-def test_nothing_survives_and_the_segment_is_empty_but_there(directory: Path) -> None:
+def test_without_survivors_the_staged_files_are_empty(directory: Path) -> None:
     group = rewritten(job_of(directory))
     assert staged_log(group) == b""
     assert {suffix: Path(path).stat().st_size for suffix, path in group.staged.paths.items()} == {
@@ -125,7 +125,7 @@ def test_nothing_survives_and_the_segment_is_empty_but_there(directory: Path) ->
     }
 
 
-def test_a_compressed_batch_of_which_nothing_stays_is_not_opened(tmp_path: Path) -> None:
+def test_compressed_batch_without_survivors_is_not_decompressed(tmp_path: Path) -> None:
     spoiled = bytearray(batch(record(0), record(1), codec=Codec.GZIP))
     spoiled[61:63] = b"no"
     job = job_of(make_partition(tmp_path / "t-0", {0: [bytes(spoiled), batch(record(2))]}))
@@ -136,8 +136,8 @@ def test_a_compressed_batch_of_which_nothing_stays_is_not_opened(tmp_path: Path)
         rewritten(job, s0=[1, 2])
 
 
-def test_the_header_of_a_producers_last_batch_stays(tmp_path: Path) -> None:
-    """S5.4: a broker learns from it which sequence comes next."""
+def test_header_of_a_producers_last_batch_is_kept(tmp_path: Path) -> None:
+    """S5.4: a broker learns the producer's next sequence from it."""
     log = [batch(record(0), producer_id=9), batch(record(1), producer_id=9), batch(record(2))]
     job = job_of(make_partition(tmp_path / "t-0", {0: log}), last_records={9: (1, 0)})
     group = rewritten(job, s0=[2])
@@ -145,14 +145,14 @@ def test_the_header_of_a_producers_last_batch_stays(tmp_path: Path) -> None:
     assert len(staged_log(group)) == 61 + len(log[2])
 
 
-def test_the_indexes_are_those_of_the_staged_log(directory: Path) -> None:
+def test_indexes_match_the_staged_log(directory: Path) -> None:
     group = rewritten(job_of(directory), s0=[1, 5], s1=[0, 2])
     wanted = indexes(staged_log(group), 0)
     assert {suffix: Path(group.staged.paths[suffix]).read_bytes() for suffix in wanted} == wanted
     assert wanted[INDEX]
 
 
-def test_mode_and_owner_are_those_of_the_first_source_and_the_time_that_of_the_last(
+def test_mode_and_owner_of_first_source_and_mtime_of_last_are_kept(
     directory: Path,
 ) -> None:
     for path in directory.glob(f"{0:020d}.*"):
@@ -164,11 +164,11 @@ def test_mode_and_owner_are_those_of_the_first_source_and_the_time_that_of_the_l
         found = os.stat(staged)
         assert found.st_mode & 0o7777 == 0o640
         assert (found.st_uid, found.st_gid) == (first.st_uid, first.st_gid)
-        # In ms, as Java sets it.
+        # Rounded to ms, as Java does.
         assert found.st_mtime_ns == (MTIME_NS + HOUR) // 10**6 * 10**6
 
 
-def test_a_task_that_runs_twice_leaves_both_results_intact(directory: Path) -> None:
+def test_task_that_runs_twice_leaves_both_results_intact(directory: Path) -> None:
     job = job_of(directory)
     one = rewritten(job, s0=[1], s1=[0])
     before = {path: Path(path).read_bytes() for path in one.staged.paths.values()}
@@ -181,7 +181,7 @@ def test_a_task_that_runs_twice_leaves_both_results_intact(directory: Path) -> N
     }
 
 
-def test_the_sources_are_not_touched(directory: Path) -> None:
+def test_sources_are_unchanged(directory: Path) -> None:
     def files() -> dict[str, tuple[bytes, int]]:
         return {
             path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.glob("0*")
@@ -192,7 +192,7 @@ def test_the_sources_are_not_touched(directory: Path) -> None:
     assert files() == before
 
 
-def test_a_source_that_changed_since_it_was_surveyed_is_refused(directory: Path) -> None:
+def test_source_changed_since_the_survey_is_refused(directory: Path) -> None:
     job = job_of(directory)
     log = directory / segment_file(6, LOG)
     data = bytearray(log.read_bytes())
@@ -203,7 +203,7 @@ def test_a_source_that_changed_since_it_was_surveyed_is_refused(directory: Path)
         rewritten(job, s0=[1], s1=[0])
 
 
-def test_what_the_disk_gives_back_otherwise_than_it_was_written_is_not_handed_on(
+def test_staged_segment_that_reads_back_differently_is_refused(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class LyingDisk(SegmentWriter):
@@ -217,7 +217,7 @@ def test_what_the_disk_gives_back_otherwise_than_it_was_written_is_not_handed_on
         rewritten(job_of(directory), s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])
 
 
-def test_a_task_that_comes_when_its_staging_directory_is_gone_writes_nothing(
+def test_task_without_its_staging_directory_writes_nothing(
     directory: Path,
 ) -> None:
     job = job_of(directory)
@@ -232,7 +232,7 @@ def test_a_task_that_comes_when_its_staging_directory_is_gone_writes_nothing(
     ("number", "exit_code"), [(errno.ENOSPC, 6), (errno.EDQUOT, 6), (errno.EIO, 3)]
 )
 @pytest.mark.parametrize("suffix", [LOG, INDEX, TIMEINDEX])
-def test_a_disk_that_fails_or_is_full_is_named_and_none_of_the_files_is_left(
+def test_failed_write_names_the_file_and_leaves_no_staged_files(
     directory: Path, monkeypatch: pytest.MonkeyPatch, number: int, exit_code: int, suffix: str
 ) -> None:
     write = os.write
@@ -251,8 +251,8 @@ def test_a_disk_that_fails_or_is_full_is_named_and_none_of_the_files_is_left(
     assert list((directory / ".winnow-run").iterdir()) == []
 
 
-def test_an_output_that_outgrows_its_room_ends_there(directory: Path) -> None:
-    """A codec may do worse on what is left of a batch than it did on the whole."""
+def test_output_above_its_size_limit_is_refused(directory: Path) -> None:
+    """A codec may compress the rest of a batch worse than the whole."""
     job = job_of(directory)
     needed = rewritten(job, s0=[1, 5], s1=[0, 2])
     enough, short = (
@@ -266,7 +266,7 @@ def test_an_output_that_outgrows_its_room_ends_there(directory: Path) -> None:
     assert {path.name for path in (directory / ".winnow-run").iterdir()} == left
 
 
-def test_an_index_larger_than_it_may_be_is_refused_as_by_kafka(directory: Path) -> None:
+def test_index_above_segment_index_bytes_is_refused_as_by_kafka(directory: Path) -> None:
     job = job_of(directory, segment_index_bytes=24, index_interval_bytes=0)
     with pytest.raises(CorruptLogError, match=r"segment\.index\.bytes"):
         rewritten(job, s0=[0, 1, 2, 3, 4, 5], s1=[0, 1, 2])

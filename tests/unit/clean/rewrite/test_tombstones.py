@@ -24,12 +24,12 @@ DAY = 24 * HOUR
         (2**63 - 1, 0),
     ],
 )
-def test_the_age_of_tombstones_is_that_of_their_batch(timestamp: int, age: int) -> None:
+def test_tombstones_are_counted_by_the_age_of_their_batch(timestamp: int, age: int) -> None:
     batches = np.zeros(2, BATCH)
     batches["max_timestamp"] = timestamp
     counts = by_age(batches, np.array([3, 4], np.int32), NOW)
     assert counts.tolist() == [7 if at == age else 0 for at in range(6)]
 
 
-def test_no_batch_no_tombstone() -> None:
+def test_no_batches_count_no_tombstones() -> None:
     assert by_age(np.zeros(0, BATCH), np.zeros(0, np.int32), NOW).tolist() == [0] * 6

@@ -1,4 +1,4 @@
-"""No damage to a staged segment goes unseen."""
+"""Verification finds every kind of damage to a staged segment."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def verify(staged: Paths, **changes: int) -> None:
     verify_staged({suffix: str(path) for suffix, path in staged.items()}, **wanted | changes)
 
 
-def test_a_sound_segment_passes(staged: Paths) -> None:
+def test_sound_segment_passes(staged: Paths) -> None:
     verify(staged)
 
 
-def test_a_sound_segment_passes_whatever_the_size_of_the_pieces_it_is_read_in(
+def test_sound_segment_passes_at_any_read_size(
     staged: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for rows in (1, 2, 4, 5):
@@ -67,15 +67,13 @@ def test_a_sound_segment_passes_whatever_the_size_of_the_pieces_it_is_read_in(
         verify(staged)
 
 
-def test_an_empty_segment_passes(tmp_path: Path) -> None:
+def test_empty_segment_passes(tmp_path: Path) -> None:
     verify(write(tmp_path, []), records=0)
 
 
 @pytest.mark.parametrize("suffix", [LOG, INDEX, TIMEINDEX])
-def test_not_one_bit_of_any_file_may_be_another(staged: Paths, suffix: str) -> None:
-    """The leader epoch of a batch is outside of its CRC: nothing in the file can tell that it is
-    wrong.
-    """
+def test_flipped_bit_in_any_file_is_refused(staged: Paths, suffix: str) -> None:
+    """A batch's CRC does not cover its leader epoch, so a wrong one cannot be detected."""
     sound = staged[suffix].read_bytes()
     starts = [sum(map(len, BATCHES[:i])) for i in range(len(BATCHES))]
     leader_epochs = (
@@ -98,7 +96,7 @@ def test_not_one_bit_of_any_file_may_be_another(staged: Paths, suffix: str) -> N
 @pytest.mark.parametrize(
     "change", [lambda data: data[:-1], lambda data: data + b"\0", lambda _: b""]
 )
-def test_a_file_of_another_length_is_refused(
+def test_file_of_wrong_length_is_refused(
     staged: Paths, suffix: str, change: Callable[[bytes], bytes]
 ) -> None:
     size = staged[LOG].stat().st_size
@@ -108,32 +106,32 @@ def test_a_file_of_another_length_is_refused(
 
 
 @pytest.mark.parametrize("gone", range(len(BATCHES)))
-def test_a_missing_batch_is_refused_even_if_the_indexes_fit(tmp_path: Path, gone: int) -> None:
+def test_missing_batch_is_refused_even_if_indexes_match(tmp_path: Path, gone: int) -> None:
     staged = write(tmp_path, BATCHES[:gone] + BATCHES[gone + 1 :])
     with pytest.raises(VerificationError, match=f"expected {RECORDS}, found {RECORDS - 3}"):
         verify(staged)
 
 
-def test_a_record_too_many_is_refused(tmp_path: Path) -> None:
+def test_extra_record_is_refused(tmp_path: Path) -> None:
     staged = write(tmp_path, [*BATCHES, batch(record(END))])
     with pytest.raises(VerificationError, match=f"expected {RECORDS}, found {RECORDS + 1}"):
         verify(staged, end_offset=END + 1)
 
 
-def test_batches_in_another_order_are_refused(staged: Paths) -> None:
+def test_reordered_batches_are_refused(staged: Paths) -> None:
     staged[LOG].write_bytes(b"".join([BATCHES[1], BATCHES[0], *BATCHES[2:]]))
     with pytest.raises(VerificationError, match="offset"):
         verify(staged)
 
 
-def test_an_offset_of_the_next_segment_is_refused(staged: Paths) -> None:
+def test_offset_of_the_next_segment_is_refused(staged: Paths) -> None:
     last = END - 10 + 2
     verify(staged, end_offset=last + 1)
     with pytest.raises(VerificationError, match=f"below: expected {last}, found {last}"):
         verify(staged, end_offset=last)
 
 
-def test_a_header_without_records_beyond_the_end_is_refused(tmp_path: Path) -> None:
+def test_empty_batch_beyond_the_end_is_refused(tmp_path: Path) -> None:
     staged = write(
         tmp_path, [*BATCHES, encode_batch([], base_offset=END, last_offset=END, producer_id=5)]
     )
@@ -141,7 +139,7 @@ def test_a_header_without_records_beyond_the_end_is_refused(tmp_path: Path) -> N
         verify(staged)
 
 
-def test_a_wild_base_offset_which_no_crc_covers_is_a_failed_verification(staged: Paths) -> None:
+def test_huge_base_offset_fails_verification(staged: Paths) -> None:
     data = bytearray(staged[LOG].read_bytes())
     data[len(data) - len(BATCHES[-1])] = 1
     staged[LOG].write_bytes(bytes(data))
@@ -149,7 +147,7 @@ def test_a_wild_base_offset_which_no_crc_covers_is_a_failed_verification(staged:
         verify(staged, end_offset=2**62)
 
 
-def test_the_error_says_which_file_and_where(staged: Paths) -> None:
+def test_error_names_file_and_position(staged: Paths) -> None:
     data = bytearray(staged[LOG].read_bytes())
     data[len(BATCHES[0]) + 70] ^= 1
     staged[LOG].write_bytes(bytes(data))

@@ -29,7 +29,7 @@ def rows(
     chunk_bytes=st.integers(1, 2000),
     codec=st.sampled_from([Codec.NONE, Codec.ZSTD]),
 )
-def test_chunks_cover_everything_exactly_once(
+def test_chunks_cover_each_batch_once(
     batches: list[tuple[int, int]], chunk_bytes: int, codec: Codec
 ) -> None:
     made = rows([size for size, _ in batches], [count for _, count in batches], codec)
@@ -43,12 +43,12 @@ def test_chunks_cover_everything_exactly_once(
         assert len(inside) == 1 or int(inside["size"].sum()) <= chunk_bytes
 
 
-def test_batches_that_are_not_compressed_are_one_chunk_unless_told_otherwise() -> None:
+def test_uncompressed_batches_are_one_chunk_by_default() -> None:
     made = rows([2**24, 2**24], [3, 4], Codec.NONE)
     assert list(chunks_of(made, 7)) == [slice(0, 2)]
 
 
-def test_batches_of_old_formats_are_records_or_wrappers_around_a_guessed_number() -> None:
+def test_old_format_batches_count_one_record_or_a_guess_per_wrapper() -> None:
     made = rows([100, 34 * 5, 2**24], [-1, -1, 8], Codec.NONE)
     made["magic"], made["attributes"] = [0, 1, 2], [Codec.NONE, Codec.LZ4, Codec.NONE]
     assert is_wrapper(made).tolist() == [False, True, False]
@@ -58,23 +58,23 @@ def test_batches_of_old_formats_are_records_or_wrappers_around_a_guessed_number(
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 @pytest.mark.parametrize("told", [6, 8])
-def test_another_number_of_records_than_was_counted_is_refused(codec: Codec, told: int) -> None:
+def test_record_count_other_than_expected_is_refused(codec: Codec, told: int) -> None:
     with pytest.raises(CorruptLogError, match=f"expected {told} records, found 7"):
         list(chunks_of(rows([100, 100], [3, 4], codec), told))
 
 
-def test_the_batches_of_a_split_have_positions_inside_it() -> None:
+def test_batch_positions_are_relative_to_the_split() -> None:
     data = batch(record(5)) + batch(record(6), record(7))
     found = batches_of(as_bytes(data), "some.log", 5)
     assert found["position"].tolist() == [0, len(batch(record(5)))]
     assert next_offset(found, 0) == 8
 
 
-def test_garbage_in_a_split_names_the_file_and_the_byte() -> None:
+def test_garbage_in_a_split_is_refused_with_file_and_byte() -> None:
     data = batch(record(5)) + b"\x00" * 80
     with pytest.raises(CorruptLogError, match=f"some.log at byte {len(batch(record(5)))}"):
         batches_of(as_bytes(data), "some.log", 5)
 
 
-def test_nothing_ends_where_it_began() -> None:
+def test_next_offset_of_no_batches_is_the_base_offset() -> None:
     assert next_offset(batches_of(as_bytes(b""), "some.log", 42), 42) == 42

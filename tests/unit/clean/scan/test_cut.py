@@ -1,6 +1,4 @@
-"""Where a segment is cut into splits, what is summed up of each, and which of them are not read a
-third time.
-"""
+"""Cut a segment into splits, sum each split up, and choose the splits that need no second read."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ def random_rows(rng: random.Random) -> np.ndarray:  # type: ignore[type-arg]
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 6000), st.integers(1, 100), st.booleans())
-def test_the_kernel_and_its_twin_say_the_same(
+def test_kernel_agrees_with_twin(
     seed: int,
     split_bytes: int,
     split_records: int,
@@ -78,7 +76,7 @@ def test_the_kernel_and_its_twin_say_the_same(
     assert (*found, flags) == (*told, int(legacy) | int(guessed) << 1)
 
 
-def test_only_v2_without_transactions_and_markers_is_plain() -> None:
+def test_only_v2_splits_without_transactions_or_markers_are_plain() -> None:
     for magic, attributes, plain in (
         (2, 0, 1),
         (2, 4, 1),
@@ -97,7 +95,9 @@ def test_only_v2_without_transactions_and_markers_is_plain() -> None:
 def superseded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Path, PartitionJob, list[Survivors], bytes]:
-    """A segment of three splits, one batch each, in the second of which nothing stays; its log."""
+    """Make a segment of three splits, one batch each, where the second keeps nothing. Return its
+    log too.
+    """
     log = [
         batch(record(0, b"a")),
         batch(record(1, b"b"), record(2, b"b")),
@@ -118,7 +118,7 @@ def kept_of(job: PartitionJob) -> list[Survivors]:
     )
 
 
-def test_what_nothing_stays_of_is_not_read_again(
+def test_splits_that_keep_no_records_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, job, kept, log = superseded(tmp_path, monkeypatch)
@@ -135,7 +135,7 @@ def test_what_nothing_stays_of_is_not_read_again(
     assert group.source_checksums == {0: plain_checksum(log, 0)}
 
 
-def test_what_is_not_as_it_was_when_the_headers_were_read_is_refused(
+def test_batch_that_changed_since_its_header_was_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, job, kept, log = superseded(tmp_path, monkeypatch)
@@ -149,12 +149,10 @@ def test_what_is_not_as_it_was_when_the_headers_were_read_is_refused(
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 2**32))
-def test_reading_it_again_would_change_nothing(
+def test_skipping_splits_gives_the_same_result(
     tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
-    """Producers whose last batch is kept as a header, the last batch of the round, null keys: as if
-    all were read.
-    """
+    """Covers kept headers of producers' last batches, the last batch of the round, and null keys."""
     rng = random.Random(seed)
     log, offset = [], 0
     for _ in range(rng.randrange(1, 12)):

@@ -1,4 +1,4 @@
-"""Keys that are read along with the headers: the same ones as a scan finds, or none."""
+"""Keys read along with the headers equal those that a scan finds, or are not used."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def walked(
 
 
 def found(blobs: object) -> Mapping[tuple[int, bool], tuple[list[int], list[int]]]:
-    """By bucket and kind: hashes and numbers."""
+    """Return hashes and numbers by bucket and kind."""
     return {
         (bucket, blob.dirty): (
             joined([blob.hashes], np.uint64).tolist(),
@@ -73,7 +73,7 @@ def found(blobs: object) -> Mapping[tuple[int, bool], tuple[list[int], list[int]
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 2**32), st.sampled_from([Codec.NONE, Codec.LZ4, Codec.GZIP]))
-def test_what_is_read_ahead_is_what_a_scan_finds(
+def test_prefetched_keys_equal_scanned_keys(
     tmp_path_factory: pytest.TempPathFactory, seed: int, codec: Codec
 ) -> None:
     rng = random.Random(seed)
@@ -119,7 +119,7 @@ def test_what_is_read_ahead_is_what_a_scan_finds(
             assert {blob.split for _, blob in blobs_of(split.keys, number, buckets)} <= {number}
 
 
-def test_who_holds_the_log_is_told_as_without(
+def test_topic_usage_is_the_same_with_prefetch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def commit(offset: int, group: bytes) -> bytes:
@@ -144,7 +144,7 @@ def test_who_holds_the_log_is_told_as_without(
         assert refused.holdings == expected
 
 
-def test_what_is_damaged_is_left_to_the_scan_which_says_so(
+def test_prefetch_skips_damage_and_the_scan_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cut, "SPLIT_BYTES", 1)
@@ -160,7 +160,7 @@ def test_what_is_damaged_is_left_to_the_scan_which_says_so(
         list(scan_split(job, 1, SECRET))
 
 
-def test_old_formats_are_left_to_the_scan(tmp_path: Path) -> None:
+def test_prefetch_skips_old_formats(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [OLD]})
     assert [split.keys for split in walked(directory, ahead(tmp_path / "spool")).splits] == [None]
 
@@ -168,7 +168,7 @@ def test_old_formats_are_left_to_the_scan(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes", [{"most_keys": 0.001}, {"least_free": 2**62}], ids=["keys", "room"]
 )
-def test_more_than_there_is_room_for_is_not_kept(
+def test_keys_above_the_limits_are_not_spooled(
     tmp_path: Path, changes: Mapping[str, object]
 ) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [batch(record(0))]})
@@ -177,14 +177,14 @@ def test_more_than_there_is_room_for_is_not_kept(
     assert os.listdir(tmp_path / "spool") == []
 
 
-def test_a_spool_that_can_not_be_written_to_costs_nothing_but_time(tmp_path: Path) -> None:
+def test_unwritable_spool_disables_prefetch(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [batch(record(0))]})
     asked = ahead(tmp_path / "spool")
     (tmp_path / "spool").rmdir()
     assert [split.keys for split in walked(directory, asked).splits] == [None]
 
 
-def test_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
+def test_truncated_spool_file_is_an_error(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [batch(record(0))]})
     [split] = walked(directory, ahead(tmp_path / "spool")).splits
     assert split.keys is not None
@@ -194,7 +194,7 @@ def test_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
         joined([blob.numbers for blob in blobs], np.uint32)
 
 
-def test_keys_that_were_read_for_another_plan_are_not_used(
+def test_keys_prefetched_for_another_plan_are_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cut, "SPLIT_BYTES", 1)
@@ -205,7 +205,7 @@ def test_keys_that_were_read_for_another_plan_are_not_used(
     assert all(split.keys for split in splits)
     assert with_usable_keys(splits, first_dirty_offset=1) == splits
     assert [split.keys for split in with_usable_keys(splits, first_dirty_offset=2)] == [None, None]
-    # One that could not be read ahead has more records than so few buckets are meant for.
+    # A split without prefetched keys has more records than these few buckets can take.
     mixed = [splits[0], replace(splits[1], keys=None, records=3 * 4_000_000 - 1)]
     assert with_usable_keys(mixed, first_dirty_offset=1) == tuple(mixed)
     mixed = [splits[0], replace(splits[1], keys=None, records=3 * 4_000_000)]
@@ -216,7 +216,7 @@ def expected_of(*segments: int) -> Expected:
     return Expected(first_dirty_offset=5, end_offset=9, max_decompressed_bytes=1, segments=segments)
 
 
-def test_one_segment_that_outweighs_all_others_is_not_read_ahead(tmp_path: Path) -> None:
+def test_no_prefetch_if_one_segment_dominates(tmp_path: Path) -> None:
     def asked(**partitions: Expected) -> set[str]:
         return set(ahead_of(partitions, secret=SECRET, spool=str(tmp_path), parallelism=2))
 
@@ -227,7 +227,7 @@ def test_one_segment_that_outweighs_all_others_is_not_read_ahead(tmp_path: Path)
     assert asked() == set()
 
 
-def test_buckets_are_as_many_as_the_bytes_suggest(tmp_path: Path) -> None:
+def test_bucket_count_grows_with_bytes(tmp_path: Path) -> None:
     def buckets(*sizes: int) -> list[int]:
         partitions = {
             str(number): expected_of(*[size // 16] * 16) for number, size in enumerate(sizes)
@@ -241,8 +241,8 @@ def test_buckets_are_as_many_as_the_bytes_suggest(tmp_path: Path) -> None:
     assert buckets(2**50) == [2**14]
 
 
-def test_a_keeper_may_be_given_splits_one_by_one_or_several_at_once(tmp_path: Path) -> None:
-    """A row that ends one split, and rows that end three."""
+def test_keeper_accepts_splits_one_by_one_or_together(tmp_path: Path) -> None:
+    """One row may end a split, and several rows may end three."""
     log = b"".join(batch(record(i)) for i in range(4))
     directory = make_partition(tmp_path / "t-0", {0: [log]})
     with pytest.MonkeyPatch.context() as patch:

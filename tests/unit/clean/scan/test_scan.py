@@ -1,4 +1,4 @@
-"""What a scan refuses, and where it says that it is."""
+"""What a scan refuses, and the position that its error names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STARTS = [sum(map(len, BATCHES[:i])) for i in range(6)]
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PartitionJob:
-    """Splits of two batches each."""
+    """Return a job with splits of two batches each."""
     monkeypatch.setattr(cut, "SPLIT_BYTES", len(BATCHES[0]) + 1)
     job = job_of(make_partition(tmp_path / "t-0", {0: BATCHES}))
     assert [split.start for split in job.splits] == STARTS[::2]
@@ -44,7 +44,7 @@ def change(job: PartitionJob, at: int) -> Path:
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_a_wrong_crc_is_an_error_that_names_file_and_byte(job: PartitionJob, number: int) -> None:
+def test_wrong_crc_is_refused_with_file_and_byte(job: PartitionJob, number: int) -> None:
     log = change(job, STARTS[number] + 63)
     inside = STARTS[number] - STARTS[number // 2 * 2]
     with pytest.raises(CorruptLogError, match=rf"CRC.*{log}, batch at byte {inside}") as caught:
@@ -53,18 +53,18 @@ def test_a_wrong_crc_is_an_error_that_names_file_and_byte(job: PartitionJob, num
     assert (from_split in str(caught.value)) == (number > 1)
 
 
-def test_the_last_byte_of_the_log_counts(job: PartitionJob) -> None:
+def test_crc_covers_the_last_byte_of_the_log(job: PartitionJob) -> None:
     change(job, STARTS[5] + len(BATCHES[5]) - 1)
     with pytest.raises(CorruptLogError, match="CRC"):
         scanned(job)
 
 
-def test_more_decompressed_bytes_than_a_broker_would_take_are_refused(tmp_path: Path) -> None:
+def test_batch_above_the_decompressed_limit_is_refused(tmp_path: Path) -> None:
     log = [encode_batch([record(0, value=bytes(5000))], codec=Codec.ZSTD)]
     job = job_of(make_partition(tmp_path / "t-0", {0: log}), max_decompressed_bytes=4000)
     with pytest.raises(CorruptLogError, match="batch at byte 0"):
         scanned(job)
 
 
-def test_an_empty_log_sends_nothing(tmp_path: Path) -> None:
+def test_empty_log_has_no_splits(tmp_path: Path) -> None:
     assert job_of(make_partition(tmp_path / "t-0", {0: []})).splits == ()

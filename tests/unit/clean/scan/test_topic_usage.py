@@ -1,4 +1,4 @@
-"""Who holds one of Kafka's own topics, over whole segments and from before a run to after it."""
+"""Which groups or transactions use one of Kafka's own topics, before and after a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def commits(*names: bytes, start: int = 0, codec: Codec = Codec.NONE) -> bytes:
     )
 
 
-def test_a_log_is_counted_whole_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usage_is_the_same_at_any_chunk_size(monkeypatch: pytest.MonkeyPatch) -> None:
     log = as_bytes(commits(b"a", b"b", b"a") + commits(b"a", b"c", start=3, codec=Codec.ZSTD))
     whole = holdings_of(log, 0, CONSUMER_OFFSETS)
     assert whole is not None
@@ -42,19 +42,19 @@ def test_a_log_is_counted_whole_however_it_is_cut(monkeypatch: pytest.MonkeyPatc
     assert holdings_of(log, 0, CONSUMER_OFFSETS) == whole
 
 
-def test_the_keys_of_other_topics_are_not_looked_at() -> None:
+def test_ordinary_topics_have_no_usage() -> None:
     assert holdings_of(as_bytes(commits(b"a")), 0, "orders") is None
     assert holdings_of(as_bytes(commits(b"a")), 0, "__consumer_offsets_backup") is None
 
 
 @pytest.mark.parametrize(("codec", "at"), [(Codec.NONE, 61), (Codec.GZIP, -1)])
-def test_damage_is_left_to_those_who_clean(codec: Codec, at: int) -> None:
+def test_damaged_log_has_no_usage(codec: Codec, at: int) -> None:
     log = bytearray(commits(b"a", codec=codec))
     log[at] ^= 0x7F
     assert holdings_of(as_bytes(log), 0, CONSUMER_OFFSETS) is None
 
 
-def test_of_too_many_names_in_a_segment_the_largest_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segment_with_too_many_names_keeps_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holders, "MOST_NAMES", 2)
     monkeypatch.setattr(holders, "_CHUNK_BYTES", 1)
     found = holdings_of(as_bytes(commits(b"small", b"large" * 9, b"medium!")), 0, CONSUMER_OFFSETS)
@@ -64,7 +64,7 @@ def test_of_too_many_names_in_a_segment_the_largest_stay(monkeypatch: pytest.Mon
     assert ([holder.name for holder in told], total) == (["large" * 9, "medium!"], None)
 
 
-def test_segments_are_added_up_before_and_after() -> None:
+def test_usage_is_summed_over_segments_before_and_after() -> None:
     before = [
         Holdings({b"a": (5, 500), b"b": (9, 300)}),
         Holdings({b"a": (1, 100), b"c": (2, 700)}),
@@ -80,7 +80,7 @@ def test_segments_are_added_up_before_and_after() -> None:
     assert [holder.bytes_after for holder in top_holders(before, None)[0]] == [None] * 3
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_unknown_usage_is_not_reported() -> None:
     known = Holdings({b"a": (5, 500)})
     assert top_holders([known, None], None) == ((), None)
     assert top_holders([], None) == ((), None)
@@ -88,11 +88,11 @@ def test_what_is_not_known_is_not_told() -> None:
     assert (only.bytes_before, only.bytes_after, total) == (500, None, 1)
 
 
-def test_few_are_shown_and_all_are_counted() -> None:
+def test_only_the_top_five_are_shown_but_all_are_counted() -> None:
     told, total = top_holders([Holdings({b"%d" % n: (1, n) for n in range(20)})], None)
     assert ([holder.name for holder in told], total) == (["19", "18", "17", "16", "15"], 20)
 
 
-def test_a_name_that_is_no_text_is_shown_all_the_same() -> None:
+def test_name_that_is_not_utf8_is_shown_escaped() -> None:
     (only,), _ = top_holders([Holdings({b"\xff": (1, 1)})], None)
     assert only.name == "\\xff"

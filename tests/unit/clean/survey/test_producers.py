@@ -1,4 +1,4 @@
-"""The producers that a broker would still know (S8.4)."""
+"""Which producers a broker would still know (S8.4)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def snapshot(directory: Path, offset: int, *entries: ProducerEntry) -> Path:
 
 
 def known(directory: Path, *, log_start: int = 0) -> dict[int, int | None]:
-    """Producer id -> last data offset."""
+    """Return producer id -> last data offset."""
     segments = segments_of(directory)
     state = PartitionState(
         log_dir=str(directory.parent),
@@ -64,16 +64,16 @@ def known(directory: Path, *, log_start: int = 0) -> dict[int, int | None]:
     return {pid: producer.last_data_offset for pid, producer in found.producers.items()}
 
 
-def test_without_any_snapshot_nothing_is_known(directory: Path) -> None:
+def test_no_snapshot_gives_no_producers(directory: Path) -> None:
     assert known(directory) == {}
 
 
-def test_batches_from_the_newest_snapshot_on_are_added_to_it(directory: Path) -> None:
+def test_batches_after_the_newest_snapshot_are_replayed(directory: Path) -> None:
     snapshot(directory, 2, entry(7, 0), entry(8, 1))
     assert known(directory) == {7: 2, 8: 1, 9: 3}
 
 
-def test_a_damaged_snapshot_costs_a_longer_replay_and_nothing_else(directory: Path) -> None:
+def test_damaged_snapshot_gives_the_same_producers(directory: Path) -> None:
     snapshot(directory, 2, entry(7, 0), entry(8, 1))
     sound = snapshot(directory, 5, entry(7, 2), entry(8, 1), entry(9, 3))
     before = known(directory)
@@ -81,29 +81,29 @@ def test_a_damaged_snapshot_costs_a_longer_replay_and_nothing_else(directory: Pa
     assert known(directory) == before == {7: 2, 8: 1, 9: 3}
 
 
-def test_the_next_older_snapshot_counts_where_the_newest_is_damaged(directory: Path) -> None:
-    """It knows producers of which nothing is left in the log."""
+def test_older_snapshot_is_used_if_the_newest_is_damaged(directory: Path) -> None:
+    """It knows producers that have no batches left in the log."""
     snapshot(directory, 2, entry(99, 1))
     snapshot(directory, 5, entry(99, 1)).write_bytes(b"garbage")
     assert known(directory) == {99: 1, 7: 2, 9: 3}
 
 
-def test_if_all_are_damaged_the_whole_log_is_replayed(directory: Path) -> None:
+def test_whole_log_is_replayed_if_all_snapshots_are_damaged(directory: Path) -> None:
     snapshot(directory, 5, entry(7, 2)).write_bytes(b"garbage")
     assert known(directory) == {7: 2, 8: 1, 9: 3}
 
 
-def test_a_snapshot_beyond_the_log_does_not_count(directory: Path) -> None:
+def test_snapshot_beyond_the_log_end_is_ignored(directory: Path) -> None:
     snapshot(directory, 2, entry(7, 0), entry(8, 1))
     snapshot(directory, 6, entry(99, 5))
     assert known(directory) == {7: 2, 8: 1, 9: 3}
 
 
-def test_a_snapshot_at_the_log_start_does_not_count(directory: Path) -> None:
+def test_snapshot_at_the_log_start_is_ignored(directory: Path) -> None:
     snapshot(directory, 2, entry(99, 1))
     assert known(directory, log_start=2) == {7: 2, 9: 3}
 
 
-def test_a_producer_that_was_idle_too_long_is_forgotten(directory: Path) -> None:
+def test_idle_producer_expires(directory: Path) -> None:
     snapshot(directory, 5, entry(1, 4, age=DAY - 1), entry(2, 4, age=DAY))
     assert known(directory) == {1: 4}

@@ -1,6 +1,4 @@
-"""One log with transactions through walk, fold, scan and rewrite, and what verification makes of
-its index.
-"""
+"""Take one log with transactions through walk, fold, scan and rewrite, and verify its index."""
 
 from __future__ import annotations
 
@@ -119,7 +117,7 @@ def settled(
 
 
 @pytest.mark.parametrize("rows", [1, 2, 65_536])
-def test_producers_and_open_transactions_are_told_across_pieces_and_segments(
+def test_producers_and_open_transactions_cross_chunks_and_segments(
     directory: Path, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(walk_module, "_ROWS", rows)
@@ -135,13 +133,13 @@ def test_producers_and_open_transactions_are_told_across_pieces_and_segments(
     assert found.aborted.tolist() == [(7, 1, 4, 5)]
 
 
-def test_a_transaction_that_ends_at_the_high_watermark_is_undecided(directory: Path) -> None:
+def test_transaction_that_ends_at_the_high_watermark_is_undecided(directory: Path) -> None:
     found = settled(directory, walked(directory, high_watermark=5), high_watermark=5)
     assert found.last_stable_offset == 2
     assert "producer 8 from offset 2 on ends at 5" in str(found.undecided)
 
 
-# Open from offset 1 on, and no more of it.
+# One transaction, open since offset 1, with no other batches.
 OPEN = {
     0: [encode_batch([record(0)]), data(1, 7, b"a"), batch(record(2), record(3), record(4))],
     5: [batch(record(5))],
@@ -171,11 +169,11 @@ TOLD = ProducerEntry(
         ),
     ],
 )
-def test_a_transaction_below_the_log_start_is_open_only_if_a_snapshot_says_so(
+def test_transaction_below_log_start_is_open_only_if_in_a_snapshot(
     tmp_path: Path, log_start: int, snapshot: Snapshot, stable: int
 ) -> None:
-    """Kafka replays from the log start offset, and raises what a snapshot tells of to the first
-    batch there (S3.2).
+    """Kafka replays from the log start offset. It raises offsets in a snapshot to the first batch
+    there (S3.2).
     """
     made = make_partition(tmp_path / "t-0", OPEN)
     walks = walked(made, high_watermark=6, log_start=log_start, producers_from=snapshot.offset)
@@ -184,7 +182,7 @@ def test_a_transaction_below_the_log_start_is_open_only_if_a_snapshot_says_so(
     assert (found.undecided is None) == (stable == 6)
 
 
-def test_an_index_of_another_log_is_refused_with_both_files_named(directory: Path) -> None:
+def test_index_of_another_log_is_refused_and_both_files_named(directory: Path) -> None:
     (directory / segment_file(3, TXNINDEX)).write_bytes(
         encode_txn_index([replace(ABORTED, last_offset=5)])
     )
@@ -194,7 +192,7 @@ def test_an_index_of_another_log_is_refused_with_both_files_named(directory: Pat
         walked(directory)
 
 
-def test_a_control_batch_with_a_wrong_crc_is_refused(tmp_path: Path) -> None:
+def test_control_batch_with_wrong_crc_is_refused(tmp_path: Path) -> None:
     damaged = bytearray(b"".join(SEGMENTS[3]))
     damaged[-1] ^= 1
     directory = make_partition(tmp_path / "t-0", {**SEGMENTS, 3: [bytes(damaged)]})
@@ -225,10 +223,8 @@ def two_groups(directory: Path) -> PartitionJob:
     return replace(job, splits=job.splits[:2], groups=groups)
 
 
-def test_case_33_groups_of_one_transaction_are_cleaned_apart(directory: Path) -> None:
-    """Case 28 as well: the aborted value of `a` at 1 goes, and what it would have superseded at 0
-    stays.
-    """
+def test_case_33_groups_that_share_a_transaction_are_cleaned_separately(directory: Path) -> None:
+    """Case 28 as well: the aborted value of `a` at 1 is dropped, and the value at 0 is kept."""
     first, second = cleaned(two_groups(directory))
     assert [r.offset for r in records_in(Path(first.staged.paths[LOG]).read_bytes())] == [0, 2]
     assert [r.offset for r in records_in(Path(second.staged.paths[LOG]).read_bytes())] == [3, 4, 5]
@@ -239,7 +235,7 @@ def test_case_33_groups_of_one_transaction_are_cleaned_apart(directory: Path) ->
     )
 
 
-def test_a_group_of_several_splits_is_cleaned_as_one_of_one(
+def test_several_splits_give_the_same_result_as_one(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = cleaned(job_of(directory, aborted=settled(directory, walked(directory)).aborted))
@@ -258,7 +254,7 @@ def test_a_group_of_several_splits_is_cleaned_as_one_of_one(
 
 
 @pytest.mark.parametrize(("horizon", "left"), [(None, 1), (NOW + 1, 1), (NOW, 0)])
-def test_case_29_a_marker_without_data_goes_at_its_horizon(
+def test_case_29_marker_without_data_is_dropped_at_its_horizon(
     tmp_path: Path, horizon: int | None, left: int
 ) -> None:
     content = Record(0, NOW - 5, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 11))
@@ -281,9 +277,9 @@ def test_case_29_a_marker_without_data_goes_at_its_horizon(
         assert header["base_timestamp"] == (NOW + DAY if horizon is None else horizon)
 
 
-def test_an_abort_marker_without_data_stays_where_no_delete_horizon_fits(tmp_path: Path) -> None:
-    """`delete.retention.ms` of 2^63-1 means for ever: the marker has neither a horizon nor an
-    entry, as Kafka's.
+def test_abort_marker_is_kept_if_its_delete_horizon_overflows(tmp_path: Path) -> None:
+    """`delete.retention.ms` of 2^63-1 means forever: the marker has no horizon and no entry, as in
+    Kafka.
     """
     alone = [marker(0, 7, commit=False), encode_batch([record(1)])]
     directory = make_partition(tmp_path / "t-0", {0: alone, 2: [encode_batch([record(2)])]})
@@ -330,7 +326,7 @@ def verify(group: RewrittenGroup, paths: dict[str, str]) -> None:
         [replace(ABORTED, last_offset=6)],
     ],
 )
-def test_a_staged_transaction_index_that_is_not_of_the_log_is_refused(
+def test_staged_transaction_index_that_contradicts_the_log_is_refused(
     directory: Path, entries: list[AbortedTransaction]
 ) -> None:
     _, group = cleaned(two_groups(directory))

@@ -1,4 +1,4 @@
-"""The walk over one segment's batch headers."""
+"""Walk the batch headers of one segment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def walked(directory: Path, **more: bool) -> SegmentWalk:
     split_bytes=st.integers(1, 600),
     rows=st.integers(1, 5),
 )
-def test_splits_cover_the_log_once_and_their_records_add_up(
+def test_splits_cover_the_log_once_with_all_records(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], split_bytes: int, rows: int
 ) -> None:
     batches, offset = [], 0
@@ -54,13 +54,13 @@ def test_splits_cover_the_log_once_and_their_records_add_up(
     assert all(split.end - split.start >= split_bytes for split in walk.splits[:-1])
 
 
-def test_an_empty_segment_ends_at_its_base_and_has_no_split(tmp_path: Path) -> None:
+def test_empty_segment_has_no_split_and_ends_at_its_base(tmp_path: Path) -> None:
     walk = walked(make_partition(tmp_path / "t-0", {0: []}), producers_from=0, check_index=True)
     assert (walk.next_offset, walk.batches, walk.records, walk.splits) == (0, 0, 0, ())
     assert len(walk.last_batches) == 0
 
 
-def test_the_last_batch_of_each_producer_is_told_across_pieces_of_the_walk(
+def test_last_batch_of_each_producer_is_found_across_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     producers = [7, 8, -1, 7, 9, 8, 7, -1]
@@ -74,7 +74,7 @@ def test_the_last_batch_of_each_producer_is_told_across_pieces_of_the_walk(
     ]
 
 
-def test_what_this_version_does_not_clean_is_noticed(tmp_path: Path) -> None:
+def test_transactions_and_control_batches_are_flagged(tmp_path: Path) -> None:
     plain = walked(make_partition(tmp_path / "plain-0", {0: [batch(record(0))]}))
     assert (plain.control, plain.transactional, plain.legacy) == (False, False, False)
     data = encode_batch([record(0)], transactional=True, producer_id=3)
@@ -100,7 +100,7 @@ FIRST = len(LOG_OF_TWO[0])
     ],
     ids=["torn batch", "torn header", "zeros", "ones", "the same offsets again"],
 )
-def test_what_can_not_be_a_batch_is_named_by_file_and_byte(
+def test_malformed_batch_is_refused_with_file_and_byte(
     tmp_path: Path, damage: bytes, found: str
 ) -> None:
     directory = make_partition(tmp_path / "t-0", {0: LOG_OF_TWO})
@@ -110,7 +110,7 @@ def test_what_can_not_be_a_batch_is_named_by_file_and_byte(
         walked(directory)
 
 
-def test_an_index_that_is_not_of_this_log_is_refused(tmp_path: Path) -> None:
+def test_index_of_another_log_is_refused(tmp_path: Path) -> None:
     log = [batch(record(offset, value=b"v" * 50)) for offset in range(8)]
     directory = make_partition(tmp_path / "t-0", {0: log})
     assert walked(directory, check_index=True).batches == 8
@@ -122,16 +122,14 @@ def test_an_index_that_is_not_of_this_log_is_refused(tmp_path: Path) -> None:
         walked(directory, check_index=True)
 
 
-def test_a_log_that_became_shorter_is_refused(tmp_path: Path) -> None:
+def test_truncated_log_is_refused(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: LOG_OF_TWO})
     with pytest.raises(CorruptLogError, match="became shorter"):
         walk_segment(str(directory), 0, 10**6)
 
 
-def test_a_wild_record_count_can_not_blow_up_the_work_of_others(tmp_path: Path) -> None:
-    """Buckets, tasks and arrays are sized by record counts, which nobody has checked when a job is
-    laid out.
-    """
+def test_huge_record_count_does_not_enlarge_the_job(tmp_path: Path) -> None:
+    """Record counts size the buckets, tasks and arrays before anything has checked them."""
     data = bytearray(batch(record(0)))
     data[57:61] = (2**31 - 1).to_bytes(4)
     directory = make_partition(tmp_path / "t-0", {0: [bytes(data)]})
