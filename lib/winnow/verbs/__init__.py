@@ -1,4 +1,4 @@
-"""Every verb but `plan` and `clean`: each package is one of them.
+"""Every verb except `plan` and `clean`: one package for each verb.
 
-They may use the pipeline. The pipeline does not know them.
+They may import the pipeline (`clean`). The pipeline must not import them.
 """

@@ -1,1 +1,1 @@
-"""`verify --compare`: whether replicas of a partition tell consumers the same."""
+"""`verify --compare`: check whether the replicas of a partition give consumers the same records."""

@@ -1,6 +1,7 @@
-"""Replicas of partitions held against each other: each log is read once, where the work is spread
-by bytes over all cores, and digests of its records meet those of the other replicas, by partition
-and bucket of keys.
+"""Compare the replicas of partitions.
+
+Each log is read once, and the work is spread over all cores by bytes. Digests of its records are
+compared with those of the other replicas, by partition and bucket of keys.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _NAMED = 8
-"""Partitions that a note names."""
+"""Number of partitions that a note names."""
 
 
 def compare(
     sc: SparkContext, log_dirs: Sequence[LogDir], *, topics: Sequence[str], progress: Progress
 ) -> CompareResult:
-    """Of every partition that two or more of the log directories have. Hold their locks.
+    """Compare every partition that two or more of the log directories have. Hold their locks.
 
-    Raises UsageError for what can't be compared at all.
+    Raises UsageError for log directories that can't be compared at all.
     """
     if len(log_dirs) < 2:
         raise UsageError(
@@ -89,7 +90,7 @@ def _notes(
 
 
 def _begun(homes: Sequence[Home], looked: Sequence[Looked | Failure]) -> Comparison | Work:
-    """What there is to read, or what can be said without."""
+    """Return what has to be read, or a result where nothing has to be read."""
     comparison = Comparison(
         topic=homes[0].topic_partition.topic,
         partition=homes[0].topic_partition.partition,

@@ -1,5 +1,5 @@
-"""The two Spark jobs of a comparison: look at every replica, then read all and judge, bucket by
-bucket of keys.
+"""The two Spark jobs of a comparison: look at every replica, then read all records and judge them,
+one bucket of keys at a time.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 BUCKET_BYTES = 32 << 20
-"""Of the logs of all replicas, that one bucket of keys is meant for."""
+"""Bytes of log, over all replicas, that one bucket of keys is meant for."""
 _MOST_BUCKETS = 1 << 12
 _TASK_BYTES = 1 << 30
 _REPLICAS_PER_TASK = 64
 _LEAST_BYTES = 1 << 16
-"""What even an empty range weighs."""
+"""Weight of a range, even if it is empty."""
 
 Outcome = Verdict | int | tuple[int, Failure]
-"""Of a bucket; records of a range that was read; of a range that can't be read, the number of the
-replica and why.
+"""One of three: the verdict on a bucket; the number of records in a range that was read; or, for a
+range that can't be read, the number of the replica and the reason.
 """
 _Key = tuple[int, int]
-"""Numbers of a partition and of one of its buckets; -1 for what passes by."""
+"""Number of a partition and of one of its buckets. The bucket is -1 for results that are passed
+through."""
 _Item = Blob | int | tuple[int, Failure]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A partition whose records are to be read."""
+    """A partition whose records have to be read."""
 
     replicas: tuple[Looked, ...]
     bounds: Bounds
@@ -59,7 +60,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A range to be read, for the partition of this number, of the replica of that number."""
+    """A range to read, with the numbers of its partition and replica."""
 
     partition: int
     replica: int
@@ -71,7 +72,7 @@ class _Piece:
 def look_at_all(
     sc: SparkContext, homes: Sequence[Home], progress: Progress
 ) -> list[Looked | Failure]:
-    """In the order given."""
+    """Look at each replica. Results are in the order of `homes`."""
     if not homes:
         return []
     tasks = task_count(
@@ -91,7 +92,7 @@ def _look(home: Home) -> Looked | Failure:
 def read_and_judge(
     sc: SparkContext, works: Mapping[int, Work], progress: Progress
 ) -> list[tuple[int, Outcome]]:
-    """(number of the partition, outcome), in no order."""
+    """Return (number of the partition, outcome) pairs, in no particular order."""
     pieces = [
         _Piece(number, replica, one, work.bounds, work.buckets)
         for number, work in works.items()

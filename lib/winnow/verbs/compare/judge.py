@@ -1,16 +1,18 @@
-"""What the digests of one bucket of keys tell: which records are different, and which are missing
-without a reason.
+"""Judge one bucket of keys by its digests: which records differ, and which are missing without a
+reason.
 
-The rules, of which docs/decisions/0023 tells why. Of records below `end`:
+The rules for records below `end` (docs/decisions/0023 gives the reasons):
 
-* Two replicas that have a record at an offset have the same one.
-* From `every_record_from` on all replicas have every record; before it, the last one of each key.
-* Of a compacted log, a record may be missing where the replica has a later one of its key: a round that was interrupted
-  has cleaned beyond the checkpoint.
-* The last record of a key may be missing if it is a tombstone that the replica's cleaner has passed, and nothing older
-  of the key is left.
-* A replica that was cleaned beyond `end` may have lost whatever a record there superseded. If it has nothing of the key
-  up to where it was cleaned, nobody can tell: that is counted.
+- If two replicas have a record at an offset, it is the same record.
+- From `every_record_from` on, all replicas have every record. Before it, they have the last record
+  of each key.
+- In a compacted log, a record may be missing if the replica has a later one of its key: an
+  interrupted round has cleaned beyond the checkpoint.
+- The last record of a key may be missing if it is a tombstone that the replica's cleaner has
+  passed, and no older record of the key is left.
+- A replica that was cleaned beyond `end` may have lost a record that a later record there
+  superseded. If it has no record of the key up to where it was cleaned, this can't be decided, and
+  the key is counted.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ from winnow.verbs.compare.replicas import Bounds
 from winnow.verbs.compare.scan import ENTRY, Blob
 
 MOST_REPLICAS = 63
-"""One bit each. Kafka's own limit is far beyond what anybody has."""
+"""Each replica takes one bit. No real cluster has that many replicas."""
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Suspect:
-    """A difference. `has` and `other` are numbers of replicas; `other` lacks the record, or has
-    another one.
+    """A difference. `has` and `other` are numbers of replicas. `other` lacks the record or has a
+    different one.
     """
 
     offset: int
@@ -43,7 +45,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`first`: None if there is no difference."""
+    """The verdict on one bucket. `first` is None if there is no difference."""
 
     differences: int
     first: Suspect | None
@@ -62,7 +64,7 @@ SAME = Verdict(0, None, 0)
 
 
 def judge(blobs: Sequence[Blob], bounds: Bounds) -> Verdict:
-    """Of all entries of one bucket, of all replicas."""
+    """Judge all entries of one bucket, of all replicas."""
     records = _Records(blobs, len(bounds.cleaned_to))
     below = records.offset < bounds.end
     verdict = _contents(records, below)
@@ -75,8 +77,8 @@ def judge(blobs: Sequence[Blob], bounds: Bounds) -> Verdict:
 
 
 class _Records:
-    """One item per key and offset, ascending in both. `key` is a number; `mask` has a bit for each
-    replica with it.
+    """One item per key and offset, ascending in both. `key` is a number. `mask` has a bit for each
+    replica that has the record.
     """
 
     def __init__(self, blobs: Sequence[Blob], replicas: int) -> None:
@@ -112,16 +114,18 @@ class _Records:
         return found
 
     def disagreeing(self) -> tuple[Array, Array]:
-        """(record, replica) of entries that are not what the first replica has at the offset."""
+        """Return (record, replica) of entries that differ from the first replica's entry at that
+        offset.
+        """
         content = self._entries["content"]
         other = (content != content[self.first][self._record]).any(axis=1)
         return self._record[other], self._owner[other].astype(np.int64)
 
     def last_offset_of(self, replica: int, among: Array) -> Array:
-        """Per key the last offset that a replica has among some records; -1 for none."""
+        """Return, for each key, the last offset that a replica has among some records, or -1."""
         last = np.full(int(self.key[-1]) + 1 if len(self.key) else 0, -1, np.int64)
         mine = self.has(replica) & among
-        last[self.key[mine]] = self.offset[mine]  # ascending: the last one stays
+        last[self.key[mine]] = self.offset[mine]  # ascending, so the last one wins
         return last
 
 

@@ -1,6 +1,4 @@
-"""One replica of a partition before its records are read: its bounds, and which bytes of it there
-are to read.
-"""
+"""One replica of a partition before its records are read: its bounds, and the bytes to read."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from winnow.verbs.compare.values import Replica
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A replica by its place, with what the checkpoints of its log directory say."""
+    """The place of a replica, and what the checkpoints of its log directory say about it."""
 
     topic_partition: TopicPartition
     replica: Replica
@@ -34,7 +32,7 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """`ranges`: all of its log, ascending."""
+    """A replica as found. `ranges` cover its whole log, ascending."""
 
     home: Home
     topic_id: str | None
@@ -44,22 +42,24 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What is compared of a partition; see `winnow.verbs.compare.values.Comparison`."""
+    """The offsets of a partition that are compared; see
+    `winnow.verbs.compare.values.Comparison`.
+    """
 
     start: int
     end: int
     every_record_from: int
     cleaned_to: tuple[int, ...]
-    """Of each replica; 0 of one that was never cleaned."""
+    """First dirty offset of each replica; 0 for one that was never cleaned."""
     compacted: bool
-    """One of them has been cleaned: records that a later one of their key supersedes may be gone
-    anywhere.
+    """True if any replica has been cleaned. Then a record that a later one of its key supersedes
+    may be missing at any offset.
     """
 
     @property
     def read_to(self) -> tuple[int, ...]:
-        """Of each replica: what lies between `end` and where it was cleaned to may have superseded
-        what is missing.
+        """Offset up to which each replica is read. Records between `end` and where a replica was
+        cleaned may supersede the missing ones.
         """
         return tuple(max(self.end, cleaned) for cleaned in self.cleaned_to)
 
@@ -80,7 +80,10 @@ def home_of(log_dir: LogDir, topic_partition: TopicPartition) -> Home:
 
 
 def look(storage: Storage, home: Home) -> Looked:
-    """Raises CorruptLogError or OSError for what a consumer could not be told of either."""
+    """Look at one replica.
+
+    Raises CorruptLogError or OSError where a consumer could not read it either.
+    """
     for entry in storage.list_dir(home.directory):
         if entry.name.endswith(LOG + SWAP):
             raise CorruptLogError(
@@ -113,7 +116,9 @@ def look(storage: Storage, home: Home) -> Looked:
 
 
 def bounds_of(replicas: Sequence[Replica]) -> Bounds:
-    """What all of them must agree about. Nothing if `start` is not below `end`."""
+    """Return the bounds on which all replicas must agree. They are empty if `start` is not below
+    `end`.
+    """
     start = max(replica.log_start or 0 for replica in replicas)
     ends = [
         min(r.high_watermark, MAX_LONG if r.last_stable_offset is None else r.last_stable_offset)
@@ -130,7 +135,7 @@ def bounds_of(replicas: Sequence[Replica]) -> Bounds:
 
 
 def to_read(looked: Looked, bounds: Bounds, number: int) -> tuple[Range, ...]:
-    """The ranges of replica `number` that may hold offsets within the bounds."""
+    """Return the ranges of replica `number` that may hold offsets within the bounds."""
     found = []
     for at, one in enumerate(looked.ranges):
         following = looked.ranges[at + 1].least_offset if at + 1 < len(looked.ranges) else MAX_LONG

@@ -1,5 +1,5 @@
-"""What is told of the records of one replica: per record an offset and two digests. Never a key,
-never a value.
+"""Read the records of one replica as one offset and two digests each. Keys and values never leave
+this module.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ ENTRY = np.dtype(
         ("tombstone", np.bool_),
     ]
 )
-"""One record. `key` and `content` as `record_digests` has them; of a record without a key, `key` is
-made of its offset, so that it is nobody's predecessor.
+"""One record, with `key` and `content` as in `record_digests`. For a record without a key, `key` is
+made of its offset, so it supersedes nothing.
 """
 Entries = np.ndarray[Any, np.dtype[Any]]
 
 _MOST = 1 << 20
-"""Entries that are sent together; a batch may bring more."""
+"""Number of entries sent together. One batch may exceed it."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Entries of one replica, dtype ENTRY, as bytes. `replica`: its number."""
+    """Entries of one replica, of dtype ENTRY, as bytes. `replica` is its number."""
 
     replica: int
     entries: bytes
@@ -52,7 +52,7 @@ class Blob:
 
 @dataclass(slots=True)
 class Counted:
-    """Records within the bounds."""
+    """Number of records within the bounds."""
 
     records: int = 0
 
@@ -60,11 +60,11 @@ class Counted:
 def scan_range(
     storage: Storage, wanted: Range, bounds: Bounds, secret: tuple[int, int], counted: Counted
 ) -> Iterator[Entries]:
-    """Entries for all that the bounds want of the visible, committed records of a range.
+    """Yield entries for the visible, committed records of a range that the bounds ask for.
 
-    From `every_record_from` up to `end` each record; before and after it the last one of each key,
-    as far as one look reaches, and none without a key. Raises CorruptLogError for what can't be
-    read.
+    From `every_record_from` up to `end`, this is each record. Before and after, it is the last
+    record of each key among the batches that are read together, and none without a key. Raises
+    CorruptLogError for anything that can't be read.
     """
     kept: list[Entries] = []
     size = 0
@@ -106,7 +106,7 @@ def _pieces(storage: Storage, wanted: Range) -> Iterator[Piece]:
 def _of_piece(piece: Piece, wanted: Range, secret: tuple[int, int]) -> Iterator[_Found]:
     rows = piece.rows
     touched = rows["last_offset"] >= wanted.first
-    # A v0 or v1 header does not tell where its batch begins.
+    # The header of a v0 or v1 batch does not say at which offset the batch begins.
     touched &= (rows["base_offset"] < wanted.end) | (rows["magic"] < MAX_MAGIC)
     touched &= (rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)
     rows = rows[touched]
@@ -122,7 +122,7 @@ def _of_piece(piece: Piece, wanted: Range, secret: tuple[int, int]) -> Iterator[
                 places = places[np.flatnonzero(inside)]
             keys, contents = record_digests(blocks, places, secret)
             yield _Found(places.offset, keys, contents, places.key.size < 0, places.value.size < 0)
-            del blocks  # before the next part is there
+            del blocks  # free it before the next part is read
     except CorruptLogError as error:
         raise counted_from(error, wanted.path, piece.start) from error
 
@@ -146,7 +146,7 @@ def _chosen(found: _Found, bounds: Bounds) -> Entries:
 
 
 def by_bucket(entries: Entries, buckets: int) -> Iterator[tuple[int, Entries]]:
-    """The entries of each bucket of keys, in the order given."""
+    """Yield the entries of each bucket of keys, in the order given."""
     high = entries["key"][:, 1] >> np.uint64(32)
     bucket = (high * np.uint64(buckets)) >> np.uint64(32)
     order = np.argsort(bucket, kind="stable")

@@ -1,5 +1,5 @@
-"""From a suspect to what a person can look at: the file and byte of both replicas, and what of the
-record differs.
+"""Describe a suspect for a person: the file and byte in both replicas, and what differs in the
+record.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from winnow.wire.plain import Record
 class _Seen:
     place: Place
     record: Record | None
-    """That at the offset; None if there is none, or its batch is too large to be shown."""
+    """The record at the offset. None if there is none, or its batch is too large to show."""
 
 
 def tell(storage: Storage, suspect: Suspect, has: Home, other: Home) -> Difference:
-    """Looks it up again in both. Keys and values are not told, only which of them differ, and how
-    long they are.
+    """Look the record up again in both replicas and describe the difference.
+
+    Keys and values are not shown: only which of them differ, and their lengths.
     """
     one, two = _see(storage, has, suspect.offset), _see(storage, other, suspect.offset)
     both = one.record is not None and two.record is not None
@@ -48,7 +49,7 @@ def _see(storage: Storage, home: Home, offset: int) -> _Seen:
     segments = Segments(storage, home.directory)
     try:
         found = segments.find_offset(offset)
-    except CorruptLogError:  # too large to be shown
+    except CorruptLogError:  # too large to show
         found = None
     if found is None:
         last = len(segments.bases) - 1

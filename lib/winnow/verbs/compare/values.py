@@ -1,4 +1,4 @@
-"""What a comparison of replicas tells, as values."""
+"""The result of a comparison of replicas, as values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class Kind(StrEnum):
     """What is wrong between replicas of a partition."""
 
     MISSING = "missing"
-    """One has a record that the other should have, and has not."""
+    """One replica lacks a record that it should have."""
     CONTENT = "content"
-    """Both have a record at an offset, and it is not the same one."""
+    """Both replicas have a record at an offset, and the two records differ."""
     TOPIC = "topic"
-    """They are of different incarnations of the topic: it was deleted and created anew."""
+    """The topic ids differ: the topic was deleted and created again."""
     UNREADABLE = "unreadable"
-    """Something of one can't be read: `verify` without `--compare` names all of it."""
+    """A part of one replica can't be read. `verify` without `--compare` lists all such parts."""
 
     @property
     def meaning(self) -> str:
@@ -39,20 +39,20 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a replica has a record, or would have it. `position`: byte of the batch; of the file's
-    end if it is past the last one; None if it is about the file as a whole.
+    """Where a replica has a record, or would have it. `position` is the byte of the batch, or the
+    file's end if the offset is past the last batch, or None if the whole file is meant.
     """
 
     log_dir: str
     file: str
-    """Path from `log_dir`."""
+    """Path relative to `log_dir`."""
     position: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The first one of a partition. `places`: of the replica that has the record, then of the
-    other.
+    """The first difference of a partition. `places` names first the replica that has the record,
+    then the other.
     """
 
     kind: Kind
@@ -63,23 +63,24 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """What one log directory holds of a partition. Offsets; None where it is not known."""
+    """What one log directory holds of a partition. Fields are offsets, None if unknown."""
 
     log_dir: str
     node_id: int | None
     log_start: int | None
     high_watermark: int
     last_stable_offset: int | None
-    """Where the first transaction that is still open begins; None: none is, or it is not known."""
+    """First offset of the first open transaction. None if there is none, or it is unknown."""
     cleaned_to: int | None
-    """First dirty offset of the cleaner's checkpoint; None: never cleaned."""
+    """First dirty offset in the cleaner's checkpoint; None if the log was never cleaned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One partition. It was compared from `start` up to, but without, `end`; from
-    `every_record_from` on, record by record, before it by the last record of each key. The three
-    are None where nothing could be compared.
+    """One partition, compared from `start` up to `end` (exclusive).
+
+    From `every_record_from` on, every record is compared. Before it, the last record of each key
+    is. The three are None if nothing could be compared.
     """
 
     topic: str
@@ -89,27 +90,27 @@ class Comparison:
     end: int | None = None
     every_record_from: int | None = None
     records: int = 0
-    """Visible, committed ones within these bounds, of all replicas together."""
+    """Visible, committed records within these bounds, summed over all replicas."""
     differences: int = 0
     first: Difference | None = None
     undecided: int = 0
-    """Keys that a replica may lack because it was cleaned beyond `end`, which none of the others
+    """Keys that a replica may lack because it was cleaned beyond `end`, which no other replica
     reaches.
     """
     why_not: str | None = None
-    """Why nothing was compared, where nothing is wrong."""
+    """Why nothing was compared although nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareResult:
-    """By topic and partition. Partitions that only one of the directories has are in `notes`."""
+    """Comparisons by topic and partition. `notes` names partitions that only one directory has."""
 
     comparisons: tuple[Comparison, ...]
     notes: tuple[str, ...] = field(default=())
 
     @property
     def status(self) -> str:
-        """`same` or `different`."""
+        """Return `same` or `different`."""
         return "different" if any(one.first for one in self.comparisons) else "same"
 
     @property

@@ -1,1 +1,1 @@
-"""One page for who has to act: free space, what can be freed, what to run next."""
+"""The doctor's page: free space, what can be freed, and what to run next."""

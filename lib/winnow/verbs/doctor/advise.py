@@ -1,4 +1,4 @@
-"""From findings to the commands that come next, most urgent first."""
+"""Turn findings into the next commands to run, most urgent first."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ def advise(
     misplaced: Sequence[MisplacedEntry],
     unread: Reading | None,
 ) -> tuple[Advice, ...]:
-    """Commands for `./spark-submit.sh`, without the log directories and the caller's own options.
-    `unread`: what reading all records would cost; None if that was done.
+    """Return commands for `./spark-submit.sh`, without the log directories and the caller's
+    options.
+
+    `unread` is the cost of reading all records; None if they were read.
     """
     after_crash = () if all(disk.clean_shutdown for disk in disks) else (UNCLEAN,)
     by_what = {gain.what: gain for gain in gains}

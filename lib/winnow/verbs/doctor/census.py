@@ -1,7 +1,7 @@
-"""Read all records of compacted topics, for what no header tells: which have no key, and how old
-tombstones are.
+"""Read all records of compacted topics for two facts that no header holds: which records have no
+key, and how old the tombstones are.
 
-One task reads whole segments, in pieces, and keeps sums only.
+One task reads whole segments piece by piece and keeps only sums.
 """
 
 from __future__ import annotations
@@ -42,23 +42,26 @@ _KEYLESS, _COME, _TO_COME, _NONE = range(_AGES, _AGES + 4)
 _ROWS = _AGES + 4
 
 Sums: TypeAlias = "NDArray[np.int64]"
-"""Shape (_ROWS, 2), records and bytes: tombstones by age, data without a key, tombstones by delete
-horizon.
+"""Shape (_ROWS, 2), columns records and bytes. Rows: tombstones by age, data without a key,
+tombstones by delete horizon.
 """
 _Work = tuple[int, int, str, Segment, int]
-"""Number of the piece and of its partition; directory, segment, most bytes that a batch may hold.
+"""Number of the piece, number of its partition, directory, segment, most bytes that a batch may
+hold.
 """
 
 
 def readable(state: PartitionState) -> list[Segment]:
-    """Those that are sound for sure (S8.2)."""
+    """Return the segments that are certainly sound (S8.2)."""
     return [segment for segment in state.segments if is_trusted(state, segment)]
 
 
 def take_census(
     sc: SparkContext, items: Sequence[Undertaking], *, now: int, progress: Progress
 ) -> tuple[Census, ...]:
-    """Of each of these partitions, by name. `now`: ms since the epoch, for how old tombstones are."""
+    """Take the census of each of these partitions, sorted by name. `now`, in ms since the epoch,
+    gives the age of tombstones.
+    """
     pieces: list[_Work] = []
     for number, item in enumerate(items):
         for segment in readable(item.state):
@@ -104,8 +107,9 @@ def _each(
 def sums_of_segment(
     directory: str, segment: Segment, *, now: int, max_decompressed_bytes: int
 ) -> Sums:
-    """`Sums` of all of its records. Raises CorruptLogError for whatever can't be read, checksums
-    included.
+    """Return the `Sums` of all its records.
+
+    Raises CorruptLogError for anything that can't be read. Checksums are verified.
     """
     path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
     sums = np.zeros((_ROWS, 2), np.int64)

@@ -1,4 +1,6 @@
-"""What is wrong with log directories, what would free space, and what to run next. Changes nothing."""
+"""Find what is wrong with log directories, what would free space, and what to run next. Changes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +35,19 @@ if TYPE_CHECKING:
 
 _DAY_MS = 86_400_000
 _RETENTION_SECONDS = 0.01
-"""Of a partition whose oldest segments go: a few renames and their syncs."""
+"""Time that retention takes for one partition: a few renames and their syncs."""
 _TIMES_READ = 2.0
-"""A compaction reads twice, and writing what is left takes about as long as it took to read what
-goes.
+"""A compaction reads the log twice. Writing what is kept takes about as long as reading what is
+dropped.
 """
 
 
 def diagnose(
     sc: SparkContext, log_dirs: Sequence[LogDir], request: Request, *, deep: bool
 ) -> Diagnosis:
-    """Over all partitions that `request` wants; it must not touch anything. `deep`: read all
-    records, too.
+    """Diagnose all partitions that `request` selects. `request` must not allow changes.
+
+    `deep`: also read all records.
     """
     prepared = prepare(sc, log_dirs, request)
     undertakings = [item for item in prepared if isinstance(item, Undertaking)]
@@ -53,7 +56,8 @@ def diagnose(
     held = sorted(_held_back(undertakings), key=lambda h: (-h.held_bytes, h.topic, h.partition))
     troubles = tuple(_troubles(prepared))
     compacted = [item for item in undertakings if item.config.cleanup_compact]
-    # Where some are due they alone are measured: what the others hold nobody has looked at.
+    # If some partitions are due for compaction, measure only those: the batches of the others have
+    # not been read.
     measured = [item for item in compacted if item.plan.compaction is not None] or compacted
     rate = (
         scan_rate([item.state for item in measured], limit=_limit(measured)) if measured else None
@@ -163,7 +167,9 @@ def _told(entry: Misplaced) -> MisplacedEntry:
 
 
 def _gains(items: Sequence[Undertaking], rate: float | None) -> tuple[Gain, ...]:
-    """`rate`: bytes that all cores together read in a second."""
+    """Return what each verb would free. `rate` is the bytes per second that all cores together
+    read.
+    """
     retained = [item.plan.retention for item in items if item.plan.retention is not None]
     gains = []
     if retained:
@@ -203,7 +209,7 @@ def _log_bytes(item: Prepared, request: Request) -> int:
         return item.state.log_bytes
     try:
         entries = request.storage.list_dir(item.place.directory)
-    except FAILS_ONE_PARTITION:  # `left alone` says why
+    except FAILS_ONE_PARTITION:  # `left alone` gives the reason
         return 0
     return sum(entry.size for entry in entries if entry.is_file and entry.name.endswith(LOG))
 
@@ -245,8 +251,10 @@ def _topics(prepared: Sequence[Prepared], bytes_of: dict[int, int]) -> tuple[Top
 
 
 def _dead_cleaner(disks: Sequence[Disk], overdue: Sequence[Overdue], now: int) -> str | None:
-    """A cleaner looks for work every 15 s and notes each partition that it has finished: a day
-    without is too long.
+    """Say why the broker's cleaner seems dead, or return None.
+
+    A cleaner looks for work every 15 s and records each partition that it has finished. A day
+    without a record is too long.
     """
     for disk in disks:
         waiting = [o for o in overdue if o.log_dir == disk.log_dir]

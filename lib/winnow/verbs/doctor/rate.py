@@ -1,4 +1,4 @@
-"""How fast this machine reads logs: a part of the very segments that are to be cleaned, timed."""
+"""Measure how fast this machine reads logs, on a part of the segments that are to be cleaned."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _LEAST_SECONDS = 1e-3
 
 
 def scan_rate(states: Sequence[PartitionState], *, limit: int) -> float | None:
-    """Log bytes that one core parses in a second, decompression included, measured on at most
-    SAMPLE_BYTES of the largest closed segment of these logs. None if there is no sound batch.
+    """Return the log bytes that one core parses per second, decompression included.
+
+    Measured on at most SAMPLE_BYTES of the largest closed segment of these logs. None if there is
+    no sound batch.
     """
     found = [
         (segment.log_bytes, state, segment) for state in states for segment in state.segments[:-1]
@@ -32,16 +34,16 @@ def scan_rate(states: Sequence[PartitionState], *, limit: int) -> float | None:
         return None
     _, state, segment = max(found, key=lambda item: item[0])
     try:
-        _parse(state, segment, 2**20, limit)  # what is compiled is loaded at its first use
+        _parse(state, segment, 2**20, limit)  # loads the compiled kernels before the clock starts
         began = time.perf_counter()
         done = _parse(state, segment, SAMPLE_BYTES, limit)
-    except FAILS_ONE_PARTITION:  # a run says what is wrong with this partition
+    except FAILS_ONE_PARTITION:  # a run reports what is wrong with this partition
         return None
     return done / max(time.perf_counter() - began, _LEAST_SECONDS) if done else None
 
 
 def _parse(state: PartitionState, segment: Segment, most: int, limit: int) -> int:
-    """Log bytes of the whole batches that were parsed, from the segment's first on."""
+    """Parse whole batches from the start of the segment and return their log bytes."""
     path = f"{state.directory}/{segment_file(segment.base_offset, LOG)}"
     rows = np.empty(_ROWS, BATCH)
     with map_range(path, 0, min(segment.log_bytes, most)) as buf:

@@ -1,4 +1,4 @@
-"""What the doctor found, as values. Sizes in bytes, times in ms since the epoch."""
+"""What the doctor found, as values. Sizes are in bytes, times in ms since the epoch."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """A log directory and the file system that it lies on."""
+    """A log directory and the file system it is on."""
 
     log_dir: str
     log_bytes: int
-    """Of the partitions that could be listed."""
+    """Log bytes of the partitions that could be listed."""
     free_bytes: int
     total_bytes: int
     clean_shutdown: bool
     cleaner_checkpoint_ms: int | None
-    """When a broker's cleaner, or Winnow, last finished a partition here. None: there is no such
-    file.
+    """When a broker's cleaner, or Winnow, last finished a partition here; None if the checkpoint
+    file does not exist.
     """
 
 
@@ -32,7 +32,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overdue:
-    """A partition that a broker's cleaner would clean now if there was one at work."""
+    """A partition that a running cleaner of a broker would clean now."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class Overdue:
     dirty_ratio: float
     dirty_bytes: int
     dirty_since: int | None
-    """Timestamp of the oldest dirty batch that a segment begins with; None if there is none."""
+    """Timestamp of the oldest dirty batch that is first in its segment; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +57,13 @@ class HeldBack:
     last_seen: int | None
     """Timestamp of the producer's last batch."""
     held_bytes: int
-    """Of the segments before the active one, from that of the first offset on."""
+    """Bytes of the segments before the active one, from the segment of the first offset on."""
     words: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """A partition that nothing can be done for as it is."""
+    """A partition that Winnow can't work on in its current state."""
 
     topic: str
     partition: int
@@ -75,16 +75,16 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MisplacedEntry:
-    """A partition whose entry in the cleaner's checkpoints is not, or not only, beside it."""
+    """A partition whose cleaner checkpoint entry is in the wrong log directory, or in several."""
 
     topic: str
     partition: int
     log_dir: str | None
-    """Where the partition is; None: in none of the given directories."""
+    """Where the partition is; None if it is in none of the given directories."""
     named_in: tuple[str, ...]
     """Log directories whose `cleaner-offset-checkpoint` names it."""
     stops_cleaner: bool
-    """More than one does: a broker's cleaner dies at its start."""
+    """More than one directory names it: a broker's cleaner dies when it starts."""
     words: str
 
 
@@ -97,17 +97,17 @@ class Gain:
     partitions: int
     freed_bytes: int
     at_most: bool
-    """Only a run can tell how much a compaction leaves."""
+    """An upper limit: only a run can find how much a compaction keeps."""
     read_bytes: int
     seconds: float
-    """At the rate at which this machine read a part of these very logs."""
+    """Expected duration, from the rate at which this machine read a part of these logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
     records: int
     bytes: int
-    """Of the records as they are decompressed."""
+    """Size of the records, decompressed."""
 
     def __add__(self, other: Amount) -> Amount:
         return Amount(self.records + other.records, self.bytes + other.bytes)
@@ -115,27 +115,27 @@ class Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Census:
-    """What reading all records of a compacted topic's partition told. Whether a record is
-    superseded does not matter here.
+    """What reading all records of a compacted topic's partition found. Superseded records are
+    counted as well.
     """
 
     topic: str
     partition: int
     log_dir: str
     keyless: Amount
-    """Data without a key: the next compaction that reaches it drops it (S5.5). A broker refuses
-    such records, so that they are older than the topic's policy.
+    """Data without a key, which the next compaction that reaches it drops (S5.5). A broker refuses
+    such records, so they are older than the topic's cleanup policy.
     """
     tombstones: tuple[Amount, ...]
-    """By age, as `PartitionResult.tombstones`."""
+    """By age, as in `PartitionResult.tombstones`."""
     horizon_come: Amount
-    """The delete horizon of their batch has come: the next compaction that reaches them drops them.
-    """
+    """Tombstones whose delete horizon has passed. The next compaction that reaches them drops
+    them."""
     horizon_to_come: Amount
     no_horizon: Amount
-    """Their batch has none yet: the next compaction that reaches it sets it, now +
-    `delete.retention.ms` (S5.4). Those of v0 and v1, which have none, go by the age of their file
-    (S5.3).
+    """Tombstones whose batch has no delete horizon yet. The next compaction that reaches the batch
+    sets it to now + `delete.retention.ms` (S5.4). v0 and v1 batches never have one; the age of the
+    file decides for them (S5.3).
     """
     error: str | None
     """Why it could not be read; all figures are 0 then."""
@@ -143,11 +143,11 @@ class Census:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What reading all records of the compacted topics costs."""
+    """The cost of reading all records of the compacted topics."""
 
     bytes: int
     seconds: float | None
-    """None: nothing is known of how fast these logs are read."""
+    """None if the reading speed of these logs is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,18 +171,17 @@ class Diagnosis:
     """Most bytes first."""
     troubles: tuple[Trouble, ...]
     misplaced: tuple[MisplacedEntry, ...]
-    """By node, then by partition."""
+    """Sorted by node, then by partition."""
     dead_cleaner: str | None
-    """In words, why the broker's cleaner seems not to have been at work; None if nothing says so.
-    """
+    """Why the broker's cleaner seems to be dead, in words; None if there is no sign of it."""
     advice: tuple[Advice, ...]
     deep: Reading
     """What `census` costs, or has cost."""
     census: tuple[Census, ...] | None
-    """Partitions of compacted topics, by name; None: not asked for."""
+    """Partitions of compacted topics, sorted by name; None if not requested."""
     notes: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """0; 3 if there is a partition that nothing can be done for."""
+        """Return 0, or 3 if Winnow can't work on some partition in its current state."""
         return 3 if self.troubles else 0

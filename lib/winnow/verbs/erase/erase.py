@@ -1,10 +1,11 @@
-"""Erase: every record of some keys goes from all segments that can be rewritten, and a second
-reading proves it.
+"""Erase every record of some keys from all segments that can be rewritten. A second reading proves
+it.
 
-Each segment is replaced by itself, one at a time, as a cleaned one is (S6.4): after a crash each is
-old or new, and the next erasure does the rest. Nothing but the segments changes: no checkpoint, no
-delete horizon, no offset. Before the first of them, what earlier runs kept of the partition is
-closed: an undo would bring back what is erased.
+Each segment is replaced by itself, one at a time, in the same way as a cleaned one (S6.4). After a
+crash each segment is either old or new, and the next erasure does the rest. Only the segments
+change: no checkpoint, no delete horizon, no offset. Before the first segment of a partition is
+replaced, undo is closed for everything that earlier runs kept: an undo would bring erased records
+back.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NO_CLOCK = -1
-"""For `Request.now`: nothing here depends on the time, and so no interrupted round of a cleaning
-goes on with it.
+"""For `Request.now`. Nothing here depends on the time, so an erasure does not continue an
+interrupted round of a cleaning.
 """
 
 
@@ -54,7 +55,7 @@ class _Found:
 
     @property
     def rewritten(self) -> list[tuple[SegmentMatches, SegmentWork]]:
-        """Without a staging directory yet."""
+        """Return the segments to rewrite. They have no staging directory yet."""
         by_base = {found.base_offset: found for found in self.segments}
         config = self.target.config
         return [
@@ -91,7 +92,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One segment of one partition, and what it may take on the disk."""
+    """One segment of one partition, and the disk space it may need."""
 
     partition: int
     segment: SegmentWork
@@ -115,7 +116,10 @@ def erase_from(
     *,
     run_id: str,
 ) -> EraseResult:
-    """`keys`: of `different_keys`. `request.touch` is False for a dry run. Hold the locks."""
+    """Erase from log directories whose locks the caller holds.
+
+    `keys` come from `different_keys`. `request.touch` is False for a dry run.
+    """
     sc, progress = spark.sparkContext, request.progress
     progress.stage(f"looking at {sum(len(d.partitions) for d in log_dirs)} partitions")
     targets = find_targets(sc, log_dirs, request)
@@ -169,7 +173,7 @@ def _erase(
     keys: SharedKeys,
     run_id: str,
 ) -> list[_Progressed]:
-    """As many segments at a time as there is room for."""
+    """Rewrite and commit as many segments at a time as there is room for."""
     done = [_close_undos(one, request, run_id) for one in found]
     works = [work for number, one in enumerate(found) for work in _works(number, one, run_id)]
     staged: set[str] = set()
@@ -201,7 +205,10 @@ def _erase(
 
 
 def _close_undos(found: _Found, request: Request, run_id: str) -> _Progressed:
-    """Also where no segment has one of the keys: what was kept may have them all the same."""
+    """Close undo for what earlier runs kept.
+
+    This is also done where no segment has one of the keys: what was kept may have them.
+    """
     done = _Progressed(Matches())
     try:
         done.closed_undos = close_kept(
@@ -244,7 +251,10 @@ def _no_room(work: _Work) -> Failure:
 
 
 def _made(request: Request, staging: str) -> Failure | None:
-    """Here and not in tasks: one that runs late must not find a place to write to."""
+    """Make the staging directory.
+
+    The driver makes it, not the tasks: a task that runs late must not find a place to write to.
+    """
     try:
         request.storage.mkdir(staging)
     except FAILS_ONE_PARTITION as error:
@@ -268,7 +278,9 @@ def _rewritten(
 def _commit(
     done: _Progressed, work: SegmentWork, outcome: RewrittenSegment | Failure, request: Request
 ) -> None:
-    """Segments come in ascending order, and the first that fails ends the partition."""
+    """Commit one segment. Segments come in ascending order; the first failure ends the
+    partition.
+    """
     if request.stop.reason is not None:
         done.why = done.why or _stopped(request)
     if done.why is not None:

@@ -1,4 +1,4 @@
-"""The two Spark jobs of an erasure: look for the keys everywhere, and write segments anew without
+"""The two Spark jobs of an erasure: look for the keys in all segments, and rewrite segments without
 them.
 """
 
@@ -32,9 +32,7 @@ _Done = TypeVar("_Done")
 def scan_all(
     sc: SparkContext, targets: Sequence[Target], keys: SharedKeys, progress: Progress
 ) -> list[list[SegmentMatches] | Failure]:
-    """For each partition what each of its segments holds, or the first reason why that can't be
-    told.
-    """
+    """Return for each partition what each of its segments holds, or the first failure."""
     items = [
         (target.state.directory, segment, target.config.max_decompressed_message_bytes)
         for target in targets
@@ -57,7 +55,7 @@ def scan_all(
 def rewrite_all(
     sc: SparkContext, works: Sequence[SegmentWork], keys: SharedKeys, progress: Progress
 ) -> list[RewrittenSegment | Failure]:
-    """In the order given."""
+    """Rewrite each segment. Results are in the order of `works`."""
     sizes = [work.segment.log_bytes for work in works]
     name = f"erasing in {counted(len(works), 'segment')}"
     return _run(sc, works, sizes, lambda work: rewrite_segment(work, keys.value), progress, name)

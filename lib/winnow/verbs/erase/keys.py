@@ -1,4 +1,4 @@
-"""The keys that are to be erased, from where they were given to the tasks that look for them."""
+"""The keys to erase: from the caller's input to the tasks that look for them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ KEY = "key"
 
 
 def different_keys(keys: Sequence[bytes] | DataFrame | pa.Array) -> Any:  # noqa: ANN401 - Arrow has no types
-    """An Arrow array (large_binary) of the different ones. UsageError for no key at all, and for a
-    null.
+    """Return the different keys as an Arrow array (large_binary).
 
-    A DataFrame has them in a column `key` of binary or string, the latter in UTF-8.
+    A DataFrame has them in a column `key` of type binary, or string (encoded as UTF-8). Raises
+    UsageError if there is no key, and for a null.
     """
     if isinstance(keys, pa.Array):
         array = keys.cast(pa.large_binary())
@@ -56,7 +56,9 @@ def _of_frame(frame: DataFrame) -> Any:  # noqa: ANN401
 
 
 def searchable(keys: Any) -> KeySet:  # noqa: ANN401
-    """Of what `different_keys` gives, hashed with a secret that nobody can know beforehand."""
+    """Hash the keys that `different_keys` returned, with a secret that nobody can know in
+    advance.
+    """
     _, ends, data = keys.buffers()
     bounds = np.frombuffer(ends, np.int64)[keys.offset : keys.offset + len(keys) + 1]
     content = as_bytes(b"" if data is None else np.frombuffer(data, np.uint8))

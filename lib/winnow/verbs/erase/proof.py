@@ -1,5 +1,5 @@
-"""The second reading after an erasure, by other code: `kafka-log` reads the records, Spark joins
-them with the keys.
+"""The second reading after an erasure, by other code: `kafka-log` reads the records, and Spark
+joins them with the keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _COLUMNS = "key binary, topic string, partition int, segment string, problem string"
 _CHUNK_KEYS = 2**20
 _KEY_TASKS = 4
-"""For each core, at most."""
+"""Most tasks per core."""
 
 
 def prove(
@@ -29,10 +29,10 @@ def prove(
     targets: Sequence[Target],
     keys: Any,  # noqa: ANN401
 ) -> Mapping[TopicPartition, Proof]:
-    """For each of the partitions. `keys`: of `different_keys`.
+    """Return the proof for each partition. `keys` come from `different_keys`.
 
-    Everything in the segment files is read, also below the log start offset, of transactions that
-    were aborted and in segments that an erasure does not reach.
+    All records in the segment files are read. This includes records below the log start offset, of
+    aborted transactions, and in segments that an erasure can't rewrite.
     """
     if not targets:
         return {}
@@ -52,8 +52,8 @@ def prove(
 
 
 def _counts(spark: SparkSession, targets: Sequence[Target], keys: Any) -> DataFrame:  # noqa: ANN401
-    """Rows (topic, partition, segment, is a problem, how many) of what has one of the keys or can't
-    be read.
+    """Return rows (topic, partition, segment, is a problem, how many) of records that have one of
+    the keys and of places that can't be read.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - with Spark, on the driver only
 
@@ -63,7 +63,8 @@ def _counts(spark: SparkSession, targets: Sequence[Target], keys: Any) -> DataFr
     records = spark.read.format("kafka-log").schema(_COLUMNS).options(**options).load(paths)
     batches = [pa.record_batch([chunk], names=["key"]) for chunk in _chunks(keys)]
     erased = spark.createDataFrame(pa.Table.from_batches(batches)).withColumn("erased", f.lit(1))
-    # Spark makes a partition of each ten thousand: a task for each would cost more than the join.
+    # Spark makes a partition for every ten thousand keys. A task for each would cost more than the
+    # join.
     erased = erased.coalesce(_KEY_TASKS * spark.sparkContext.defaultParallelism)
     told = records.join(erased, "key", "left").where(
         f.col("erased").isNotNull() | f.col("problem").isNotNull()

@@ -1,11 +1,11 @@
-"""Write a segment anew without the records of some keys, staged and verified, not yet part of the
-log.
+"""Rewrite a segment without the records of some keys. The result is staged and verified, not yet
+part of the log.
 
 Batches without such a record are copied byte for byte. The others become what Kafka's cleaner makes
-of a batch that loses records (S5.6, S5.7), but for the delete horizons: those that are there stay,
-none is set. Of a batch that loses all of them the header stays if it has a producer id or is the
-segment's last: so whoever replays the log, from wherever, learns the same of every producer and
-transaction, and the log ends where it ended.
+of a batch that loses records (S5.6, S5.7), except for delete horizons: existing ones are kept, none
+is set. If a batch loses all its records, its header is kept if it has a producer id or is the last
+batch of the segment. So a replay from any point sees the same state of every producer and
+transaction, and the log ends at the same offset.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from winnow.wire.key_search import NOT_FOUND, FoundKeys, KeySet
 
 _Bits = np.ndarray[Any, np.dtype[np.bool_]]
 _MOST_INDEX_BYTES = 2**31 - 1
-"""An index that is there may be larger than segment.index.bytes, which was another when it was
-made.
+"""Limit for an existing index. It may exceed segment.index.bytes, which may have been larger when
+the index was made.
 """
 
 
@@ -57,17 +57,18 @@ class SegmentWork:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenSegment:
-    """A staged segment that was read back from the disk and found to be what it should be."""
+    """A staged segment that was read back from the disk and verified."""
 
     staged: StagedGroup
     erased: Matches
     bytes_staged: int
-    """With its index files."""
+    """Includes its index files."""
 
 
 def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
-    """Raises CorruptLogError, VerificationError, NoSpaceError or OSError, and then leaves none of
-    its files.
+    """Write and verify one segment.
+
+    Raises CorruptLogError, VerificationError, NoSpaceError or OSError, and removes its files first.
     """
     attempt = uuid.uuid4().hex
     base = work.segment.base_offset
@@ -86,7 +87,9 @@ def rewrite_segment(work: SegmentWork, keys: KeySet) -> RewrittenSegment:
 def _write(
     work: SegmentWork, keys: KeySet, paths: dict[str, str], attempt: str
 ) -> RewrittenSegment:
-    """`paths`: by suffix; that of a transaction index is added if there is one."""
+    """Write the staged files. `paths` maps suffix to path. The path of a transaction index is added
+    if one is written.
+    """
     storage, base = Places(), work.segment.base_offset
     source = f"{work.directory}/{segment_file(base, LOG)}"
     index = IndexBuilder(
@@ -142,10 +145,10 @@ def _write(
 def without(
     buf: Bytes, part: Part, found: FoundKeys, *, last_offset: int
 ) -> tuple[bytes, Rows, Matches]:
-    """What is left of some batches: bytes, rows of dtype BATCH whose `position` counts in them, and
-    what is gone.
+    """Return what is kept of some batches: bytes, rows of dtype BATCH with `position` relative to
+    these bytes, and the matches that were removed.
 
-    `last_offset`: that of the batch which stays as a header, come what may; -1 for none.
+    `last_offset` is that of the batch whose header is always kept; -1 for none.
     """
     hit = found.number != NOT_FOUND
     batch_of = np.repeat(np.arange(len(part.rows)), part.blocks.rows["record_count"])
@@ -164,10 +167,9 @@ def without(
 
 
 def _rest(part: Part, gone: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
-    """Of the batches that lose records, exactly one batch each: a header alone where nothing is
-    left.
+    """Build one batch for each batch that loses records; a header alone if no record is left.
 
-    `gone`: per record of them.
+    `gone` has one bit for each of their records.
     """
     blocks = part.blocks
     chosen = replace(
@@ -195,7 +197,9 @@ def _rest(part: Part, gone: _Bits, touched: _Bits) -> tuple[Bytes, Rows]:
 
 
 def _pieces(buf: Bytes, rest: Bytes, rows: Rows, touched: _Bits) -> Iterator[memoryview]:
-    """The bytes of `rows`, whose positions are in `rest` where they are `touched`, else in `buf`."""
+    """Yield the bytes of `rows`: from `rest` where `touched`, otherwise from `buf`. Positions are
+    relative to that buffer.
+    """
     source, other = buf.data, rest.data
     starts, ends = rows["position"], rows["position"] + rows["size"]
     if not len(rows):

@@ -1,4 +1,4 @@
-"""Look for the records of some keys in one segment, and count them."""
+"""Find and count the records of some keys in one segment."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ from winnow.wire.walk import first_bad_crc
 
 @dataclass(frozen=True, slots=True)
 class SegmentMatches:
-    """Of one segment."""
+    """What was found in one segment."""
 
     base_offset: int
     matches: Matches
     keys: bytes
-    """uint32[k]: numbers of the keys that were found, each once."""
+    """uint32[k]: numbers of the keys that were found, without duplicates."""
     legacy: bool
-    """It has batches of v0 or v1."""
+    """True if the segment has batches of v0 or v1."""
 
 
 def scan_segment(
     directory: str, segment: Segment, keys: KeySet, *, max_decompressed_bytes: int
 ) -> SegmentMatches:
-    """Reads all of a segment. Raises CorruptLogError for whatever in it can't be read, checksums
-    included.
+    """Read a whole segment.
+
+    Raises CorruptLogError for anything in it that can't be read. Checksums are verified.
     """
     walk = walk_segment(directory, segment.base_offset, segment.log_bytes)
     path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
@@ -59,7 +60,7 @@ def scan_segment(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Neighbouring batches of a split, with their records. `rows` are those of the walk."""
+    """Adjacent batches of a split, with their records. `rows` are those of the header walk."""
 
     rows: Rows
     blocks: RecordBlocks
@@ -68,10 +69,10 @@ class Part:
 def found_in_split(
     buf: Bytes, split: Split, path: str, keys: KeySet, *, max_decompressed_bytes: int
 ) -> Iterator[tuple[Part, FoundKeys]]:
-    """All batches of a split, part by part, and which of their records have one of the keys: no
-    control record has.
+    """Yield all batches of a split, part by part, and which of their records have one of the keys.
+    Control records never match.
 
-    `buf`: the bytes of the split. Raises CorruptLogError, and names the file.
+    `buf` holds the bytes of the split. Raises CorruptLogError with the name of the file.
     """
     try:
         batches = batches_of(buf, path, split.base_offset)

@@ -1,4 +1,4 @@
-"""Which partitions an erasure looks into, and what of them it reaches."""
+"""Choose the partitions an erasure looks into, and which of their segments it reaches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TIERED = "remote.storage.enable: segments lie in remote storage as well, where 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A partition that can be looked into."""
+    """A partition that can be searched."""
 
     state: PartitionState
     config: TopicConfig
@@ -51,15 +51,15 @@ class Target:
     """See `PartitionErasure.remote`."""
 
     def reached(self) -> Iterator[tuple[Segment, int]]:
-        """The segments that can be rewritten, and where each ends: at the next one's base, which is
-        not above the high watermark.
+        """Yield the segments that can be rewritten, each with its end: the base offset of the next
+        one, which is not above the high watermark.
         """
         for segment, following in zip(self.state.segments, self.state.segments[1:], strict=False):
             if following.base_offset <= self.state.high_watermark:
                 yield segment, following.base_offset
 
     def result(self) -> PartitionErasure:
-        """Of which nothing is known yet but what is there."""
+        """Return a result that holds only what is known before the scan."""
         return replace(
             _result(Place(self.state.log_dir, self.state.topic_partition)),
             segments=len(self.state.segments),
@@ -72,10 +72,10 @@ class Target:
 def find_targets(
     sc: SparkContext, log_dirs: Sequence[LogDir], request: Request
 ) -> list[Target | PartitionErasure]:
-    """Every partition that was asked for, in the order of the log directories; a result for those
-    left alone.
+    """Return every partition that was requested, in the order of the log directories. A partition
+    that is left unchanged has a result instead.
 
-    Kafka's own topics are left out unless they are asked for by name, without a wildcard.
+    Kafka's own topics are included only if they are named without a wildcard.
     """
     found: list[Known | LeftAlone] = [
         known_or_left_alone(
@@ -103,8 +103,8 @@ def _is_wanted(topic: str, request: Request) -> bool:
 
 
 def _config_of(topic: str, log_dir: LogDir, request: Request) -> TopicConfig | Unknown:
-    """What decides over a topic's records decides nothing here: a topic of unknown policy is as
-    good as any.
+    """Return the topic's settings. They do not affect an erasure, so topics of unknown policy are
+    accepted.
     """
     settings, node_id = request.settings, log_dir.meta.node_id
     config = settings.resolve(topic, node_id=node_id)

@@ -1,7 +1,7 @@
-"""What an erasure found and did, as values: the Python API returns them, the command line prints
+"""What an erasure found and did, as values. The Python API returns them, the command line prints
 them.
 
-No key is in any of them, and no hash of one.
+They contain no key and no hash of a key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from winnow.errors import CorruptLogError, NoSpaceError, VerificationError
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Records with one of the keys. `bytes`: their own, decompressed."""
+    """Records with one of the keys. `bytes` is their size, decompressed."""
 
     records: int = 0
     bytes: int = 0
@@ -24,17 +24,17 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a second reading found after the erasure: another reader of the files, and a join with
-    the keys.
+    """What a second reading found after the erasure, with another reader of the files and a join
+    with the keys.
     """
 
     reached: int
-    """Records with one of the keys in segments that an erasure reaches. More than 0 is a failure.
-    """
+    """Records with one of the keys in segments that an erasure reaches. More than 0 is a
+    failure."""
     unreached: int
-    """In the others: those at or above the high watermark, and the active one."""
+    """Records in the other segments: those that reach the high watermark, and the active one."""
     problems: int
-    """Places that could not be read: more than 0 is a failure."""
+    """Places that could not be read. More than 0 is a failure."""
 
     @property
     def holds(self) -> bool:
@@ -43,38 +43,38 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionErasure:
-    """Of one partition. What was not looked at is None."""
+    """Result for one partition. Fields that were not examined are None."""
 
     topic: str
     partition: int
     log_dir: str
     closed: Matches | None = None
-    """In segments that an erasure reaches: not the active one, and entirely below the high
-    watermark. As they were.
+    """Matches before the erasure in segments that it reaches: closed, and entirely below the high
+    watermark.
     """
     above_high_watermark: Matches | None = None
-    """In other segments that are not active."""
+    """Matches in other segments that are not active."""
     active: Matches | None = None
     erased: Matches | None = None
     """None in a dry run."""
     segments: int | None = None
     segments_with_matches: int | None = None
-    """Of those that an erasure reaches: they are rewritten, the others not touched."""
+    """Number of reached segments with matches. These are rewritten; the others are not touched."""
     bytes_before: int | None = None
-    """Of the logs of all segments."""
+    """Log bytes of all segments."""
     bytes_after: int | None = None
     proof: Proof | None = None
     copies: tuple[str, ...] = ()
-    """Directories inside the partition's with older copies of records, which are not looked into: what runs with
-    --keep-replaced kept, and what was quarantined.
+    """Directories inside the partition's directory with older copies of records, which are not
+    searched: what runs with --keep-replaced kept, and what was quarantined.
     """
     closed_undos: tuple[str, ...] = ()
-    """Runs of clean --keep-replaced that can't be undone any more: what they kept may hold records
+    """Runs of clean --keep-replaced that can no longer be undone: what they kept may hold records
     with these keys.
     """
     remote: bool = False
-    """The topic has remote storage, where earlier segments may lie: they are neither erased from
-    nor looked into.
+    """True if the topic has remote storage. Earlier segments may be there; they are neither
+    searched nor rewritten.
     """
     why_left_alone: str | None = None
     error: str | None = None
@@ -82,7 +82,7 @@ class PartitionErasure:
 
     @property
     def left(self) -> Matches:
-        """Records with one of the keys that stay because no erasure reaches them."""
+        """Return the records with one of the keys that are kept because no erasure reaches them."""
         return (self.above_high_watermark or Matches()) + (self.active or Matches())
 
     @property
@@ -92,33 +92,33 @@ class PartitionErasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseResult:
-    """One erasure, or a dry run of one, over one or more log directories."""
+    """One erasure, or a dry run, over one or more log directories."""
 
     run_id: str
     dry_run: bool
     keys: int
-    """Different ones that were given."""
+    """Number of different keys given."""
     keys_found: int
-    """Of them: those that some record had, wherever it lay."""
+    """Number of these keys that some record has, in any segment."""
     partitions: tuple[PartitionErasure, ...]
     notes: tuple[str, ...] = ()
     ledger: str | None = None
     """Where the erasure was recorded."""
     hash_key: str | None = None
-    """In hexadecimal: under which the ledger has the keys' hashes. It is nowhere else."""
+    """In hexadecimal: the key of the keys' hashes in the ledger. It is stored nowhere else."""
 
     @property
     def proven(self) -> bool | None:
-        """Whether the second reading found nothing where an erasure reaches; None if there was
-        none.
+        """Return whether the second reading found nothing where an erasure reaches. None if there
+        was no second reading.
         """
         proofs = [partition.proof for partition in self.partitions if partition.proof is not None]
         return all(proof.holds for proof in proofs) if proofs else None
 
     @property
     def complete(self) -> bool:
-        """Nothing was left alone, and no record with one of the keys, nor an older copy of records,
-        is left. Of what remote storage has nothing is known.
+        """Return whether every partition was erased and no record with one of the keys, nor an
+        older copy of records, is left. Remote storage is not checked.
         """
         return not any(
             p.troubled or p.left.records or p.copies or p.remote for p in self.partitions
@@ -132,7 +132,7 @@ class EraseResult:
 
     @property
     def exit_code(self) -> int:
-        """0 or 3; 4 if the proof failed, 6 if want of space is all that went wrong."""
+        """Return 0 or 3; 4 if the proof failed; 6 if lack of space is the only problem."""
         if self.proven is False:
             return VerificationError.exit_code
         codes = {

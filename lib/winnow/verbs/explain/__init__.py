@@ -1,1 +1,1 @@
-"""Say why a partition or a record stays or goes, and by which rule."""
+"""Explain why a partition or a record is kept or removed, and by which rule."""

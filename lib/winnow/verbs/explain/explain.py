@@ -1,6 +1,4 @@
-"""Explain one partition, and the fate of records in it: what `clean` would do here, and the rule
-for it.
-"""
+"""Explain one partition and the fate of its records: what `clean` would do, and by which rule."""
 
 from __future__ import annotations
 
@@ -32,12 +30,14 @@ if TYPE_CHECKING:
 
 
 MOST = 1000
-"""Records of one key that are explained; older ones are counted."""
+"""Records of one key that are explained. Older ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which records. At most one of the two; neither: only the partition."""
+    """Which records to explain. Set at most one of the two; with neither, only the partition is
+    explained.
+    """
 
     offset: int | None = None
     key: bytes | None = None
@@ -46,7 +46,7 @@ class Question:
 def explain_partition(
     sc: SparkContext, log_dir: LogDir, request: Request, question: Question
 ) -> Explanation:
-    """Of the one partition that `log_dir.partitions` has."""
+    """Explain the one partition that `log_dir.partitions` has."""
     (item,) = prepare(sc, [log_dir], request)
     if isinstance(item, LeftAlone):
         return _left_alone(item, request, question)
@@ -87,10 +87,10 @@ def explain_partition(
 def survey_ground(
     sc: SparkContext, item: Undertaking, request: Request, *, foresee: bool
 ) -> tuple[Ground, Search] | Failure:
-    """What the fates of the partition's records rest on, and how records are looked for; why there
-    are none instead.
+    """Return the facts that decide the fates of the partition's records, and how to search for
+    records. A Failure says why there are none.
 
-    `foresee`: read all records, where retention depends on what a round leaves of them (S3.5).
+    `foresee`: read all records where retention depends on what a round keeps (S3.5).
     """
     made = _round(item, request.now)
     ground, search = _ground(item, made, request)
@@ -139,8 +139,8 @@ def _ground(item: Undertaking, made: Round | None, request: Request) -> tuple[Gr
 
 
 def places(item: Undertaking) -> list[Place]:
-    """Every segment of the partition that can be looked into, with what a search has to know at its
-    start.
+    """Return every segment of the partition that can be searched, with the state that a search
+    needs at its start.
     """
     segments = item.state.segments
     before = item.transactions.carried if item.transactions else (NOTHING_CARRIED,) * len(segments)
@@ -152,7 +152,7 @@ def places(item: Undertaking) -> list[Place]:
 
 
 def latest_of(found: Iterable[Found]) -> int | None:
-    """Last offset of the key that was looked for in the dirty range (S4)."""
+    """Return the last offset in the dirty range of the key that was searched for (S4)."""
     return max((f.latest for f in found if f.latest is not None), default=None)
 
 
@@ -163,7 +163,9 @@ def _round(item: Undertaking, now: int) -> Round | None:
 
 
 def _gone_after(item: Undertaking, request: Request) -> dict[int, Fate] | None:
-    """What retention takes after the round; None if that depends on what the round leaves (S3.5)."""
+    """Return what retention deletes after the round. None if that depends on what the round keeps
+    (S3.5).
+    """
     plan = item.plan.compaction
     if request.only == "compaction" or plan is None:
         return {}
@@ -171,7 +173,7 @@ def _gone_after(item: Undertaking, request: Request) -> dict[int, Fate] | None:
     if may_depend_on_sizes(item.state, item.config, may_grow=legacy):
         return None
     if item.overflowed and item.state.log_start_offset > item.state.segments[0].base_offset:
-        return None  # where a segment is split, nobody has looked yet
+        return None  # segments after a split are not known yet
     by_start_offset = replace(item.config, cleanup_policy="compact")
     return gone_segments(as_grouped(item.state, plan), by_start_offset, request.now)
 
@@ -184,7 +186,7 @@ def _answer(
     question: Question,
     progress: Progress,
 ) -> tuple[tuple[RecordFate, ...], int] | Failure:
-    """The records that were asked for, and how many more there are."""
+    """Return the records that were asked for, and how many more there are."""
     if question.offset is None and question.key is None:
         return (), 0
     if question.key is not None:
