@@ -1,4 +1,4 @@
-"""Arrow arrays out of what the kernels leave: buffers are handed over, nothing is built value by
+"""Make Arrow arrays from the kernels' results. Buffers are handed over; nothing is built value by
 value.
 """
 
@@ -14,13 +14,13 @@ from winnow.wire.columns import Places, gathered, header_places
 from winnow.wire.inflate import RecordBlocks
 
 MOST_MS = (2**63 - 1) // 1000
-"""What still can be told in Spark's microseconds."""
+"""The largest timestamp that fits into Spark's microseconds."""
 
 Array = NDArray[Any]
 
 
 def byte_strings(blocks: RecordBlocks, places: Places, kind: Any) -> Any:  # noqa: ANN401 - Arrow has no types
-    """A binary or string array, null where the size is -1."""
+    """Return a binary or string array, null where the size is -1."""
     ends, data = gathered(blocks, places)
     return pa.Array.from_buffers(
         kind,
@@ -30,7 +30,9 @@ def byte_strings(blocks: RecordBlocks, places: Places, kind: Any) -> Any:  # noq
 
 
 def header_lists(blocks: RecordBlocks, headers: Places, kind: Any) -> Any:  # noqa: ANN401
-    """A list of (key, value) per record, null where there is none, as Spark's Kafka source has it."""
+    """Return a list of (key, value) per record, null if it has no headers, as Spark's Kafka source
+    does.
+    """
     keys, values = header_places(blocks, headers)
     pair = kind.value_type
     children = [
@@ -46,7 +48,9 @@ def header_lists(blocks: RecordBlocks, headers: Places, kind: Any) -> Any:  # no
 
 
 def timestamps(ms: Array, kind: Any, *, valid: Array | None = None) -> Any:  # noqa: ANN401
-    """Microseconds in UTC; null where not `valid`, and beyond year 292 277, which Spark can't tell."""
+    """Return microseconds in UTC. Null where not `valid`, and beyond year 292 277, which Spark
+    can't represent.
+    """
     if valid is None and len(ms) and ms.min() >= -MOST_MS and ms.max() <= MOST_MS:
         return pa.Array.from_buffers(kind, len(ms), [None, pa.py_buffer(ms * 1000)])
     fits = (ms >= -MOST_MS) & (ms <= MOST_MS)
@@ -56,7 +60,7 @@ def timestamps(ms: Array, kind: Any, *, valid: Array | None = None) -> Any:  # n
 
 
 def one_of(words: list[str], number: Array) -> Any:  # noqa: ANN401
-    """The word of each number."""
+    """Return the word for each number."""
     return pa.array(words, pa.string()).take(pa.array(number))
 
 
@@ -65,7 +69,7 @@ def repeated(value: object, n: int, kind: Any) -> Any:  # noqa: ANN401
 
 
 def _names(blocks: RecordBlocks, places: Places, kind: Any) -> Any:  # noqa: ANN401
-    """Header keys. Where one is no UTF-8, a consumer gets replacement characters, and so do we."""
+    """Return header keys. A key that is not UTF-8 gets replacement characters, as in a consumer."""
     names = byte_strings(blocks, places, kind)
     try:
         names.validate(full=True)
@@ -76,5 +80,5 @@ def _names(blocks: RecordBlocks, places: Places, kind: Any) -> Any:  # noqa: ANN
 
 
 def _validity(valid: Array) -> Any:  # noqa: ANN401
-    """Arrow's bitmap; None where all are valid."""
+    """Return Arrow's validity bitmap; None if all are valid."""
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))

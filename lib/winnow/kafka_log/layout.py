@@ -1,4 +1,4 @@
-"""Which partitions lie under the paths that were given: log directories, or partition directories."""
+"""Find the partitions under the given paths, which are log directories or partition directories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from winnow.storage.contract import Entry, Storage
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A partition directory, and the log directory that it lies in."""
+    """A partition directory, and the log directory that contains it."""
 
     topic_partition: TopicPartition
     directory: str
@@ -28,11 +28,11 @@ class Home:
 
 
 def find_partitions(storage: Storage, paths: Sequence[str]) -> list[Home]:
-    """Ascending by topic and partition.
+    """Return partitions sorted by topic and partition.
 
-    Of a log directory all partitions that its broker would load, but for the metadata log, which no
-    consumer sees. Raises UsageError for a path that is neither kind of directory, and for a
-    partition that is found twice.
+    For a log directory these are all partitions that its broker would load, except the metadata
+    log, which no consumer sees. Raises UsageError for a path that is neither kind of directory, and
+    for a partition that is found twice.
     """
     found: dict[TopicPartition, Home] = {}
     for path in paths:
@@ -48,10 +48,10 @@ def find_partitions(storage: Storage, paths: Sequence[str]) -> list[Home]:
 
 
 def chosen(homes: Sequence[Home], topics: Sequence[str], partitions: frozenset[int]) -> list[Home]:
-    """Those of topics that match one of the globs and none that begins with `!`, and of these
+    """Keep topics that match one of the globs and none of those that begin with `!`, and these
     partition numbers.
 
-    Without such globs or without numbers: all.
+    Without globs or without numbers, keep all topics or all partitions.
     """
     without = [glob[1:] for glob in topics if glob.startswith("!")]
     within = [glob for glob in topics if not glob.startswith("!")] or ["*"]

@@ -1,5 +1,5 @@
-"""The options of `spark.read.format("kafka-log")`, as Spark's Kafka source and Kafka's consumer
-call them.
+"""The options of `spark.read.format("kafka-log")`, named as in Spark's Kafka source and Kafka's
+consumer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from winnow.state import TopicPartition
 @dataclass(frozen=True, slots=True)
 class Option:
     default: str
-    """As it would be given; empty: nothing is."""
+    """As the user would write it; empty if there is no default."""
     doc: str
 
 
@@ -62,7 +62,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
 }
 EARLIEST, LATEST = -2, -1
-"""As Spark's JSON has them."""
+"""The numbers of Spark's JSON."""
 MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
 DEFAULT_BYTES = 64 << 20
 
@@ -71,7 +71,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Mode(StrEnum):
-    """What to do about what can't be read: Spark's words."""
+    """What to do with data that can't be read, in Spark's words."""
 
     PERMISSIVE = "PERMISSIVE"
     DROPMALFORMED = "DROPMALFORMED"
@@ -80,12 +80,12 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of what is read of each partition. `offset`: of all that are not in `offsets`."""
+    """One end of the range to read. `offset` applies to partitions that are not in `offsets`."""
 
     offset: int
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     timestamp: int | None = None
-    """ms; takes the place of offsets."""
+    """In ms; replaces the offsets."""
 
     def of(self, topic_partition: TopicPartition) -> int:
         return self.offsets.get(topic_partition, self.offset)
@@ -93,7 +93,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Timestamps of the records that are wanted, ms, both inclusive."""
+    """Timestamps of the wanted records, in ms, both inclusive."""
 
     first: int = MIN_LONG
     last: int = MAX_LONG
@@ -101,29 +101,29 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Everything that narrows a read. What a query asks for is no part of it: Spark uses one source
-    for many plans.
+    """Everything that narrows a read. A query's own filters and columns are not part of it: Spark
+    uses one source for many plans.
     """
 
     paths: tuple[str, ...]
     topics: tuple[str, ...]
-    """Globs; empty: all. Those that begin with `!` leave topics out."""
+    """Globs; empty means all. Those that begin with `!` exclude topics."""
     partitions: frozenset[int]
-    """Empty: all."""
+    """Empty means all."""
     start: Bound
     end: Bound
     times: Times | None
-    """None: whatever the timestamp is."""
+    """None: any timestamp."""
     read_committed: bool
     mode: Mode
     include_control: bool
     below_log_start: bool
     max_bytes: int
-    """Of the logs, per task."""
+    """Bytes of log per task."""
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Of what Spark hands over, whose names may be in any case. Raises UsageError."""
+    """Parse the options that Spark passes, whose names may be in any case. Raises UsageError."""
     options = {name.lower(): value for name, value in given.items()}
     names = {name.lower(): name for name in OPTIONS}
     for name in options:
@@ -197,7 +197,7 @@ def _times(options: Mapping[str, str]) -> Times | None:
 
 
 def _json_offsets(text: str, option: str, word: str) -> dict[TopicPartition, int]:
-    """Spark's `{"topic": {"0": 23, "1": -1}}`."""
+    """Parse Spark's `{"topic": {"0": 23, "1": -1}}`."""
     expected = f'{word}, an offset, or JSON such as {{"topic":{{"0":23}}}}'
     default = EARLIEST if word == "earliest" else LATEST
     try:
@@ -215,10 +215,10 @@ def _json_offsets(text: str, option: str, word: str) -> dict[TopicPartition, int
 
 
 def _timestamp(text: str, option: str) -> int:
-    """Milliseconds since 1970, or ISO-8601; without a zone it is UTC. A part of a millisecond
-    counts as a whole one.
+    """Parse milliseconds since 1970, or ISO-8601; without a zone it is UTC. A fraction of a
+    millisecond is rounded up.
 
-    No record has a timestamp in between, so "at or after it" and "before it" stay exact.
+    No record has a timestamp in between, so "at or after it" and "before it" are still exact.
     """
     if _is_number(text):
         return int(text)
@@ -233,7 +233,7 @@ def _timestamp(text: str, option: str) -> int:
 
 
 def _one_of(options: Mapping[str, str], name: str, words: tuple[str, ...]) -> str:
-    """The first one is the default."""
+    """Return the option's value. The first of `words` is the default."""
     found = options.get(name.lower(), words[0])
     if found.lower() not in [word.lower() for word in words]:
         raise _refused(name, " or ".join(words), found)

@@ -1,5 +1,5 @@
-"""Which bytes of which files a scan reads, cut into tasks at batch boundaries that the offset
-indexes name.
+"""Choose which bytes of which files a scan reads, and cut them into tasks at batch boundaries from
+the offset indexes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from winnow.wire.batch import (
 Array = np.ndarray[Any, np.dtype[Any]]
 
 OPEN_BYTES = 4 << 20
-"""What a range costs besides its bytes, as in Spark's `spark.sql.files.openCostInBytes`."""
+"""Cost of opening a range, in bytes, as in Spark's `spark.sql.files.openCostInBytes`."""
 _HEAD = FRAME_SIZE + RECORD_OVERHEAD_V0
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Whole batches of one segment, and which of their offsets are wanted: `first` up to, but
-    without, `end`.
+    """Whole batches of one segment, and the wanted offsets in them: `first` up to `end`
+    (exclusive).
     """
 
     topic_partition: TopicPartition
@@ -47,22 +47,24 @@ class Range:
     start_byte: int
     end_byte: int
     least_offset: int
-    """Offsets in these bytes are not below it."""
+    """No offset in these bytes is lower."""
     first: int
     end: int
     may_be_torn: bool
-    """The log ends here, perhaps in a batch that was never written to its end."""
+    """True if the log ends here, perhaps in an incomplete batch."""
     size: int
-    """Of the file when the read was planned."""
+    """Size of the file when the read was planned."""
     mtime_ns: int | None
-    """Of the file then. None for the active segment, which may grow."""
+    """Modification time of the file when the read was planned. None for the active segment, which
+    may grow.
+    """
     aborted: Array = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
     """Transactions whose data is not wanted, dtype ABORTED."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """What of a partition can't be read, and why."""
+    """The part of a partition that can't be read, and why."""
 
     topic_partition: TopicPartition
     error: CorruptLogError
@@ -72,7 +74,7 @@ Task = tuple[Range | Unreadable, ...]
 
 
 def plan_tasks(storage: Storage, options: Options) -> list[Task]:
-    """In order of topic, partition and offset. Raises UsageError for paths that make no sense."""
+    """Return tasks sorted by topic, partition and offset. Raises UsageError for invalid paths."""
     homes = chosen(find_partitions(storage, options.paths), options.topics, options.partitions)
     items: list[Range | Unreadable] = []
     log_starts: dict[str, dict[TopicPartition, int] | CorruptLogError] = {}
@@ -81,7 +83,7 @@ def plan_tasks(storage: Storage, options: Options) -> list[Task]:
             log_starts[home.log_dir] = _log_starts(storage, home.log_dir)
         log_start = log_starts[home.log_dir]
         if isinstance(log_start, CorruptLogError):
-            # As a broker that has lost the file: from the first segment on.
+            # Like a broker that has lost the file: start at the first segment.
             items.append(Unreadable(home.topic_partition, log_start))
             log_start = {}
         try:
@@ -135,11 +137,11 @@ def ranges_of(
     times: Times | None,
     max_bytes: int,
 ) -> Iterator[Range]:
-    """All ranges of a partition with offsets from `first` up to, but without, `end`. `aborted`:
-    dtype ABORTED.
+    """Yield all ranges of a partition with offsets from `first` up to `end` (exclusive). `aborted`
+    has dtype ABORTED.
 
-    Batches are left out where the time index says that they have no timestamp of `times`; others
-    may have none either.
+    Batches are skipped if the time index shows that none of their timestamps is in `times`. Other
+    batches may have none either.
     """
     if first >= end:
         return
@@ -181,7 +183,9 @@ def _half_swapped(path: str) -> CorruptLogError:
 def _wanted(
     segments: Segments, topic_partition: TopicPartition, options: Options, log_start: int
 ) -> tuple[int, int]:
-    """Offsets, the second one exclusive, that the options ask for. LATEST is the end of the files."""
+    """Return the offsets that the options ask for, the second one exclusive. LATEST is the end of
+    the files.
+    """
 
     def found(bound: Bound) -> int:
         if bound.timestamp is None:
@@ -203,7 +207,7 @@ def _cuts(
     times: Times | None,
     max_bytes: int,
 ) -> Iterator[tuple[int, int, int]]:
-    """(start byte, end byte, least offset) of what a segment has to give."""
+    """Yield (start byte, end byte, least offset) of the parts of a segment to read."""
     size = segments.log_bytes(number)
     index, _ = segments.offset_index(number)
     floor = first
@@ -239,10 +243,10 @@ def _cuts(
 def _boundary(
     storage: Storage, segments: Segments, number: int, index: Array, entry: int
 ) -> tuple[int, int] | None:
-    """Position of an entry's batch, and the least offset there. None where the log does not bear
-    the entry out.
+    """Return the position of an entry's batch, and the least offset there. None if the log
+    contradicts the entry.
 
-    Old brokers named the last offset of an append of several batches, or the first one inside a
+    Old brokers recorded the last offset of an append of several batches, or the first one inside a
     compressed batch.
     """
     if not 0 <= entry < len(index):
@@ -263,7 +267,7 @@ def _boundary(
 
 
 def _packed(items: Sequence[Range | Unreadable], max_bytes: int) -> list[Task]:
-    """Neighbours together, up to `max_bytes` and the cost of opening each."""
+    """Group adjacent ranges into tasks of up to `max_bytes`, including the cost of opening each."""
     tasks: list[Task] = []
     task: list[Range | Unreadable] = []
     room = max_bytes

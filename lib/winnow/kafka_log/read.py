@@ -1,5 +1,5 @@
-"""Reads the ranges of a task: batches that can't be read are dealt with as the mode says, and the
-rest goes on.
+"""Read the ranges of a task. Batches that can't be read are handled according to the mode, and
+reading continues.
 """
 
 from __future__ import annotations
@@ -25,27 +25,25 @@ from winnow.wire.records import crc_error
 from winnow.wire.walk import first_bad_crc
 
 _COMPRESSED_BYTES = 512 << 10
-"""Bytes on disk of the batches that are decompressed together, unless they expand beyond all
-measure.
-"""
+"""Bytes on disk of the batches that are decompressed together, unless they expand extremely."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What all tasks of a scan have in common."""
+    """What all tasks of a scan share."""
 
     schema: Any
-    """Arrow's."""
+    """An Arrow schema."""
     mode: Mode
     include_control: bool
     times: Times | None
 
 
 def read_task(storage: Storage, scan: Scan, task: Task) -> Iterator[Any]:
-    """Arrow record batches. Raises, in mode FAILFAST only, CorruptLogError for the first thing that
-    can't be read.
+    """Yield Arrow record batches.
 
-    Raises WinnowError for a file that is no longer there, in every mode.
+    In mode FAILFAST, raises CorruptLogError for the first thing that can't be read. In every mode,
+    raises WinnowError for a file that no longer exists.
     """
     for item in task:
         if isinstance(item, Unreadable):
@@ -79,8 +77,8 @@ class _RangeReader:
         self._check_unchanged(storage)
 
     def _check_unchanged(self, storage: Storage) -> None:
-        """Spark plans a DataFrame once: its positions mean nothing in a file that was replaced
-        since.
+        """Check that the file is the one that was planned. Spark plans a DataFrame once, and its
+        positions are wrong in a file that was replaced since.
         """
         wanted = self._range
         try:
@@ -143,8 +141,8 @@ class _RangeReader:
             begin = end + 1
 
     def _touched(self, rows: Rows) -> Any:  # noqa: ANN401 - numpy
-        """Batches that may have a record within the bounds. A v0 or v1 header does not tell where
-        its batch begins.
+        """Return which batches may have a record within the bounds. The header of a v0 or v1 batch
+        does not say at which offset the batch begins.
         """
         touched = rows["last_offset"] >= self._range.first
         touched &= (rows["base_offset"] < self._range.end) | (rows["magic"] < MAX_MAGIC)
@@ -153,7 +151,7 @@ class _RangeReader:
         return touched
 
     def _sound(self, piece: Piece, rows: Rows) -> Iterator[Any]:
-        """Of batches that match their CRCs."""
+        """Yield the rows of batches that match their CRCs."""
         if not self._scan.include_control:
             rows = rows[(rows["attributes"] & CONTROL == 0) | (rows["magic"] < MAX_MAGIC)]
         rows = rows[~aborted_batches(rows, self._range.aborted)]
@@ -170,7 +168,7 @@ class _RangeReader:
                 rows = rows[len(blocks.rows) :]
                 if found is not None:
                     yield found
-                del found, blocks  # before the next part is there
+                del found, blocks  # free them before the next part is read
         except CorruptLogError as error:
             if len(rows) == 1:
                 yield from self._batch_problem(
@@ -194,8 +192,8 @@ class _RangeReader:
         return record_batch(records, self._scan.schema)
 
     def _all_kept(self, rows: Rows) -> bool:
-        """Whether the headers alone say that no record is out of bounds: its offset lies within
-        those of its batch.
+        """Return whether the headers alone show that no record is out of bounds: the offset of a
+        record is within those of its batch.
         """
         first, end = self._range.first, self._range.end
         within = (rows["base_offset"] >= first) & (rows["last_offset"] < end)
@@ -225,7 +223,7 @@ class _RangeReader:
 
 
 def _together(rows: Rows) -> int:
-    """How many of these batches to decode at once."""
+    """Return how many of these batches to decode at once."""
     if not ((rows["attributes"] & CODEC_MASK) != 0).any():
         return len(rows)
     return max(1, int(np.searchsorted(np.cumsum(rows["size"]), _COMPRESSED_BYTES, side="right")))

@@ -1,6 +1,4 @@
-"""Records, with what their batches say, as Arrow record batches with the columns that were asked
-for.
-"""
+"""Build Arrow record batches with the requested columns from records and their batches."""
 
 from __future__ import annotations
 
@@ -39,29 +37,33 @@ _NO_TIMESTAMP_TYPE, _CREATE_TIME, _LOG_APPEND_TIME = -1, 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Of some batches of one segment. `rows`: the batches, normalised (see `RecordBlocks`)."""
+    """The records of some batches of one segment. `rows` holds the batches, normalised (see
+    `RecordBlocks`).
+    """
 
     topic_partition: TopicPartition
     segment: str
     start: int
-    """Byte of the file that position 0 of `rows` is."""
+    """Byte of the file to which position 0 of `rows` corresponds."""
     blocks: RecordBlocks
     rows: Rows
     places: RecordPlaces
 
     def of_batch(self, per_batch: Array) -> Array:
-        """What is said of batches, said of their records."""
+        """Repeat a value per batch for each of its records."""
         found: Array = per_batch[self.places.batch]
         return found
 
 
 def parts_of(schema: Any) -> Part:  # noqa: ANN401 - Arrow has no types
-    """What the columns of an Arrow schema need to know of records."""
+    """Return which parts of the records the columns of an Arrow schema need."""
     return reduce(or_, (_PARTS.get(name, Part.NONE) for name in schema.names), Part.NONE)
 
 
 def record_batch(records: Records, schema: Any) -> Any:  # noqa: ANN401 - Arrow has no types
-    """An Arrow record batch. `schema`: Arrow's, its names are some of those of `schema.SCHEMA`."""
+    """Return an Arrow record batch. The names in `schema` (an Arrow schema) are some of those in
+    `schema.SCHEMA`.
+    """
     columns = [_COLUMNS[column.name](records, column.type) for column in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -76,8 +78,8 @@ def problem_row(
     crc_ok: bool | None = None,
     row: np.void | None = None,
 ) -> Any:  # noqa: ANN401
-    """One row for what can't be read, with what its header says if it has one (`row`, of dtype
-    BATCH).
+    """Return one row for something that can't be read. `row` (dtype BATCH) gives its header, if it
+    has one.
     """
     known: dict[str, object] = {
         "topic": topic_partition.topic,
@@ -97,7 +99,7 @@ def problem_row(
 
 
 def _bit(rows: Rows, mask: int) -> Array:
-    """Of v2 batches; others have no such bits."""
+    """Return a bit of v2 batches; false for others, which have no such bits."""
     found: Array = (rows["attributes"] & mask != 0) & (rows["magic"] == MAX_MAGIC)
     return found
 
@@ -159,4 +161,4 @@ _COLUMNS: Mapping[str, Callable[[Records, Any], Any]] = {
     "crcOk": lambda r, kind: repeated(True, len(r.places), kind),
     "problem": lambda r, kind: pa.nulls(len(r.places), kind),
 }
-"""Of records that could be read."""
+"""Columns of records that could be read."""

@@ -1,5 +1,5 @@
-"""The columns of `kafka-log`: those of Spark's own Kafka source, named and typed as there, then
-those of the batch.
+"""The columns of `kafka-log`: first those of Spark's own Kafka source, with the same names and
+types, then those of the batch.
 """
 
 from __future__ import annotations
@@ -62,14 +62,13 @@ SCHEMA = StructType(
         _column("problem", StringType(), "null, or why there is no record here"),
     ]
 )
-"""docs/kafka-log.md is made of it."""
+"""docs/kafka-log.md is generated from it."""
 
 
 def check_schema(schema: StructType) -> StructType:
-    """The schema that a user gave, which chooses columns: names and types must be those of
-    `SCHEMA`.
+    """Return the schema that a user gave to choose columns.
 
-    Raises UsageError.
+    Raises UsageError if its names and types are not those of `SCHEMA`.
     """
     types = {field.name: field.dataType.simpleString() for field in SCHEMA.fields}
     for field in schema.fields:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `kafka-log` known to a session. Changes no setting of it."""
+    """Register `kafka-log` with a session. Changes none of its settings."""
     spark.dataSource.register(KafkaLogSource)
 
 
 class KafkaLogSource(DataSource):
-    """Options, columns and what they mean: docs/kafka-log.md."""
+    """The data source. docs/kafka-log.md describes its options and columns."""
 
     @classmethod
     def name(cls) -> str:
@@ -41,9 +41,9 @@ class KafkaLogSource(DataSource):
 class KafkaLogReader(DataSourceReader):
     """Spark calls its methods in this order, `read` on executors.
 
-    Options and columns are all that it knows. Spark 4.2 uses what it returned for one plan in later
-    plans of the same DataFrame or view: a `pushFilters` that leaves rows out would leave them out
-    of other queries. So there is none.
+    It knows only options and columns. Spark 4.2 reuses what it returned for one plan in later plans
+    of the same DataFrame or view. A `pushFilters` that drops rows would also drop them from other
+    queries, so there is none.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -53,7 +53,7 @@ class KafkaLogReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         from winnow.kafka_log.ranges import plan_tasks  # noqa: PLC0415 - loads numba, which options don't need
 
-        # Spark would read a list of none as one partition of nothing.
+        # Spark would read an empty list as one partition whose value is None.
         tasks = plan_tasks(_storage(), self._options) or [()]
         return [InputPartition(task) for task in tasks]
 
@@ -68,7 +68,7 @@ class KafkaLogReader(DataSourceReader):
 
 
 def _storage() -> Storage:
-    """All access to files goes through it."""
+    """Return the storage through which all files are accessed."""
     from winnow.storage.places import Places  # noqa: PLC0415
 
     return Places()

@@ -1,9 +1,10 @@
-"""What a `read_committed` consumer needs to know of a log: where the first open transaction begins,
-which ones aborted.
+"""What a `read_committed` consumer needs to know of a log: the first offset of the first open
+transaction, and which transactions aborted.
 
-As a broker that loads it (S8.4): the newest sound producer snapshot, and a replay of the batches
-after it. Aborted transactions are those of the transaction indexes, and those that the replay saw
-end: a log that was not closed, or was copied without its index, may have them only there.
+This follows a broker that loads the log (S8.4): take the newest sound producer snapshot, then
+replay the batches after it. Aborted transactions come from the transaction indexes and from the
+replay. A log that was not closed, or was copied without its index, may have them only in the
+batches.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _ABORT = int(ControlType.ABORT)
 
 @dataclass(frozen=True, slots=True)
 class Stable:
-    """`end`: the last stable offset, None if it is the log's end. `aborted`: dtype ABORTED,
+    """`end` is the last stable offset; None if it is the log's end. `aborted` has dtype ABORTED,
     ascending by marker.
     """
 
@@ -41,7 +42,10 @@ class Stable:
 
 
 def read_stable(storage: Storage, segments: Segments) -> Stable:
-    """Raises CorruptLogError where the log after the snapshot, or an index, can't be read."""
+    """Read the last stable offset and the aborted transactions.
+
+    Raises CorruptLogError if the log after the snapshot, or an index, can't be read.
+    """
     open_, replayed = _replayed(storage, segments)
     known = {(entry.producer_id, entry.last_offset): entry for entry in replayed}
     for number, base in enumerate(segments.bases):
@@ -60,7 +64,7 @@ def read_stable(storage: Storage, segments: Segments) -> Stable:
 def _replayed(
     storage: Storage, segments: Segments
 ) -> tuple[dict[int, int], list[AbortedTransaction]]:
-    """First offset of the open transaction of each producer that has one, and the aborts after the
+    """Return the first offset of each producer's open transaction, and the aborts after the
     snapshot.
     """
     names = [
@@ -76,7 +80,7 @@ def _replayed(
         except CorruptLogError:
             continue  # a broker takes the next older one, too
         if offset > segments.bases[-1] and offset > _readable_end(storage, segments):
-            continue  # of a log that was longer once
+            continue  # the log was longer when this snapshot was written
         open_ = {
             e.producer_id: e.current_txn_first_offset
             for e in entries
@@ -102,7 +106,7 @@ def _replay(
 
 
 def _events(storage: Storage, segments: Segments, start: int) -> list[tuple[int, int, int]]:
-    """(producer id, base offset, kind) of what counts among the batches from `start` on."""
+    """Return (producer id, base offset, kind) of the relevant batches from `start` on."""
     found: list[tuple[int, int, int]] = []
     for number, base in enumerate(segments.bases):
         following = segments.bases[number + 1] if number + 1 < len(segments.bases) else None
@@ -125,7 +129,7 @@ def _readable_end(storage: Storage, segments: Segments) -> int:
 
 
 def _pieces(storage: Storage, segments: Segments, number: int, offset: int) -> Iterator[Piece]:
-    """Those of a segment that reach `offset`. The last segment may end inside of a batch."""
+    """Yield the pieces of a segment that reach `offset`. The last one may end inside a batch."""
     path, start, size = (
         segments.path(number),
         segments.floor(number, offset),

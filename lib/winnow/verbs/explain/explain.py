@@ -261,7 +261,9 @@ def _latest_of_key(
 
 
 def _outside(state: PartitionState, offset: int) -> RecordFate | None:
-    """What is to be said of an offset of which no segment that can be looked into knows."""
+    """Return the fate of an offset that is in no segment that can be searched; None if it may be in
+    one.
+    """
     first, end = state.segments[0].base_offset, state.log_end_offset
     if offset < first:
         words = f"the log begins at offset {first}: everything below has been deleted"
@@ -300,7 +302,7 @@ def _failed(item: Undertaking, why: Failure, request: Request, question: Questio
 
 
 def _untouched(question: Question, reason: Reason) -> tuple[RecordFate, ...]:
-    """Nothing of the partition is changed, so whatever is there stays."""
+    """Return the fate of a record in a partition that is left unchanged."""
     if question.offset is None:
         return ()
     words = f"nothing of the partition is touched: {reason.words}"

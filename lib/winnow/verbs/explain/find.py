@@ -1,7 +1,7 @@
-"""Find the records that are asked for: all of one key, by its exact bytes, or the one at an offset.
+"""Find records: all of one key, by its exact bytes, or the one at an offset.
 
-One task per segment. Keys are hashed as for a cleaning; where a hash matches, the batch is read
-again, slowly, and the key compared byte by byte.
+One task per segment. Keys are hashed as for a cleaning. Where a hash matches, the batch is read
+again by slower code, and the key is compared byte by byte.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ CHUNK_BYTES = 8 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRecord:
-    """A record and where it lies."""
+    """A record and its place."""
 
     segment: int
-    """Base offset."""
+    """Base offset of its segment."""
     position: int
-    """Byte of the segment's log at which its batch begins."""
+    """Byte in the segment's log at which its batch begins."""
     batch: Array = field(repr=False)
     """One row of dtype BATCH."""
     discardable: bool
-    """Its batch is data of an aborted transaction, or a marker without data (`canDiscardBatch` of
-    S4.1).
+    """True if its batch is data of an aborted transaction, or a marker without data
+    (`canDiscardBatch` of S4.1).
     """
     offset: int
     timestamp: int
@@ -68,24 +68,26 @@ class FoundRecord:
 
     @property
     def counts(self) -> bool:
-        """Takes part in finding the last record of its key, if the round's dirty range has it (S4)."""
+        """Return whether it counts in finding the last record of its key, if it is in the round's
+        dirty range (S4).
+        """
         return self.key is not None and not self.control and not self.discardable
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A segment to look into."""
+    """A segment to search."""
 
     base_offset: int
     log_bytes: int
     carried: Carried = NOTHING_CARRIED
-    """By what lies before it (S4.1)."""
+    """Transactions carried over from earlier segments (S4.1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of one segment. `latest`: offset of the key's last record that counts in the dirty range
-    (S4), if any.
+    """What was found in one segment. `latest` is the offset of the key's last record that counts in
+    the dirty range (S4), if there is one.
     """
 
     records: tuple[FoundRecord, ...]
@@ -95,8 +97,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What is looked for, in which partition directory. `key` or `offset`, or neither for all
-    records.
+    """What to look for, and in which partition directory. Set `key` or `offset`; with neither, all
+    records match.
     """
 
     directory: str
@@ -107,7 +109,7 @@ class Search:
     aborted: Array = field(default_factory=lambda: np.empty(0, ABORTED))
     """Dtype ABORTED: the transaction indexes of the log."""
     most: int | None = None
-    """So many of the records of a segment are wanted, the last ones; None: all."""
+    """Return at most this many records of a segment, the last ones; None: all."""
     max_decompressed_bytes: int
     secret: tuple[int, int]
 
@@ -115,10 +117,10 @@ class Search:
 def find(
     sc: SparkContext, search: Search, places: Sequence[Place], progress: Progress, doing: str
 ) -> list[Found] | Failure:
-    """For each segment, in the order given, what is found there. The first Failure, if there is
-    one.
+    """Search each segment. Results are in the order of `places`. Returns the first Failure, if
+    there is one.
 
-    `doing`: what this is, in words, for who watches.
+    `doing` describes the search in the progress display.
     """
     if not places:
         return []
@@ -146,7 +148,10 @@ def _find_one(search: Search, ticks: str, numbered: tuple[int, Place]) -> Found 
 
 
 def find_in_segment(search: Search, place: Place) -> Found:
-    """Raises CorruptLogError for what can't be read, checksums included."""
+    """Search one segment.
+
+    Raises CorruptLogError for anything that can't be read. Checksums are verified.
+    """
     records: deque[FoundRecord] = deque(maxlen=search.most)
     total = 0
     latest: int | None = None
@@ -174,8 +179,8 @@ def _records(search: Search, place: Place) -> Iterator[FoundRecord]:
 def _judged(
     search: Search, buf: Bytes, rows: Array, carried: Carried, path: str
 ) -> tuple[NDArray[np.bool_], Carried]:
-    """Which batches are discardable, and whose transactions are under way or linger after them
-    (S4.1).
+    """Return which batches are discardable, and the transactions that are open or lingering after
+    them (S4.1).
     """
     if not (rows["attributes"] & (TRANSACTIONAL | CONTROL)).any():
         return np.zeros(len(rows), np.bool_), carried
@@ -191,7 +196,7 @@ def _in_split(
     if search.offset is not None:
         at = int(np.searchsorted(rows["last_offset"], search.offset))
         stop = min(at + 1, len(rows))
-        # The last record of a wrapper can lie above the offset that it was given (S2.1).
+        # The last record of a wrapper can have a higher offset than the one it was given (S2.1).
         first = at - 1 if at and int(rows["magic"][at - 1]) < MAX_MAGIC else at
     ends = rows["position"] + rows["size"]
     while first < stop:
@@ -244,5 +249,5 @@ def _in_blocks(search: Search, blocks: RecordBlocks) -> Iterator[tuple[int, Arra
             if search.key is not None and record.key != search.key:
                 continue
             if search.key is not None and int(rows["attributes"][i]) & CONTROL:
-                continue  # a marker's key is none of a user's (S5.5)
+                continue  # a marker's key is not a user's key (S5.5)
             yield i, rows[i : i + 1].copy(), record

@@ -1,4 +1,4 @@
-"""Which log directory holds a partition."""
+"""Find the log directory that holds a partition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from winnow.logdir.names import parse_partition_dir
 
 
 def home_of(dirs: Sequence[LogDir], partition: str) -> LogDir:
-    """The log directory that holds it, as one that holds nothing else."""
+    """Return the log directory that holds the partition, as if it held only this one."""
     wanted = parse_partition_dir(partition).topic_partition
     for log_dir in dirs:
         if wanted is not None and wanted in log_dir.partitions:

@@ -1,4 +1,4 @@
-"""Why a partition is cleaned, or is not: the rule that decided, what it looked at, and each
+"""Explain why a partition is or is not cleaned: the deciding rule, the facts it used, and each
 segment's fate.
 """
 
@@ -19,15 +19,15 @@ from winnow.verbs.explain.values import SegmentFate
 
 
 def end_of(state: PartitionState, base_offset: int) -> int:
-    """The offset before which a segment ends: the next one's first, or the log's end."""
+    """Return the exclusive end of a segment: the next one's base offset, or the log's end."""
     return next(
         (s.base_offset for s in state.segments if s.base_offset > base_offset), state.log_end_offset
     )
 
 
 def is_trusted(state: PartitionState, segment: Segment) -> bool:
-    """Whether a segment is sound for sure: not in the part of a log that a crash may have torn
-    (S8.2).
+    """Return whether a segment is certainly sound: outside the part of a log that a crash may have
+    torn (S8.2).
     """
     if state.trusted_end is None:
         return True
@@ -38,8 +38,8 @@ def is_trusted(state: PartitionState, segment: Segment) -> bool:
 
 
 def cleanable(item: Undertaking, *, now: int, only: str | None) -> CleanableRange | None:
-    """What of it is clean, dirty and not yet cleanable (S3.2 to S3.4); None where it is not to be
-    compacted.
+    """Return which parts are clean, dirty and not yet cleanable (S3.2 to S3.4). None if the
+    partition is not compacted.
     """
     config = item.config
     if not config.cleanup_compact or not config.log_cleaner_enable or only == "retention":
@@ -79,7 +79,7 @@ def compaction_facts(item: Undertaking, found: CleanableRange) -> tuple[Fact, ..
         if s.base_offset >= found.first_dirty_offset and s.first_batch_max_timestamp > 0
     ]
     facts = [
-        # Where it is not to be compacted anyway nobody has looked for transactions.
+        # Transactions were not read if the partition is not compacted anyway.
         *(
             [Fact("last_stable_offset", item.transactions.last_stable_offset)]
             if item.transactions
@@ -100,7 +100,10 @@ def compaction_facts(item: Undertaking, found: CleanableRange) -> tuple[Fact, ..
 
 
 def retention_facts(item: Undertaking, *, foreseen: bool) -> tuple[Fact, ...]:
-    """`foreseen`: what it takes does not depend on what a compaction leaves (S3.5)."""
+    """Return the facts about retention.
+
+    `foreseen`: what it deletes does not depend on what a compaction keeps (S3.5).
+    """
     plan = item.plan.retention
     if not foreseen:
         return (
@@ -115,8 +118,8 @@ def retention_facts(item: Undertaking, *, foreseen: bool) -> tuple[Fact, ...]:
 
 
 def not_compacted(item: Undertaking, now: int, *, gone: int) -> Fate:
-    """Why the records that neither a round nor retention reaches stay. `gone`: segments that
-    retention takes.
+    """Explain why records are kept that neither a round nor retention reaches. `gone` is the number
+    of segments that retention deletes.
     """
     if not gone or gone == len(item.state.segments):
         return Fate(Verdict.STAYS, item.plan.rule, item.plan.reason)
@@ -126,7 +129,7 @@ def not_compacted(item: Undertaking, now: int, *, gone: int) -> Fate:
 
 
 def beyond_cleanable(found: CleanableRange) -> Fate:
-    """Why a record at or above U' is not reached."""
+    """Explain why a record at or above U' is not reached."""
     words = f"it is not cleaned: cleaning ends at offset {found.first_uncleanable_offset}, because {found.why}"
     return Fate(
         Verdict.STAYS,
@@ -144,7 +147,9 @@ def segment_fates(
     source_of: Mapping[int, int],
     gone: Gone | None,
 ) -> tuple[SegmentFate, ...]:
-    """Of each segment. `gone`: by the base offsets after a compaction; None if not known."""
+    """Return the fate of each segment. `gone` is keyed by the base offsets after a compaction; None
+    if unknown.
+    """
     together = (
         {group[0].base_offset: len(group) for group in compaction.groups} if compaction else {}
     )

@@ -1,4 +1,4 @@
-"""The fate of one record: first what the compaction makes of it, then what retention makes of its
+"""The fate of one record: first what compaction does with it, then what retention does with its
 segment (S3.5).
 """
 
@@ -26,26 +26,29 @@ from winnow.wire.control import control_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What the fates of all records of a partition rest on."""
+    """The facts that decide the fates of all records of a partition."""
 
     state: PartitionState
     compaction: RoundFacts | None
-    """None if no round is done."""
+    """None if there is no round."""
     untouched: Fate
-    """Of a record that no round reaches: where no round is done, why not; otherwise why it ends at
-    U'.
-    """
+    """Fate of a record that no round reaches: why there is no round, or why it ends at U'."""
     source_of: Mapping[int, int]
-    """Base offset of each source segment -> that of the new segment."""
+    """Base offset of each source segment -> base offset of the new segment."""
     gone: Gone | None
-    """What retention takes afterwards, by the new base offsets; None if only the run can tell."""
+    """What retention deletes afterwards, by the new base offsets; None if only the run can find
+    out.
+    """
     aborted: tuple[tuple[int, int, int], ...] = ()
     """Producer id, first offset and ABORT marker of the aborted transactions."""
     legacy_delete_horizon_ms: int = 0
 
 
 def fate_of(record: FoundRecord, ground: Ground, *, latest: int | None) -> RecordFate:
-    """`latest`: last offset of the record's key in the dirty range (S4), if the range has it."""
+    """Return the fate of one record.
+
+    `latest` is the last offset of the record's key in the dirty range (S4), if it occurs there.
+    """
     fate = _with_retention(record, _by_compaction(record, ground, latest), ground)
     return RecordFate(
         offset=record.offset,

@@ -1,5 +1,5 @@
-"""Which segments retention takes and by which of its rules; after a compaction, which of the new
-ones (S7, S3.5).
+"""Which segments retention deletes and by which rule; after a compaction, which of the new ones
+(S7, S3.5).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from winnow.clean.plan.rounds import Round
 
 Gone = dict[int, Fate]
-"""Base offset of a segment that retention takes -> the rule that takes it."""
+"""Base offset of a segment that retention deletes -> the rule that deletes it."""
 
 
 def gone_segments(state: PartitionState, config: TopicConfig, now: int) -> Gone:
-    """Each segment of `state` that retention takes at `now` (ms)."""
-    # Each rule takes what the one before left (S7.1), so the plans without the later ones say which
-    # took what.
+    """Return each segment of `state` that retention deletes at `now` (ms)."""
+    # Each rule applies to what the previous one left (S7.1). So plans without the later rules show
+    # which rule deletes what.
     start = _taken(state, replace(config, cleanup_policy="compact"), now)
     by_size = _taken(state, replace(config, retention_ms=-1), now)
     all_rules = _taken(state, config, now)
@@ -58,10 +58,9 @@ def _taken(state: PartitionState, config: TopicConfig, now: int) -> int:
 
 
 def may_depend_on_sizes(state: PartitionState, config: TopicConfig, *, may_grow: bool) -> bool:
-    """Whether what a compaction leaves decides about what retention then takes, as far as that is
-    not certain already.
+    """Return whether retention's choice may depend on what a compaction keeps.
 
-    `may_grow`: v0 and v1 take more room as v2.
+    `may_grow`: v0 and v1 batches may take more space as v2.
     """
     by_size = config.retention_bytes >= 0 and (
         may_grow or state.whole_bytes >= config.retention_bytes
@@ -70,8 +69,8 @@ def may_depend_on_sizes(state: PartitionState, config: TopicConfig, *, may_grow:
 
 
 def as_grouped(state: PartitionState, plan: CompactionPlan) -> PartitionState:
-    """The state after a round as far as base offsets tell: enough for the log start offset's rule
-    alone.
+    """Return the state after a round, as far as base offsets show it. This is enough for the rule
+    of the log start offset alone.
     """
     return after_round(state, [group[0] for group in plan.groups], plan.end_offset)
 
@@ -79,7 +78,7 @@ def as_grouped(state: PartitionState, plan: CompactionPlan) -> PartitionState:
 def measured(
     sc: SparkContext, state: PartitionState, made: Round, now: int, progress: Progress
 ) -> PartitionState | Failure:
-    """The state after a round. A Failure for what would keep it from being done."""
+    """Return the state after a round, or a Failure if something would prevent the round."""
     (weighed,) = weigh(sc, [made.job], now=now, progress=progress)
     if isinstance(weighed, Failure):
         return weighed

@@ -1,4 +1,4 @@
-"""An explanation as plain values: the command line turns them into lines or into JSON."""
+"""An explanation as plain values: the command line prints them as lines or as JSON."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from winnow.policy.fate import Fact, Fate, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFate:
-    """What becomes of one segment. Bytes of the `.log`; `newest` in ms, as a broker takes it
-    (S3.2).
+    """The fate of one segment. Bytes are those of the `.log`. `newest` is in ms, as a broker
+    determines it (S3.2).
     """
 
     base_offset: int
@@ -22,7 +22,7 @@ class SegmentFate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFate:
-    """What becomes of one record, and which rule says so."""
+    """The fate of one record, and the rule that decides it."""
 
     offset: int
     verdict: Verdict
@@ -30,7 +30,7 @@ class RecordFate:
     words: str
     key: bytes | None = None
     segment: int | None = None
-    """Base offset of the segment that holds it; None with nothing there."""
+    """Base offset of the segment that holds it; None if no segment does."""
     position: int | None = None
     """Byte in the segment's log at which its batch begins."""
     facts: tuple[Fact, ...] = ()
@@ -38,7 +38,7 @@ class RecordFate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a partition is cleaned or is not, and the fate of the records that were asked for."""
+    """Why a partition is or is not cleaned, and the fate of the records that were asked for."""
 
     topic: str
     partition: int
@@ -46,7 +46,7 @@ class Explanation:
     policy: str | None
     now: int
     actions: tuple[str, ...]
-    """As `PartitionResult.actions`: what `clean` would do."""
+    """What `clean` would do, as in `PartitionResult.actions`."""
     rule: str
     reason: str
     error: str | None
@@ -56,7 +56,7 @@ class Explanation:
     settings: tuple[Setting, ...] = ()
     segments: tuple[SegmentFate, ...] = ()
     records: tuple[RecordFate, ...] = ()
-    """Those asked for, by offset; empty if only the partition was."""
+    """The records that were asked for, by offset. Empty if only the partition was."""
     older: int = 0
-    """So many more records of the key lie before `records`."""
+    """How many more records of the key precede `records`."""
     notes: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""What is in Kafka's files, as values. No Spark, no lock."""
+"""Show the content of Kafka's files as values. Needs no Spark and no lock."""

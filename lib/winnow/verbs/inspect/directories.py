@@ -1,4 +1,4 @@
-"""What a path on the command line stands for: a file, a partition, or a whole log directory."""
+"""Resolve a path on the command line: a file, a partition, or a whole log directory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class Target:
 
 
 def find_target(storage: Storage, path: str) -> Target:
-    """Raises UsageError for a path that leads nowhere, and for a directory that Kafka did not make."""
+    """Resolve a path.
+
+    Raises UsageError for a path that does not exist, and for a directory that Kafka did not make.
+    """
     full = storage.canonical(path)
     parent, _, name = full.rpartition("/")
     try:
@@ -76,7 +79,7 @@ def find_target(storage: Storage, path: str) -> Target:
 def describe_target(
     storage: Storage, target: Target, *, records: bool
 ) -> Iterator[FileDescription]:
-    """Its files, those of a log directory first and then partition by partition."""
+    """Describe the files: those of a log directory first, then partition by partition."""
     directory = target.directory
     if target.only is not None:
         yield describe_file(storage, directory, target.only, records=records)
@@ -91,10 +94,10 @@ def describe_target(
 def find_position(
     storage: Storage, target: Target, *, offset: int | None = None, timestamp: int | None = None
 ) -> PositionLine:
-    """Where `offset`, or else `timestamp` (ms), leads in the partition `target`; its lines say what
-    is wrong.
+    """Find where `offset`, or else `timestamp` (ms), leads in the partition `target`.
 
-    Raises UsageError if the target is no partition directory.
+    The lines of the result say what is wrong. Raises UsageError if the target is not a partition
+    directory.
     """
     directory = target.directory.path
     if not target.is_partition:
@@ -163,8 +166,8 @@ def _shown(
 
 
 def _log_start_offset(storage: Storage, directory: str, segments: Segments) -> int:
-    """As a broker's loader has it: that of the checkpoint beside the directory, but not below the
-    first segment.
+    """Return the log start offset as a broker's loader sets it: the one in the checkpoint beside
+    the directory, but not below the first segment.
     """
     parent, _, name = directory.rpartition("/")
     offsets = read_offset_checkpoint(storage, f"{parent}/{LOG_START_CHECKPOINT}")

@@ -1,6 +1,4 @@
-"""One file: what its name makes it, what is in it, and whether it stayed as it was while it was
-read.
-"""
+"""One file: its kind by name, its content, and whether it changed while it was read."""
 
 from __future__ import annotations
 
@@ -74,7 +72,7 @@ _KIND_OF_SUFFIX = {
 _NAMED_BY_BASE = frozenset(
     (FileKind.LOG, FileKind.INDEX, FileKind.TIMEINDEX, FileKind.TXNINDEX, FileKind.SNAPSHOT)
 )
-"""A KRaft snapshot is not: its name is the offset where it ends, and its own batches count from 0.
+"""Excludes a KRaft snapshot: its name is the offset where it ends, and its own batches start at 0.
 """
 _METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")
 _UNFINISHED = (CLEANED, SWAP, DELETED)
@@ -82,14 +80,14 @@ _UNFINISHED = (CLEANED, SWAP, DELETED)
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory and its entries as they were listed."""
+    """A directory and its entries at the time of listing."""
 
     path: str
     entries: dict[str, Entry]
 
     @property
     def topic(self) -> str | None:
-        """Whose partition it is; None for any other directory."""
+        """The topic whose partition it is; None for any other directory."""
         try:
             partition = parse_partition_dir(self.path.rpartition("/")[2]).topic_partition
         except UsageError:
@@ -104,10 +102,10 @@ def list_directory(storage: Storage, path: str) -> Directory:
 def describe_file(
     storage: Storage, directory: Directory, name: str, *, records: bool
 ) -> FileDescription:
-    """The file `name` of a directory. With `records`, those of each batch.
+    """Describe the file `name` of a directory. With `records`, include those of each batch.
 
-    Never raises for what is in the file or becomes of it: that is among its lines.
-    FileNotFoundError if it is not in the directory.
+    Never raises for what is in the file or happens to it: that is reported in its lines. Raises
+    FileNotFoundError if the file is not in the directory.
     """
     entry = directory.entries.get(name)
     if entry is None:
@@ -129,8 +127,8 @@ def describe_file(
 
 
 def kind_of(name: str) -> tuple[FileKind, str]:
-    """What a file is by its name, and the suffix of an unfinished replacement or deletion, `` for
-    none.
+    """Return the kind of a file by its name, and the suffix of an unfinished replacement or
+    deletion (`` if there is none).
     """
     state = next((suffix for suffix in _UNFINISHED if name.endswith(suffix)), "")
     plain = name.removesuffix(state)
@@ -152,7 +150,7 @@ def _lines(
     *,
     records: bool,
 ) -> Iterator[Line]:
-    """Nothing is read before the first line is asked for."""
+    """Read the file lazily: nothing is read before the first line is requested."""
     path = f"{directory.path}/{entry.name}"
     base = base_offset or 0
     match kind:
@@ -182,10 +180,10 @@ def _lines(
 
 
 def _log_of(directory: Directory, base: int, state: str) -> LogFile:
-    """The log that an index belongs to: of the same base offset and in the same state, else the
-    plain one.
+    """Return the log that an index belongs to: same base offset and same state, otherwise the plain
+    one.
 
-    An unfinished one merges several segments: there is no telling where it has to end.
+    An unfinished log merges several segments, so its end is unknown.
     """
     files = {name: entry for name, entry in directory.entries.items() if entry.is_file}
     name = next(
@@ -232,7 +230,7 @@ def _properties(storage: Storage, directory: str, name: str) -> list[Line]:
 
 
 def _unchanged(storage: Storage, path: str, entry: Entry, lines: Iterator[Line]) -> Iterator[Line]:
-    """`lines`, and a Problem if the file can't be read or is not what it was before."""
+    """Yield `lines`, then a Problem if the file can't be read or has changed."""
     try:
         yield from lines
         now = storage.entry(path)

@@ -1,7 +1,6 @@
-"""The indexes of a segment, each entry held against the log that it is about.
+"""The indexes of a segment. Each entry is compared with the log.
 
-What can be shown is shown, as kafka-dump-log does: entries up to a torn or preallocated end, then
-what is wrong.
+Like kafka-dump-log, this shows the entries up to a torn or preallocated end, then what is wrong.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """The log that an index is about. `path` None: there is none."""
+    """The log that an index belongs to. `path` is None if there is no log."""
 
     path: str | None
     size: int
@@ -47,7 +46,7 @@ class LogFile:
 
 
 def describe_offset_index(storage: Storage, path: str, log: LogFile) -> Iterator[Line]:
-    """An OffsetLine per entry, then what is wrong with them."""
+    """Yield an OffsetLine per entry, then what is wrong with them."""
     data, remarks = _read(storage, path, log, OFFSET_ENTRY_SIZE)
     raw = np.frombuffer(data[: len(data) - len(data) % OFFSET_ENTRY_SIZE], _OFFSET_ENTRY)
     for offset, position in zip(raw["offset"].tolist(), raw["position"].tolist(), strict=True):
@@ -71,7 +70,7 @@ def describe_offset_index(storage: Storage, path: str, log: LogFile) -> Iterator
 
 
 def describe_time_index(storage: Storage, path: str, log: LogFile) -> Iterator[Line]:
-    """A TimeLine per entry, then what is wrong with them."""
+    """Yield a TimeLine per entry, then what is wrong with them."""
     data, remarks = _read(storage, path, log, TIME_ENTRY_SIZE)
     raw = np.frombuffer(data[: len(data) - len(data) % TIME_ENTRY_SIZE], _TIME_ENTRY)
     for timestamp, offset in zip(raw["timestamp"].tolist(), raw["offset"].tolist(), strict=True):
@@ -93,7 +92,7 @@ def describe_time_index(storage: Storage, path: str, log: LogFile) -> Iterator[L
 
 
 def describe_txn_index(storage: Storage, path: str, log: LogFile) -> Iterator[Line]:
-    """An AbortedTransaction per entry, then what is wrong with them."""
+    """Yield an AbortedTransaction per entry, then what is wrong with them."""
     data = storage.read_bytes(path)
     whole = data[: len(data) - len(data) % ENTRY.size]
     good = 0
@@ -122,8 +121,8 @@ def describe_txn_index(storage: Storage, path: str, log: LogFile) -> Iterator[Li
 def _read(
     storage: Storage, path: str, log: LogFile, entry_size: int
 ) -> tuple[bytes, list[Problem | Note]]:
-    """The entries without preallocated zeros, and what to say of these: only of an active segment
-    are they in order.
+    """Return the entries without preallocated zeros, and a comment on the zeros. They are correct
+    only in an index of the active segment.
     """
     data = storage.read_bytes(path)
     kept = without_preallocated(data, entry_size)
@@ -137,12 +136,12 @@ def _read(
 
 
 def _columns(storage: Storage, log: LogFile) -> tuple[Array, bool]:
-    """Of all batches that can be read (dtype COLUMNS), and whether these are all."""
+    """Return all batches that can be read (dtype COLUMNS), and whether these are all."""
     parts: list[Array] = []
     complete = True
     try:
         pieces = read_batches(storage, log.path or "", size=log.size, least_offset=log.base_offset)
         parts.extend(columns_of(piece) for piece in pieces)
-    except CorruptLogError:  # told with the log itself
+    except CorruptLogError:  # reported with the log itself
         complete = False
     return (np.concatenate(parts) if parts else np.empty(0, COLUMNS)), complete

@@ -1,4 +1,4 @@
-"""The batches of a log, each with its CRC judged, and their records where they are asked for."""
+"""The batches of a log, each with its CRC checked, and their records if requested."""
 
 from __future__ import annotations
 
@@ -39,9 +39,11 @@ _SEQUENCES = 2**31
 def describe_log(
     storage: Storage, path: str, *, size: int, base_offset: int, records: bool, topic: str | None
 ) -> Iterator[Line]:
-    """A BatchLine per batch, then a Problem for whatever is wrong with one or stops the reading.
+    """Yield a BatchLine per batch, and a Problem for anything wrong with a batch or that stops the
+    reading.
 
-    `topic`: one of the broker's own, whose keys and values are read; their names come last.
+    `topic`: for a topic of the broker's own, keys and values are decoded. The names in them come
+    last.
     """
     names: set[str] = set()
     try:
@@ -86,7 +88,7 @@ def _batch_lines(
 def batch_line(
     piece: Piece, i: int, *, crc_valid: bool, records: tuple[RecordLine, ...] | None = None
 ) -> BatchLine:
-    """What the header of batch `i` says."""
+    """Return what the header of batch `i` says."""
     row = piece.rows[i]
     attributes, magic = int(row["attributes"]), int(row["magic"])
     horizon = magic == MAX_MAGIC and bool(attributes & DELETE_HORIZON)
@@ -119,7 +121,7 @@ def batch_line(
 def record_lines(
     records: Sequence[Record], row: np.void, *, topic: str | None
 ) -> tuple[RecordLine, ...]:
-    """`row`: the BATCH row of their batch."""
+    """Return a line for each record. `row` is the BATCH row of their batch."""
     control = row["magic"] == MAX_MAGIC and bool(int(row["attributes"]) & CONTROL)
     sequence, base = int(row["base_sequence"]), int(row["base_offset"])
     lines = []
@@ -146,8 +148,9 @@ def record_lines(
 def abort_markers(
     storage: Storage, path: str, *, size: int, base_offset: int
 ) -> set[tuple[int, int]]:
-    """(producer id, offset) of each ABORT marker in a log. Raises CorruptLogError if it can't be
-    read.
+    """Return (producer id, offset) of each ABORT marker in a log.
+
+    Raises CorruptLogError if it can't be read.
     """
     found = set()
     for piece in read_batches(storage, path, size=size, least_offset=base_offset):

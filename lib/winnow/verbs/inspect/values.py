@@ -1,6 +1,4 @@
-"""What there is to be said of a file, as plain values: the command line turns them into lines or
-into JSON.
-"""
+"""The description of a file as plain values: the command line prints them as lines or as JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalRecord:
-    """Key and value of a record in a topic of the broker's own, as far as they can be read."""
+    """Key and value of a record in a topic of the broker's own, as far as they can be decoded."""
 
     type: str
     key: Fields
@@ -40,7 +38,7 @@ class InternalRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordLine:
-    """One record. `sequence` is -1 without a producer's; `control` names the type of a control
+    """One record. `sequence` is -1 if there is no producer. `control` names the type of a control
     record.
     """
 
@@ -57,10 +55,10 @@ class RecordLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLine:
-    """One batch as its header tells it (S2.1, S2.2). -1 stands for none, None for what its version
-    does not have.
+    """One batch as described by its header (S2.1, S2.2). -1 means none, None that its version has
+    no such field.
 
-    v0 and v1: base and last offset are both the one in the header.
+    v0 and v1: base offset and last offset are both the one in the header.
     """
 
     position: int
@@ -74,7 +72,7 @@ class BatchLine:
     """`CreateTime`, `LogAppendTime` or `NoTimestampType` (v0)."""
     max_timestamp: int
     base_timestamp: int | None
-    """None as well where the field holds the delete horizon."""
+    """Also None if the field holds the delete horizon."""
     delete_horizon: int | None
     producer_id: int
     producer_epoch: int
@@ -86,12 +84,12 @@ class BatchLine:
     crc: int
     crc_valid: bool
     records: tuple[RecordLine, ...] | None = None
-    """None if they were not asked for or can't be read."""
+    """None if they were not requested or can't be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetLine:
-    """An entry of an offset index: last offset of the batch at a position (bytes)."""
+    """An entry of an offset index: the last offset of the batch at a position (bytes)."""
 
     offset: int
     position: int
@@ -126,23 +124,21 @@ class PropertyLine:
 
 @dataclass(frozen=True, slots=True)
 class NamesLine:
-    """Whose state a log of one of the broker's own topics holds: groups or transactional ids,
-    sorted.
-    """
+    """The names in a log of one of the broker's own topics, sorted: groups or transactional ids."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that a broker would stumble over."""
+    """Something that a broker can't handle."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something worth knowing that is no damage."""
+    """Something worth knowing that is not damage."""
 
     message: str
 
@@ -164,13 +160,15 @@ Line: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class FileDescription:
-    """One file. `lines` is read, and the file with it, as it is iterated over, once."""
+    """One file. `lines` reads the file while it is iterated over, and can be iterated over only
+    once.
+    """
 
     path: str
     kind: FileKind
     size: int
     base_offset: int | None
-    """Of its name; None where that has none."""
+    """The base offset in its name; None if there is none."""
     lines: Iterator[Line]
 
 
@@ -189,7 +187,7 @@ class PositionLine:
     """`offset` or `timestamp`"""
     value: int
     segment: str | None
-    """The log file; None if the log has nothing at or after what was asked for."""
+    """The log file; None if the log ends before what was asked for."""
     index_offset: int | None
     index_position: int | None
     """The index entry from which the scan began; None for the start of the file."""
@@ -198,7 +196,7 @@ class PositionLine:
     record: RecordLine | None
     """The first record in the batch at or after what was asked for."""
     next_record: PlainRecord | None
-    """The first record that a consumer gets who seeks there; None at the end of the log."""
+    """The first record that a consumer gets after seeking there; None at the end of the log."""
     log_start_offset: int
     log_end_offset: int | None
     """None if the end of the log can't be read."""

@@ -1,1 +1,1 @@
-"""Clean on a private copy and write the result elsewhere (docs/decisions/0024)."""
+"""Clean a private copy and write the result elsewhere (docs/decisions/0024)."""

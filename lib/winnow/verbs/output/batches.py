@@ -1,4 +1,4 @@
-"""Which partitions lie in the private copy at the same time."""
+"""Group partitions into batches that are in the private copy at the same time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from winnow.storage.store import StoredFile
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A sub-directory of one of the sources: fetched, cleaned and put as a whole."""
+    """A sub-directory of one of the sources. It is fetched, cleaned and written as a whole."""
 
     source: int
     """Number of the log directory."""
@@ -24,9 +24,9 @@ class Unit:
 
 
 def batches(units: Iterable[Unit], space: int | None) -> Iterator[tuple[Unit, ...]]:
-    """In the order given, as many at once as have at most `space` bytes; None: all.
+    """Yield units in the order given, as many at once as fit into `space` bytes; None: all.
 
-    Raises NoSpaceError for one that has more: it can be cleaned only as a whole.
+    Raises NoSpaceError for a unit that exceeds `space`: a partition can be cleaned only as a whole.
     """
     batch: list[Unit] = []
     taken = 0

@@ -1,4 +1,4 @@
-"""Many files at once between a store and the private copy."""
+"""Copy many files at once between a store and the private copy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from winnow.storage.store import Store, StoredFile
 from winnow.verbs.output.destination import Destination
 
 _AT_ONCE = 8
-"""Requests on their way; a remote store answers each of them slowly and all of them well."""
+"""Concurrent requests. A remote store is slow for each request but handles many at once."""
 
 
 def fetch(
@@ -36,7 +36,7 @@ def publish(
     stop: Stop,
     progress: Progress,
 ) -> None:
-    """Files of the private copy, by their names there."""
+    """Write files of the private copy to the destination, under the same names."""
 
     def one(file: StoredFile) -> int:
         destination.put(file.name, f"{work}/{file.name}", file.size)
@@ -48,7 +48,9 @@ def publish(
 def _each(
     files: Iterable[StoredFile], one: Callable[[StoredFile], int], *, stop: Stop, progress: Progress
 ) -> None:
-    """In threads; what one of them raises is raised when those that were begun have ended."""
+    """Run `one` for each file in threads. An exception is raised again after the calls that had
+    begun have ended.
+    """
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="winnow-carry") as pool:
         futures = [pool.submit(one, file) for file in files]
         try:

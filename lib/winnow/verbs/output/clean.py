@@ -1,9 +1,9 @@
-"""Clean what is read from one place and is to be written to another (docs/decisions/0024).
+"""Clean data that is read from one place and written to another (docs/decisions/0024).
 
     source ──fetch──▶ private copy on a local disk ──the ordinary cleaning, in place──▶ ──put──▶ destination
 
-So much at once as the work space holds, and never less than a partition. What the source held stays
-as it is.
+Each batch holds as much as the work space allows, and at least one partition. The source is not
+changed.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ InPlace = Callable[[Sequence[str]], RunResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """Where from and where to. Without destinations, as for a plan, the private copies are thrown
-    away.
+    """Sources and destinations. Without destinations, as for a plan, the private copies are
+    deleted.
     """
 
     sources: Sequence[Store]
     destinations: Sequence[Store] = ()
     begin_again: bool = False
-    """Remove first what a run that did not finish left at the destinations."""
+    """First remove what an unfinished run left at the destinations."""
     work_dir: str | None = None
-    """For private copies that can't lie beside their destination; None: where temporary files go.
+    """Place for private copies that can't be beside their destination; None: the directory for
+    temporary files.
     """
     work_space: int | None = None
-    """Bytes that are fetched at once; None: all where the destination is local, else half of what
-    is free.
+    """Bytes that are fetched at once. None: all if the destination is local, otherwise half of the
+    free space.
     """
 
     def __post_init__(self) -> None:
@@ -75,12 +76,12 @@ class Elsewhere:
 def clean_elsewhere(
     asked: Elsewhere, in_place: InPlace, *, run_id: str, stop: Stop, progress: Progress
 ) -> RunResult:
-    """Runs `in_place` on private copies, batch by batch, and puts what it leaves to the
-    destinations.
+    """Run `in_place` on private copies, batch by batch, and write the results to the destinations.
 
-    Raises UsageError, LogDirInUseError and NoSpaceError before anything is fetched, StoppedError if
-    the run was stopped, CorruptLogError if a source changed, and WinnowError for what a store does
-    not do. Then the destinations are left unfinished.
+    Raises UsageError, LogDirInUseError and NoSpaceError before anything is fetched. Raises
+    StoppedError if the run was stopped, CorruptLogError if a source changed, and WinnowError for an
+    operation that a store fails or does not support. In these cases the destinations are
+    unfinished.
     """
     try:
         return _clean(asked, in_place, run_id=run_id, stop=stop, progress=progress)
@@ -113,7 +114,7 @@ def _clean(
         _check_room(asked, sources)
         found = list(batches(_units(sources), _space(asked))) or [
             ()
-        ]  # what is beside the partitions is looked at, too
+        ]  # files beside the partitions are looked at, too
         destinations = []
         for source, store in zip(sources, asked.destinations, strict=bool(asked.destinations)):
             check_free(store, begin_again=asked.begin_again)
@@ -156,7 +157,7 @@ class _Journey:
     progress: Progress
 
     def begin(self) -> None:
-        """What every batch needs: what tells of settings and offsets."""
+        """Fetch what every batch needs: the files beside the partitions, and the metadata log."""
         for number, source in enumerate(self.sources):
             beside = [
                 f
@@ -179,8 +180,8 @@ class _Journey:
         return result
 
     def rest(self) -> None:
-        """What is still in the private copies: checkpoints as they became, and the metadata log as
-        it was.
+        """Write what is still in the private copies: updated checkpoints, and the unchanged
+        metadata log.
         """
         for number in range(len(self.sources)):
             self._publish(number, "")
@@ -210,7 +211,7 @@ class _Journey:
 
 @contextmanager
 def _work_dir(asked: Elsewhere, number: int) -> Iterator[str]:
-    """Made here, and gone afterwards whatever happens."""
+    """Make the directory of a private copy, and remove it at the end in any case."""
     beside = work_beside(asked.destinations[number]) if asked.destinations else None
     if beside is None:
         path = os.path.realpath(
@@ -218,7 +219,7 @@ def _work_dir(asked: Elsewhere, number: int) -> Iterator[str]:
         )
     else:
         path = beside
-        shutil.rmtree(path, ignore_errors=True)  # a killed run's; the lock is ours
+        shutil.rmtree(path, ignore_errors=True)  # left by a killed run; we hold the lock
         create_directory(path)
     try:
         yield path
@@ -227,7 +228,11 @@ def _work_dir(asked: Elsewhere, number: int) -> Iterator[str]:
 
 
 def _units(sources: Sequence[Source]) -> Iterator[Unit]:
-    """UsageError for a partition that is in two log directories: batches would not show it."""
+    """Yield the units of all sources.
+
+    Raises UsageError for a partition that is in two log directories: a single batch would not show
+    it.
+    """
     homes: dict[str, str] = {}
     for number, source in enumerate(sources):
         for directory, files in source.directories().items():
@@ -253,7 +258,9 @@ def _space(asked: Elsewhere) -> int | None:
 
 
 def _check_room(asked: Elsewhere, sources: Sequence[Source]) -> None:
-    """For local destinations, before anything is written: each gets all of its source first."""
+    """Check free space at local destinations before anything is written: each first gets all of its
+    source.
+    """
     for source, store in zip(sources, asked.destinations, strict=bool(asked.destinations)):
         if store.local_path is None:
             continue

@@ -1,10 +1,10 @@
-"""A log directory that is written once, file by file. Until `finish` neither a broker nor Winnow
-takes it for one.
+"""A log directory that is written once, file by file. Before `finish`, neither a broker nor Winnow
+accepts it as a log directory.
 
-`meta.properties`, without which a broker refuses a directory, is the last file and comes by a
-conditional create; a marker beside it says what is being written since the first moment. No file is
-ever written over another: a run that was thought to be dead can't mix with the one that began again
-without either of them noticing.
+`meta.properties`, without which a broker refuses a directory, is written last, by a conditional
+create. A marker beside it says from the start what is being written. No file ever overwrites
+another one. So if a run that was thought to be dead and the run that began again write at the same
+time, at least one of them notices.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _BESIDE = (LOCK, UNFINISHED)
 class Destination:
     store: Store
     marker: bytes
-    """What this run's own marker holds."""
+    """Content of this run's own marker."""
     _sizes: dict[str, int] = field(default_factory=dict, init=False)
     _guard: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def put(self, name: str, path: str, size: int) -> None:
-        """The local file at `path` as `name`; from any thread."""
+        """Write the local file at `path` as `name`. May be called from any thread."""
         try:
             self.store.put(name, path)
         except FileExistsError:
@@ -41,7 +41,7 @@ class Destination:
             self._sizes[name] = size
 
     def finish(self, meta_properties: bytes) -> None:
-        """Makes it a log directory, if it is what this run has written and nothing else."""
+        """Make it a log directory, if it holds what this run has written and nothing else."""
         self.store.settle()
         found = {
             file.name: file.size for file in self.store.list_tree() if file.name not in _BESIDE
@@ -63,7 +63,9 @@ class Destination:
 
 
 def check_free(store: Store, *, begin_again: bool) -> None:
-    """UsageError for a place that holds something else than what an unfinished run left, and for
+    """Check that a place can be written to.
+
+    Raises UsageError for a place that holds anything except what an unfinished run left, and for
     tiered storage.
     """
     refuse_tiered_around(store)
@@ -88,8 +90,8 @@ def check_free(store: Store, *, begin_again: bool) -> None:
 
 
 def begin(store: Store, *, run_id: str, source: str, begin_again: bool) -> Destination:
-    """Marks a place as being written, once what an unfinished run left there is removed. Errors as
-    `check_free`.
+    """Mark a place as being written, after removing what an unfinished run left there. Raises what
+    `check_free` raises.
     """
     check_free(store, begin_again=begin_again)
     if UNFINISHED in store.list_top():
@@ -104,8 +106,8 @@ def begin(store: Store, *, run_id: str, source: str, begin_again: bool) -> Desti
 
 
 def clear(store: Store) -> None:
-    """Removes what an unfinished run wrote, the marker last: it tells until then that there is
-    nothing to be kept.
+    """Remove what an unfinished run wrote. The marker is last: until then it says that nothing here
+    has to be kept.
     """
     for file in store.list_tree():
         if file.name not in _BESIDE:
@@ -118,8 +120,8 @@ def clear(store: Store) -> None:
 
 
 def work_beside(store: Store) -> str | None:
-    """Where on the same file system the private copy goes; None if the place is not on this
-    machine.
+    """Return the place of the private copy on the same file system; None if the store is not on
+    this machine.
     """
     return None if store.local_path is None else f"{store.local_path}/{WORK}"
 

@@ -1,4 +1,4 @@
-"""A `plan` or a `clean` where it is to be done: in place, or on copies of what lies or goes
+"""Run `plan` or `clean` in place, or on private copies if the source or the destination is
 elsewhere.
 """
 
@@ -29,7 +29,7 @@ def elsewhere_of(
     work_dir: str | None,
     work_space: int | None,
 ) -> Elsewhere | None:
-    """None: all of it stays where it is."""
+    """Return the sources and destinations; None if everything is cleaned in place."""
     if not output:
         return None
     return Elsewhere(
@@ -48,7 +48,7 @@ def run_anywhere(
     verb: str,
     **asked: Any,  # noqa: ANN401 - those of `run`
 ) -> RunResult:
-    """`run`, where it is to be done."""
+    """Call `run` in place or on private copies."""
     if elsewhere is None:
         return run(spark, log_dirs, verb, **asked)
     if asked["seen"] is not None:
@@ -70,9 +70,7 @@ def run_anywhere(
 
 
 def _of_copies(settings: Settings, elsewhere: Elsewhere) -> Settings:
-    """Compares `log.dirs` with the sources: the private copies, which a run then looks at, lie
-    anywhere.
-    """
+    """Compare `log.dirs` with the sources, not with the private copies that the run works on."""
     paths = [store.local_path for store in elsewhere.sources if store.local_path is not None]
     problems = [
         error for server in settings.servers for error in other_places(Places(), server, paths)

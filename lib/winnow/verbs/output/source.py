@@ -1,4 +1,4 @@
-"""A log directory that is only read: what is in it, and why it may not be one (S1.1, S8.1)."""
+"""A log directory that is only read: its files, and the reasons to refuse it (S1.1, S8.1)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from winnow.storage.lease_file import LEASE
 from winnow.storage.store import Store, StoredFile
 
 WORK = ".winnow-work"
-"""In a destination on a local disk: the private copy that is being cleaned, and moved to its place
-file by file. As a sub-directory that is no partition's it would keep a broker from starting, too.
+"""In a destination on a local disk: the private copy that is being cleaned, then moved into place
+file by file. It also keeps a broker from starting, since it is a sub-directory that is not a
+partition's.
 """
 _NOT_OF_THE_LOG = (LOCK, UNFINISHED)
 
@@ -31,10 +32,10 @@ _NOT_OF_THE_LOG = (LOCK, UNFINISHED)
 class Source:
     store: Store
     files: tuple[StoredFile, ...]
-    """All but the lock."""
+    """All files except the lock."""
 
     def top(self) -> tuple[StoredFile, ...]:
-        """Files beside the partitions."""
+        """Return the files beside the partitions."""
         return tuple(file for file in self.files if "/" not in file.name)
 
     def directories(self) -> dict[str, tuple[StoredFile, ...]]:
@@ -47,18 +48,25 @@ class Source:
 
 
 def _is_of_the_log(file: StoredFile) -> bool:
-    """A lease that nobody renews any more may lie beside it."""
+    """Return False for a lease file: one that nobody renews any more may be beside the log
+    directory's files.
+    """
     return file.name not in _NOT_OF_THE_LOG and not file.name.startswith(LEASE)
 
 
 def is_metadata(directory: str) -> bool:
-    """What settings are read from: it has to be there whichever partitions are."""
+    """Return whether it is the metadata log, from which settings are read. It is needed for every
+    choice of partitions.
+    """
     return directory.startswith(f"{METADATA_TOPIC}-")
 
 
 def look_at(store: Store) -> Source:
-    """UsageError for what is no log directory, is not finished or belongs to tiered storage, and
-    for a sub-directory that would keep a broker from starting: before anything is written anywhere.
+    """List a source.
+
+    Raises UsageError for a place that is not a log directory, is unfinished or belongs to tiered
+    storage, and for a sub-directory that would keep a broker from starting. Nothing has been
+    written anywhere by then.
     """
     files = tuple(file for file in store.list_tree() if _is_of_the_log(file))
     for file in files:
@@ -91,9 +99,7 @@ def look_at(store: Store) -> Source:
 
 
 def refuse_changed(sources: Sequence[Source]) -> None:
-    """CorruptLogError if something was written to a source since it was looked at: the copy is of
-    no one moment.
-    """
+    """Raise CorruptLogError if a source has changed since then: the copy would mix two states."""
     for source in sources:
         now = {file for file in source.store.list_tree() if _is_of_the_log(file)}
         changed = sorted({file.name for file in now ^ {*source.files}})

@@ -1,4 +1,6 @@
-"""What was done to private copies, told of the log directories that they are copies of."""
+"""Report results of private copies under the names of the log directories that they were copied
+from.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ def merged(
     named: Mapping[str, str],
     written: Sequence[str] = (),
 ) -> RunResult:
-    """One result of all batches. `named`: path of a private copy -> what its source is called.
-    `written`: to where.
+    """Merge the results of all batches into one.
+
+    `named` maps the path of a private copy to the name of its source. `written` lists the
+    destinations.
     """
 
     def told(text: str) -> str:

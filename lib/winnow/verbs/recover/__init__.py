@@ -1,1 +1,1 @@
-"""Finish what a crash left, undo a run, or purge what it kept. Needs no Spark."""
+"""Finish what a crash interrupted, undo a run, or purge what it kept. Needs no Spark."""

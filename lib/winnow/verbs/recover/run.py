@@ -1,8 +1,7 @@
-"""Finish or roll back what a crash left; put back what a run replaced; remove what it kept. No
-Spark.
+"""Finish or roll back what a crash interrupted; undo a run; purge what it kept. Needs no Spark.
 
-Every partition for itself: one that can't be put right, or back, is told with the reason and stays
-as it is.
+Each partition is handled on its own. One that can't be recovered or undone is reported with the
+reason and left unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from winnow.verbs.recover.undone_log import check_undone_log
 from winnow.verbs.recover.values import Action, Kept, PartitionRecovery, RecoverResult
 
 ALL = "all"
-"""Instead of a run id: every run that keeps something."""
+"""In place of a run id: every run that keeps something."""
 
 _Work = Callable[[Storage, LogDir, PartitionRecovery], PartitionRecovery]
 
@@ -41,16 +40,16 @@ def recover_log_dirs(
     storage: Storage | None = None,
     on_partition: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> RecoverResult:
-    """Puts right what a crash left in every partition of these log directories; then, if asked,
-    undoes or purges.
+    """Recover every partition of these log directories from a crash; then undo or purge, if
+    requested.
 
-    `undo_run`: id of a run of `clean(..., keep_replaced=True)`, whose originals take their places
-    again. `purge_run`: one of which what it kept goes for good, or `ALL`. `topics`: globs, all
-    topics if there are none. `on_partition`: told how many partitions are done, and of how many,
-    before the first and after each.
+    `undo_run`: id of a run of `clean(..., keep_replaced=True)` whose originals are put back.
+    `purge_run`: id of a run whose kept files are deleted for good, or `ALL`. `topics`: globs; empty
+    means all topics. `on_partition` is called before the first partition and after each one, with
+    how many are done and how many there are.
 
-    Raises UsageError for both at once, for a run that keeps nothing here and for what is not a
-    Kafka log directory, LogDirInUseError where a broker runs on one.
+    Raises UsageError for an undo together with a purge, for a run that keeps nothing here, and for
+    a directory that is not a Kafka log directory. Raises LogDirInUseError if a broker runs on one.
     """
     if undo_run is not None and purge_run is not None:
         raise UsageError("undo and purge together", expected="one of them, or neither")
@@ -102,8 +101,8 @@ def _places_of(
 
 
 def _kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
-    """None where it can't be told: nothing is put back or removed there, and the others are not
-    kept from it.
+    """Return the ids of runs that keep something here; empty if they can't be read. Then nothing is
+    put back or removed in this directory, and the others are still handled.
     """
     try:
         return kept_run_ids(storage, directory)
@@ -179,7 +178,8 @@ def _undo(
             hint="Run `recover` first, then this again.",
         )
     if not storage.exists(kept_path(directory, run_id)):
-        return found  # the run had changed nothing before it died, and recovery has removed what it prepared
+        # the run died before it changed anything, and recovery has removed what it had prepared
+        return found
     run = read_kept(storage, directory, run_id)
     topic_partition = TopicPartition(found.topic, found.partition)
     plan = plan_undo(storage, log_dir.path, topic_partition, run)
@@ -218,7 +218,9 @@ def _with(found: PartitionRecovery, action: Action) -> tuple[Action, ...]:
 
 
 def _size(storage: Storage, path: str) -> int:
-    """Of the files below, whatever the manifests say: what can't be understood can be purged, too."""
+    """Return the size of the files below, whatever the manifests say. What can't be understood can
+    be purged, too.
+    """
     entries = storage.list_dir(path)
     return sum(
         _size(storage, f"{path}/{entry.name}") if entry.is_dir else entry.size for entry in entries

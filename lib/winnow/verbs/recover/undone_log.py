@@ -1,11 +1,11 @@
 """Walk the batches of the log as an undo would leave it, before the undo changes anything.
 
-`winnow.logdir.commit.bound_log` has compared the segments that were there before the run. Two
-things are left to check (docs/decisions/0036):
+`winnow.logdir.commit.bound_log` has compared the segments that existed before the run. Two checks
+remain (docs/decisions/0036):
 
-* What was appended since is complete. A batch or a record that is missing was cleaned away; what it
-  had deleted would come back, even where no checkpoint shows that.
-* The transaction indexes and the markers in the log agree (S4.1). Without its marker an aborted
+- What was appended since then is complete. A missing batch or record was cleaned away. What it had
+  deleted would come back, even if no checkpoint shows that.
+- The transaction indexes and the markers in the log agree (S4.1). Without its marker an aborted
   record would come back as a committed one.
 """
 
@@ -31,24 +31,24 @@ from winnow.wire.control_records import MAX_CONTROL_BYTES, ControlColumns, decod
 from winnow.wire.inflate import inflate_parts
 
 _NO_HIGH_WATERMARK = 2**63 - 1
-"""Whether a transaction is decided is of no interest here."""
+"""Above every offset: it does not matter here whether a transaction is decided."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Of one segment: dtype EVENT and dtype ABORTED."""
+    """What was read from one segment: dtype EVENT and dtype ABORTED."""
 
     events: Array
     aborted: Array
 
 
 def check_undone_log(storage: Storage, plan: UndoPlan) -> None:
-    """Raises CorruptLogError where the log would not be one that a broker could have left.
+    """Raise CorruptLogError if a broker could not have left the log in this state.
 
-    Damage in a segment that was there before the run is no reason: the run may have been the one to
-    remove it. What such a log says of transactions can't be read, and nothing is compared.
+    Damage in a segment that existed before the run is no reason: the run may have removed it. The
+    transactions of such a log can't be read, so they are not compared.
     """
     paths, log_start = sorted(plan.log.items()), plan.run.log_start_offset
     appended = _Appended(plan.bound.log_end_offset)
@@ -129,8 +129,8 @@ def _events(piece: Piece, log_start_offset: int) -> Array:
 
 
 class _Appended:
-    """Follows the batches that were appended since the run began: from `log_end_offset` on none may
-    be missing.
+    """Check that no batch is missing, from `log_end_offset` on, among those appended since the run
+    began.
     """
 
     def __init__(self, log_end_offset: int) -> None:
@@ -145,8 +145,8 @@ class _Appended:
         if not len(rows):
             return
         ends = rows["last_offset"] + 1
-        # After an unclean shutdown a broker may have cut off the end: its next batch began before
-        # it.
+        # After an unclean shutdown a broker may have cut off the end. Then its next batch has a
+        # lower base offset.
         first = (
             min(self._expected, int(rows["base_offset"][0]))
             if self._expected == self._first
@@ -156,7 +156,7 @@ class _Appended:
         whole = (rows["base_offset"] == expected) & (
             (rows["magic"] < MAX_MAGIC) | (rows["record_count"] == ends - rows["base_offset"])
         )
-        # A compressed batch of v0 or v1 does not say where it begins.
+        # The header of a compressed v0 or v1 batch does not say at which offset the batch begins.
         wrong = np.flatnonzero(~(whole | is_wrapper(rows)))
         if len(wrong):
             raise _missing(int(expected[wrong[0]]), int(ends[wrong[0]]), path)

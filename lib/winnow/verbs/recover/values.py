@@ -1,4 +1,4 @@
-"""What `recover` found and did, as values: the Python API returns them, the command line prints
+"""What `recover` found and did, as values. The Python API returns them, the command line prints
 them.
 """
 
@@ -13,7 +13,7 @@ from winnow.errors import CorruptLogError
 class Action(StrEnum):
     NONE = "none"
     RECOVERED = "recovered"
-    """What a crash left was finished or rolled back."""
+    """What a crash interrupted was finished or rolled back."""
     UNDONE = "undone"
     PURGED = "purged"
 
@@ -27,14 +27,14 @@ class Kept:
     segments: int
     bytes: int
     closed_by: str | None = None
-    """Why the run can't be undone, such as an erasure since; None: no such reason is known before
-    it is tried.
+    """Why the run can't be undone, for example because of a later erasure. None: no reason is known
+    before it is tried.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecovery:
-    """One partition. In a dry run: what would be done."""
+    """Result for one partition. In a dry run: what would be done."""
 
     topic: str
     partition: int
@@ -43,14 +43,14 @@ class PartitionRecovery:
     removed: tuple[str, ...] = ()
     """Names in the partition directory that a crash had left."""
     renamed: tuple[tuple[str, str], ...] = ()
-    """Such names, and what they are called now."""
+    """Pairs of such a name and its new name."""
     segments_restored: int = 0
     bytes_restored: int = 0
     bytes_freed: int = 0
     log_start_offset: int | None = None
-    """To which an undo has put the start of the log back, if retention had moved it."""
+    """The log start offset that an undo restored, if retention had moved it."""
     kept: tuple[Kept, ...] = ()
-    """Afterwards."""
+    """What is kept afterwards."""
     error: str | None = None
 
 

@@ -1,1 +1,1 @@
-"""Read everything in log directories and name all that is wrong."""
+"""Read everything in log directories and report all that is wrong."""

@@ -1,6 +1,4 @@
-"""One partition directory: its names, its small files, and the logs that are in it (S1.2, S1.9,
-S1.10).
-"""
+"""One partition directory: its file names, its small files, and its logs (S1.2, S1.9, S1.10)."""
 
 from __future__ import annotations
 
@@ -42,10 +40,10 @@ _T = TypeVar("_T")
 class PartitionPlace:
     scope: Scope
     log_start_offset: int
-    """By the checkpoint, 0 if it has none."""
+    """From the checkpoint; 0 if it has none."""
     recovery_point: int | None
-    """After an unclean shutdown, where a broker that starts begins to check the log (S8.2); None
-    after a clean one.
+    """After an unclean shutdown, where a starting broker begins to check the log (S8.2). None after
+    a clean one.
     """
 
 
@@ -57,11 +55,11 @@ class DirectoryCheck:
     segments: int
     """How many of `logs` are segments."""
     snapshots: bool
-    """There is a producer snapshot."""
+    """True if there is a producer snapshot."""
 
 
 def check_directory(storage: Storage, place: PartitionPlace) -> DirectoryCheck:
-    """Everything but the logs and indexes. Never raises for what is there."""
+    """Check everything except the logs and indexes. Never raises for the directory's content."""
     scope = place.scope
     try:
         entries = storage.list_dir(scope.directory)
@@ -102,7 +100,7 @@ def check_directory(storage: Storage, place: PartitionPlace) -> DirectoryCheck:
 def reading(
     scope: Scope, name: str, kind: Kind, read: Callable[[], _T]
 ) -> tuple[list[Finding], _T | None]:
-    """What is wrong with a small file, and what is in it."""
+    """Read a small file; return what is wrong with it, and its content."""
     try:
         return [], read()
     except CorruptLogError as error:
@@ -179,7 +177,7 @@ def _segments(
 
 
 def _other_logs(scope: Scope, files: dict[str, Entry]) -> Iterator[SegmentFiles]:
-    """Logs that a broker would put in place of others, and snapshots of the cluster's metadata."""
+    """Yield logs that a broker would swap in for others, and snapshots of cluster metadata."""
     for name, entry in files.items():
         base = _base(name) if name.endswith(LOG + SWAP) else None
         if scope.topic == METADATA_TOPIC and _METADATA_SNAPSHOT.fullmatch(name):

@@ -18,12 +18,12 @@ class Finding:
     topic: str | None
     partition: int | None
     file: str
-    """Path of the file or directory, from `log_dir`."""
+    """Path of the file or directory, relative to `log_dir`."""
     position: int | None
-    """Byte of the file at which it begins; None if it is about the file as a whole."""
+    """Byte of the file at which it begins; None if it concerns the whole file."""
     first_offset: int | None
     last_offset: int | None
-    """Offsets concerned, as far as they can be told."""
+    """Last of the affected offsets, as far as they are known."""
     kind: Kind
     message: str
     """What was expected and what was found."""
@@ -39,13 +39,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where files are that something may be found in: a log directory, or one of its partitions'
-    directories.
-    """
+    """The place of findings: a log directory, or the directory of one of its partitions."""
 
     log_dir: str
     name: str | None = None
-    """Of the sub-directory."""
+    """Name of the sub-directory."""
     topic: str | None = None
     partition: int | None = None
 
@@ -62,7 +60,7 @@ class Scope:
         position: int | None = None,
         offsets: tuple[int | None, int | None] = (None, None),
     ) -> Finding:
-        """`file`: its name in the directory, empty for the directory itself."""
+        """Make a finding. `file` is its name in the directory; empty for the directory itself."""
         if isinstance(what, CorruptLogError):
             position = what.position if position is None else position
             what = what.what
@@ -81,7 +79,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """How much was looked at. `bytes` are those of logs; `records` are those that could be read."""
+    """How much was read. `bytes` counts logs. `records` counts those that could be read."""
 
     partitions: int = 0
     segments: int = 0

@@ -1,4 +1,4 @@
-"""What can be wrong: a closed set of kinds, each with what it means to whoever owns the data."""
+"""The kinds of findings: a closed set, each with what it means to the owner of the data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """Others script against these words; docs/findings.md is made of them."""
+    """Scripts depend on these words. docs/findings.md is generated from them."""
 
     CRC = "crc"
     BATCH = "batch"
@@ -29,17 +29,17 @@ class Kind(StrEnum):
 
     @property
     def is_damage(self) -> bool:
-        """False for what a broker puts right by itself when it starts, and nobody misses."""
+        """Return False for what a starting broker repairs by itself without any loss."""
         return self not in _MENDED
 
     @property
     def found(self) -> str:
-        """What of the file, in a few words."""
+        """What was found in the file, in a few words."""
         return _FOUND[self][0]
 
     @property
     def byte(self) -> str:
-        """Where the byte of such a finding points; empty: there is none."""
+        """What the byte of such a finding points to; empty if there is none."""
         return _FOUND[self][1]
 
     @property
@@ -144,7 +144,7 @@ _FOUND = {
         "",
     ),
 }
-"""What was found, and where the byte of the finding points; empty: there is none."""
+"""What was found, and what the byte of the finding points to (empty if there is none)."""
 
 _MENDED = frozenset((Kind.TORN_TAIL, Kind.LEFTOVER, Kind.SNAPSHOT))
 

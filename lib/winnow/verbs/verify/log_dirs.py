@@ -1,4 +1,4 @@
-"""A whole log directory: identity, checkpoints, and which partitions it has (S1.1-S1.5)."""
+"""A whole log directory: identity, checkpoints, and list of partitions (S1.1-S1.5)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CHECKPOINTS = (
 )
 
 Offsets = dict[str, dict[TopicPartition, int]]
-"""By name of the checkpoint; without those that can't be read."""
+"""Offsets by name of the checkpoint. Checkpoints that can't be read are missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +44,13 @@ class LogDirCheck:
     checkpoints: Offsets
     clean_shutdown: bool
     notes: tuple[str, ...]
-    """What was not looked at."""
+    """What was not checked."""
 
 
 def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
-    """Their real paths. Raises UsageError for what is no log directory and for one that is given
-    twice.
+    """Return the real paths.
+
+    Raises UsageError for a path that is not a log directory and for one that is given twice.
     """
     found = tuple(storage.canonical(path) for path in paths)
     for given, path in zip(paths, found, strict=True):
@@ -66,8 +67,9 @@ def find_log_dirs(storage: Storage, paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_log_dir(storage: Storage, path: str, *, topics: Sequence[str]) -> LogDirCheck:
-    """`topics`: globs, all if there are none. What belongs to the log directory itself is looked at
-    in any case.
+    """Check a log directory. `topics` are globs; empty means all topics.
+
+    Files of the log directory itself are always checked.
     """
     scope = Scope(path)
     clean = was_shut_down_cleanly(storage, path)

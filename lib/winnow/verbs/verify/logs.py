@@ -1,4 +1,6 @@
-"""Every batch and every record of one log file: all that is wrong, not only the first of it (S2)."""
+"""Check every batch and every record of one log file. Reports all that is wrong, not only the first
+(S2).
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,14 @@ from winnow.wire.search import find_batch
 from winnow.wire.walk import MAX_BASE_OFFSET, WalkStatus
 
 _SEARCHED_BYTES = 64 << 20
-"""So far beyond bytes that are no batch the next one is looked for."""
+"""How far to search for the next batch after bytes that are not a batch."""
 _CAREFUL_BYTES = 4096
-"""What is read at once where a whole piece can't be: up to the first batch that the disk does not
-give.
+"""Size of a read where a whole piece can't be read: proceed up to the first batch that the disk
+fails to return.
 """
 _NO_EPOCH = -1
 _HIDING = frozenset((Kind.CRC, Kind.BATCH, Kind.OFFSETS, Kind.UNREADABLE))
-"""Kinds that leave it open which batches there are."""
+"""Kinds after which it is unknown which batches exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +49,14 @@ class LogFile:
     following: int | None = None
     """Base offset of the next segment."""
     recovered: bool = False
-    """A broker that starts reads it batch by batch and cuts it off at the first that is not sound
-    (S8.2).
+    """A starting broker reads this log batch by batch and truncates it at the first one that is not
+    sound (S8.2).
     """
     newest_epoch: int | None = None
-    """In the leader-epoch-checkpoint; None if there is none to compare with."""
+    """Newest epoch in the leader-epoch-checkpoint; None if there is no epoch to compare with."""
     log_start_offset: int = 0
-    """Of the partition. What was aborted below it may have no entry in a transaction index (S4.1).
+    """Log start offset of the partition. A transaction aborted below it may have no entry in a
+    transaction index (S4.1).
     """
 
     @property
@@ -67,28 +70,28 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCheck:
-    """What reading a whole log file told."""
+    """The result of reading a whole log file."""
 
     findings: tuple[Finding, ...]
     checked: Checked
     next_offset: int
-    """After the last batch that could be read."""
+    """The offset after the last batch that could be read."""
     sound_bytes: int
-    """Up to here there is nothing but batches that are what they seem; the file's size if that is
-    all of it.
+    """Up to this byte there are only sound batches. Equals the file's size if the whole file is
+    sound.
     """
     batches: Array = field(repr=False)
-    """Dtype COLUMNS, of those that begin below `sound_bytes`."""
+    """Dtype COLUMNS: batches that begin below `sound_bytes`."""
     events: Array | None = field(repr=False)
-    """Dtype EVENT, as a `Gatherer` has them; None if they can't all be told."""
+    """Dtype EVENT, from `Gatherer`; None if some are unknown."""
     producers: bool
-    """Some batch is of an idempotent or transactional producer."""
+    """True if some batch was written by an idempotent or transactional producer."""
 
 
 def check_log(storage: Storage, log: LogFile, *, max_decompressed_bytes: int) -> LogCheck:
-    """Reads it in pieces: never mapped, since a page that a failing disk does not give would kill
-    the process.
+    """Check one log file.
 
+    Reads it in pieces, never by mmap: a page that a failing disk can't read would kill the process.
     Never raises for what is in the file, or for a file that can't be read.
     """
     reader = _Reader(storage, log, max_decompressed_bytes)
@@ -117,8 +120,9 @@ class _Reader:
         self._told: set[Kind] = set()
 
     def read_on(self, at: int, least: int) -> tuple[int | None, int]:
-        """Reads up to the end or to what is no batch there. (Where to go on, least offset there);
-        None at the end.
+        """Read up to the end, or to bytes that are not a batch.
+
+        Returns (position to continue at, least offset there); the position is None at the end.
         """
         log = self._log
         items = read_to_stop(
@@ -136,7 +140,8 @@ class _Reader:
                 self._piece(item)
                 at = item.position(-1) + int(item.rows[-1]["size"])
                 least = int(item.rows[-1]["last_offset"]) + 1
-        except (OSError, CorruptLogError) as error:  # the latter where the file became shorter
+        # CorruptLogError if the file has become shorter
+        except (OSError, CorruptLogError) as error:
             if isinstance(error, OSError) and self._piece_bytes > _CAREFUL_BYTES:
                 self._piece_bytes = _CAREFUL_BYTES
                 return at, least
@@ -149,7 +154,9 @@ class _Reader:
         return None, least
 
     def _pass(self, stop: Stop, least: int) -> tuple[int | None, int]:
-        """Names what is no batch, or not the next one, and finds where reading can go on."""
+        """Report bytes that are not a batch, or not the next one, and find where reading can
+        continue.
+        """
         log = self._log
         if stop.status is WalkStatus.OUT_OF_ORDER:
             entry = self._entry(stop.position)
@@ -172,7 +179,9 @@ class _Reader:
         return stop.position + found, least
 
     def _entry(self, position: int) -> bytes:
-        """As many bytes as the frame at `position` says, if there are so many."""
+        """Return the batch at `position` in the length that its frame states, or up to the end of
+        the file.
+        """
         frame = self._storage.read_range(self._log.path, position, FRAME_SIZE)
         size = FRAME_SIZE + max(FRAME.unpack(frame)[1], 0)
         return self._storage.read_range(
@@ -196,8 +205,8 @@ class _Reader:
             self._all_records(piece, sound)
 
     def _headers(self, piece: Piece, rows: Rows) -> None:
-        """What the rest of the partition says about these batches. Told once for each log: where it
-        begins.
+        """Compare these batches with the rest of the partition. Each problem is reported once for
+        each log: where it begins.
         """
         log = self._log
         beyond = rows["last_offset"] >= log.end_offset
@@ -238,7 +247,9 @@ class _Reader:
             self._events_known &= bool(readable.all())
 
     def _inflated(self, piece: Piece, rows: Rows) -> Iterator[RecordBlocks]:
-        """Together where that is possible; what can't be decompressed is named, by halving."""
+        """Decompress batches, together if possible. Halve the batches to find and report the ones
+        that can't be decompressed.
+        """
         try:
             for blocks in inflate_parts(piece.data, rows, limit=self._limit):
                 yield blocks
@@ -310,8 +321,8 @@ class _Reader:
         )
 
     def _with_torn_tail(self) -> Iterator[Finding]:
-        """After an unclean shutdown, all that is wrong behind the last sound batch of the log is
-        one thing.
+        """Yield the findings. After an unclean shutdown, everything wrong behind the last sound
+        batch of the log is one finding.
         """
         log, end = self._log, self._sound_end
         if not log.recovered or log.following is not None:

@@ -1,6 +1,4 @@
-"""What only all segments of a partition can tell together, and with the checkpoints (S4.1, S6.3,
-S8.4).
-"""
+"""Checks that need all segments of a partition together, and the checkpoints (S4.1, S6.3, S8.4)."""
 
 from __future__ import annotations
 
@@ -28,8 +26,8 @@ from winnow.verbs.verify.segments import SegmentCheck, SegmentFiles, txn_index_f
 from winnow.wire.batch import CONTROL, TRANSACTIONAL
 
 _LIMITS = (LOG_START_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
-"""Checkpoints that say of an offset that the log reaches it. The first comes first: a broker
-deletes the log then.
+"""Checkpoints with an offset that the log must reach. The log start comes first: if it is too high,
+a broker deletes the log.
 """
 
 
@@ -39,8 +37,8 @@ def all_findings(
     directory: DirectoryCheck,
     logs: Sequence[SegmentCheck],
 ) -> Iterator[Finding]:
-    """Of the directory, of each of its logs (`logs`, in the order of `directory.logs`), and of them
-    together.
+    """Yield findings of the directory, of each of its logs (`logs`, in the order of
+    `directory.logs`), and of them together.
     """
     yield from directory.findings
     for log in logs:
@@ -81,7 +79,7 @@ def _end(log_dir: LogDirCheck, scope: Scope, end_offset: int) -> Iterator[Findin
 def _transactions(
     place: PartitionPlace, segments: Sequence[SegmentFiles], checks: Sequence[SegmentCheck]
 ) -> Iterator[Finding]:
-    """Transactions that run across segments, as far as every segment before is known."""
+    """Check transactions that span segments, as far as all earlier segments are known."""
     runs: list[SegmentRuns] = []
     for check in checks:
         if check.runs is None:
@@ -98,8 +96,8 @@ def _transactions(
 def _entries(
     place: PartitionPlace, segments: Sequence[SegmentFiles], checks: Sequence[SegmentCheck]
 ) -> Iterator[Finding]:
-    """What transaction indexes say of earlier segments; of each index the first thing that is
-    wrong.
+    """Check the entries of transaction indexes about earlier segments. Only the first fault of each
+    index is reported.
     """
     known = [
         (check.runs, check.promises)
@@ -121,7 +119,7 @@ def _looked_up(place: PartitionPlace, found: Unexplained) -> EntryFault | None:
     try:
         batch = Segments(Places(), place.scope.directory).find_offset(found.offset)
     except FAILS_ONE_PARTITION:
-        return None  # which is a finding of its own
+        return None  # this is a finding of its own
     if batch is None:
         return None
     row = batch.piece.rows[batch.row]

@@ -1,4 +1,4 @@
-"""One segment: its log, and its indexes against what is in it."""
+"""Check one segment: its log, and its indexes against the log."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _KIND = {INDEX: Kind.OFFSET_INDEX, TIMEINDEX: Kind.TIME_INDEX, TXNINDEX: Kind.TX
 
 @dataclass(frozen=True, slots=True)
 class SegmentFiles:
-    """`indexes`: suffixes of the index files that are there; None for a log that has none of its
-    own.
+    """One log and its indexes. `indexes` holds the suffixes of the index files that exist; None for
+    a log that has none of its own.
     """
 
     log: LogFile
@@ -45,20 +45,20 @@ class SegmentCheck:
     checked: Checked
     next_offset: int
     complete: bool
-    """Every batch could be read."""
+    """True if every batch could be read."""
     producers: bool
     """See `LogCheck.producers`."""
     runs: SegmentRuns | None = field(repr=False)
-    """How transactions run through it; None if that can't be told or is not to be relied on."""
+    """How transactions span this segment; None if unknown or unreliable."""
     promises: EntryPromises | None = field(repr=False)
-    """What its transaction index says of earlier segments; None as `runs`."""
+    """What its transaction index says about earlier segments; None as for `runs`."""
 
 
 def check_segment(
     storage: Storage, segment: SegmentFiles, *, max_decompressed_bytes: int
 ) -> SegmentCheck:
-    """All that is wrong with a segment. Indexes that a broker rebuilds when it starts are not
-    looked at (S8.2).
+    """Report all that is wrong with a segment. Indexes that a starting broker rebuilds are not
+    checked (S8.2).
     """
     log = check_log(storage, segment.log, max_decompressed_bytes=max_decompressed_bytes)
     found = list(log.findings)

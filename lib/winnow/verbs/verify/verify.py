@@ -1,5 +1,5 @@
-"""A sweep over whole log directories: first every directory, then every log, spread by bytes over
-all cores.
+"""Sweep whole log directories: first every directory, then every log, spread by bytes over all
+cores.
 """
 
 from __future__ import annotations
@@ -29,24 +29,22 @@ if TYPE_CHECKING:
 _DIRECTORIES_PER_TASK = 256
 _BYTES_PER_TASK = 2**30
 _LEAST_BYTES = 2**16
-"""What even an empty segment weighs."""
+"""Weight of a segment, even if it is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepResult:
-    """What was looked at, and all that was found wrong, in the order of log directories, partitions
-    and offsets.
-    """
+    """What was checked, and all findings, sorted by log directory, partition and offset."""
 
     checked: Checked
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = field(default=())
-    """What was not looked at."""
+    """What was not checked."""
 
     @property
     def status(self) -> str:
-        """`sound`, `recoverable` if there is nothing that a broker does not put right when it
-        starts, or `damaged`.
+        """Return `sound`, `recoverable` if a starting broker repairs everything that is wrong, or
+        `damaged`.
         """
         if not self.findings:
             return "sound"
@@ -65,7 +63,7 @@ def sweep(
     max_decompressed_bytes: int,
     progress: Progress,
 ) -> SweepResult:
-    """`log_dirs`: as `find_log_dirs` has them, each locked by the caller."""
+    """Sweep log directories. `log_dirs` come from `find_log_dirs`; the caller holds their locks."""
     checked = [check_log_dir(Places(), path, topics=topics) for path in log_dirs]
     places = [place for log_dir in checked for place in log_dir.partitions]
     directories = _directories(sc, places, progress)
@@ -149,7 +147,7 @@ def _logs(
     max_decompressed_bytes: int,
     progress: Progress,
 ) -> Mapping[tuple[int, int], SegmentCheck]:
-    """By number of the directory, and of the log in it."""
+    """Check all logs. Results are keyed by number of the directory and number of the log in it."""
     items = [
         ((number, at), files)
         for number, directory in enumerate(directories)
