@@ -1,4 +1,4 @@
-"""The Spark jobs of a run end when the run is told to."""
+"""Cancel a run's Spark jobs when the run is asked to stop."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _EVERY_S = 0.2
 
 @contextmanager
 def cancelling_jobs(sc: SparkContext, stop: Stop) -> Iterator[None]:
-    """Cancels the Spark jobs that this thread starts inside the block, as soon as there is a reason
-    to end.
+    """Cancel the Spark jobs that this thread starts inside the block, as soon as `stop` has a
+    reason.
 
-    Raises StoppedError if that is why the block failed.
+    Raises StoppedError if the block failed because of that.
     """
     tag = f"winnow-{uuid.uuid4().hex}"
     finished = threading.Event()
@@ -36,9 +36,9 @@ def cancelling_jobs(sc: SparkContext, stop: Stop) -> Iterator[None]:
         while not finished.wait(_EVERY_S):
             if stop.reason is not None:
                 try:
-                    # Again and again: a job may be on its way that Spark does not know of yet.
+                    # Repeatedly: Spark may not know yet of a job that was just submitted.
                     sc.cancelJobsWithTag(tag)
-                except (Py4JError, OSError):  # the JVM is going, and the jobs with it
+                except (Py4JError, OSError):  # the JVM is shutting down, and its jobs end with it
                     _log.debug("could not cancel jobs", exc_info=True)
                     return
 
@@ -48,7 +48,7 @@ def cancelling_jobs(sc: SparkContext, stop: Stop) -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException, OSError, EOFError):
-        stop.check()  # what was cancelled has no other reason
+        stop.check()  # a cancelled job failed for no other reason
         raise
     finally:
         finished.set()

@@ -1,7 +1,7 @@
-"""Cores that the tasks of one machine share out among themselves, chunk by chunk.
+"""Share the cores of one machine among its tasks, chunk by chunk.
 
-A segment is written by one task. Where few are left to be written, the other cores help with their
-chunks. Meanwhile each of the other tasks holds one core.
+One task writes a segment. When few segments are left, idle cores help with their chunks. Each of
+the other tasks holds one core meanwhile.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 _LOOK_AGAIN_S = 0.001
-"""For each core that there is: the more there are, the less one counts."""
+"""Poll interval per core: with more cores, each one matters less."""
 MOST_THREADS = 4
-"""Of a task: for each of them, and one more, what became of a chunk waits in memory to be written.
+"""Threads of one task. The results of this many chunks, and one more, wait in memory to be written.
 """
 ENOUGH_BYTES = 64 * 2**20
-"""When a thread has made so much of its chunk, it leaves the rest to whoever takes it."""
+"""A thread that has produced this many bytes of its chunk leaves the rest to the consumer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """`count` of them, for all who name the same `directory`. One that dies has given back what it
-    had.
+    """`count` cores, shared by all processes that use the same `directory`.
+
+    A process that dies releases its cores.
     """
 
     directory: str
@@ -38,7 +39,7 @@ class Cores:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Waits for a core."""
+        """Wait for a core and hold it during the block."""
         while (core := self._free()) is None:
             time.sleep(_LOOK_AGAIN_S * self.count)
         try:
@@ -47,7 +48,7 @@ class Cores:
             os.close(core)
 
     def _free(self) -> int | None:
-        """Open file of a core that nobody else has."""
+        """Return the open file of a free core, or None."""
         for n in range(self.count):
             core = os.open(
                 f"{self.directory}/core-{n}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
@@ -65,17 +66,17 @@ class Cores:
 
 
 def one_of(cores: Cores | None) -> AbstractContextManager[None]:
-    """Waits for a core, if they are shared out at all."""
+    """Wait for a core; do nothing if cores are not shared."""
     return nullcontext() if cores is None else cores.one()
 
 
 def in_order(
     jobs: Iterable[Iterator[_T]], cores: Cores | None, size: Callable[[_T], int]
 ) -> Iterator[_T]:
-    """All items of all jobs, in order. With `cores`, the next jobs are begun meanwhile, each in a
+    """Yield all items of all jobs, in order. With `cores`, start the next jobs early, each in a
     thread.
 
-    `size`: bytes of an item. Forget each before the next is asked for.
+    `size`: bytes of an item. The caller must drop each item before it asks for the next.
     """
     if cores is None:
         for job in jobs:

@@ -1,6 +1,4 @@
-"""Why a Spark job failed, in one line: what its task died of, and not which call was waiting for
-it.
-"""
+"""Find why a Spark job failed, in one line: the error of its task, not of the call that waited."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from winnow.runtime.failure import Failure
 
 _LOST = re.compile(r"^.*?\bLost task \S+ in stage \S+ \(TID \d+\) \(.*?\): ")
 _FULL = ("No space left on device", "Disk quota exceeded")
-"""What Linux says, and Java and Python after it."""
+"""Linux's error texts, which Java and Python repeat."""
 
 _DEATHS = (
     "Python worker exited unexpectedly",
@@ -24,20 +22,18 @@ _DEATHS = (
     "OutOfMemoryError",
     "MemoryError",
 )
-"""What Spark says of a worker or an executor that is gone, and what is raised by one that has no
-memory left.
-"""
+"""Spark's messages for a lost worker or executor, and the errors raised when memory runs out."""
 
 
 def cause_of(error: Exception) -> str:
-    """Of a Py4JError or a PySparkException."""
+    """Return the cause of a Py4JError or a PySparkException."""
     text = str(error)
     if isinstance(error, Py4JJavaError):
         try:
             text = str(error.java_exception.getMessage())
         except (Py4JError, OSError):  # the JVM has gone
             text = text.partition("\n: ")[2]
-    # Frames are indented; below them stands what was raised.
+    # The frames of a traceback are indented. The error follows them.
     _, traceback, after = text.rpartition("Traceback (most recent call last):\n")
     raised = next((line for line in after.splitlines() if line and not line[0].isspace()), None)
     if traceback and raised is not None:
@@ -46,18 +42,18 @@ def cause_of(error: Exception) -> str:
 
 
 def killed_worker(error: Exception) -> bool:
-    """Whether a worker died of what it did, of a Py4JError or a PySparkException."""
+    """Return whether a Py4JError or a PySparkException says that a worker died of its own work."""
     text = str(error)
     if isinstance(error, Py4JJavaError):
         try:
             text += str(error.java_exception.toString())
-        except (Py4JError, OSError):  # the JVM has gone, and nothing can be run again
+        except (Py4JError, OSError):  # the JVM is gone, so nothing can run again
             return False
     return any(words in text for words in _DEATHS)
 
 
 def failed_job(error: Exception) -> Failure:
-    """Of a Py4JError or a PySparkException."""
+    """Return the Failure for a Py4JError or a PySparkException."""
     cause = cause_of(error)
     if any(words in cause for words in _FULL):
         where = "where Spark keeps what is between two stages (spark.local.dir)"

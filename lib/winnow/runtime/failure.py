@@ -10,14 +10,14 @@ from winnow.errors import NO_SPACE, CorruptLogError, NoSpaceError, WinnowError, 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a partition can't be cleaned: what stands in its report."""
+    """Why a partition can't be cleaned, as its report shows it."""
 
     message: str
     exit_code: int
 
 
 def failure(error: Exception) -> Failure:
-    """Of any error that one partition causes."""
+    """Return the Failure for any error that concerns one partition."""
     if isinstance(error, MemoryError):
         return Failure(
             f"not enough memory: {str(error) or 'an allocation failed'}. Give the machine or the executor more, use "

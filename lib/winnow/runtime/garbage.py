@@ -1,5 +1,5 @@
-"""Python's collector of garbage in cycles, while values are made by the hundred thousand that live
-to the end.
+"""Slow down Python's cyclic garbage collector while hundreds of thousands of long-lived values are
+made.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ _SELDOM = 100_000
 
 @contextmanager
 def seldom_collecting() -> Iterator[None]:
-    """What has been there for long is not gone through each time that a quarter has been added to
-    it: of a plan of 20,000 partitions that was a sixth of the time. What is new is collected as
-    ever.
+    """Run full collections rarely; collect young objects as usual.
+
+    Python starts a full collection each time the heap has grown by a quarter. For a plan of 20,000
+    partitions that took a sixth of the time.
     """
     before = gc.get_threshold()
     gc.set_threshold(before[0], before[1], _SELDOM)

@@ -1,8 +1,6 @@
-"""What tasks count of themselves, because Spark does not see it: bytes of files, and the CPU time
-of Python.
+"""Count what Spark does not see in tasks: bytes of files, and the CPU time of Python.
 
-Nothing is counted unless a job is put together inside `metering`: then its functions take an
-accumulator along.
+Nothing is counted unless a job is built inside `metering`: its functions then carry an accumulator.
 """
 
 from __future__ import annotations
@@ -23,15 +21,15 @@ _U = TypeVar("_U")
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """Of any number of tasks."""
+    """Sums over any number of tasks."""
 
     read: int = 0
-    """Bytes of files, mapped ones included."""
+    """Bytes of files, including mapped ones."""
     written: int = 0
     cpu_ns: int = 0
-    """Of the Python processes, in user and system mode; the JVM's is Spark's to tell."""
+    """Of the Python processes, user and system mode. Spark reports the JVM's."""
     files: int = 0
-    """That were opened to be read or written."""
+    """Files opened for I/O."""
 
     def __add__(self, other: TaskCounts) -> TaskCounts:
         return TaskCounts(
@@ -43,7 +41,7 @@ class TaskCounts:
 
 
 StageCounts = Mapping[int, TaskCounts]
-"""By Spark's number of the stage."""
+"""Counts by Spark's stage number."""
 
 
 class Meter(Protocol):
@@ -57,7 +55,7 @@ _current: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 @contextmanager
 def metering(meter: Meter) -> Iterator[None]:
-    """Jobs that this thread puts together inside the block add what they count to `meter`."""
+    """Add the counts of the jobs that this thread builds inside the block to `meter`."""
     before = _current.set(meter)
     try:
         yield
@@ -66,9 +64,7 @@ def metering(meter: Meter) -> Iterator[None]:
 
 
 def metered(function: Callable[_P, Iterator[_U]]) -> Callable[_P, Iterator[_U]]:
-    """The same function of a partition's items, which counts if there is a meter now; one of them
-    in a stage.
-    """
+    """Return the same partition function, counting if a meter is active. Use it once per stage."""
     meter = _current.get()
     return function if meter is None else partial(_counting, meter, function)
 
@@ -87,7 +83,7 @@ def _counting(
 
 
 def added(left: StageCounts, right: StageCounts) -> StageCounts:
-    """Stage by stage."""
+    """Add the counts stage by stage."""
     return {
         stage: left.get(stage, TaskCounts()) + right.get(stage, TaskCounts())
         for stage in {*left, *right}

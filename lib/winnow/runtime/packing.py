@@ -9,23 +9,24 @@ from typing import TypeVar
 _T = TypeVar("_T")
 
 TASKS_PER_CORE = 3
-"""At least, so that all of them are busy to the end though no two tasks take the same time."""
+"""Tasks per core, at least: keeps all cores busy to the end although tasks take unequal time."""
 
 ITEM_BYTES = 2**20
-"""What the files of an item cost a task besides their bytes, as bytes of log: a rewrite opens,
-creates and syncs for as long as it copies 2 MiB, a scan 0.4 MiB (docs/proofs/cluster.md). Of a
-thousand small partitions nothing else counts.
+"""Fixed cost of an item's files, as bytes of log (docs/proofs/cluster.md).
+
+Opening, creating and syncing takes a rewrite as long as copying 2 MiB, and a scan as long as 0.4
+MiB. For a thousand small partitions this is the only cost that matters.
 """
 
 _LATE = 1.1
-"""Of the time in which all would be done if no core had to wait."""
+"""Relative to the time in which all tasks would finish if no core had to wait."""
 
 
 def pack(weights: Sequence[int], *, tasks: int, each: int = 0) -> list[int]:
-    """The task, 0 to `tasks` - 1, of each item: heaviest first, each to the task with the least so
-    far.
+    """Return the task, 0 to `tasks` - 1, of each item: heaviest first, each to the least loaded
+    task.
 
-    `each`: what an item costs besides its weight.
+    `each`: the cost of an item besides its weight.
     """
     loads = [(0, task) for task in range(max(1, tasks))]
     placed = [0] * len(weights)
@@ -39,7 +40,7 @@ def pack(weights: Sequence[int], *, tasks: int, each: int = 0) -> list[int]:
 def packed(
     items: Sequence[_T], weights: Sequence[int], *, tasks: int, each: int = 0
 ) -> list[list[_T]]:
-    """The items of each task, by `pack`, each list in the order given."""
+    """Return the items of each task, by `pack`. Each list keeps the given order."""
     lists: list[list[_T]] = [[] for _ in range(tasks)]
     for item, task in zip(items, pack(weights, tasks=tasks, each=each), strict=True):
         lists[task].append(item)
@@ -47,12 +48,13 @@ def packed(
 
 
 def task_count(total: int, *, per_task: int, items: int, parallelism: int, worth: int = 0) -> int:
-    """How many tasks for work of `total`: all cores busy to the end, no task above `per_task`, none
-    without an item.
+    """Return the number of tasks for work of `total`.
 
-    As many for each core: of nine equal tasks two cores need as long as of ten. `worth`: what a
-    task has to have to do before a core is given more than one, for otherwise their starts would
-    take longer than what they have to do.
+    All cores are busy to the end, no task has more than `per_task`, and each task has an item. The
+    count is a multiple of the cores: two cores need as long for nine equal tasks as for ten.
+
+    `worth`: the work a task must have before a core gets more than one. With less, starting tasks
+    takes longer than their work.
     """
     rounds = (
         min(TASKS_PER_CORE, max(1, total // (worth * parallelism))) if worth else TASKS_PER_CORE
@@ -62,8 +64,7 @@ def task_count(total: int, *, per_task: int, items: int, parallelism: int, worth
 
 
 def left_over(weights: Sequence[int], *, cores: int) -> list[int]:
-    """Tasks that end when some of the cores have nothing left to do, of tasks that begin in this
-    order.
+    """Return the tasks that end when some cores are already idle. Tasks start in the given order.
     """
     busy_until = [0] * max(1, cores)
     late = []

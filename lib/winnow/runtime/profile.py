@@ -1,13 +1,12 @@
-"""Where the time of a run goes: phases that follow each other without a gap, and what Spark did in
-each.
+"""Measure where the time of a run goes: consecutive phases, and what Spark did in each.
 
     with profiling(spark.sparkContext) as profiler:
         plan(spark, log_dirs, settings=settings, now=now, progress=profiler)
     profiler.profile()
 
-A phase is a stage of the progress; those of the same name are told as one. A Spark job belongs to
-the phase in which it was submitted. Nothing is measured, and no task takes anything along, unless
-this is asked for.
+A phase is a stage of the progress; phases of the same name are merged. A Spark job belongs to the
+phase in which it was submitted. Unless profiling is requested, nothing is measured and tasks carry
+nothing extra.
 """
 
 from __future__ import annotations
@@ -30,17 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A phase begins."""
+    """The start of a phase."""
 
     name: str
     at_ms: int
-    """Since the epoch: Spark's times are to be compared with it."""
+    """Since the epoch, to compare with Spark's times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """Bytes are sums of all tasks; `seconds` are the wall's, `driver_seconds` of them those with no
-    Spark job.
+    """Figures of one phase. Bytes are sums over all tasks.
+
+    `seconds` is wall-clock time. `driver_seconds` is the part of it without a Spark job.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Phase:
     python_cpu_seconds: float = 0
     jvm_cpu_seconds: float = 0
     bytes_read: int = 0
-    """Of files, by tasks; what is mapped counts as read."""
+    """Of files, by tasks. Mapped bytes count as read."""
     bytes_written: int = 0
     shuffle_bytes_written: int = 0
     shuffle_records_written: int = 0
@@ -65,12 +65,12 @@ class Phase:
 @dataclass(frozen=True, slots=True)
 class Profile:
     seconds: float
-    """From the first phase to the end of the last one: their sum."""
+    """From the start of the first phase to the end of the last: the sum of all phases."""
     phases: tuple[Phase, ...]
 
 
 class _Sums:
-    """StageCounts as pyspark adds them up in an accumulator."""
+    """Adds StageCounts in a pyspark accumulator."""
 
     def zero(self, value: StageCounts) -> StageCounts:
         del value
@@ -81,10 +81,10 @@ class _Sums:
 
 
 class Profiler:
-    """A Progress that remembers when each stage began, and tells another one."""
+    """A Progress that records when each stage began and forwards to another Progress."""
 
     def __init__(self, sc: SparkContext, told: Progress, *, earlier: Sequence[Mark] = ()) -> None:
-        """`earlier`: phases before Spark was there."""
+        """`earlier`: phases before Spark started."""
         self._sc = sc
         self._told = told
         self._marks = [*earlier]
@@ -101,16 +101,16 @@ class Profiler:
         self._told.advance(amount)
 
     def mark(self, name: str) -> None:
-        """A phase begins that nobody else is told of."""
+        """Begin a phase that is not forwarded."""
         self._marks.append(Mark(name, now_ms()))
 
     def tell(self, told: Progress) -> None:
-        """From now on another one is told."""
+        """Forward to another Progress from now on."""
         self._told = told
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """The Spark jobs that this thread starts inside the block are those of the run."""
+        """Count the Spark jobs that this thread starts inside the block as those of the run."""
         from py4j.protocol import Py4JError  # noqa: PLC0415 - the command line knows this module before it needs Spark
 
         self._sc.addJobTag(self._tag)
@@ -118,11 +118,11 @@ class Profiler:
             with metering(self._counts):
                 yield
         finally:
-            with suppress(Py4JError, OSError):  # the JVM is going, and the tag with it
+            with suppress(Py4JError, OSError):  # the JVM is shutting down, and the tag ends with it
                 self._sc.removeJobTag(self._tag)
 
     def profile(self) -> Profile:
-        """Of all until now."""
+        """Return the profile up to now."""
         now = now_ms()
         jobs, stages = jobs_with_tag(self._sc, self._tag)
         return profile_of([*self._marks, Mark("", now)], jobs, stages, self._counts.value)
@@ -132,7 +132,7 @@ class Profiler:
 def profiling(
     sc: SparkContext, told: Progress | None = None, *, earlier: Sequence[Mark] = ()
 ) -> Iterator[Profiler]:
-    """What is given to a run as its `progress`, and asked for the profile afterwards."""
+    """Yield a Profiler: pass it to a run as `progress`, then ask it for the profile."""
     profiler = Profiler(sc, told or Silence(), earlier=earlier)
     with profiler.watching():
         yield profiler
@@ -141,7 +141,7 @@ def profiling(
 def profile_of(
     marks: Sequence[Mark], jobs: Sequence[Job], stages: Sequence[Stage], counts: StageCounts
 ) -> Profile:
-    """The last mark is the end. A phase of no time and no job is not told."""
+    """Build the profile. The last mark is the end. Phases without time and jobs are left out."""
     by_number = {stage.number: stage for stage in stages}
     phases: dict[str, Phase] = {}
     for number, (mark, following) in enumerate(pairwise(marks)):
@@ -188,7 +188,7 @@ def _phase(
 
 
 def _covered(jobs: Sequence[Job], begin: int, end: int) -> int:
-    """Milliseconds of [begin, end) in which at least one of the jobs ran."""
+    """Return the milliseconds of [begin, end) in which at least one of the jobs ran."""
     covered, through = 0, begin
     for job in sorted(jobs, key=lambda job: job.submitted_ms):
         until = end if job.completed_ms is None else min(job.completed_ms, end)

@@ -1,4 +1,4 @@
-"""How far a Spark job is, told while it runs."""
+"""Report how far a Spark job is while it runs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _EVERY_S = 0.5
 
 
 class Progress(Protocol):
-    """Whom it is told. Stages follow each other and count bytes or tasks; without a total there is
-    only a name.
+    """Receives progress. Stages follow each other and count bytes or tasks; without a total, a
+    stage only has a name.
     """
 
     def stage(
@@ -26,12 +26,12 @@ class Progress(Protocol):
     ) -> None: ...
 
     def advance(self, amount: int) -> None:
-        """So many more bytes or tasks of the stage are done."""
+        """`amount` more bytes or tasks of the stage are done."""
         ...
 
 
 class Silence:
-    """For callers who don't want to know."""
+    """A Progress that ignores everything."""
 
     def stage(
         self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
@@ -46,11 +46,10 @@ class Silence:
 def watched(
     sc: SparkContext, progress: Progress, name: str, *, tasks: int, ticks: TickSheet | None = None
 ) -> Iterator[None]:
-    """Tells `progress` of the Spark jobs that are run inside the block; together they have `tasks`
-    tasks.
+    """Report the Spark jobs run inside the block to `progress`; together they have `tasks` tasks.
 
-    Bytes are counted where `ticks` can be seen, which tells them while tasks run; else tasks, as
-    they end. Of a block that ends well all is done, and so it is told.
+    In local mode, bytes are counted through `ticks` while tasks run. Otherwise tasks are counted as
+    they end. If the block succeeds, everything is reported as done.
     """
     group = f"winnow-{uuid.uuid4().hex}"
     in_bytes = ticks if (sc.master or "").startswith("local") else None
@@ -84,7 +83,7 @@ def watched(
         watcher.join()
         if ended_well:
             tell(total)
-        # The session is the caller's: leave no mark on its later jobs.
+        # The session belongs to the caller: leave no mark on its later jobs.
         for key in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
             sc.setLocalProperty(key, None)  # type: ignore[arg-type]  # None removes it
 

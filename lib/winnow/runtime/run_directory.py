@@ -1,8 +1,8 @@
 """A directory for what a run writes beside the logs: Spark's local files, sockets, data between two
 stages.
 
-Keys that are to be erased are in there, so only the user of the run may read it. A small process
-waits for the end of the run, however it ends, and removes the directory. It also removes
+It contains keys that are to be erased, so only the user of the run may read it. A small process
+waits for the end of the run, however it ends, and removes the directory. It also removes the
 directories of earlier runs that were killed together with their process. `spark-submit.sh` starts
 this process before Java, from this file and without any package.
 """
@@ -23,25 +23,25 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 VARIABLE = "WINNOW_RUN_DIR"
-"""Names the directory to the driver."""
+"""Passes the directory to the driver."""
 _NAME = re.compile(r"winnow-run-([0-9]+)-.+")
-"""With the id of the process that it ends with."""
+"""Contains the id of the process whose end removes it."""
 _YOUNG_S = 60
-"""Younger ones may not be locked yet."""
+"""Younger directories may not be locked yet."""
 _REMOVALS = 50
 _WAIT_S = 0.1
 _KEEPERS: list[subprocess.Popen[bytes]] = []
-"""Of this process; each ends when its pipe does."""
+"""Keepers that this process started. Each ends when its pipe closes."""
 
 
 def run_directory() -> str:
-    """That of this run, else the user's directory for temporary files."""
+    """Return the run directory, else the user's directory for temporary files."""
     return os.environ.get(VARIABLE) or tempfile.gettempdir()
 
 
 def begin_run_directory() -> None:
-    """For a process that starts Java itself: what that inherits names a new directory. It goes with
-    this process.
+    """Create a run directory for a process that starts Java itself, and name it in the environment
+    for Java. The directory is removed when this process ends.
     """
     parents = [
         tempfile.gettempdir(),
@@ -60,14 +60,14 @@ def begin_run_directory() -> None:
 
 
 def keep(paths: Sequence[str], ended: int) -> None:
-    """Removes these directories when there is no writer left at the pipe `ended`, and leftovers
-    beside them before.
+    """Remove these directories once the pipe `ended` has no writer. Remove leftovers beside them
+    first.
     """
     for number in (
         signal.SIGINT,
         signal.SIGTERM,
         signal.SIGHUP,
-    ):  # sent to the run, which ends as it likes
+    ):  # sent to the run, which decides how it ends
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError):
         os.setsid()
@@ -84,8 +84,8 @@ def keep(paths: Sequence[str], ended: int) -> None:
 
 
 def remove_leftovers(parent: str, *, now: float | None = None) -> list[str]:
-    """Directories of this user's runs that were killed together with who was to remove them; which
-    they were.
+    """Remove directories of this user's runs that were killed with their keeper. Return what was
+    removed.
     """
     removed = []
     with os.scandir(parent) as found:
@@ -104,7 +104,7 @@ def remove_leftovers(parent: str, *, now: float | None = None) -> list[str]:
             or _is_alive(name)
         ):
             continue
-        lock = _lock(path)  # a process of another container has an id that means nothing here
+        lock = _lock(path)  # the id of another container's process means nothing here
         if lock is not None:
             _remove(path)
             os.close(lock)
@@ -120,13 +120,13 @@ def _is_alive(name: str) -> bool:
         os.kill(int(found[1]), 0)
     except ProcessLookupError:
         return False
-    except OSError:  # somebody else's
+    except OSError:  # another user's process
         return True
     return True
 
 
 def _lock(path: str) -> int | None:
-    """None if another process has it."""
+    """Return the locked descriptor, or None if another process holds the lock."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -140,7 +140,9 @@ def _lock(path: str) -> int | None:
 
 
 def _remove(path: str) -> None:
-    """Processes that have not noticed yet that the run has ended may still write there."""
+    """Remove a directory, retrying: processes that have not noticed the end of the run may still
+    write there.
+    """
     for _ in range(_REMOVALS):
         shutil.rmtree(path, ignore_errors=True)
         if not os.path.lexists(path):

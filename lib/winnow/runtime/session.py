@@ -1,4 +1,4 @@
-"""What a run asks of the session it is given."""
+"""What a run needs of the Spark session it is given."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 
 class WithContext(Protocol):
-    """A SparkSession, or whatever else knows a SparkContext. To start Spark SQL beside it costs a
-    process a second.
+    """A SparkSession, or anything else with a SparkContext. Starting Spark SQL as well costs a
+    process one second.
     """
 
     @property

@@ -1,8 +1,8 @@
-"""Where blobs lie between two stages: in Spark's shuffle, or in files beside it
+"""Where blobs are kept between two stages: in Spark's shuffle, or in files beside it
 (docs/decisions/0002).
 
-On its way through the shuffle a byte is copied by two Python workers, two pipes and the JVM. Where
-all tasks share a machine, it is enough that the place of a blob travels.
+The shuffle copies each byte through two Python workers, two pipes and the JVM. Where all tasks
+share a machine, only the location of a blob travels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """`size` bytes of a file, from `start` on."""
+    """`size` bytes of a file, starting at `start`."""
 
     path: str
     start: int
@@ -43,26 +43,26 @@ Blob: TypeAlias = bytes | Spooled
 
 @dataclass(frozen=True, slots=True)
 class StoredKeys:
-    """The keys of a split, in a file, read ahead of their time (`winnow.clean.scan.prefetch`)."""
+    """The keys of a split, in a file, prefetched by the walk (`winnow.clean.scan.prefetch`)."""
 
     path: str
     first_dirty_offset: int
-    """What lies at or above it was taken for dirty."""
+    """Offsets at or above it were treated as dirty."""
     buckets: int
     parts: tuple[tuple[bool, int], ...]
-    """Whether they are of the dirty range, and how many there are."""
+    """Of each part: whether it belongs to the dirty range, and its number of keys."""
 
 
 def temporary_directory(sc: SparkContext) -> str | None:
-    """Beside Spark's own shuffle files: it goes with them, whatever happens."""
+    """Return Spark's directory for shuffle files. Spark always removes it."""
     directory: str | None = sc._temp_dir  # noqa: SLF001 - there is no other way to ask
     return directory
 
 
 @contextmanager
 def spooling(master: str | None, *, beside: str | None) -> Iterator[str | None]:
-    """A directory in `beside` for the blobs of a job or a run; None if this master has tasks on
-    other machines.
+    """Yield a directory in `beside` for the blobs of a job or a run. None if this master runs tasks
+    on other machines.
     """
     if master is None or not (master == "local" or master.startswith("local[")):
         yield None
@@ -75,7 +75,7 @@ def spooling(master: str | None, *, beside: str | None) -> Iterator[str | None]:
 
 
 def stored(directory: str | None, array: Array, bounds: Sequence[int]) -> list[Blob]:
-    """Rows `bounds[i]` to `bounds[i + 1]` of a contiguous array, each as a blob."""
+    """Store rows `bounds[i]` to `bounds[i + 1]` of a contiguous array, each as a blob."""
     if directory is None:
         return [array[start:end].tobytes() for start, end in pairwise(bounds)]
     path = written(directory, [array])
@@ -84,8 +84,8 @@ def stored(directory: str | None, array: Array, bounds: Sequence[int]) -> list[B
 
 
 def written(directory: str, arrays: Iterable[Array]) -> str:
-    """A new file with the bytes of contiguous arrays. Raises OSError, which names the file, and
-    leaves none then.
+    """Write a new file with the bytes of contiguous arrays and return its path. On failure, remove
+    the file and raise OSError, which names it.
     """
     descriptor, path = tempfile.mkstemp(dir=directory)
     try:
@@ -95,7 +95,7 @@ def written(directory: str, arrays: Iterable[Array]) -> str:
                 while left:
                     left = left[file.write(left) :]
     except OSError as error:
-        error.filename = path  # which a descriptor does not tell
+        error.filename = path  # errors of a descriptor name no file
         with suppress(OSError):
             os.unlink(path)
         raise
@@ -103,8 +103,8 @@ def written(directory: str, arrays: Iterable[Array]) -> str:
 
 
 def joined(blobs: Sequence[Blob], dtype: type[np.generic]) -> Array:
-    """All bytes, one after the other, as a read-only array. Raises OSError for a file that lacks
-    some of them.
+    """Return all bytes, concatenated, as a read-only array. Raises OSError for a file that is too
+    short.
     """
     array = np.empty(sum(map(len, blobs)) // np.dtype(dtype).itemsize, dtype)
     view = array.view(np.uint8).data

@@ -1,7 +1,6 @@
-"""What Spark's own listener has counted of the jobs with a tag, read from the driver's status
-store.
+"""Read what Spark's own listener counted for the jobs with a tag, from the driver's status store.
 
-The store is there with the UI off, and reading it needs no listener of ours, which would call back
+The store exists even without the UI. Reading it needs no listener of ours, which would call back
 into Python.
 """
 
@@ -25,37 +24,35 @@ class Job:
     completed_ms: int | None
     """None while it runs."""
     stages: tuple[int, ...]
-    """Also of those that were skipped, because an earlier job had left what they make."""
+    """Includes skipped stages, whose output an earlier job had left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """All attempts of one stage together. `read` and `written` are those of shuffles, in bytes and
-    records.
-    """
+    """All attempts of one stage together. The shuffle figures are in bytes and records."""
 
     number: int
     tasks: int
-    """That ended, well or not."""
+    """Tasks that ended, successfully or not."""
     run_ms: int
-    """Of all tasks."""
+    """Sum over all tasks."""
     jvm_cpu_ns: int
     gc_ms: int
     shuffle_written: int
     shuffle_written_records: int
     shuffle_read: int
     spilled: int
-    """To disks."""
+    """Bytes spilled to disk."""
 
 
 def jobs_with_tag(sc: SparkContext, tag: str) -> tuple[list[Job], list[Stage]]:
-    """All that Spark remembers (`spark.ui.retainedJobs`, `spark.ui.retainedStages`: a thousand
-    each).
+    """Return the jobs and stages that Spark remembers (`spark.ui.retainedJobs`,
+    `spark.ui.retainedStages`: a thousand each).
     """
     context: Any = sc._jsc.sc()  # noqa: SLF001 - pyspark has no other way to the JVM
     context.listenerBus().waitUntilEmpty(_PATIENCE_MS)
     store = context.statusStore()
-    # As JSON: each call to the JVM costs as much as many fields.
+    # As JSON: one call to the JVM costs as much as many fields.
     jvm: Any = sc._jvm  # noqa: SLF001
     mapper = jvm.org.apache.spark.status.api.v1.JacksonMessageWriter().mapper()
     told = [
@@ -100,7 +97,7 @@ def _ms_or_none(job: dict[str, Any]) -> int | None:
 
 
 def _ms(text: str) -> int:
-    """Of `2026-11-21T19:37:16.406GMT`."""
+    """Parse `2026-11-21T19:37:16.406GMT`."""
     moment = datetime.fromisoformat(text.removesuffix("GMT")).replace(tzinfo=UTC)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000

@@ -1,4 +1,4 @@
-"""To end a run early and in order: what is begun is finished, nothing more is begun."""
+"""End a run early and cleanly: finish what has begun, begin nothing more."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from winnow.errors import StoppedError
 
 
 class Stop:
-    """Asked between the steps of a run. From `request` on, or when the time is over, there is a
-    reason to end.
+    """Checked between the steps of a run. It has a reason after `request`, or when the time is
+    over.
 
-    A partition whose commit has begun is finished: what is left of it is renames.
+    A partition whose commit has begun is finished: only renames are left.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class Stop:
         self._requested: str | None = None
 
     def request(self, reason: str) -> None:
-        """From any thread, or out of a signal handler. The first reason stays."""
+        """Request a stop, from any thread or a signal handler. The first reason is kept."""
         self._requested = self._requested or reason
 
     @property
@@ -38,7 +38,7 @@ class Stop:
         return self._requested
 
     def check(self) -> None:
-        """Raises StoppedError if there is a reason to end."""
+        """Raise StoppedError if there is a reason to stop."""
         if self.reason is not None:
             raise StoppedError(
                 f"the run was stopped, {self.reason}: nothing was begun that is not finished",

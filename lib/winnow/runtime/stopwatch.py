@@ -6,5 +6,5 @@ import time
 
 
 def ms_since(began: float) -> int:
-    """Since `began`, a `time.monotonic()` of this process."""
+    """Return the milliseconds since `began`, a `time.monotonic()` of this process."""
     return round(1000 * (time.monotonic() - began))

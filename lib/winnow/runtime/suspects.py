@@ -1,8 +1,8 @@
-"""Spark jobs over many partitions, of which one may kill the worker that works on it.
+"""Run Spark jobs over many partitions, one of which may kill its worker.
 
-The system kills a process that needs more memory than there is. Spark then fails the whole job, and
-would so on every run. Halves of the job are run again, and halves of those, until the partition
-that does it is alone: it fails, and all others are done.
+The system kills a process that needs more memory than there is. Spark then fails the whole job, on
+every run. So the job is run again in halves, and those in halves, until the partition that kills
+workers is alone. It fails, and all others succeed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from winnow.runtime.failure import Failure
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 _MOST_DEATHS = 64
-"""Of workers in one call. Where more die it is not for the sake of some partitions."""
+"""Workers that may die in one call. If more die, single partitions are not the cause."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,10 +33,10 @@ def each_survived(
     *,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> list[_R | Failure]:
-    """What `run` makes of the items, one result for each; a Failure for one that kills its worker
-    even alone.
+    """Return what `run` makes of the items, one result for each. An item that kills its worker even
+    when alone becomes a Failure.
 
-    Raises what `run` does for other reasons. `goes_on`: whether anything is to be run again.
+    Raises what `run` raises for other reasons. `goes_on`: whether to run anything again.
     """
     deaths = 0
 

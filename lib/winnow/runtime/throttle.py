@@ -1,9 +1,8 @@
-"""`--throttle`: what all tasks of a run read and write together per second, as
+"""`--throttle`: limit what all tasks of a run read and write per second, like
 `log.cleaner.io.max.bytes.per.second`.
 
-Each task that runs at the same time gets an equal share. The share travels with the Spark jobs of
-the run, as a local property of the thread that starts them: every stage that maps or writes
-segments looks for it.
+Tasks that run at the same time get equal shares. The share travels with the run's Spark jobs as a
+local property of the thread that starts them. Every stage that maps or writes segments reads it.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ _U = TypeVar("_U")
 
 @contextmanager
 def limiting_io(sc: SparkContext, bytes_per_second: float | None) -> Iterator[None]:
-    """For the Spark jobs that this thread starts inside the block, and for what it reads and writes
-    itself meanwhile.
+    """Limit the Spark jobs that this thread starts inside the block, and the thread's own I/O.
 
     None: no limit.
     """
@@ -43,7 +41,7 @@ def limiting_io(sc: SparkContext, bytes_per_second: float | None) -> Iterator[No
 
 
 def in_task(function: Callable[_P, Iterable[_U]]) -> Callable[_P, Iterator[_U]]:
-    """The same function of a partition's items, for `mapPartitions`, within the task's share, and
+    """Wrap a partition function for `mapPartitions`: it keeps to the task's share of I/O and is
     counted.
     """
     return metered(partial(_limited, function))

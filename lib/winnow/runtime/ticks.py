@@ -1,10 +1,9 @@
-"""How much of the bytes is done, while the tasks that do it still run: a file with one byte for
-each piece of work.
+"""Report progress in bytes while tasks run: a file with one byte for each piece of work.
 
-Spark tells of a task when it has ended, and one task may have a gigabyte to do. A task that is done
-with a piece sets its byte, and the driver adds up the sizes of the pieces whose bytes are set.
-Twice set is set: a task may run again. Only where workers and driver share a machine; elsewhere
-nobody finds the file and nothing is ticked.
+Spark reports a task only when it ends, and one task may process a gigabyte. A task sets a byte for
+each piece it finishes, and the driver adds up the sizes of these pieces. Setting a byte twice is
+harmless: a task may run again. This works only where workers and driver share a machine. Elsewhere
+the file is not found and nothing is ticked.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from winnow.runtime.run_directory import run_directory
 
 
 class TickSheet:
-    """The driver's side, a context. `sizes`: bytes of each piece of work."""
+    """The driver's side, a context manager. `sizes`: bytes of each piece of work."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self._sizes = np.array(sizes, np.int64)
@@ -47,7 +46,7 @@ class TickSheet:
         return int(self._sizes.sum())
 
     def done(self) -> int:
-        """Bytes of the pieces that are done by now."""
+        """Return the bytes of the pieces that are done."""
         try:
             ticked = np.frombuffer(Path(self.path).read_bytes(), np.uint8)
         except OSError:
@@ -57,9 +56,7 @@ class TickSheet:
 
 
 def tick(path: str, piece: int) -> None:
-    """The worker's side: this piece is done. Whatever is wrong with the file is no reason for a
-    task to fail.
-    """
+    """Mark this piece as done, on the worker's side. Problems with the file never fail a task."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:

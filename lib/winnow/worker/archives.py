@@ -1,10 +1,9 @@
-"""Load pyspark from the files it is installed as, not from the archives that lie beside them.
+"""Load pyspark from its installed files, not from the archives beside them.
 
-For machines where it is not installed Spark puts `pyspark.zip`, py4j's archive and a jar at the
-head of the module path of the driver and of every worker. What comes out of an archive is compiled
-anew by each process, half a second of it; and before each task pyspark calls
-`importlib.invalidate_caches()`, upon which Python reads the directory of an archive once for each
-package in it: 60 ms of every task.
+For machines without pyspark, Spark puts `pyspark.zip`, py4j's archive and a jar at the head of the
+module path of the driver and of every worker. Each process compiles what it loads from an archive,
+which takes half a second. Before each task pyspark also calls `importlib.invalidate_caches()`.
+Python then reads an archive's directory once for each package in it: 60 ms per task.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ _PY4J = re.compile(r"py4j-(.+)-src\.zip")
 
 
 def load_from_files() -> None:
-    """Takes the archives out of `sys.path` that are not needed. To be called before pyspark is
-    imported.
-    """
+    """Remove archives that are not needed from `sys.path`. Call this before pyspark is imported."""
     needed = without_spare_archives(sys.path)
     for entry in set(sys.path) - set(needed):
         sys.path_importer_cache.pop(entry, None)
@@ -29,7 +26,7 @@ def load_from_files() -> None:
 
 
 def without_spare_archives(path: Sequence[str]) -> list[str]:
-    """A module path without those archives of Spark whose modules are there as files as well, of
+    """Return the module path without Spark's archives whose modules are also installed as files, in
     the same version.
     """
     files = [entry for entry in path if not entry.endswith((".zip", ".jar"))]
@@ -53,7 +50,7 @@ def _is_spare(archive: Path, files: Sequence[str]) -> bool:
 
 
 def _package(name: str, path: Sequence[str]) -> Path | None:
-    """The directory that it would be imported from."""
+    """Return the directory from which the package would be imported."""
     found = PathFinder.find_spec(name, path)
     places = None if found is None else found.submodule_search_locations
     return Path(places[0]) if places else None

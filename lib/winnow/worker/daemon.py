@@ -1,9 +1,9 @@
-"""The process that Spark forks its Python workers from, with everything loaded before the first
+"""The process from which Spark forks its Python workers, with everything loaded before the first
 fork.
 
 `spark.python.daemon.module` names this module. Without it each worker imports numba and loads the
-compiled kernels itself, and pays 40 ms after every task to collect garbage among objects that never
-die, and 60 ms before every task to read archives (`winnow.worker.archives`).
+compiled kernels itself. It also spends 40 ms after every task on collecting garbage among objects
+that never die, and 60 ms before every task on reading archives (`winnow.worker.archives`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ctypes
 import gc
 from collections.abc import Callable
 
-_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # of glibc's `mallopt`
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3  # glibc's `mallopt`
 _KEPT_BYTES = 256 * 2**20
 _GROWTH_BYTES = 64 * 2**20
 
@@ -22,8 +22,8 @@ def main() -> None:
 
     load_from_files()
     keep_freed_memory()
-    # The worker, as all that follows, is loaded for those that are forked: else it is gone through
-    # after each task.
+    # Load the worker and everything below before forking. Otherwise each task's garbage collection
+    # examines these objects.
     from pyspark import daemon, worker  # noqa: F401, PLC0415
 
     from winnow.clean.rewrite import compaction  # noqa: F401, PLC0415
@@ -38,9 +38,7 @@ def main() -> None:
 
 
 def until_hung_up(work: Callable[..., int]) -> Callable[..., int]:
-    """The same, over without a word where Java has closed the socket: it knows why. Spark prints a
-    traceback.
-    """
+    """Exit quietly when the JVM closes the socket: it knows why. Spark would print a traceback."""
 
     def worker(*args: object) -> int:
         try:
@@ -52,11 +50,11 @@ def until_hung_up(work: Callable[..., int]) -> Callable[..., int]:
 
 
 def keep_freed_memory() -> None:
-    """Large arrays are given back to glibc's heap and not to the system, which would hand them out
-    anew page by page.
+    """Return freed large arrays to glibc's heap, not to the system, which would map them again page
+    by page.
 
-    Each split needs arrays of the same sizes as the one before. Other C libraries are left as they
-    are.
+    Each split needs arrays of the same sizes as the previous one. Other C libraries are left
+    unchanged.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

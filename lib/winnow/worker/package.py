@@ -1,12 +1,12 @@
-"""One archive with all that a Spark executor needs besides Spark and Python, for Spark's
-`--archives` (docs/decisions/0028): `site/`, to be put on PYTHONPATH, has
+"""Write one archive with everything a Spark executor needs besides Spark and Python, for Spark's
+`--archives` (docs/decisions/0028). Its `site/`, which goes on PYTHONPATH, contains
 
-    winnow/, numba/, numpy/, ...        the packages that tasks import, as they are installed here
-    .../__pycache__/*.pyc               their byte code, which is taken without a look at the source's time
+    winnow/, numba/, numpy/, ...        the packages that tasks import, as installed here
+    .../__pycache__/*.pyc               their byte code, valid whatever the source's time
     winnow/*/__pycache__/*.nbi, *.nbc   the compiled kernels, where numba looks beside the source
 
-Each cluster manager unpacks in a way of its own, so that times of files are nothing to rely on:
-Python would compile everything anew, and that for each executor.
+Each cluster manager unpacks archives in its own way, so file times can't be relied on. Python would
+compile everything again, on each executor.
 """
 
 from __future__ import annotations
@@ -44,18 +44,17 @@ IMPORTED = (
     "pyarrow",
     "zstandard",
 )
-"""What modules that run in tasks import; what these need comes along."""
+"""Packages that task modules import. Their dependencies are added."""
 
 SITE = "site"
-"""What goes on PYTHONPATH; spark-submit.sh knows it as well."""
+"""The entry on PYTHONPATH. spark-submit.sh uses the same name."""
 _NOT_RUN = frozenset({"__pycache__", "include", "tests"})
-"""Directories inside packages that no task reads."""
+"""Directories in packages that no task reads."""
 _KERNELS = frozenset({".nbi", ".nbc"})
 _UNCHECKED = 1
-"""Flag of byte code that belongs to its source come what may (PEP 552)."""
+"""Flag of byte code that is never checked against its source (PEP 552)."""
 _FASTEST = 1
-"""Of zlib: most bytes are machine code, of which a better level takes 11 % more off, in three times
-the time.
+"""zlib level. Most bytes are machine code: a higher level saves 11 % and takes three times as long.
 """
 
 
@@ -66,16 +65,16 @@ class Package:
     path: str
     size: int
     python: str
-    """The version that executors must have, as `3.11`."""
+    """The Python version that executors must have, as `3.11`."""
     platform: str
-    """And the platform, as `linux-x86_64`."""
+    """The platform that executors must have, as `linux-x86_64`."""
     versions: Mapping[str, str]
-    """Of all packages in it, by name."""
+    """Versions of all packages in it, by name."""
 
 
 def make_package(path: str) -> Package:
-    """Writes the archive, which takes its name when it is whole. Raises UsageError for a place that
-    isn't there.
+    """Write the archive; it gets its name when it is complete. Raises UsageError if the directory
+    does not exist.
     """
     target = Path(path).absolute()
     if not target.parent.is_dir():
@@ -84,7 +83,7 @@ def make_package(path: str) -> Package:
         )
     if target.suffixes[-2:] != [".tar", ".gz"] and target.suffix != ".tgz":
         raise UsageError(
-            "Spark tells archives by their names",
+            "Spark recognises archives by their names",
             expected="a name that ends in .tar.gz or .tgz",
             found=target.name,
         )
@@ -111,7 +110,7 @@ def make_package(path: str) -> Package:
 
 
 def _installed() -> list[Distribution]:
-    """The packages that tasks import, and those that these need."""
+    """Return the packages that tasks import, and their dependencies."""
     found: dict[str, Distribution] = {}
     wanted = [*IMPORTED]
     while wanted:
@@ -132,7 +131,7 @@ def _installed() -> list[Distribution]:
 
 
 _Content = tuple[str, Path | bytes]
-"""Name inside of `site`, and the file or its bytes."""
+"""Name inside `site`, and the file or its bytes."""
 
 
 def _content(packages: Iterable[Distribution]) -> Iterator[_Content]:
@@ -151,25 +150,25 @@ def _content(packages: Iterable[Distribution]) -> Iterator[_Content]:
 def _with_byte_code(files: Iterable[tuple[str, Path]]) -> Iterator[_Content]:
     for name, file in sorted(files):
         parts = PurePosixPath(name).parts
-        # Commands lie beside the packages, in `../../../bin`.
+        # Commands are installed outside the packages, in `../../../bin`.
         if parts[0] == ".." or not _NOT_RUN.isdisjoint(parts) or not file.is_file():
             continue
         yield name, file
         if file.suffix == ".py":
-            with suppress(SyntaxError):  # there are templates among them
+            with suppress(SyntaxError):  # some packages contain templates
                 yield cache_from_source(name), _byte_code(file)
 
 
 def _byte_code(file: Path) -> bytes:
-    """As in a `.pyc`."""
+    """Return the byte code of a file as a `.pyc` stores it."""
     code = SourceFileLoader(file.stem, str(file)).get_code(file.stem)
     header = MAGIC_NUMBER + _UNCHECKED.to_bytes(4, "little") + source_hash(file.read_bytes())
     return header + marshal.dumps(code)
 
 
 def _kernels(root: Path) -> Iterator[_Content]:
-    """Caches of what `root` has: numba knows a source by what it holds, so that it may lie
-    elsewhere.
+    """Yield the kernel caches of `root`. numba identifies a source by its content, so it may be
+    moved.
     """
     from numba.core.registry import CPUDispatcher  # noqa: PLC0415 - it takes half a second
 

@@ -1,7 +1,7 @@
-"""Compiles every kernel, or loads it from numba's cache: once at set-up, then in the process that
+"""Compile every kernel, or load it from numba's cache: once at set-up, then in the process that
 workers fork from.
 
-Run as `python -m winnow.worker.warm_up` with NUMBA_CACHE_DIR set as the workers will have it.
+Run as `python -m winnow.worker.warm_up` with NUMBA_CACHE_DIR set as for the workers.
 """
 
 from __future__ import annotations
