@@ -399,7 +399,7 @@ def test_what_is_not_for_s3_is_refused_before_anything_is_written(
     root: str, bucket: S3Bucket
 ) -> None:
     key = bucket_and_key(root)[1]
-    with pytest.raises(UsageError, match="moved aside on a file system only"):
+    with pytest.raises(UsageError, match="moved aside only on a file system"):
         check_in_place([root], on_corrupt="quarantine")
     with pytest.raises(UsageError, match="no links by which to keep what is replaced"):
         check_in_place([root], keep_replaced=True)

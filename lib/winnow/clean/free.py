@@ -1,5 +1,5 @@
-"""Make room with what retention lets go, the oldest first, and nothing but that: on a disk that may
-be full to the last byte (docs/decisions/0012).
+"""Free space by deleting what retention allows, oldest first, and nothing else. The disk may be
+completely full (docs/decisions/0012).
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _TOLD = 3
 
 
 def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Prepared]:
-    """The same, with plans that delete no more than what frees `wanted` bytes."""
+    """Return the same partitions with plans that delete only what is needed to free `wanted`
+    bytes.
+    """
     chosen = [item for item in prepared if isinstance(item, Undertaking)]
     plans = iter(
         oldest_first([(item.state, item.plan.retention) for item in chosen], wanted=wanted)
@@ -40,7 +42,9 @@ def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Pr
 
 
 def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]) -> int:
-    """By what the plans delete, where that is or will be done; all files of the segments counted."""
+    """Return the bytes that the plans free where they are or will be carried out. All files of the
+    segments count.
+    """
     return sum(
         file_bytes(segment)
         for item, result in zip(prepared, results, strict=True)
@@ -52,8 +56,8 @@ def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]
 
 
 def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str) -> CarriedOut:
-    """Deletes from every partition, and only then lets side files and checkpoints follow: these
-    have to be written.
+    """Delete from all partitions first. Only then update side files and checkpoints, which have to
+    be written.
     """
     failed: dict[int, PartitionResult] = {}
     took: dict[int, int] = {}
@@ -82,7 +86,7 @@ def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str)
 
 
 def _follow(item: Undertaking, request: Request, run_id: str, took_ms: int) -> PartitionResult:
-    """`took_ms`: what deleting took."""
+    """`took_ms`: the time that deleting took."""
     began = time.monotonic()
     plan = item.plan.retention
     if plan is None:
@@ -106,8 +110,8 @@ def _follow(item: Undertaking, request: Request, run_id: str, took_ms: int) -> P
 
 
 def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
-    """What is told of a run that may not free enough: who holds the most, and what could be done
-    about it.
+    """Return the message for a run that may not free enough: which topics hold the most, and what
+    helps.
     """
     held: Counter[str] = Counter()
     policies: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Compact what retention has made dirty enough, in the same run (S3.5).
 
-Retention takes clean segments, so that the dirty ratio of what is left rises. A broker's cleaner
-finds such a log when it looks next. Without this a second run at the same time would change it.
+Retention deletes clean segments, so the dirty ratio of the rest rises. A broker's cleaner finds
+such a log at its next check. Without this, a second run at the same clock would change it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def compacted_next(
     *,
     run_id: str,
 ) -> dict[int, Prepared | PartitionResult]:
-    """By number in `items`, those to be compacted after what retention took of them, as they are
-    now.
+    """Return, by number in `items`, the partitions to compact after retention, in their current
+    state.
 
-    `results`: of those of which retention took something, and of others.
+    `results`: of partitions that retention changed, and of others.
     """
     chosen = {
         number: _with_checkpoint(item, results[number])
@@ -54,7 +54,7 @@ def compacted_next(
         again: list[Prepared] = look_again(sc, list(chosen.values()), request)
     except StoppedError:
         return {}
-    except (Py4JError, PySparkException):  # the next run does what is left
+    except (Py4JError, PySparkException):  # the next run does the rest
         _log.exception("the Spark job failed")
         return {}
     split = split_first(sc, again, request, run_id=run_id)
@@ -67,8 +67,8 @@ def compacted_next(
 
 
 def _with_checkpoint(item: Undertaking, result: PartitionResult) -> Undertaking:
-    """Retention has raised the cleaner's checkpoint to the log start offset, if there is an entry
-    (S7.6).
+    """Raise the cleaner checkpoint in `item` as retention did: to the log start offset, if there is
+    an entry (S7.6).
     """
     checkpoints, topic_partition = item.log_dir.checkpoints, item.place.topic_partition
     before, start = checkpoints.cleaner.get(topic_partition), result.log_start_offset_after

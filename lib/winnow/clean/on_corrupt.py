@@ -1,4 +1,4 @@
-"""What a cleaning does about damage, as asked for with `--on-corrupt`."""
+"""Handle damage as `--on-corrupt` asks."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _CUT_SHORT = "its quarantine was stopped in the middle, and the next run finishe
 
 
 def damaged_first(prepared: Sequence[Prepared], request: Request) -> list[PartitionResult] | None:
-    """With `fail`, the results of a run that does nothing because some partition is known to be
-    damaged.
+    """With `fail`, return the results of a run that does nothing because some partition is known to
+    be damaged. Otherwise return None.
     """
     damaged = [item for item in prepared if isinstance(item, LeftAlone) and item.error is not None]
     if request.on_corrupt != "fail" or not damaged:
@@ -46,8 +46,8 @@ def carry_out_with_quarantine(
     *,
     run_id: str,
 ) -> CarriedOut:
-    """As `carry_out`. With `quarantine` what is found damaged loses its damage and is cleaned
-    afterwards.
+    """Do as `carry_out`. With `quarantine`, move damage out of partitions where it is found, then
+    clean them.
     """
     done = carry_out(sc, prepared, request, run_id=run_id)
     if request.on_corrupt != "quarantine":
@@ -65,7 +65,7 @@ def carry_out_with_quarantine(
 def _quarantine(
     sc: SparkContext, log_dir: LogDir, result: PartitionResult, request: Request, *, run_id: str
 ) -> CarriedOut:
-    """Of this one partition."""
+    """Quarantine and clean this one partition."""
     topic_partition = TopicPartition(result.topic, result.partition)
     home = replace(log_dir, partitions=(topic_partition,))
     request.progress.stage(f"looking for damage in {topic_partition}")
@@ -101,7 +101,9 @@ def _quarantine(
 
 
 def _together(moved: Quarantined, after: PartitionResult) -> PartitionResult:
-    """With the sizes from before the quarantine, which took nothing but the damage."""
+    """Combine both results, with the sizes from before the quarantine, which removed only the
+    damage.
+    """
     before = None if after.bytes_before is None else after.bytes_before + moved.bytes
     return replace(
         after, quarantined_bytes=moved.bytes, reason=f"{moved}; {after.reason}", bytes_before=before

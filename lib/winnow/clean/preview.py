@@ -1,4 +1,4 @@
-"""What a run would need of the disks, told before it begins."""
+"""Predict what a run would do and the disk space it would need."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ def foresee(
     *,
     weigh: Callable[[Sequence[PartitionJob]], Sequence[Weighed]] | None = None,
 ) -> CarriedOut:
-    """What `clean` would do, as far as it can be told without reading the records; all of it if
-    they are weighed.
+    """Return what `clean` would do, as far as this is known without reading records; all of it if
+    `weigh` is given.
 
-    Into how many parts a segment would be split first (S6.5) is never told, nor what follows from
-    it.
+    Does not predict how overflowing segments split (S6.5), nor what follows from that.
     """
     freed = _freed_first(prepared)
 
@@ -92,7 +91,9 @@ def _boundless(_directory: str) -> int:
 
 
 def _within(needed: Counter[str], room: Room) -> int:
-    """What does not fit into `room` comes later, when something else has gone."""
+    """Return the bytes needed at once, within `room`. What does not fit is written later, when
+    space is free again.
+    """
     volumes: Counter[Hashable] = Counter()
     free: dict[Hashable, int] = {}
     for directory, count in needed.items():
@@ -104,7 +105,7 @@ def _within(needed: Counter[str], room: Room) -> int:
 
 
 def _freed_first(prepared: Sequence[Prepared]) -> Counter[Hashable]:
-    """By file system, what retention takes before anything is compacted."""
+    """Return, by file system, the bytes that retention deletes before anything is compacted."""
     freed: Counter[Hashable] = Counter()
     for item in prepared:
         if (

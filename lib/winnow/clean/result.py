@@ -1,5 +1,5 @@
 """What a run did, as values: the Python API returns them, the command line prints them, the ledger
-will store them.
+stores them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One of Kafka's topic settings, or of the broker's, as it was applied, and where it came from."""
+    """A topic or broker setting of Kafka, as it was applied, and its source."""
 
     key: str
     value: str
@@ -26,9 +26,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A group or a transactional id, and how much of a partition of Kafka's own topics is its.
+    """A group or a transactional id, and its share of a partition of Kafka's own topics.
 
-    Bytes as they are on disk, batch headers included. `_after` is None where only a run can tell.
+    Bytes are those on disk, batch headers included. `_after` is None where only a run can find it.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Holder:
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 TOMBSTONE_AGES_MS = (_HOUR, _DAY, 7 * _DAY, 30 * _DAY, 365 * _DAY)
-"""Where one age of `PartitionResult.tombstones` ends and the next begins."""
+"""Limits between the ages of `PartitionResult.tombstones`."""
 TOMBSTONE_AGES = (
     "under 1 hour",
     "1 hour to 1 day",
@@ -57,18 +57,20 @@ Fate = Literal["kept", "compacted", "deleted"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsRemoved:
-    """How many records went, by why."""
+    """Counts of removed records, by cause."""
 
     superseded: int = 0
-    """A later record has the key, or there is none: a compacted topic keeps no record without a key
-    (S5.5).
+    """A later record has the same key. Also records without a key, which a compacted topic does not
+    keep (S5.5).
     """
     tombstones: int = 0
-    """The last of their keys, and their delete horizon has come (S5.5)."""
+    """Tombstones that were the last record of their key and whose delete horizon has passed
+    (S5.5).
+    """
     aborted: int = 0
     """Data of aborted transactions (S5.4)."""
     markers: int = 0
-    """Of transactions of which nothing is left, and their delete horizon has come (S5.8)."""
+    """Markers of transactions without remaining data, whose delete horizon has passed (S5.8)."""
     retention: int = 0
     """In segments that retention deleted (S7)."""
 
@@ -96,11 +98,11 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFate:
-    """A segment as it was before, and what became of it. `bytes` of its log; `largest_timestamp` in
-    ms, as a broker takes it (S3.2).
+    """A segment before the run, and its fate. `bytes` of its log; `largest_timestamp` in ms, as a
+    broker computes it (S3.2).
 
-    `compacted`: read, and replaced by what survived, alone or with its neighbours. `deleted`: gone
-    whole, by retention.
+    `compacted`: read, and replaced by its surviving records, alone or together with neighbours.
+    `deleted`: removed as a whole, by retention.
     """
 
     base_offset: int
@@ -108,18 +110,18 @@ class SegmentFate:
     largest_timestamp: int
     fate: Fate
     checksum: int | None = None
-    """Of one that was compacted: `winnow.clean.tally.batches_checksum`."""
+    """Of a compacted segment: `winnow.clean.tally.batches_checksum`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionResult:
-    """Before and after of one partition. A plan fills `_after` with what is foreseen, None where
-    only a run can tell.
+    """One partition before and after. A plan predicts the `_after` fields; None where only a run
+    can find the value.
 
-    `actions` holds COMPACTED and/or RETAINED, or NONE alone. `reason` always says which rule
-    decided. `error` is None unless the partition was left alone because something is wrong with it
-    or went wrong. `left_alone` is True if Kafka would have acted, or might have, and Winnow did
-    not: it makes the exit code 3.
+    `actions` is COMPACTED and/or RETAINED, or NONE alone. `reason` always names the rule that
+    decided. `error` is None unless the partition was skipped because of a problem, or failed.
+    `left_alone` is True if Kafka would or might have acted and Winnow did not: the exit code is
+    then 3.
     """
 
     topic: str
@@ -143,89 +145,93 @@ class PartitionResult:
     records_before: int | None = None
     records_after: int | None = None
     holders: tuple[Holder, ...] = ()
-    """Of a partition of `__consumer_offsets` and the like that is compacted: those with the most
-    bytes before.
+    """Of a compacted partition of `__consumer_offsets` and the like: the names with the most bytes
+    before.
     """
     holders_total: int | None = None
-    """How many names there are; None for other partitions, and where there are too many to count.
-    """
+    """The number of names. None for other partitions, and if there are too many to count."""
     kept_bytes: int | None = None
-    """What the run replaced or deleted and keeps for an undo: not freed before it is purged. None:
-    it keeps nothing.
+    """Replaced or deleted bytes that the run keeps for an undo. A purge frees them. None: it keeps
+    nothing.
     """
     quarantined_bytes: int | None = None
     """Damaged bytes that the run moved out of the log, into a directory beside it. None: it moved
     none.
     """
     outputs: tuple[Output, ...] = ()
-    """What compaction wrote, or by an estimate would, ascending."""
+    """What compaction wrote, or would write by an estimate, ascending."""
     records_removed: RecordsRemoved | None = None
-    """None where not every batch header was read, and where a plan without an estimate compacts."""
+    """None if not every batch header was read, and if a plan without an estimate compacts."""
     max_compaction_lag_ms: int | None = None
-    """`max.compaction.lag.ms` of a partition that is compacted; None: no limit."""
+    """`max.compaction.lag.ms` of a partition that is compacted. None: no limit."""
     oldest_dirty_timestamp: int | None = None
-    """Of a partition that is compacted, what its segments left dirty begin with at the earliest,
-    ms, the active one included: with the above, when it has to be compacted again (S3.4). None:
-    unknown, or nothing is dirty.
+    """Of a compacted partition: the earliest first timestamp of its remaining dirty segments, the
+    active one included, in ms.
+
+    With `max_compaction_lag_ms` it gives the time when the partition has to be compacted again
+    (S3.4). None: unknown, or nothing is dirty.
     """
     segments: tuple[SegmentFate, ...] = ()
-    """Each, ascending; of one that was split first, its parts. Empty where they are not known."""
+    """All segments, ascending. A segment that was split first is replaced by its parts. Empty if
+    unknown.
+    """
     tombstones: tuple[int, ...] = ()
-    """That stay in what was compacted, by age: as many as are younger than the first of
-    TOMBSTONE_AGES_MS, from there to the second, and so on. Empty if nothing was compacted. They are
-    as old as the newest record in their batch.
+    """Tombstones kept by compaction, by age: the number younger than the first of
+    TOMBSTONE_AGES_MS, between the first and the second, and so on. Empty if nothing was compacted.
+    A tombstone is as old as the newest record in its batch.
     """
     duration_ms: int | None = field(default=None, compare=False)
-    """Of the tasks that rewrote its groups, one after the other, and of its commit; None: nothing
-    was done. What is read for many partitions at once, headers and keys, is in no partition's time.
+    """Time of the tasks that rewrote its groups, added up, and of its commit. None: nothing was
+    done.
+
+    Headers and keys are read for many partitions at once; that time counts for none of them.
     """
     error: str | None = None
     error_code: int = CorruptLogError.exit_code
-    """What the command line returns if this is all there is to tell (`WinnowError.exit_code`)."""
+    """The exit code if this is the only problem (`WinnowError.exit_code`)."""
     left_alone: bool = False
     settings: tuple[Setting, ...] = ()
-    """In a plan: all that decided, defaults included."""
+    """In a plan: all settings that decided, defaults included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """One run over one or more log directories. `now` is the clock that every decision used, ms
-    since the epoch.
+    """One run over one or more log directories. `now` is the clock of every decision, ms since the
+    epoch.
     """
 
     run_id: str
     verb: str
-    """`plan` or `clean`: whether `partitions` tell what is foreseen or what was done."""
+    """`plan` or `clean`: whether `partitions` holds predictions or results."""
     now: int
     partitions: tuple[PartitionResult, ...]
     notes: tuple[str, ...] = field(default=())
-    """Said once per run: ignored settings, skipped directories."""
+    """Notes that apply to the whole run: ignored settings, skipped directories."""
     refused: bool = False
-    """Nothing was done, because of damage in one of the partitions: that is what was asked for."""
+    """The run did nothing because a partition is damaged, as requested with `--on-corrupt=fail`."""
     peak_extra_bytes: int | None = None
-    """That lay beside the logs at once, written and not yet in the place of anything; of a plan: at
-    most.
+    """Maximal bytes beside the logs at one time: written, but not yet in place. In a plan: an upper
+    bound.
     """
 
     short_bytes: int | None = None
-    """Of what was to be freed at least: that the rules don't let go. None if nothing was asked for.
+    """Bytes missing from the amount to free, because the rules allow no more. None if no amount was
+    requested.
     """
 
     ledger: str | None = None
-    """The ledger that the run was written to; None if none was asked for, or that could not be
-    done.
-    """
+    """The ledger to which the run was written. None if none was requested or writing failed."""
 
     @property
     def status(self) -> str:
-        """`partial`: some failed, were left alone or lost damaged batches, or too little was freed.
-        Else `done`.
+        """`partial` if some partitions failed, were skipped or lost damaged batches, or too little
+        was freed. Otherwise `done`.
         """
         return "partial" if self.short_bytes or any(map(_troubled, self.partitions)) else "done"
 
     @property
     def exit_code(self) -> int:
-        """0 or 3; 1, 4 or 6 if that is why nothing at all was done, 6 if too little was freed."""
+        """0 or 3. 1, 4 or 6 if that is why nothing at all was done; 6 if too little was freed."""
         if self.refused:
             return WinnowError.exit_code
         if self.short_bytes:

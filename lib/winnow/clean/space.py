@@ -1,4 +1,6 @@
-"""How much room a cleaning takes beside the log, and how much there is (docs/decisions/0012)."""
+"""Compute the space that a cleaning takes beside the log, and the space available
+(docs/decisions/0012).
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,14 @@ from winnow.storage.free_space import free_bytes
 from winnow.storage.places import Places
 
 _GROWTH = 3
-"""A segment of v0 or v1 becomes so much larger at most: the least record, of 26 bytes, is a batch
-of 77 with a horizon.
+"""A segment of v0 or v1 grows by at most this factor: the smallest record, of 26 bytes, becomes a
+batch of 77 with a horizon.
 """
 
 
 def most_log_bytes(segments: Iterable[Segment], legacy: Collection[int]) -> int:
-    """That the log of the output of a group has. `legacy`: base offsets of segments with batches of
-    v0 or v1.
+    """Return the maximal log bytes of a group's output. `legacy`: base offsets of segments with
+    batches of v0 or v1.
     """
     return sum(
         segment.log_bytes * (_GROWTH if segment.base_offset in legacy else 1)
@@ -29,8 +31,8 @@ def most_log_bytes(segments: Iterable[Segment], legacy: Collection[int]) -> int:
 
 
 def most_index_bytes(segments: Iterable[Segment], log_bytes: int, config: TopicConfig) -> int:
-    """That the index files of an output of `log_bytes` have: more than `index.interval.bytes` lie
-    between entries.
+    """Return the maximal index bytes of an output of `log_bytes`: more than `index.interval.bytes`
+    separate two entries.
     """
     entries = log_bytes // (config.index_interval_bytes + 1)
     sizes = (entries * OFFSET_ENTRY_SIZE, (entries + 1) * TIME_ENTRY_SIZE)
@@ -40,12 +42,14 @@ def most_index_bytes(segments: Iterable[Segment], log_bytes: int, config: TopicC
 
 @dataclass(slots=True)
 class Room:
-    """What is left to be written, by file system. Each is asked when it is first met."""
+    """The bytes that may still be written, by file system. Each file system is queried on first
+    use.
+    """
 
     limit: int | None
-    """That may be written to all of them together."""
+    """Bytes that may be written to all file systems together."""
     free: Callable[[str], int] = field(default=free_bytes, kw_only=True)
-    """Of the file system of a directory."""
+    """Returns the free bytes of a directory's file system."""
     _left: dict[Hashable, int] = field(default_factory=dict, init=False)
 
     def at(self, directory: str) -> int:
@@ -65,7 +69,7 @@ class Room:
 
 
 def fitting(groups: Sequence[GroupJob], room: int) -> int:
-    """How many of the groups, from the first on, fit together."""
+    """Return how many of the groups, from the first on, fit together."""
     for count, group in enumerate(groups):
         room -= group.most_bytes
         if room < 0:
@@ -74,7 +78,9 @@ def fitting(groups: Sequence[GroupJob], room: int) -> int:
 
 
 def within(jobs: Sequence[PartitionJob], room: Room) -> tuple[PartitionJob, ...]:
-    """The same jobs, told how large each output may become; together they leave nothing of `room`."""
+    """Return the same jobs with a limit on the size of each output. Together the limits use all of
+    `room`.
+    """
     for job in jobs:
         room.take(job.directory, job.most_bytes)
     groups = sum(len(job.groups) for job in jobs)
@@ -88,16 +94,16 @@ def within(jobs: Sequence[PartitionJob], room: Room) -> tuple[PartitionJob, ...]
 
 
 WAVE_BYTES = 32 * 2**30
-"""Log bytes that one job reads at most, unless one partition alone has more."""
+"""Maximal log bytes that one job reads, unless a single partition has more."""
 
 
 def waves(
     jobs: Iterable[PartitionJob], new_room: Callable[[], Room]
 ) -> Iterator[list[PartitionJob]]:
-    """Cuts the partitions, in the order given, into jobs. `new_room` is asked anew before each one.
+    """Cut the partitions, in the given order, into jobs. `new_room` is called before each job.
 
-    A rewritten partition lies beside its sources until it is committed. One that has no room even
-    alone is alone.
+    A rewritten partition is stored beside its sources until it is committed. A partition that has
+    no room even alone gets its own job.
     """
     wave: list[PartitionJob] = []
     left, room = WAVE_BYTES, new_room()

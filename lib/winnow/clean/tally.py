@@ -1,4 +1,4 @@
-"""What is counted while a group is rewritten: why records went, and a checksum over batches."""
+"""Count while a group is rewritten: why records are dropped, and a checksum over batches."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def removed_records(
     records_in: int,
     records_out: int,
 ) -> RecordsRemoved:
-    """Of some filtered batches, dtype BATCH.
+    """Return the records removed from filtered batches, dtype BATCH.
 
-    `stays`: per record, what its key or, of a marker, its transaction says; never true in a batch
-    to `discard`. What goes in spite of it are null values whose time has come (S5.5).
+    `stays`: per record, whether its key, or a marker's transaction, keeps it; never true in a batch
+    to `discard`. If such a record is dropped anyway, it is a null value whose delete horizon has
+    passed (S5.5).
     """
     counts = rows["record_count"].astype(np.int64)
     control = (rows["attributes"] & CONTROL) != 0
@@ -40,9 +41,10 @@ def removed_records(
 
 
 def batches_checksum(rows: NDArray[Any], before: int = 0) -> int:
-    """CRC-32 over base offset (8 bytes), size (4) and CRC (4) of each batch of `rows` (dtype
-    BATCH), big-endian, going on from that of the batches `before`. A batch's own CRC covers its
-    records, and each of these has been checked.
+    """Return the CRC-32 over base offset (8 bytes), size (4) and CRC (4) of each batch of `rows`
+    (dtype BATCH), big-endian. `before`: the checksum of the preceding batches.
+
+    A batch's own CRC covers its records, and each has been checked.
     """
     summed = np.empty(len(rows), _SUMMED)
     for name in _SUMMED.names or ():
@@ -58,10 +60,10 @@ def none_of_any_age() -> NDArray[np.int64]:
 
 
 def by_age(batches: Rows, tombstones: NDArray[np.integer[Any]], now: int) -> NDArray[np.int64]:
-    """`tombstones` of each batch, or their bytes, added up as `PartitionResult.tombstones` has
+    """Add up the `tombstones` of each batch, or their bytes, as `PartitionResult.tombstones` has
     them.
 
-    A batch is as old as its newest record; without a timestamp it is of the oldest.
+    A batch is as old as its newest record. One without a timestamp counts as the oldest.
     """
     ages = now - np.maximum(batches["max_timestamp"], 0)
     counts = none_of_any_age()

@@ -1,4 +1,4 @@
-"""What belongs to a broker's tiered storage (KIP-405), which only that broker may change."""
+"""Refuse tiered storage (KIP-405), which only its broker may change."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ _SEGMENT = re.compile(
     """,
     re.VERBOSE,
 )
-"""Files of a remote segment: Aiven's plug-in for S3, GCS and Azure, and the one of Kafka's own
-tests.
+"""Files of a remote segment: of Aiven's plug-in for S3, GCS and Azure, and of the one in Kafka's
+own tests.
 """
 _TOPIC_DIRECTORY = re.compile(r"[a-zA-Z0-9._-]{1,249}-[A-Za-z0-9_-]{22}/?")
-"""`TOPIC-TOPICID`, as Aiven's plug-in calls it; a partition's directory ends in digits."""
+"""`TOPIC-TOPICID`, the directory name of Aiven's plug-in. A partition's directory ends in
+digits.
+"""
 _PARTITION_DIRECTORY = re.compile(r".*-[0-9]{1,10}/?")
 
 
 def refuse_tiered(store: Store, names: Iterable[str]) -> None:
-    """UsageError if one of the names in `store` is of a segment that a broker has moved to tiered
+    """Raise UsageError if a name in `store` is of a segment that a broker has moved to tiered
     storage.
     """
     found = next((name for name in names if _SEGMENT.fullmatch(name.rpartition("/")[2])), None)
@@ -36,7 +38,7 @@ def refuse_tiered(store: Store, names: Iterable[str]) -> None:
 
 
 def refuse_tiered_around(store: Store) -> None:
-    """The same, of what lies at and around a place that is to be written to."""
+    """Raise UsageError if there is tiered storage at or around a place that is to be written to."""
     for name in chain(store.list_top(), store.neighbours()):
         plain = name.rstrip("/").rpartition("/")[2]
         if _SEGMENT.fullmatch(plain) or (

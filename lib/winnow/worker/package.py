@@ -54,7 +54,8 @@ _KERNELS = frozenset({".nbi", ".nbc"})
 _UNCHECKED = 1
 """Flag of byte code that is never checked against its source (PEP 552)."""
 _FASTEST = 1
-"""zlib level. Most bytes are machine code: a higher level saves 11 % and takes three times as long.
+"""zlib level. Most bytes are machine code: a higher level saves 11 % and takes three times as
+long.
 """
 
 

@@ -1,4 +1,4 @@
 """Change the log directory: the driver's work, under the lock.
 
-It gets verified files and does not know how they were made.
+It receives verified files and does not know how they were made.
 """

@@ -1,7 +1,8 @@
-"""Commit: what the driver does to a log directory, holding its lock. Nothing else renames or
-removes a file.
+"""Change a log directory: the driver's commit, under the directory's lock. Nothing else renames or
+removes its files.
 
-It does not know how survivors were found: it is given verified staged segments, in offset order.
+The commit receives verified staged segments in offset order. It does not know how survivors were
+found.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from winnow.storage.contract import Storage
 def begin_round(
     storage: Storage, directory: str, staging: str, journal: Journal, groups: Sequence[StagedGroup]
 ) -> None:
-    """`groups` are about to be put in their places: from here on the next run does it if this one
-    can't.
+    """Write the journal before `groups` are put in place. From here on, the next run finishes the
+    work if this one can't.
 
-    See `winnow.logdir.commit.roll_forward`. Raises CorruptLogError for a partition that somebody
-    else has touched: these groups' sources and those of the groups to come are looked at first.
+    See `winnow.logdir.commit.roll_forward`. Raises CorruptLogError if somebody else has changed the
+    partition: the sources of these groups and of the waiting groups are checked first.
     """
     sources = [group.sources for group in groups] + [group.sources for group in journal.waiting]
     check_unchanged(storage, directory, list(chain.from_iterable(sources)))
@@ -41,10 +42,10 @@ def begin_round(
 
 
 def commit_groups(storage: Storage, directory: str, groups: Sequence[StagedGroup]) -> None:
-    """Puts the staged segments of one partition in the place of their sources, one group at a time,
-    ascending (S6.4).
+    """Replace the sources of one partition by the staged segments, one group at a time, ascending
+    (S6.4).
 
-    A crash leaves each group old or new; where there are no renames, all of them.
+    A crash leaves each group old or new. Without renames, it leaves all groups old or all new.
     """
     with storage.changing(directory):
         for group in groups:
@@ -54,8 +55,8 @@ def commit_groups(storage: Storage, directory: str, groups: Sequence[StagedGroup
 def commit_cleaner_checkpoint(
     storage: Storage, log_dir: str, offsets: Mapping[TopicPartition, int]
 ) -> None:
-    """Only after every group of these partitions is in place: a checkpoint too high resurrects
-    deleted keys (S8.7).
+    """Raise the cleaner checkpoint. Call this only after every group of these partitions is in
+    place: a checkpoint that is too high resurrects deleted keys (S8.7).
     """
     if offsets:
         update_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}", offsets)
@@ -64,9 +65,7 @@ def commit_cleaner_checkpoint(
 def commit_retention(
     storage: Storage, state: PartitionState, plan: RetentionPlan, entries: Entries
 ) -> None:
-    """Removes whole segments, lowest first, and lets side files and checkpoints follow (S6.6,
-    S7.6).
-    """
+    """Delete whole segments, lowest first, then update side files and checkpoints (S6.6, S7.6)."""
     retain(
         storage,
         state,
@@ -78,7 +77,7 @@ def commit_retention(
 
 
 def commit_log_start(storage: Storage, state: PartitionState, entries: Entries) -> None:
-    """Lets side files and checkpoints follow segments that are gone already (S7.6, 3-5)."""
+    """Update side files and checkpoints after segments were deleted (S7.6, 3-5)."""
     follow_log_start(storage, state.log_dir, state.topic_partition, state.log_start_offset, entries)
 
 
@@ -93,11 +92,10 @@ def kept_by(
     run_id: str,
     cleaner_checkpoint_after: int | None = None,
 ) -> Iterator[None]:
-    """What goes from the partition inside of the block is kept. `state`: as it was before the first
-    change.
+    """Keep everything that the block removes from the partition. `state`: before the first change.
 
-    `cleaner_checkpoint_after`: where the block, or what follows it, moves the cleaner checkpoint.
-    If the block fails what it began is left to the next recovery, and so is what it kept.
+    `cleaner_checkpoint_after`: the new cleaner checkpoint, if the block or what follows moves it.
+    If the block fails, the next recovery handles both the unfinished work and the kept files.
     """
     if not request.keep_replaced:
         yield
@@ -114,7 +112,9 @@ def kept_by(
 
 
 def kept_bytes(request: Request, directory: str, *, run_id: str) -> int | None:
-    """What a run keeps of a partition: bytes that it has not freed. None if nothing was to be kept."""
+    """Return the bytes that a run keeps of a partition and has not freed. None if it keeps
+    nothing.
+    """
     if not request.keep_replaced:
         return None
     try:

@@ -1,8 +1,7 @@
-"""`--on-corrupt=quarantine`: damaged batches leave the log, if what is left of it means the same.
+"""`--on-corrupt=quarantine`: move damaged batches out of the log, if the rest keeps its meaning.
 
-A batch that is gone can't be told apart from one that was compacted away. So this is done only
-where it was asked for, and not where a marker may have been among the damaged bytes and some
-transaction would then have another outcome.
+A removed batch looks the same as one that was compacted away. So this happens only on request, and
+not if the damaged bytes may contain a marker whose loss changes the outcome of a transaction.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ WHAT_IT_MEANS = (
 )
 _T = TypeVar("_T")
 _NEVER = 2**62
-"""Above every offset: with it as high watermark only what has no marker at all is undecided."""
+"""Above every offset. With it as high watermark, only data without any marker is undecided."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """What became of the damage in a partition."""
+    """The damage that was moved out of a partition."""
 
     bytes: int
     damages: tuple[Damage, ...]
@@ -63,7 +62,7 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A partition whose damaged segments are all written anew, without the damage, and verified."""
+    """A partition whose damaged segments are all rewritten without the damage, and verified."""
 
     state: PartitionState
     """Before the first change."""
@@ -79,10 +78,9 @@ def stage_quarantine(
     *,
     run_id: str,
 ) -> Staged:
-    """Looks for the damage of one partition and stages its segments without it; the log is not
-    touched yet.
+    """Find the damage of one partition and stage its segments without it. The log is not changed.
 
-    Raises CorruptLogError where nothing can be moved aside, NoSpaceError, VerificationError,
+    Raises CorruptLogError if nothing can be moved aside, NoSpaceError, VerificationError,
     StoppedError.
     """
     config = request.settings.resolve(topic_partition.topic, node_id=log_dir.meta.node_id)
@@ -121,9 +119,9 @@ def stage_quarantine(
 
 
 def commit(staged: Staged, request: Request, *, run_id: str) -> Quarantined:
-    """Moves the damage aside and the segments into their places. Hold the lock.
+    """Move the damage aside and the segments into place. The caller holds the lock.
 
-    What is left of one that fails the next recovery finishes or undoes.
+    If this fails, the next recovery finishes or undoes it.
     """
     with kept_by(request, staged.state, run_id=run_id):
         moved = commit_quarantine(
@@ -152,7 +150,7 @@ def _active(listing: SegmentListing) -> CorruptLogError:
 def _find(
     sc: SparkContext, state: PartitionState, request: Request
 ) -> list[tuple[Segment, tuple[Damage, ...]]]:
-    """Segments with damage, ascending."""
+    """Return the segments with damage, ascending."""
     directory = state.directory
     ends = [segment.base_offset for segment in state.segments[1:]] + [state.log_end_offset]
 
@@ -176,8 +174,8 @@ def _each(
     items: Sequence[tuple[Any, ...]],
     request: Request,
 ) -> list[_T]:
-    """What the function makes of each item, in tasks; raises CorruptLogError for the first it fails
-    on.
+    """Apply the function to each item, in tasks. Raises CorruptLogError for the first item on which
+    it fails.
     """
     request.stop.check()
 
@@ -242,13 +240,12 @@ def _check_transactions(
     staging: str,
     request: Request,
 ) -> None:
-    """Raises CorruptLogError if a marker may be missing whose transaction ends differently without
-    it (S4.1).
+    """Raise CorruptLogError if a missing marker may change the end of its transaction (S4.1).
 
-    The transaction indexes are whole, and tell of every ABORT marker: one that is gone contradicts
-    them, and so does data of a committed transaction whose COMMIT is gone before an aborted one
-    follows. A COMMIT that is gone before another one changes nothing. What remains is data without
-    any marker after it.
+    The transaction indexes are whole and contain every ABORT marker. A missing ABORT marker
+    contradicts them. So does data of a committed transaction that lost its COMMIT marker and
+    precedes an aborted one. A missing COMMIT before another COMMIT changes nothing. The remaining
+    case is data without any later marker.
     """
     rewritten = {item.source.base_offset: item for item in staged}
     items = [

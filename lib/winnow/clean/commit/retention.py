@@ -1,4 +1,4 @@
-"""Carry out the retention of one partition: the driver's side of S7."""
+"""Carry out the retention of one partition: the driver's part of S7."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from winnow.state import PartitionState
 
 
 def retain_only(item: Undertaking, request: Request, *, run_id: str) -> PartitionResult:
-    """Of a partition that is not compacted."""
+    """Carry out the retention of a partition that is not compacted."""
     plan = item.plan.retention
     began = time.monotonic()
     try:
@@ -37,7 +37,7 @@ def retain_only(item: Undertaking, request: Request, *, run_id: str) -> Partitio
             with kept_by(request, item.state, run_id=run_id, cleaner_checkpoint_after=reset):
                 after = retain_from(item, item.state, plan, request)
         if item.plan.checkpoint_reset is not None:
-            # A checkpoint outside of the log is written anew even if nothing is cleaned (S3.2).
+            # A checkpoint outside the log is rewritten even if nothing is cleaned (S3.2).
             offset = max(item.plan.checkpoint_reset, after.log_start_offset)
             commit_cleaner_checkpoint(
                 request.storage, item.place.log_dir, {item.place.topic_partition: offset}
@@ -58,8 +58,8 @@ def retain_only(item: Undertaking, request: Request, *, run_id: str) -> Partitio
 def retain_from(
     item: Undertaking, state: PartitionState, plan: RetentionPlan | None, request: Request
 ) -> PartitionState:
-    """The state afterwards. Side files that an interrupted retention left behind its log catch up
-    with it here.
+    """Delete what the plan says and return the new state. Also update side files that an
+    interrupted retention left behind its log.
     """
     entries = checkpoint_entries(state.topic_partition.topic, item.config)
     if plan is not None:
@@ -72,15 +72,17 @@ def retain_from(
 
 
 def _may_follow(item: Undertaking, request: Request) -> bool:
-    """Where a broker would not look at the retention of this log, nothing of it is touched either."""
+    """Return whether side files may be updated: only where a broker would apply retention to this
+    log.
+    """
     if request.only == "compaction" or item.state.trusted_end is not None:
         return False
     return item.config.log_cleaner_enable or not item.config.cleanup_compact
 
 
 def state_now(item: Undertaking) -> PartitionState:
-    """The partition as it is on the disk now; what the checkpoints said of it at the start still
-    holds.
+    """Read the partition from the disk again. The checkpoints from the start of the run still
+    apply.
     """
     listed = list_partition(item.place)
     state = resolve(

@@ -1,8 +1,8 @@
-"""Split what can't be cleaned as it is, before the round (S6.5).
+"""Before the round, split segments that can't be cleaned as they are (S6.5).
 
-Kafka's cleaner does it when it gets there, gives up the round, and cleans the partition another
-time. Here it is known beforehand which segments span too many offsets; they are split, and the
-partition is looked at again.
+Kafka's cleaner splits when it reaches such a segment, gives up the round, and cleans the partition
+another time. Winnow knows beforehand which segments span too many offsets. It splits them and
+surveys the partition again.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ class _Work:
 def split_first(
     sc: SparkContext, prepared: Sequence[Prepared], request: Request, *, run_id: str
 ) -> Mapping[int, Prepared | PartitionResult]:
-    """By number in `prepared`, the partitions that had something to split, as they are afterwards.
+    """Return, by number in `prepared`, the partitions that had something to split, as they are
+    afterwards.
 
-    Or what is to be told of one that could not be split.
+    A partition that could not be split is returned as its result.
     """
     chosen = {
         number: item
@@ -60,7 +61,7 @@ def split_first(
     }
     if not chosen or request.stop.reason is not None:
         return {}
-    # One partition after the other, which leaves room for the next: this is rare.
+    # One partition after the other, to save space: splits are rare.
     results: dict[int, Prepared | PartitionResult] = {
         number: _commit(item, _stage_all(sc, item, request, run_id), request, run_id=run_id)
         for number, item in chosen.items()
@@ -77,7 +78,7 @@ def split_first(
 
 
 def split_bytes(prepared: Sequence[Prepared]) -> int:
-    """That are written, at most at once, before as many are removed."""
+    """Return the maximal bytes written at one time before as many are removed."""
     return max((_bytes(item) for item in prepared if isinstance(item, Undertaking)), default=0)
 
 
@@ -107,7 +108,7 @@ def _stage_all(
         )
     except FAILS_ONE_PARTITION as error:
         return [failure(error)]
-    except (Py4JError, PySparkException) as error:  # the job itself: nothing of it is part of a log
+    except (Py4JError, PySparkException) as error:  # no log has been changed
         _log.exception("the Spark job failed")
         return [failed_job(error)]
 
@@ -147,7 +148,7 @@ def _stage(work: _Work) -> StagedSplit | Failure:
 def _commit(
     item: Undertaking, staged: Sequence[StagedSplit | Failure], request: Request, *, run_id: str
 ) -> Undertaking | PartitionResult:
-    """One split after the other, ascending: no two may be half done (S6.4)."""
+    """Commit one split after the other, ascending: no two may be half done (S6.4)."""
     storage, directory = request.storage, item.state.directory
     why = next((outcome for outcome in staged if isinstance(outcome, Failure)), None)
     stopped = request.stop.reason

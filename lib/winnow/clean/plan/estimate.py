@@ -1,4 +1,4 @@
-"""What a compaction would leave, by reading all of its records and writing none of them."""
+"""Estimate what a compaction would keep, by reading all of its records and writing none."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 Weighed = list[WeighedGroup] | Failure
-"""The groups of a partition, ascending, or what would keep a run from cleaning it."""
+"""The groups of a partition, ascending, or the failure that would prevent its cleaning."""
 
 
 def weigh(
     sc: SparkContext, jobs: Sequence[PartitionJob], *, now: int, progress: Progress
 ) -> list[Weighed]:
-    """One for each, by as few Spark jobs as their size allows. Nothing is written, so that room is
-    no matter.
+    """Weigh each job, in as few Spark jobs as their size allows. Nothing is written, so space does
+    not matter.
     """
     secret = (secrets.randbits(64), secrets.randbits(64))
 
@@ -50,8 +50,8 @@ def weigh(
 
 
 def estimated(made: Round, weighed: Weighed, request: Request) -> PartitionResult:
-    """What `clean` would tell of a partition that is compacted, and then perhaps deleted from
-    (S3.5).
+    """Return what `clean` would report for a partition that is compacted, and perhaps deleted from
+    afterwards (S3.5).
     """
     item, end = made.item, made.job.end_offset
     if isinstance(weighed, Failure):

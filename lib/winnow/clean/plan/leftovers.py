@@ -1,5 +1,5 @@
-"""What an interrupted run left: as it is told where nothing may be changed, and as what is left to
-be done.
+"""What an interrupted run left: as text where nothing may be changed, and as the rest of its
+plan.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from winnow.storage.contract import Storage
 
 
 def what_was_left(storage: Storage, listing: SegmentListing) -> str:
-    """What `clean` would put right."""
+    """Describe what `clean` would repair."""
     left = f"an interrupted run left {number(len(listing.leftovers), 'file')} here"
     interrupted = open_round(storage, listing.directory, storage.list_dir(listing.directory))
     if interrupted is None:
@@ -28,10 +28,10 @@ def what_was_left(storage: Storage, listing: SegmentListing) -> str:
 
 
 def rest_of_round(plan: PartitionPlan, journal: Journal) -> PartitionPlan:
-    """The plan with what an earlier run at the same clock had left to do of its round
+    """Return the plan with the rest of the round that an earlier run began at the same clock
     (docs/decisions/0012).
 
-    What it has done already would make it another one: other groups, another dirty ratio.
+    A new plan would differ because of what is done already: other groups, another dirty ratio.
     """
     if journal.rest is None:
         return plan

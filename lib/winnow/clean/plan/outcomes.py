@@ -1,4 +1,4 @@
-"""What is told of each partition: plans and outcomes as `PartitionResult`s."""
+"""Describe plans and outcomes of partitions as `PartitionResult`s."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from winnow.state import PartitionState
 
 
 class CleanedGroup(Protocol):
-    """A group that became one segment, or that would."""
+    """A group that became one segment, or would."""
 
     @property
     def base_offset(self) -> int: ...
@@ -76,9 +76,10 @@ def left_alone(item: LeftAlone) -> PartitionResult:
 def foreseen(
     item: Undertaking, settings: tuple[Setting, ...] | None = None, *, now: int, only: str | None
 ) -> PartitionResult:
-    """What `clean` would do, as far as it can be told without reading the records. `settings`:
-    `settings_of` it, where that is known already. Where retention comes after a compaction, what it
-    does is not known.
+    """Return what `clean` would do, as far as this is known without reading the records.
+
+    `settings`: those of `settings_of`, if known already. Retention after a compaction is not
+    predicted.
     """
     plan, state = item.plan, item.state
     compaction = plan.compaction
@@ -102,10 +103,10 @@ def foreseen(
     if compaction or retention:
         told["dirty_ratio_after"] = None
     if compaction:
-        # It changes the sizes that retention looks at afterwards, so both together can't be
-        # foreseen.
+        # It changes the sizes on which retention depends, so their combined result can't be
+        # predicted.
         segments = len(state.segments) - len(compaction.segments) + len(compaction.groups)
-        # Nor can the number of parts that a segment is split into.
+        # Nor can the number of parts of a split segment.
         known = not plan.afterwards and not item.overflowed
         told |= {"bytes_after": None, "segments_after": segments if known else None}
         if plan.afterwards:
@@ -134,7 +135,7 @@ def foreseen(
 
 
 def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
-    """Of a partition that was compacted because of what retention took of it in the same run."""
+    """Combine both results of a partition that was compacted because of this run's retention."""
     durations = [ms for ms in (first.duration_ms, then.duration_ms) if ms is not None]
     return replace(
         then,
@@ -145,7 +146,7 @@ def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
         log_start_offset_before=first.log_start_offset_before,
         segments_before=first.segments_before,
         bytes_before=first.bytes_before,
-        # Of what retention took first nobody has counted the records.
+        # Nobody counted the records that retention deleted first.
         records_before=None,
         records_removed=None,
         segments=(*(s for s in first.segments if s.fate == "deleted"), *then.segments),
@@ -154,7 +155,7 @@ def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
 
 
 def failed(item: Undertaking, why: Failure) -> PartitionResult:
-    """It could not be cleaned, and nothing of it was changed."""
+    """Describe a partition that could not be cleaned and is unchanged."""
     words = "left as it was: it could not be cleaned"
     return _as_it_is(
         item, "S8.8", words, error=why.message, error_code=why.exit_code, left_alone=True
@@ -162,7 +163,7 @@ def failed(item: Undertaking, why: Failure) -> PartitionResult:
 
 
 def stopped(item: Undertaking, why: str) -> PartitionResult:
-    """The run ended before its turn."""
+    """Describe a partition that was not reached before the run stopped."""
     return _as_it_is(item, "S8.8", f"left as it was: the run was stopped, {why}", left_alone=True)
 
 
@@ -175,7 +176,9 @@ def partly(
     groups: int,
     duration_ms: int,
 ) -> PartitionResult:
-    """A round that ended between two of its waves. `done`: those of its `groups` that are in place."""
+    """Describe a round that ended between two of its waves. `done`: those of its `groups` that are
+    in place.
+    """
     return _as_it_is(
         item,
         "S6.2",
@@ -194,8 +197,8 @@ def partly(
 
 
 def interrupted(item: Undertaking, why: Failure) -> PartitionResult:
-    """The commit failed: each group is old or new and nothing is lost (S6.2), but how far it went
-    is not known.
+    """Describe a failed commit: each group is old or new and nothing is lost (S6.2). How many are
+    new is not known.
     """
     return replace(
         failed(item, why),
@@ -222,8 +225,8 @@ def done(
     duration_ms: int | None,
     afterwards: str = "",
 ) -> PartitionResult:
-    """What was done, with the state read again afterwards. `afterwards`: what retention after a
-    compaction did.
+    """Describe what was done, with the state read again. `afterwards`: what retention did after a
+    compaction.
     """
     sources = {group.base_offset: group.source_bases for group in groups}
     gone = [segment.base_offset for segment in retention.deleted] if retention else []
@@ -249,7 +252,7 @@ def done(
         segments=segment_fates(
             item.state,
             compacted=[source for bases in sources.values() for source in bases],
-            # What retention took of the new segments it took of all their sources.
+            # What retention deleted of the new segments counts as deleted for all their sources.
             deleted=[source for base in gone for source in sources.get(base, (base,))],
             checksums={
                 base: sum_ for group in groups for base, sum_ in group.source_checksums.items()
@@ -274,7 +277,7 @@ def _removed(
     item: Undertaking, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
 ) -> RecordsRemoved | None:
     if item.finished is not None:
-        return None  # an earlier run knew
+        return None  # only an earlier run knew
     counts = _records_left(item, groups)
     gone = [counts.get(segment.base_offset) for segment in retention.deleted] if retention else []
     known = [count for count in gone if count is not None]
@@ -288,7 +291,7 @@ def _tombstones(groups: Sequence[CleanedGroup]) -> tuple[int, ...]:
 
 
 def _dirty_ratio(item: Undertaking, after: PartitionState, now: int) -> float | None:
-    """As the next run would find it, with the same clock and transactions (S3.3)."""
+    """Return the ratio that the next run would find at the same clock and transactions (S3.3)."""
     if item.plan.dirty_ratio is None:
         return None
     stable = item.transactions.last_stable_offset if item.transactions else after.high_watermark
@@ -296,7 +299,7 @@ def _dirty_ratio(item: Undertaking, after: PartitionState, now: int) -> float | 
 
 
 def _as_it_is(item: Undertaking, rule: str, reason: str, **changed: Any) -> PartitionResult:  # noqa: ANN401 - any field
-    """`changed`: fields that are not as they would be if nothing happened."""
+    """Describe an unchanged partition. `changed`: fields with other values."""
     state, plan = item.state, item.plan
     holders, holders_total = top_holders(_holdings(item), None)
     replaced = item.finished.groups if item.finished else ()
@@ -358,12 +361,12 @@ def _holdings_after(
             del left[source]
         left[group.base_offset] = group.holdings
     for segment in retention.deleted if retention else ():
-        left.pop(segment.base_offset, None)  # without a walk it is not there
+        left.pop(segment.base_offset, None)  # missing without a walk
     return list(left.values())
 
 
 def settings_of(config: TopicConfig) -> tuple[Setting, ...]:
-    """All that decided, defaults included."""
+    """Return all settings that decided, defaults included."""
     values = ((key.name, getattr(config, key.attribute), config.sources[key.name]) for key in KEYS)
     return tuple(
         Setting(
@@ -400,8 +403,8 @@ def _first_dirty(item: Undertaking, reached: int | None) -> int | None:
 
 
 def _records(item: Undertaking, groups: Sequence[CleanedGroup] = ()) -> int | None:
-    """Counted only where every batch header was read. Those of v0 and v1 don't tell all, but
-    `groups` have counted.
+    """Return the number of records, known only if every batch header was read. Headers of v0 and v1
+    don't contain the count, but `groups` have counted.
     """
     if item.walks is None or item.state.trusted_end is not None:
         return None
@@ -425,8 +428,8 @@ def _records_after(
 
 
 def _records_left(item: Undertaking, groups: Sequence[CleanedGroup]) -> dict[int, int | None]:
-    """By segment once `groups` are in their places; None where headers don't tell. Empty where none
-    was read.
+    """Return the records of each segment after `groups` are in place; None where headers don't say.
+    Empty if no header was read.
     """
     records = {
         walk.base_offset: None if walk.guessed else walk.records for walk in item.walks or ()
@@ -445,8 +448,10 @@ def segment_fates(
     deleted: Collection[int] = (),
     checksums: Mapping[int, int] | None = None,
 ) -> tuple[SegmentFate, ...]:
-    """All segments of `state`. `compacted`, `deleted`: base offsets; what is in both was compacted
-    and then went. `checksums`: of those that were compacted, by base offset.
+    """Return the fates of all segments of `state`.
+
+    `compacted`, `deleted`: base offsets; a segment in both was compacted, then deleted.
+    `checksums`: of compacted segments, by base offset.
     """
     fates: dict[int, Fate] = {
         **dict.fromkeys(compacted, "compacted"),

@@ -1,4 +1,4 @@
-"""Decide anew, with other settings, about partitions that were looked at before."""
+"""Decide again, with other settings, about partitions that were surveyed before."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from winnow.state import PartitionState
 
 
 def rethink(prepared: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:
-    """What `prepare` would have said with the settings of `request`, all else as it was.
+    """Return what `prepare` would return with the settings of `request`, all else being equal.
 
-    What was left alone stays so: of its files, or of its policy, too little is known.
+    Skipped partitions stay skipped: too little is known of their files or their policy.
     """
     decided = [item if isinstance(item, LeftAlone) else _anew(item, request) for item in prepared]
     return with_walks(decided, request, walk)
@@ -41,8 +41,8 @@ def _anew(item: Undertaking, request: Request) -> Prepared:
 
 
 def check_same(before: Sequence[Prepared], now: Sequence[Prepared]) -> None:
-    """WinnowError unless every partition is as it was. What of it was not read then may be
-    anything.
+    """Raise WinnowError unless every partition is unchanged. Data that was not read before may
+    differ.
     """
     found = {item.place.directory: item for item in now}
     for item in before:
@@ -59,14 +59,14 @@ def _same(before: PartitionState, now: PartitionState | None) -> bool:
     if before.trusted_end is not None:
         now = replace(
             now, high_watermark=before.high_watermark
-        )  # lowered to the last stable offset, if that was read
+        )  # was lowered to the last stable offset, if that was read
     stamps, others = ([segment.log_stamp for segment in state.segments] for state in (before, now))
     return before == now and stamps == others
 
 
 def _changed(directory: str) -> WinnowError:
     return WinnowError(
-        "a partition is not what it was when the plan was made",
+        "a partition has changed since the plan was made",
         where=directory,
         hint="Make a new plan.",
     )

@@ -1,4 +1,4 @@
-"""From a plan to a job: everything that the tasks of one cleaning round are told (S5.1)."""
+"""Turn a plan into a job: everything that the tasks of one cleaning round need (S5.1)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from winnow.state import PartitionState
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A partition, ready to be compacted."""
+    """A partition that is ready to be compacted."""
 
     item: Undertaking
     job: PartitionJob
     journal: Journal
-    """Its groups are those of the job, after those that are in place already."""
+    """Its groups: those already in place, then those of the job."""
     begun: bool
-    """The journal is on the disk, in its staging directory."""
+    """Whether the journal is on the disk, in its staging directory."""
     commits_ms: int = 0
-    """What the commits of its waves have taken so far."""
+    """The time that the commits of its waves have taken so far."""
 
 
 def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str) -> Round:
-    """The job for an undertaking whose every batch header was walked."""
+    """Return the job for an undertaking with walks over all batch headers."""
     state, config, transactions = item.state, item.config, item.transactions
     if transactions is None:
         message = "a plan was made without a walk"
@@ -108,8 +108,8 @@ def _carried(group: JournalGroup) -> Carried:
 
 
 def why_no_room(job: PartitionJob, room: int, *, at_once: bool) -> Failure | None:
-    """`room`: bytes that may be written. Unless they are to be written `at_once`, the largest group
-    has to fit.
+    """Return why the job does not fit into `room` bytes, or None. All groups must fit if they are
+    written `at_once`, otherwise only the largest one.
     """
     needed = job.most_bytes if at_once else max(group.most_bytes for group in job.groups)
     if needed <= room:
@@ -151,15 +151,17 @@ def _new_journal(
 
 
 def dirtiest_first(rounds: Mapping[int, Round]) -> list[int]:
-    """The keys, in the order in which a broker picks the partitions (S3.4)."""
+    """Return the keys, in the order in which a broker picks the partitions (S3.4)."""
     return sorted(rounds, key=lambda number: -(rounds[number].item.plan.dirty_ratio or 0.0))
 
 
 def _legacy_delete_horizon_ms(
     state: PartitionState, plan: CompactionPlan, config: TopicConfig
 ) -> int:
-    """By the age of the last segment that was cleaned before (S5.1); 0 if there is none."""
+    """Compute the horizon from the age of the last segment cleaned before (S5.1); 0 if there is
+    none.
+    """
     clean = segments_between(state.segments, 0, plan.first_dirty_offset)
-    # The time of a file may lie before 1970. Java's difference then overflows, and Kafka drops all
-    # such tombstones.
+    # A file's time may be before 1970. Java's difference then overflows, and Kafka drops all such
+    # tombstones.
     return clamped(clean[-1].log_mtime_ms - config.delete_retention_ms) if clean else 0

@@ -1,4 +1,6 @@
-"""Whether a `server.properties` is that of the broker whose log directories were given (S9.2)."""
+"""Check that a `server.properties` belongs to the broker whose log directories were given
+(S9.2).
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ _OVERRIDE = "--allow-other-broker uses it all the same."
 def check_server_properties(
     settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
 ) -> tuple[str, ...]:
-    """What is to be said of the files. UsageError for one that is another broker's, unless that is
-    allowed, and for several of which it is not known whose each is.
+    """Return notes about the files. Raise UsageError for a file of another broker, unless that is
+    allowed, and for several files whose brokers are unknown.
     """
     servers = settings.servers
     _check_each_has_its_own_broker(servers)
@@ -46,8 +48,8 @@ def check_server_properties(
 def other_places(
     storage: Storage, server: ServerProperties, paths: Sequence[str]
 ) -> list[UsageError]:
-    """Of the local directories among `paths`, those that `log.dirs` does not name. Relative names
-    tell nothing.
+    """Return an error for each local directory in `paths` that `log.dirs` does not name. Relative
+    names prove nothing.
     """
     if not server.log_dirs or not all(path.startswith("/") for path in server.log_dirs):
         return []

@@ -1,4 +1,4 @@
-"""The settings of a run, completed by what the log directories' own metadata log says (S9.2, S9.3)."""
+"""Complete the settings of a run with those in the log directories' metadata log (S9.2, S9.3)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from winnow.storage.contract import Storage
 def with_metadata(
     settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
 ) -> tuple[Settings, tuple[str, ...]]:
-    """`settings` with, if there is a `__cluster_metadata-0`, what it says: in metadata.log.dir, if
-    server.properties names one, else in the first of the log directories that has one. Beside them
-    what is to be said of it.
+    """Return `settings` with the settings of `__cluster_metadata-0`, if there is one, and notes
+    about it.
 
-    UsageError for a server.properties that is another broker's. A metadata log that can't be read
-    gives no settings, and why not: topics that nobody else tells of are then left alone.
+    It is searched for in metadata.log.dir, if server.properties names one. Otherwise the first log
+    directory that has one is used.
+
+    Raises UsageError for a server.properties of another broker. A metadata log that can't be read
+    gives no settings but the reason; topics that no other source describes are then skipped.
     """
     of_servers = check_server_properties(settings, storage, log_dirs)
     if settings.metadata is not None:
@@ -44,8 +46,8 @@ def with_metadata(
 
 
 def io_rate(settings: Settings, log_dirs: Sequence[LogDir]) -> float | None:
-    """Bytes per second that the settings let a run read and write: the least that one of the
-    brokers has; None: all.
+    """Return the bytes per second that the settings allow a run to read and write: the lowest limit
+    of its brokers. None: no limit.
     """
     nodes = {log_dir.meta.node_id for log_dir in log_dirs}
     return min(
@@ -57,14 +59,14 @@ def io_rate(settings: Settings, log_dirs: Sequence[LogDir]) -> float | None:
 def _find(
     settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """The directory of the metadata log, if there is one, and what is to be said about the choice."""
+    """Return the directory of the metadata log, if there is one, and notes about the choice."""
     notes: list[str] = []
     server = settings.server_of(log_dirs[0].meta.node_id) if log_dirs else None
     if server is not None and server.metadata_log_dir is not None and log_dirs:
         try:
             directory = f"{storage.canonical(server.metadata_log_dir)}/{METADATA_DIR}"
             problem = _why_not(storage, directory, log_dirs[0])
-        except ValueError as error:  # a zero byte, or what is no character
+        except ValueError as error:  # a zero byte, or an invalid character
             problem = f"it is no path: {error}"
         else:
             if problem is None:
@@ -89,7 +91,9 @@ def _find(
 
 
 def _why_not(storage: Storage, directory: str, log_dir: LogDir) -> str | None:
-    """Why the metadata log of metadata.log.dir is not that of the broker that owns `log_dir`."""
+    """Return why the metadata log of metadata.log.dir is not that of the broker that owns
+    `log_dir`, or None.
+    """
     if not storage.exists(directory):
         return f"it has no {METADATA_DIR}"
     try:

@@ -224,7 +224,9 @@ def _read_ahead(
 def _resolve(
     shared: _Shared, task: int, items: Iterable[tuple[int, tuple[int, int, _Item]]]
 ) -> Iterator[tuple[int, tuple[int, int, _Kept]]]:
-    """(rewrite task, (partition, group, survivors)); a failure goes to each group of its partition."""
+    """(rewrite task, (partition, group, survivors)); a failure goes to each group of its
+    partition.
+    """
     job, assignment, _, spool = shared.value
     blobs: dict[_At, list[KeyBlob]] = defaultdict(list)
     for partition, bucket, item in chain(

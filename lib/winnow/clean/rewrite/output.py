@@ -304,7 +304,9 @@ class BatchFates:
         """What belongs in the transaction index of the group's output, so far."""
 
     def judge(self, buf: Bytes, batches: Array, path: str) -> None:
-        """Of all `batches` (dtype BATCH) of one split, which lie in `buf`. Raises CorruptLogError."""
+        """Of all `batches` (dtype BATCH) of one split, which lie in `buf`. Raises
+        CorruptLogError.
+        """
         if not (batches["attributes"] & (TRANSACTIONAL | CONTROL)).any():
             self.discard = self.horizon_cause = np.zeros(len(batches), np.bool_)
             return

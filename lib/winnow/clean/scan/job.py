@@ -1,4 +1,6 @@
-"""What one compaction job is told: the same small values for every stage, sent to the workers once."""
+"""What one compaction job is told: the same small values for every stage, sent to the workers
+once.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,8 @@ class PartitionJob:
     following: int = 0
     """Splits that are not rewritten here, and whose keys have a say in what stays of the groups."""
     fixed_buckets: int | None = None
-    """Of keys, if those of some splits were read ahead; otherwise it depends on how many there are.
+    """Of keys, if those of some splits were read ahead; otherwise it depends on how many
+    there are.
     """
     bucket_records: int | None = None
     """Records that one bucket of keys is meant to hold; None: as many as it may."""

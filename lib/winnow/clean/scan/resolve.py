@@ -18,7 +18,9 @@ _NUMBER_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """Numbers of the records of one split that stay for their key's sake: uint32[n], in no order."""
+    """Numbers of the records of one split that stay for their key's sake: uint32[n], in no
+    order.
+    """
 
     split: int
     numbers: Blob

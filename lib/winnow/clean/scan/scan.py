@@ -27,7 +27,8 @@ from winnow.wire.records import crc_error, scan_records
 from winnow.wire.walk import first_bad_crc
 
 MOST_RECORDS = 2**26
-"""In one split: 25 bytes of memory each. Seven times what a split that is not compressed can hold.
+"""In one split: 25 bytes of memory each. Seven times what a split that is not compressed can
+hold.
 """
 
 

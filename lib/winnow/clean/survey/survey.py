@@ -43,7 +43,8 @@ class Place:
     trusted_end: int | None = None
     """See `PartitionState.trusted_end`."""
     goes_on: str | None = None
-    """The run whose round goes on: its directories in the partition directory are in nobody's way.
+    """The run whose round goes on: its directories in the partition directory are in nobody's
+    way.
     """
 
     @property
@@ -250,7 +251,9 @@ def _walk_one(work: _Work) -> SegmentWalk:
 
 
 def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int) -> Listed:
-    """The active segment may end anywhere: as a walk that knows nothing but how far it can be read."""
+    """The active segment may end anywhere: as a walk that knows nothing but how far it can be
+    read.
+    """
     active = listing.segments[-1]
     end = whole_end(place.directory, active)
     ends = [segment.base_offset for segment in listing.segments[1:]]

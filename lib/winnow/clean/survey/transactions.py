@@ -104,7 +104,9 @@ def settle(
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What is known of the producers as of an offset; every batch from there on is to be replayed."""
+    """What is known of the producers as of an offset; every batch from there on is to be
+    replayed.
+    """
 
     offset: int
     entries: tuple[ProducerEntry, ...]
