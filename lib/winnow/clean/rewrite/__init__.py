@@ -1,4 +1,4 @@
 """Write each group's surviving batches as one new segment, and read it back.
 
-Everything lands in a staging directory. Nothing here touches the log.
+All files are written to a staging directory. Nothing here changes the log.
 """

@@ -1,13 +1,14 @@
-"""One Spark job that compacts some partitions: scan, resolve, rewrite (S4, S5), ending in staged,
-verified segments; or that weighs in the place of rewriting, ending in figures. Where the walk has
-scanned everything (`winnow.clean.scan.prefetch`), it begins with resolving.
+"""Run one Spark job that compacts some partitions: scan, resolve, rewrite (S4, S5).
 
-Opaque blobs travel, so these are RDDs: SQL would gain nothing and cost half the start-up. Every
-item goes to the task that it was assigned to beforehand: the key of each pair is a task number and
-`partitionBy` takes it as it is.
+It ends in staged, verified segments. Weighing replaces the rewrite and ends in figures. If the walk
+has scanned everything (`winnow.clean.scan.prefetch`), the job begins with resolve.
 
-A failure concerns one partition. It travels like data, to each group of that partition, and comes
-out instead of them.
+Opaque blobs travel, so these are RDDs: SQL would gain nothing and take half the start-up time.
+Every item is sent to the task assigned to it beforehand: the key of each pair is a task number,
+which `partitionBy` uses unchanged.
+
+A failure concerns one partition. It travels like data, to each group of that partition, and is
+returned instead of their outcomes.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ if TYPE_CHECKING:
 
 _SCAN_BYTES = 2**28
 _REWRITE_BYTES = 2**30
-"""Log bytes of a task at most, where there is one for each core and more: it has a split in memory,
-or one chunk.
+"""Maximal log bytes of a task, if there are more tasks than cores. A task has a split in memory, or
+one chunk.
 """
 _SPOOLED_BUCKETS = 16
-"""Of a task at most: it has one of them in memory. Where few keys travel each takes less time than
-a task costs.
+"""Maximal buckets of a task, which has one of them in memory. With few keys, a bucket takes less
+time than a task costs.
 """
 
 
@@ -60,7 +61,7 @@ _Group_co = TypeVar("_Group_co", covariant=True)
 
 
 class _LastStage(Protocol[_Group_co]):
-    """Of one group, once it is known which of its records survive."""
+    """Processes one group, once its surviving records are known."""
 
     def __call__(
         self,
@@ -79,24 +80,24 @@ class _Assignment:
     """Which task does what, decided on the driver from sizes."""
 
     split_task: dict[_At, int]
-    """Of those whose keys were not read ahead."""
+    """Only of splits without prefetched keys."""
     bucket_task: dict[_At, int]
     group_task: dict[_At, int]
     scan_tasks: int
     resolve_tasks: int
     rewrite_tasks: int
     cores: Cores | None
-    """Shared out among the rewrites, if any is `helped`."""
+    """Shared among the rewrites, if any is `helped`."""
     helped: frozenset[int]
-    """Rewrite tasks that end when other cores have nothing left to do: those work on their groups,
-    too.
+    """Rewrite tasks that end when other cores are already idle: those cores help with their
+    groups.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class _Ticks:
-    """Which pieces of work are done (`winnow.runtime.ticks`): each split scanned, then each split
-    rewritten.
+    """Marks pieces of work as done (`winnow.runtime.ticks`): first each split scanned, then each
+    split rewritten.
     """
 
     path: str
@@ -110,18 +111,20 @@ class _Ticks:
 
 
 _Shared: TypeAlias = "Broadcast[tuple[CompactionJob, _Assignment, _Ticks, str | None]]"
-"""The last is where blobs are spooled (`winnow.runtime.spool`)."""
+"""The last item is the directory for blobs (`winnow.runtime.spool`)."""
 
 
 def run_compaction(sc: SparkContext, job: CompactionJob, progress: Progress) -> list[list[Outcome]]:
-    """Runs the job; for each partition, in the order given, the outcome of each of its groups."""
+    """Run the job. Return, for each partition in the given order, the outcome of each of its
+    groups.
+    """
     return _run(sc, job, "compacting", rewrite_group, progress)
 
 
 def run_weighing(
     sc: SparkContext, job: CompactionJob, progress: Progress
 ) -> list[list[WeighedGroup | Failure]]:
-    """As `run_compaction`, except that nothing is written: what each group would become."""
+    """Do as `run_compaction`, without writing: return what each group would become."""
     return _run(sc, job, "weighing", weigh_group, progress)
 
 
@@ -174,8 +177,8 @@ def _run_with(
 def _scanned(
     sc: SparkContext, shared: _Shared, assignment: _Assignment
 ) -> RDD[tuple[int, tuple[int, int, _Item]]]:
-    """What each resolve task is sent. Keys that were read ahead are not sent: it knows where they
-    lie.
+    """Return what each resolve task is sent. Prefetched keys are not sent: the task knows their
+    files.
     """
     if not assignment.scan_tasks:
         return sc.parallelize((), assignment.resolve_tasks)
@@ -189,8 +192,8 @@ def _scanned(
 def _scan(
     shared: _Shared, items: Iterable[list[_At]]
 ) -> Iterator[tuple[int, tuple[int, int, _Item]]]:
-    """(resolve task, (partition, bucket, keys)); a failure goes where the partition's first bucket
-    goes.
+    """Yield (resolve task, (partition, bucket, keys)). A failure is sent to the partition's first
+    bucket.
     """
     job, assignment, ticks, spool = shared.value
     for partition, split in (at for task in items for at in task):
@@ -205,7 +208,7 @@ def _scan(
 def _read_ahead(
     job: CompactionJob, assignment: _Assignment, task: int
 ) -> Iterator[tuple[int, int, _Item]]:
-    """What a resolve task is not sent; a failure in the place of what is not there."""
+    """Yield the prefetched keys of a resolve task, and a failure for keys that can't be read."""
     mine: dict[int, list[int]] = defaultdict(list)
     for (partition, bucket), where in assignment.bucket_task.items():
         if where == task:
@@ -224,7 +227,7 @@ def _read_ahead(
 def _resolve(
     shared: _Shared, task: int, items: Iterable[tuple[int, tuple[int, int, _Item]]]
 ) -> Iterator[tuple[int, tuple[int, int, _Kept]]]:
-    """(rewrite task, (partition, group, survivors)); a failure goes to each group of its
+    """Yield (rewrite task, (partition, group, survivors)). A failure is sent to each group of its
     partition.
     """
     job, assignment, _, spool = shared.value
@@ -259,8 +262,8 @@ def _finish(
     task: int,
     items: Iterable[tuple[int, tuple[int, int, _Kept]]],
 ) -> Iterator[tuple[_At, _Group_co | Failure]]:
-    """((partition, group), its outcome) for every group of this task, also for those of which
-    nothing survives.
+    """Yield ((partition, group), its outcome) for every group of this task, including groups
+    without survivors.
     """
     job, assignment, ticks, _ = shared.value
     kept: dict[_At, list[Survivors]] = defaultdict(list)
@@ -308,8 +311,8 @@ def _assign(job: CompactionJob, parallelism: int, spool: str | None) -> _Assignm
             buckets[number, bucket] = partition.records // partition.buckets
         for at, group in enumerate(partition.groups):
             groups[number, at] = sum(segment.log_bytes for segment in group.segments)
-            # Of older records fewer stay: the latest groups, of which the most is written, are to
-            # begin first.
+            # Fewer of the older records survive. The latest groups write the most, so they begin
+            # first.
             written[number, at] = groups[number, at] * (at + 1) // len(partition.groups)
     scan_tasks = 0
     if splits:
@@ -353,11 +356,11 @@ def _splits(job: CompactionJob) -> Iterator[_At]:
 
 
 def _halves(job: CompactionJob) -> list[int]:
-    """Bytes of the pieces of work, all scans first: of a split, half are done when it is scanned,
-    half when rewritten.
+    """Return the bytes of the pieces of work, all scans first. Half of a split is done when it is
+    scanned, half when it is rewritten.
 
-    What is done of it all is so in bytes of log, though most is read twice; what is only scanned is
-    done then, and what was scanned before when it is rewritten.
+    The total is the log bytes, although most are read twice. A split that is only scanned is done
+    then; one whose keys were prefetched is done when it is rewritten.
     """
     sizes, scans = [], []
     for partition in job.partitions:

@@ -1,4 +1,4 @@
-"""What becomes of one group of segments: its surviving bytes in order, and what is counted on the
+"""Produce the output of one group of segments: its surviving bytes in order, and the counts on the
 way (S5.3-S5.7).
 """
 
@@ -35,12 +35,12 @@ _Bits: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Split:
-    """What is known of a split before its records are looked at; arrays have an item per batch."""
+    """What is known of a split before its records are read. Arrays have an item per batch."""
 
     buf: Bytes
     batches: np.ndarray[Any, Any]
     kept: _Bits
-    """By the number of a record."""
+    """Indexed by record number."""
     discard: _Bits
     horizon_cause: _Bits
     legacy_deletes: bool
@@ -48,7 +48,7 @@ class _Split:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What became of some batches."""
+    """The result for some batches."""
 
     filtered: Filtered
     removed: RecordsRemoved
@@ -58,7 +58,7 @@ class _Part:
 
 
 class GroupOutput:
-    """Goes through the splits of a group, in order and once, and counts what it hands out."""
+    """Reads the splits of a group once, in order, and counts what it returns."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class GroupOutput:
         now: int,
         cores: Cores | None = None,
     ) -> None:
-        """`cores`: those that may work on the next chunks of a split while one is handed out."""
+        """`cores`: may work on the next chunks of a split while the caller uses one."""
         self._job = job
         self._now = now
         self._cores = cores
@@ -92,7 +92,7 @@ class GroupOutput:
         self.records_after = 0
         self.removed = RecordsRemoved()
         self.checksum = 0
-        """See `batches_checksum`; of the sources by base offset."""
+        """See `batches_checksum`; `source_checksums`: of the sources, by base offset."""
         self.source_checksums = dict.fromkeys(
             (segment.base_offset for segment in group.segments), 0
         )
@@ -103,8 +103,8 @@ class GroupOutput:
         return tuple(self._tombstones.tolist())
 
     def of_split(self, number: int) -> Iterator[Bytes]:
-        """The bytes that follow those handed out before. Forget each before the next is asked for:
-        they are large.
+        """Yield the next bytes of the output. The caller must drop each item before it asks for the
+        next: they are large.
 
         Raises CorruptLogError for a source that is damaged or changed, and for an index that can't
         be written.
@@ -135,7 +135,7 @@ class GroupOutput:
                 > self._job.legacy_delete_horizon_ms,
             )
             chunks = chunks_of(batches, split.records, plain=PLAIN_CHUNK_BYTES)
-            # What is not compressed waits for memory and the disk.
+            # Uncompressed data is limited by memory and disk, not by cores.
             cores = self._cores if (batches["attributes"] & CODEC_MASK).any() else None
             for part in in_order(self._jobs(whole, chunks), cores, _Part.nbytes):
                 self._count(part)
@@ -146,11 +146,10 @@ class GroupOutput:
             del whole, batches, buf
 
     def _nothing_stays(self, split: Split) -> bool:
-        """Of a split with no record that stays for its key's sake: whether it need not be read
-        again.
+        """Return whether a split without surviving keys need not be read again.
 
-        Its batches could stay as headers alone (S5.4): the last of the round, or those of which a
-        broker learns a producer's last sequence.
+        Its batches might be retained as headers alone (S5.4): the last batch of the round, or
+        batches from which a broker learns a producer's last sequence.
         """
         first = bisect_left(self._producers_last, split.least_offset)
         needed = (
@@ -159,9 +158,9 @@ class GroupOutput:
         return split.plain and not needed and split.next_offset < self._job.end_offset
 
     def _jobs(self, split: _Split, chunks: Iterable[slice]) -> Iterator[Iterator[_Part]]:
-        """What is to be done with each chunk of a split."""
+        """Yield one job per chunk of a split."""
         if (split.batches["magic"] < MAX_MAGIC).any():
-            # Only the records themselves tell how many there are before those of the next chunk.
+            # Only the records themselves say how many precede those of the next chunk.
             yield self._parts(split, chunks)
             return
         counts = np.concatenate([[0], np.cumsum(split.batches["record_count"], dtype=np.int64)])
@@ -169,8 +168,8 @@ class GroupOutput:
             yield self._parts(split, [some], int(counts[some.start]))
 
     def _parts(self, split: _Split, chunks: Iterable[slice], done: int = 0) -> Iterator[_Part]:
-        """What becomes of the batches of some chunks, the first record of which has the number
-        `done` in its split.
+        """Yield the results for the batches of some chunks. `done`: the number, in the split, of
+        their first record.
         """
         for some in chunks:
             first = some.start
@@ -211,8 +210,8 @@ class GroupOutput:
                 del made
 
     def indexes(self) -> tuple[bytes, bytes, bytes | None]:
-        """Content of `.index`, `.timeindex` and, if it has entries, `.txnindex`: once all splits
-        are through.
+        """Return the content of `.index`, `.timeindex` and, if it has entries, `.txnindex`. Call
+        this after all splits.
         """
         indexed = self._fates.indexed
         return *self._index.finish(), encode_txn_index(indexed) if indexed else None
@@ -231,8 +230,8 @@ class GroupOutput:
 
 
 def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
-    """For each split, by the number of a record, whether it survives; records after the last that
-    does are left out.
+    """Return, for each split, whether each record survives, by record number. Records after the
+    last survivor are left out.
     """
     parts: dict[int, list[np.ndarray[Any, np.dtype[np.uint32]]]] = {}
     for some in survivors:
@@ -248,10 +247,9 @@ def _by_number(survivors: Iterable[Survivors]) -> dict[int, _Bits]:
 def _unread(
     keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits
 ) -> _Bits | None:
-    """Batches with records of which none stays: those that are compressed need not be opened for
-    that.
+    """Mark batches whose records are all dropped: compressed ones need not be opened.
 
-    None if there are none, or if a header of v0 or v1 does not tell how many records there are.
+    None if there are none, or if a header of v0 or v1 does not say how many records there are.
     """
     if (rows["magic"] < MAX_MAGIC).any() or not (rows["attributes"] & CODEC_MASK).any():
         return None
@@ -267,10 +265,11 @@ def _unread(
 def _of_chunk(
     keep: _Bits, done: int, rows: np.ndarray[Any, np.dtype[np.void]], discard: _Bits
 ) -> _Bits:
-    """A bool per record of these batches, the first of which has the number `done` in its split.
+    """Return a bool per record of these batches: whether it survives. `done`: the number, in the
+    split, of their first record.
 
-    Control records have no key to compare and stay unless all of their batch is to go (`discard`;
-    S5.5).
+    Control records have no key to compare. They survive unless their whole batch is dropped
+    (`discard`; S5.5).
     """
     counts = rows["record_count"].astype(np.int64)
     stays = np.zeros(int(counts.sum()), np.bool_)
@@ -286,25 +285,23 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class BatchFates:
-    """Goes through a group's batches in order, split by split, and remembers which transactions are
-    under way.
-    """
+    """Processes a group's batches in order, split by split, and tracks the open transactions."""
 
     def __init__(self, aborted: Array, carried: Carried, *, now: int) -> None:
         self._aborted = aborted
         self._carried = carried
         self._now = now
         self.discard: _Bits = np.empty(0, np.bool_)
-        """Per batch of the split that was judged last: all its records go."""
+        """Per batch of the last judged split: all its records are dropped."""
         self.horizon_cause: _Bits = np.empty(0, np.bool_)
-        """Likewise: a marker of which nothing is left, that is to be given a delete horizon if it
-        has none.
+        """Per batch of the last judged split: a marker without remaining data, which gets a delete
+        horizon if it has none.
         """
         self.indexed: list[AbortedTransaction] = []
-        """What belongs in the transaction index of the group's output, so far."""
+        """The entries for the transaction index of the group's output, so far."""
 
     def judge(self, buf: Bytes, batches: Array, path: str) -> None:
-        """Of all `batches` (dtype BATCH) of one split, which lie in `buf`. Raises
+        """Judge all `batches` (dtype BATCH) of one split, which are in `buf`. Raises
         CorruptLogError.
         """
         if not (batches["attributes"] & (TRANSACTIONAL | CONTROL)).any():

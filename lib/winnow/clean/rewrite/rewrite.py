@@ -1,5 +1,5 @@
-"""Rewrite: read one group's segments again and write what survives as one new segment, staged,
-verified, not yet part of the log (S5.3-S5.9).
+"""Rewrite: read one group's segments again and write their survivors as one new segment. It is
+staged and verified, and not part of the log yet (S5.3-S5.9).
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 @dataclass(frozen=True, slots=True)
 class RewrittenGroup:
-    """A staged segment that was read back from the disk and found to be what it should be."""
+    """A staged segment that was read back from the disk and verified."""
 
     staged: StagedGroup
     records_before: int
     records_after: int
     bytes_after: int
     bytes_staged: int
-    """With its index files."""
+    """Including its index files."""
     tombstones: tuple[int, ...]
     """See `PartitionResult.tombstones`."""
     duration_ms: int
     """From the first byte read to the last one verified."""
     removed: RecordsRemoved
     checksum: int
-    """See `batches_checksum`; of the sources by base offset."""
+    """See `batches_checksum`; `source_checksums`: of the sources, by base offset."""
     source_checksums: Mapping[int, int]
     holdings: Holdings | None = None
     """See `holdings_of`."""
@@ -66,14 +66,14 @@ def rewrite_group(
     split_done: Callable[[int], None] = lambda _: None,
     cores: Cores | None = None,
 ) -> RewrittenGroup:
-    """Writes the output segment of one group into the staging directory and verifies it.
+    """Write the output segment of one group into the staging directory and verify it.
 
-    `split_done`: told the number of each split that has been read and written. `cores`: see
+    `split_done`: called with the number of each split that has been read and written. `cores`: see
     `GroupOutput`.
 
-    The file names carry a fresh id: a task that Spark runs twice, or late, writes beside the other,
-    never over it. The driver has made the directory and takes it away: a task that comes after that
-    fails. One that fails leaves none of its files: others may need the room. NoSpaceError beyond
+    File names contain a fresh id: a task that Spark runs twice, or late, never overwrites another's
+    files. The driver creates and removes the directory, so a task that runs after that fails. A
+    task that fails removes its files, because others may need the space. Raises NoSpaceError beyond
     `group.log_limit`.
     """
     began = time.monotonic()
@@ -105,7 +105,7 @@ def _write(
     began: float,
     split_done: Callable[[int], None],
 ) -> RewrittenGroup:
-    """`paths`: by suffix; that of a transaction index is added if it is needed."""
+    """`paths`: by suffix. The path of a transaction index is added if one is needed."""
     storage = Places()
     mtime_ns = log_mtime_ns(storage, job.directory, group.segments[-1].base_offset)
     with SegmentWriter(paths[LOG], limit=group.log_limit, mtime_ns=mtime_ns) as log:
@@ -113,8 +113,8 @@ def _write(
             for data in output.of_split(number):
                 log.write(data)
                 del data
-                # Asked to forget pages that are not on the disk yet, the system starts to write
-                # them: the sync at the end then has less to wait for.
+                # When asked to drop pages that are not on the disk yet, the system starts to write
+                # them. The sync at the end then has less to wait for.
                 drop_cached(paths[LOG])
             split_done(number)
     index, timeindex, txnindex = output.indexes()
@@ -168,10 +168,10 @@ def _holdings(path: str, log_bytes: int, base_offset: int, topic: str) -> Holdin
 def take_over_attributes(
     storage: Storage, directory: str, paths: dict[str, str], *, first: int, last: int
 ) -> None:
-    """Owner and mode of the first source, modification time of the last, though not of transactions
-    (S5.9, S8.5).
+    """Copy owner and mode of the first source, and the modification time of the last, except for
+    transaction indexes (S5.9, S8.5).
 
-    `paths`: the staged files by suffix, synced when this returns. `first`, `last`: base offsets.
+    `paths`: the staged files by suffix, synced on return. `first`, `last`: base offsets.
     """
     mtime_ns = log_mtime_ns(storage, directory, last)
     for suffix, path in paths.items():
@@ -182,7 +182,7 @@ def take_over_attributes(
 
 
 def log_mtime_ns(storage: Storage, directory: str, base_offset: int) -> int:
-    """That of a log, in whole milliseconds, as Kafka sets it."""
+    """Return the modification time of a log, in whole milliseconds, as Kafka sets it."""
     return (
         storage.entry(f"{directory}/{segment_file(base_offset, LOG)}").mtime_ns
         // 1_000_000

@@ -1,8 +1,8 @@
 """Verify: read a staged segment back from the disk before it may replace anything.
 
-An independent path: headers are walked and CRCs computed anew, and the indexes are compared with
-ones that are built from what was read, not from what was meant to be written; the transaction index
-with the markers that were read.
+The check is independent of the rewrite. Headers are walked and CRCs computed again. The indexes are
+compared with indexes built from what was read, not from what was meant to be written. The
+transaction index is compared with the markers that were read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
 _ROWS = 4_096
 _AT_ONCE = 64 * 2**20
-"""Of a segment in memory."""
+"""Bytes of a segment in memory at once."""
 
 
 def verify_staged(
@@ -42,18 +42,20 @@ def verify_staged(
     same_txn_index: bytes | None = None,
     without_horizons: bytes | None = None,
 ) -> Mapping[str, int]:
-    """The CRC-32C of each file by suffix, as it was read back from the disk.
+    """Return the CRC-32C of each file by suffix, as read back from the disk.
 
     Raises VerificationError unless the files hold `records` records in `log_bytes` bytes of sound
     batches.
 
-    Offsets must ascend within [base_offset, end_offset), each CRC must match, both indexes must be
-    those of the log as it is on the disk, and every entry of the transaction index must have its
-    ABORT marker. A marker without an entry is one of which nothing is left: it must have a delete
-    horizon (S5.8). `same_txn_index`: instead, the transaction index is to be these bytes, or not to
-    be there if there are none: nothing about a transaction has changed. `without_horizons`: no
-    batch can be given a delete horizon (`winnow.java_long`), so that a marker without an entry has
-    none; the transaction index must then be these bytes.
+    Offsets must ascend within [base_offset, end_offset). Each CRC must match. Both indexes must
+    match the log on the disk. Every entry of the transaction index must have its ABORT marker. A
+    marker without an entry belongs to a transaction without remaining data: it must have a delete
+    horizon (S5.8).
+
+    `same_txn_index`: the transaction index must be these bytes instead, or be missing if they are
+    empty: no transaction has changed. `without_horizons`: no batch can get a delete horizon
+    (`winnow.java_long`), so a marker without an entry has none; the transaction index must then be
+    these bytes.
     """
     path = paths[LOG]
     for part in paths.values():
@@ -110,8 +112,8 @@ def verify_staged(
 
 
 def _first_bad_crc(buf: Bytes, rows: Array, checksum: int) -> tuple[int, int]:
-    """As `first_bad_crc`, with no more of the log in memory than it takes; and `checksum` extended
-    by these batches.
+    """Do as `first_bad_crc`, with a limited part of the log in memory. Also return `checksum`
+    extended by these batches.
     """
     start = 0
     while start < len(rows):
@@ -154,7 +156,7 @@ def _check_indexes(paths: Mapping[str, str], index: IndexBuilder) -> dict[str, i
 
 
 def _check_meant(paths: Mapping[str, str], wanted: bytes | None) -> None:
-    """Raises VerificationError if the transaction index has other bytes; None: any will do."""
+    """Raise VerificationError if the transaction index has other bytes. None: skip the check."""
     if wanted is None:
         return
     path = paths.get(TXNINDEX)
@@ -168,7 +170,9 @@ def _check_meant(paths: Mapping[str, str], wanted: bytes | None) -> None:
 def _check_txn_index(
     paths: Mapping[str, str], markers: Array, bounds: tuple[int, int], *, horizons: bool
 ) -> None:
-    """`horizons`: a marker that has none must have an entry."""
+    """Compare the transaction index with the markers. `horizons`: a marker without one must have an
+    entry.
+    """
     path = paths.get(TXNINDEX)
     base_offset, end_offset = bounds
     entries: Array = np.empty(0, ABORTED)

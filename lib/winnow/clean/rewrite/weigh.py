@@ -1,4 +1,4 @@
-"""Weigh: what a rewrite would leave of one group, counted and not written."""
+"""Weigh: count what a rewrite would keep of one group, without writing it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from winnow.wire.internal_topics import INTERNAL_TOPICS
 
 @dataclass(frozen=True, slots=True)
 class WeighedGroup:
-    """The segment that a rewrite would put in the place of a group."""
+    """The segment with which a rewrite would replace a group."""
 
     segment: Segment
-    """As a listing would find it, but for the timestamp of its first batch."""
+    """As a listing would find it, except for the timestamp of its first batch."""
     source_bases: tuple[int, ...]
     records_before: int
     records_after: int
@@ -31,7 +31,7 @@ class WeighedGroup:
     tombstones: tuple[int, ...]
     """See `PartitionResult.tombstones`."""
     checksum: int
-    """See `batches_checksum`; of the sources by base offset."""
+    """See `batches_checksum`; `source_checksums`: of the sources, by base offset."""
     source_checksums: Mapping[int, int]
     holdings: Holdings | None = None
     """See `holdings_of`."""
@@ -54,7 +54,7 @@ def weigh_group(
     split_done: Callable[[int], None] = lambda _: None,
     cores: Cores | None = None,
 ) -> WeighedGroup:
-    """Does all that `rewrite_group` does with the bytes of a group, except for writing them."""
+    """Process the bytes of a group as `rewrite_group` does, without writing them."""
     output = GroupOutput(job, group, survivors, now=now, cores=cores)
     held: list[Holdings | None] = []
     for number in group.splits:
@@ -67,7 +67,7 @@ def weigh_group(
     path = f"{job.directory}/{segment_file(group.base_offset, TIMEINDEX)}"
     times = decode_time_index(timeindex, path, base_offset=group.base_offset)
     return WeighedGroup(
-        # The output takes over the age of its last source (S5.9).
+        # The output inherits the age of its last source (S5.9).
         segment=replace(
             group.segments[-1],
             base_offset=group.base_offset,

@@ -1,5 +1,5 @@
-"""Batches of a split, a chunk at a time, so that memory does not follow the size of what was
-compressed.
+"""Read the batches of a split in chunks, so that memory does not grow with the decompressed
+size.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from winnow.wire.batch import (
 from winnow.wire.walk import WalkStatus, describe, walk_batches
 
 _CHUNK_BYTES = 8 * 2**20
-"""Bytes on disk of the batches that are decompressed together."""
+"""Bytes on disk of batches that are decompressed together."""
 PLAIN_CHUNK_BYTES = 16 * 2**20
-"""Of those that are not compressed, where what is made of them is as large: the C library keeps a
-buffer of so many bytes for the next time, and gets a larger one from the system anew, page by page.
+"""Chunk bytes of uncompressed batches, whose results are equally large. The C library keeps a
+buffer of this size for reuse; it gets a larger one from the system each time, page by page.
 """
 _ALL = 2**62
 _SMALLEST_BATCH = FRAME_SIZE + RECORD_OVERHEAD_V0
 USUAL_BYTES_IN_WRAPPER = 34
-"""Compressed bytes of a record in a wrapper."""
+"""Usual compressed bytes of a record in a wrapper."""
 
 
 def batches_of(buf: Bytes, path: str, least_offset: int) -> np.ndarray[Any, Any]:
-    """BATCH rows of all batches in `buf`, positions relative to it. Raises CorruptLogError."""
+    """Return BATCH rows of all batches in `buf`, positions relative to it. Raises
+    CorruptLogError.
+    """
     rows = np.empty(buf.shape[0] // _SMALLEST_BATCH + 1, BATCH)
     count, position, status = walk_batches(buf, 0, least_offset, rows)
     if status != WalkStatus.END:
@@ -50,10 +52,10 @@ def batches_of(buf: Bytes, path: str, least_offset: int) -> np.ndarray[Any, Any]
 
 
 def counted(batches: np.ndarray[Any, Any]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """How many records each batch has, as far as its header tells.
+    """Return how many records each batch has, as far as its header says.
 
-    One of v0 or v1 is a record of its own, or a wrapper around some. How many there are in a
-    wrapper is guessed, which is good enough to share out work.
+    A batch of v0 or v1 is a single record or a wrapper around several. The number in a wrapper is
+    guessed, which is good enough for distributing work.
     """
     legacy = batches["magic"] < MAX_MAGIC
     if not legacy.any():
@@ -67,10 +69,10 @@ def counted(batches: np.ndarray[Any, Any]) -> np.ndarray[tuple[int], np.dtype[np
 
 
 def chunks_of(batches: np.ndarray[Any, Any], records: int, *, plain: int = _ALL) -> Iterator[slice]:
-    """Slices of batches, in order. `plain`: most bytes of a chunk if nothing has to be decompressed
-    or converted.
+    """Yield slices of batches, in order. `plain`: maximal bytes of a chunk if nothing has to be
+    decompressed or converted.
 
-    `records` is what the survey counted: a different sum means that the file changed since.
+    `records` is the survey's count: a different sum means that the file has changed since.
     """
     found = int(counted(batches).sum())
     if found != records:
@@ -87,7 +89,7 @@ def chunks_of(batches: np.ndarray[Any, Any], records: int, *, plain: int = _ALL)
 
 
 def changed(*, expected: str, found: str, where: str | None = None) -> CorruptLogError:
-    """The error for a segment that is not what it was when its headers were walked."""
+    """Return the error for a segment that has changed since its headers were walked."""
     return CorruptLogError(
         "the segment changed while it was being read",
         expected=expected,
@@ -98,5 +100,5 @@ def changed(*, expected: str, found: str, where: str | None = None) -> CorruptLo
 
 
 def next_offset(rows: np.ndarray[Any, Any], least_offset: int) -> int:
-    """The offset after the last of these batches, `least_offset` if there is none."""
+    """Return the offset after the last of these batches, `least_offset` if there is none."""
     return int(rows["last_offset"][-1]) + 1 if len(rows) else least_offset

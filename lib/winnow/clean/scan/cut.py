@@ -1,6 +1,4 @@
-"""Cut a segment into splits while its batch headers are read, and sum up what the headers say of
-each.
-"""
+"""Cut a segment into splits while its batch headers are read, and sum up each split's headers."""
 
 from __future__ import annotations
 
@@ -27,18 +25,18 @@ from winnow.wire.buffers import Rows, as_rows
 from winnow.wire.kernels.record import SMALLEST_RECORD, kernel
 
 SPLIT_BYTES = 64 * 2**20
-"""Log bytes that one scan task reads: enough to drown what a task costs, few enough to spread one
-partition.
+"""Log bytes that one scan task reads: enough to make a task's fixed cost negligible, few enough to
+spread one partition.
 """
 
 SPLIT_RECORDS = 2**24
-"""Records that one scan task counts: what is compressed a thousandfold would be more than there is
-memory for.
+"""Records that one scan task counts. Data compressed a thousandfold would otherwise exceed the
+memory.
 """
 
 DENSEST = np.array([1, 1032, 32, 255, 2**17 // 3, 1, 1, 1])
-"""Bytes that one byte can become, by codec (S2.4): an end of block of gzip, copies of snappy and
-lz4, a run of zstd.
+"""Bytes to which one byte can expand, by codec (S2.4): an end of block of gzip, copies of snappy
+and lz4, a run of zstd.
 """
 
 _LEGACY, _GUESSED = 1, 2
@@ -54,27 +52,27 @@ class Split:
     start: int
     end: int
     records: int
-    """As `chunks.counted` has it, which is only a guess for some of v0 and v1."""
+    """By `chunks.counted`: only a guess for some batches of v0 and v1."""
     least_offset: int
-    """No offset in it is lower."""
+    """Lower bound of its offsets."""
     next_offset: int
-    """After its last batch."""
+    """The offset after its last batch."""
     plain: bool
-    """v2 only, no data of transactions and no markers."""
+    """Whether it has only v2 batches, no transactional data and no markers."""
     checksum: int
-    """See `batches_checksum`: of the segment up to `end`."""
+    """See `batches_checksum`: covers the segment up to `end`."""
     keys: StoredKeys | None = None
-    """What a scan would find, if the walk has found it already."""
+    """The keys that a scan would find, if the walk has found them already."""
 
 
 class Cutter:
-    """Is given the rows of a walk (dtype BATCH), piece by piece, in order."""
+    """Receives the rows of a walk (dtype BATCH), piece by piece, in order."""
 
     def __init__(self, base_offset: int, path: str) -> None:
         self._base_offset = base_offset
         self._path = path
         self.ended: list[Split] = []
-        """Splits that no more rows belong to."""
+        """Complete splits."""
         self._start = self._in_split = 0
         self._plain = True
         self._end, self._next_offset = 0, base_offset
@@ -84,21 +82,21 @@ class Cutter:
         self.records = 0
         """See `guessed`."""
         self.attributes = 0
-        """All bits that any batch has."""
+        """The union of all batches' attribute bits."""
 
     @property
     def legacy(self) -> bool:
-        """There are v0 or v1 batches."""
+        """Whether there are v0 or v1 batches."""
         return bool(self._flags & _LEGACY)
 
     @property
     def guessed(self) -> bool:
-        """`records` is no more than a guess (see `chunks.counted`)."""
+        """Whether `records` is only a guess (see `chunks.counted`)."""
         return bool(self._flags & _GUESSED)
 
     def add(self, rows: Rows) -> None:
-        """At least one row. Raises CorruptLogError for a batch that can't hold as many records as
-        it says.
+        """Add at least one row. Raises CorruptLogError for a batch that can't hold as many records
+        as it says.
         """
         cuts = np.empty((len(rows), 4), np.int64)
         wild, count, self._start, self._in_split, self._plain, records, attributes, flags = sum_up(
@@ -129,7 +127,7 @@ class Cutter:
         self._next_offset = int(rows["last_offset"][-1]) + 1
 
     def splits(self) -> tuple[Split, ...]:
-        """Of all that was added."""
+        """Return the splits of everything that was added."""
         if self._end > self._start:
             return (
                 *self.ended,
@@ -157,10 +155,10 @@ def sum_up(
     plain: bool,  # noqa: FBT001 - a kernel takes what it goes on from one by one
     cuts: NDArray[np.int64],
 ) -> tuple[int, int, int, int, bool, int, int, int]:
-    """What some batches hold, and where splits end among them: with the first batch that fills one.
+    """Sum up some batches, and find where splits end: with the batch that fills one.
 
-    `start`, `in_split`, `plain`: of the split that was begun, its first byte, its records so far,
-    and `Split.plain`. `cuts`: int64[n, 4], gets the last row of each split that ends, its end, its
+    `start`, `in_split`, `plain`: the first byte of the unfinished split, its records so far, and
+    `Split.plain`. `cuts`: int64[n, 4], receives the last row of each split that ends, its end, its
     records, and whether it is plain.
 
     Returns (first row with more records than there can be or -1, cuts, start, in_split, plain,
@@ -200,7 +198,7 @@ def sum_up(
 
 
 def _most_records(row: np.void) -> int:
-    """That a v2 batch can hold."""
+    """Return the maximal number of records that a v2 batch can hold."""
     densest = int(DENSEST[row["attributes"] & CODEC_MASK])
     return min(
         int(row["last_offset"] - row["base_offset"]) + 1,
@@ -209,8 +207,8 @@ def _most_records(row: np.void) -> int:
 
 
 def _wild_count(row: np.void, path: str) -> CorruptLogError:
-    """Counts decide how much memory and how many tasks a run takes, long before the records
-    themselves are read.
+    """Return the error for an impossible record count. Counts decide on memory and tasks long
+    before records are read.
     """
     return CorruptLogError(
         "a batch can't hold as many records as it says",
@@ -226,8 +224,8 @@ def sum_up_plain(
 ) -> tuple[
     int, list[tuple[int, int, int, bool]], tuple[int, int, bool], int, int, tuple[bool, bool]
 ]:
-    """The twin of `sum_up`: wild row or -1, cuts, (start, in_split, plain), records, attributes,
-    (legacy, guessed).
+    """The plain twin of `sum_up`: wild row or -1, cuts, (start, in_split, plain), records,
+    attributes, (legacy, guessed).
     """
     counts, wrappers = counted(rows).tolist(), is_wrapper(rows).tolist()
     cuts: list[tuple[int, int, int, bool]] = []
@@ -256,5 +254,5 @@ def sum_up_plain(
 
 
 def warm_up() -> None:
-    """Compiles the kernel for the types that a walk uses, into numba's cache."""
+    """Compile the kernel for the types that a walk uses, into numba's cache."""
     Cutter(0, "").add(np.zeros(1, BATCH))

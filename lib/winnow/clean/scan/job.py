@@ -1,6 +1,4 @@
-"""What one compaction job is told: the same small values for every stage, sent to the workers
-once.
-"""
+"""One compaction job: the same small values for every stage, sent to the workers once."""
 
 from __future__ import annotations
 
@@ -14,43 +12,47 @@ from winnow.policy.transactions import ABORTED, NOTHING_CARRIED, Carried
 from winnow.state import Segment
 
 BUCKET_RECORDS = 2_000_000
-"""Records that one bucket of keys is meant to hold: 40 MB on the wire and about 100 MB while it is
+"""Target number of records in a bucket of keys: 40 MB on the wire and about 100 MB while it is
 merged.
 """
 
 LEAST_RECORDS = 2**16
-"""Of a bucket: smaller ones would be more to carry than to merge."""
+"""Minimal records of a bucket: smaller ones cost more to transport than to merge."""
 
 _MOST_BUCKETS = 2**14
-"""So many are enough for 30 billion records; headers can promise any number of them."""
+"""Enough for 30 billion records. The limit is needed because headers can claim any number of
+records.
+"""
 
 
 def fair_bucket_records(records: int, *, tasks: int) -> int:
-    """How many records a bucket is meant to hold, so that buckets can be shared out evenly among so
-    many tasks.
+    """Return the target number of records in a bucket, so that buckets spread evenly over the
+    tasks.
     """
     return min(max(-(-records // tasks), LEAST_RECORDS), BUCKET_RECORDS)
 
 
 def buckets_for(records: int, in_bucket: int) -> int:
-    """Buckets of a partition with so many records, meant to hold so many each."""
+    """Return the number of buckets for a partition with this many records, at `in_bucket` each."""
     return max(1, min(-(-records // in_bucket), _MOST_BUCKETS))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupJob:
-    """Sources of one output segment (S5.2): its base offset is that of the first."""
+    """Sources of one output segment (S5.2). Its base offset is that of the first source."""
 
     segments: tuple[Segment, ...]
     splits: tuple[int, ...]
     """Numbers of its splits, ascending, in `PartitionJob.splits`."""
     carried: Carried = NOTHING_CARRIED
-    """By what lies before the group (S4.1)."""
+    """Transactions carried over from before the group (S4.1)."""
     most_log_bytes: int = 0
-    """Of the output, as far as can be told: a codec can do worse on what is left of a batch."""
+    """Expected maximal log bytes of the output. A codec may compress the rest of a batch less
+    well.
+    """
     most_index_bytes: int = 0
     log_limit: int | None = None
-    """Bytes that the log may have, come what may."""
+    """Hard limit on log size, in bytes."""
 
     @property
     def base_offset(self) -> int:
@@ -58,7 +60,7 @@ class GroupJob:
 
     @property
     def most_bytes(self) -> int:
-        """That its output takes on the disk."""
+        """Maximal disk space of its output."""
         return self.most_log_bytes + self.most_index_bytes
 
 
@@ -74,23 +76,25 @@ class PartitionJob:
     end_offset: int
     delete_retention_ms: int
     legacy_delete_horizon_ms: int
-    """Tombstones of v0 and v1 stay in segments whose `.log` is younger (S5.1)."""
+    """v0 and v1 tombstones are kept in segments whose `.log` is younger (S5.1)."""
     index_interval_bytes: int
     segment_index_bytes: int
     max_decompressed_bytes: int
     last_records: dict[int, tuple[int | None, int]]
     """Producer id to (last data offset, epoch) of the producers that are still known (S5.4)."""
     splits: tuple[Split, ...]
-    """Ascending: those of the groups, then `following` more."""
+    """Ascending: the splits of the groups, then `following` more."""
     groups: tuple[GroupJob, ...]
     following: int = 0
-    """Splits that are not rewritten here, and whose keys have a say in what stays of the groups."""
+    """Number of splits that are not rewritten here, but whose keys affect the result of the
+    groups.
+    """
     fixed_buckets: int | None = None
-    """Of keys, if those of some splits were read ahead; otherwise it depends on how many
-    there are.
+    """Number of key buckets, if some keys were prefetched. Otherwise it depends on the number of
+    records.
     """
     bucket_records: int | None = None
-    """Records that one bucket of keys is meant to hold; None: as many as it may."""
+    """Target number of records in a bucket of keys. None: BUCKET_RECORDS."""
     aborted: np.ndarray[Any, Any] = field(
         default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False
     )
@@ -98,12 +102,12 @@ class PartitionJob:
 
     @property
     def most_bytes(self) -> int:
-        """That all outputs take on the disk."""
+        """Maximal disk space of all outputs."""
         return sum(group.most_bytes for group in self.groups)
 
     @property
     def log_bytes(self) -> int:
-        """That are read."""
+        """Log bytes that are read."""
         return sum(split.end - split.start for split in self.splits)
 
     @property
@@ -114,16 +118,16 @@ class PartitionJob:
 
     @property
     def records(self) -> int:
-        """As far as headers tell."""
+        """Number of records, as far as headers say."""
         return sum(split.records for split in self.splits)
 
     def part(self, first: int, count: int) -> PartitionJob:
-        """The same round for `count` groups from number `first` on, when all groups before are in
-        place.
+        """Return the same round for `count` groups from number `first` on, once all groups before
+        are in place.
 
-        What stays of a record is decided by what follows it, and of the dirty range by what follows
-        a clean one (S4, S5.5). So the groups before have no say in it, and what was cleaned away of
-        them none either.
+        Only later records decide whether a record survives; for a clean record, only the dirty
+        range does (S4, S5.5). So earlier groups cannot affect the result, nor can the records
+        already removed from them.
         """
         chosen, later = self.groups[first : first + count], self.groups[first + count :]
         own = [number for group in chosen for number in group.splits]
@@ -139,7 +143,7 @@ class PartitionJob:
         )
 
     def groups_of_splits(self) -> dict[int, int]:
-        """Number of the group that each split belongs to."""
+        """Return the number of the group that each split belongs to."""
         return {split: number for number, group in enumerate(self.groups) for split in group.splits}
 
 
@@ -149,14 +153,14 @@ class CompactionJob:
 
     now: int
     secret: tuple[int, int]
-    """Key of the hash that stands for record keys: drawn anew for each run, so that nobody can
+    """Key of the hash that represents record keys. It is drawn anew for each run, so nobody can
     prepare a collision.
     """
     partitions: tuple[PartitionJob, ...]
 
     def in_buckets_for(self, tasks: int) -> CompactionJob:
-        """The same with keys in buckets that can be shared out evenly among so many tasks,
-        whoever's they are.
+        """Return the same job with key buckets that spread evenly over this many tasks, across
+        partitions.
         """
         records = fair_bucket_records(
             sum(partition.records for partition in self.partitions), tasks=tasks

@@ -1,9 +1,9 @@
-"""Last offset per key, in bytes and integers: what the shuffle carries and how it is merged (S4,
-S5.5).
+"""Find the last offset per key, in bytes and integers: what the shuffle carries and how it is
+merged (S4, S5.5).
 
 A key is its 128-bit keyed hash. A record is its number inside its split (`uint32`), so gaps between
 offsets cost nothing; splits ascend by offset. Each kernel has a plain twin in
-`tests.twins.last_offsets` that the tests hold it against.
+`tests.twins.last_offsets`, and tests compare the two.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from numba import njit
 from winnow.wire.kernels.record import prefetch
 
 PARTS = 128
-"""A power of 2: as many parts has a bucket of keys, each with a table of its own."""
+"""Parts of a bucket of keys, a power of 2. Each part has its own table."""
 
 _AHEAD = 16
-"""Rows before a row at which the processor is told which slot of the table it will look at."""
+"""How many rows in advance the processor is asked to prefetch a row's slot of the table."""
 
 
 @njit(cache=True, nogil=True)
@@ -63,9 +63,10 @@ def last_per_key(hashes: Any, candidate: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def _bucket(high: Any, buckets: int) -> Any:
-    """The upper bits of a hash's upper half choose the bucket, the lower ones the part inside of
-    it, and the lower half the slot in a table: so that no bucket crowds one part, and no part one
-    region of a table.
+    """Choose the bucket by the upper bits of the hash's upper half.
+
+    The lower bits of the upper half choose the part inside the bucket, and the lower half the slot
+    in a table. So no bucket crowds one part, and no part one region of a table.
     """
     return np.int64(((high >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32))
 
@@ -77,8 +78,8 @@ def _part(high: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def packed_by_bucket(hashes: Any, chosen: Any, buckets: int) -> Any:
-    """Hashes and numbers of the chosen rows, by bucket, inside of it by part, then ascending; where
-    each bucket starts.
+    """Pack hashes and numbers of the chosen rows: by bucket, then by part, then ascending. Also
+    return where each bucket starts.
 
     Returns (uint64[m, 2], uint32[m], int64[buckets + 1]). `buckets` is below 2^32.
     """
@@ -107,18 +108,18 @@ def packed_by_bucket(hashes: Any, chosen: Any, buckets: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def latest_first(hashes: Any, numbers: Any, bounds: Any, dirty: int) -> Any:  # noqa: C901, PLR0912 - one pass
-    """Which records of some blobs of one bucket stay (S4, S5.5), found in one pass, part by part.
+    """Find which records of some blobs of one bucket survive (S4, S5.5), in one pass, part by part.
 
     `hashes` uint64[n, 2] and `numbers` uint32[n] of all blobs, blob b from `bounds[b]` to `bounds[b
-    + 1]`, as `packed_by_bucket` orders them. First come the `dirty` blobs of the dirty range, the
-    latest split first, each with one record per key: so a record stays if its key has not been
-    seen. Those of the clean range follow; they stay under the same condition, but are not entered
-    (S4).
+    + 1]`, as `packed_by_bucket` orders them. The `dirty` blobs of the dirty range come first, the
+    latest split first, each with one record per key: a record survives if its key has not been
+    seen. Blobs of the clean range follow. They survive under the same condition, but are not
+    entered (S4).
 
-    Returns (uint32[n], int64[blobs]): the first so many numbers from `bounds[b]` on stay. The
+    Returns (uint32[n], int64[blobs]): from `bounds[b]` on, the first so many numbers survive. The
     counts are empty if the rows of a blob are not in the order of their parts.
 
-    A part's table is meant to stay in the processor's cache, as that of a whole bucket would not.
+    A part's table fits into the processor's cache; that of a whole bucket would not.
     """
     blobs = bounds.shape[0] - 1
     stay = np.empty(numbers.shape[0], np.uint32)
@@ -141,7 +142,7 @@ def latest_first(hashes: Any, numbers: Any, bounds: Any, dirty: int) -> Any:  # 
         for slot in range(size):
             table[slot, 0] = 0
             table[slot, 1] = 0
-        # A slot of zeros is free. The key whose hash is just that has this one.
+        # A slot of zeros is free. The one key whose hash is zero uses this flag instead.
         zero_seen = False
         mask = np.uint64(size - 1)
         for blob in range(blobs):
@@ -170,7 +171,7 @@ def latest_first(hashes: Any, numbers: Any, bounds: Any, dirty: int) -> Any:  # 
 
 
 def warm_up() -> None:
-    """Compiles every kernel of this file for the types the jobs use, into numba's cache."""
+    """Compile every kernel of this file for the types the jobs use, into numba's cache."""
     hashes = np.array([[1, 2], [3, 4], [1, 2]], np.uint64)
     last = last_per_key(hashes, np.ones(3, np.bool_))
     packed, numbers, starts = packed_by_bucket(hashes, last, 1)

@@ -1,8 +1,8 @@
-"""Scan a split while the walk over its headers has it in memory, and keep its keys until they are
-asked for.
+"""Scan a split while the walk over its headers has it in memory, and store its keys for later.
 
-A log that is larger than memory is then read once less. Only where all tasks share a machine, since
-what is kept lies in files there, and only for what is about to be compacted (docs/decisions/0034).
+This saves one read of a log that is larger than memory. It requires that all tasks share a machine,
+since the keys are stored in local files. Only partitions that are about to be compacted are
+prefetched (docs/decisions/0034).
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from winnow.wire.buffers import Rows
 _log = logging.getLogger(__name__)
 
 _RECORD_BYTES = 64
-"""Of a record in a log, in batches: buckets have to be chosen before records are counted."""
+"""Assumed bytes of a record in a log: buckets must be chosen before records are counted."""
 _MOST_IN_BUCKET = 2 * BUCKET_RECORDS
-"""Keys: with more of them a scan that knows how many there are chooses more buckets."""
+"""Keys per bucket. With more, a scan that knows the number would choose more buckets."""
 _KEY_BYTES = 20
-"""Of a key in the spool: its hash and its record's number."""
+"""Bytes of a key in the spool: its hash and its record's number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
-    """Asks a walk for `Split.keys`."""
+    """Requests `Split.keys` from a walk."""
 
     wanted: KeysWanted
     end_offset: int
-    """Segments that begin there or later are not scanned."""
+    """Segments that begin at or after it are not scanned."""
     spool: str
     """See `winnow.runtime.spool`."""
     most_keys: float
-    """For each byte of log: with more of them the buckets are too few, and keys are not kept."""
+    """Keys per byte of log. With more keys, the buckets are too few and keys are not kept."""
     least_free: int
-    """Bytes that are to stay free beside the spool."""
+    """Bytes that must remain free beside the spool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +58,16 @@ class Expected:
     end_offset: int
     max_decompressed_bytes: int
     segments: Sequence[int]
-    """Bytes of the logs that are scanned."""
+    """Log bytes of the segments to scan."""
 
 
 def ahead_of(
     expected: Mapping[str, Expected], *, secret: tuple[int, int], spool: str, parallelism: int
 ) -> dict[str, Ahead]:
-    """For each partition what its walk is asked for; none if the walk of one segment would take
+    """Return each partition's request to its walk; none if the walk of one segment would take
     longer than all others.
 
-    A walk goes through a segment alone, scans share one out.
+    One core walks a whole segment, while several can scan one.
     """
     sizes = [size for partition in expected.values() for size in partition.segments]
     if 2 * parallelism * max(sizes, default=0) > sum(sizes):
@@ -94,13 +94,14 @@ def ahead_of(
 
 
 class KeyKeeper:
-    """Has the rows of a walk, piece by piece, in order, and scans each split when it has all of it.
+    """Receives the rows of a walk, piece by piece, in order, and scans each split once it is
+    complete.
 
-    What can't be scanned is not: the scan whose turn it is says why.
+    A split that can't be scanned is skipped: the regular scan will report why.
     """
 
     def __init__(self, buf: Bytes, ahead: Ahead, holders: HoldingsCounter | None) -> None:
-        """`buf`: what they are rows of. `holders`: is given all records, if there is one."""
+        """`buf`: contains the batches. `holders`: receives all records, if given."""
         self._buf = buf
         self._holders = holders
         self._ahead = ahead
@@ -109,10 +110,10 @@ class KeyKeeper:
         self._kept: list[StoredKeys | None] = []
         self._goes_on = True
         self.done = 0
-        """Bytes of the log that are not needed any more."""
+        """Bytes of the log that are no longer needed."""
 
     def room(self, count: int) -> Rows:
-        """For so many rows that come next. What was given before is of no use any more."""
+        """Return room for the next `count` rows. Room returned before becomes invalid."""
         needed = self._filled + count
         if needed > len(self._rows):
             larger = np.empty(max(needed, 2 * len(self._rows)), BATCH)
@@ -121,8 +122,8 @@ class KeyKeeper:
         return self._rows[self._filled : needed]
 
     def add(self, count: int, ended: Sequence[Split]) -> None:
-        """The first `count` of the rows that there was room for. `ended`: all splits that are whole
-        with these.
+        """Add the first `count` rows of the last room. `ended`: all splits that are now
+        complete.
         """
         self._filled += count
         first = 0
@@ -135,7 +136,7 @@ class KeyKeeper:
             self._rows[: len(left)], self._filled = left, len(left)
 
     def finish(self, splits: Sequence[Split]) -> tuple[Split, ...]:
-        """All splits, with what was kept of them."""
+        """Return all splits, with their stored keys."""
         if len(splits) > len(self._kept):
             self._keep(splits[-1], self._rows[: self._filled])
         return tuple(
@@ -174,7 +175,7 @@ class KeyKeeper:
 
 
 def _stored(ahead: Ahead, parts: Sequence[PackedKeys]) -> StoredKeys:
-    """In one file: of each part the starts of its buckets, the hashes and the numbers. Raises
+    """Store the parts in one file: each part's bucket starts, hashes and numbers. Raises
     OSError.
     """
     wanted = ahead.wanted
@@ -190,9 +191,9 @@ def _stored(ahead: Ahead, parts: Sequence[PackedKeys]) -> StoredKeys:
 
 
 def with_usable_keys(splits: Sequence[Split], *, first_dirty_offset: int) -> tuple[Split, ...]:
-    """All splits of a round, without keys that were read for another plan.
+    """Return all splits of a round, without keys that were read for another plan.
 
-    And without any if what was not read ahead would make the buckets too large.
+    Drop all keys if the splits that were not prefetched would make the buckets too large.
     """
     if all(split.keys is None for split in splits):
         return tuple(splits)
@@ -213,9 +214,9 @@ def with_usable_keys(splits: Sequence[Split], *, first_dirty_offset: int) -> tup
 
 
 def blobs_of(keys: StoredKeys, split: int, buckets: Sequence[int]) -> Iterator[tuple[int, KeyBlob]]:
-    """What `scan_split` would yield of these buckets for the split of this number.
+    """Yield what `scan_split` would yield of these buckets for the split with this number.
 
-    Raises OSError for a file that lacks some of it.
+    Raises OSError for a file that is too short.
     """
     at = 0
     for dirty, count in keys.parts:

@@ -1,5 +1,5 @@
-"""Resolve: all keys of one bucket of one partition come together, and the last offset of each
-decides who stays.
+"""Resolve: collect all keys of one bucket of one partition; the last offset of each key decides
+which records survive.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ _NUMBER_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """Numbers of the records of one split that stay for their key's sake: uint32[n], in no
-    order.
-    """
+    """Numbers of the records of one split that survive by their key: uint32[n], unordered."""
 
     split: int
     numbers: Blob
 
 
 def resolve_bucket(blobs: Iterable[KeyBlob], spool: str | None = None) -> Iterator[Survivors]:
-    """The records of these blobs whose key has nothing later in the dirty range (S4, S5.5).
+    """Yield the records of these blobs whose key has no later record in the dirty range (S4, S5.5).
 
     `spool`: see `winnow.runtime.spool`.
     """

@@ -27,18 +27,19 @@ from winnow.wire.records import crc_error, scan_records
 from winnow.wire.walk import first_bad_crc
 
 MOST_RECORDS = 2**26
-"""In one split: 25 bytes of memory each. Seven times what a split that is not compressed can
-hold.
+"""Maximal records of one split, at 25 bytes of memory each. Seven times what an uncompressed split
+can hold.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class KeyBlob:
-    """Keys of one split that fall into one bucket, packed: 20 bytes a key.
+    """Keys of one split that belong to one bucket, packed: 20 bytes a key.
 
     `hashes` uint64[n, 2] and `numbers` uint32[n], in the order of `kernels.packed_by_bucket`.
-    `dirty`: only the last record of each key in the split is in here, and it takes part in finding
-    the last one (S4); otherwise each record is, and only asks whether the dirty range has its key.
+    `dirty`: contains only the last record of each key in the split, and takes part in finding the
+    last record (S4). Otherwise it contains every record, which only asks whether the dirty range
+    has its key.
     """
 
     split: int
@@ -49,7 +50,7 @@ class KeyBlob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysWanted:
-    """What a scan is told of its partition."""
+    """What a scan needs to know about its partition."""
 
     first_dirty_offset: int
     buckets: int
@@ -58,11 +59,11 @@ class KeysWanted:
     aborted: np.ndarray[Any, Any] = field(
         default_factory=lambda: np.empty(0, ABORTED), repr=False, compare=False
     )
-    """Dtype ABORTED. Of no meaning where no batch is of a transaction."""
+    """Dtype ABORTED. Ignored if no batch is transactional."""
 
 
 def _wanted_by(job: PartitionJob, secret: tuple[int, int]) -> KeysWanted:
-    """What the scans of a job's splits are told."""
+    """Return what the scans of a job's splits need to know."""
     return KeysWanted(
         first_dirty_offset=job.first_dirty_offset,
         buckets=job.buckets,
@@ -75,7 +76,7 @@ def _wanted_by(job: PartitionJob, secret: tuple[int, int]) -> KeysWanted:
 def scan_split(
     job: PartitionJob, number: int, secret: tuple[int, int], spool: str | None = None
 ) -> Iterator[tuple[int, KeyBlob]]:
-    """Yields (bucket, blob) for one split. `spool`: see `winnow.runtime.spool`.
+    """Yield (bucket, blob) for one split. `spool`: see `winnow.runtime.spool`.
 
     Raises CorruptLogError for a wrong CRC or a malformed record.
     """
@@ -98,7 +99,7 @@ class PackedKeys:
     hashes: np.ndarray[tuple[int, int], np.dtype[np.uint64]]
     numbers: np.ndarray[tuple[int], np.dtype[np.uint32]]
     starts: np.ndarray[tuple[int], np.dtype[np.int64]]
-    """Of each bucket, and the end of the last."""
+    """Start of each bucket, and the end of the last."""
 
 
 def packed_keys(
@@ -109,19 +110,19 @@ def packed_keys(
     *,
     holders: HoldingsCounter | None = None,
 ) -> Iterator[PackedKeys]:
-    """Of one split: `batches` are all of its rows, in `buf`, with so many records as far as headers
-    tell.
+    """Pack the keys of one split. `batches`: all of its rows, in `buf`; `records`: their number as
+    far as headers say.
 
-    `holders`: is given all records, if there is one.
+    `holders`: receives all records, if given.
 
-    Raises CorruptLogError, that counts bytes from the start of the split.
+    Raises CorruptLogError, which counts bytes from the start of the split.
     """
     hashes, offsets, keyed = [], [], []
     found = 0
     for some in chunks_of(batches, records):
         rows = batches[some]
-        # What is compressed has to be sound before it is decompressed; the rest is checked while it
-        # is parsed.
+        # Compressed batches must be sound before they are decompressed. Others are checked while
+        # they are parsed.
         compressed = bool((rows["attributes"] & CODEC_MASK).any())
         wrong = first_bad_crc(buf, rows) if compressed else -1
         if wrong >= 0:
@@ -132,8 +133,7 @@ def packed_keys(
                 holders.add_scanned(blocks, columns)
             has_key = ~columns.null_key
             control = (blocks.rows["attributes"] & CONTROL) != 0
-            # Neither what brokers wrote nor what was aborted has a say in which value is the last
-            # (S4).
+            # Control records and aborted records don't decide which value is the last (S4).
             void = control | aborted_batches(blocks.rows, wanted.aborted)
             if void.any():
                 has_key &= ~void[columns.batch]
@@ -167,7 +167,9 @@ def _too_many() -> CorruptLogError:
 
 
 def _in_file(error: CorruptLogError, path: str, start: int) -> CorruptLogError:
-    """The same error with the file named: the kernels count bytes from the start of the split."""
+    """Return the same error with the file named: the kernels count bytes from the start of the
+    split.
+    """
     where = path if error.where is None else f"{path}, {error.where}"
     if start:
         where += f", counted from byte {start}"

@@ -1,7 +1,7 @@
-"""Who holds Kafka's own topics: the groups and transactional ids whose records fill a segment.
+"""Count who uses Kafka's own topics: the groups and transactional ids whose records fill a segment.
 
-Counted where the bytes of a segment are in memory anyway, by the walk and after a rewrite, and
-added up by the driver. The keys of any other topic are nobody's business and are not looked at.
+The walk and the rewrite count while a segment's bytes are in memory, and the driver adds up. The
+keys of other topics are never examined.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from winnow.wire.walk import WalkStatus, first_bad_crc, walk_batches
 
 SHOWN = 5
 MOST_NAMES = 16_384
-"""Of one segment: beyond them those with the fewest bytes are forgotten, so that a walk stays
+"""Names kept of one segment. Beyond that, names with the fewest bytes are dropped, to keep a walk
 small.
 """
 _CHUNK_BYTES = 8 * 2**20
 _MOST_BYTES = 32 * 2**20
-"""Of a batch, and of those before it in a part, when decompressed. No broker writes such batches to
-these topics.
+"""Decompressed bytes of a batch, and of those before it in a part. No broker writes larger batches
+to these topics.
 """
 _ROWS = 4_096
 
@@ -41,14 +41,13 @@ class Holdings:
 
     by_name: Mapping[bytes, tuple[int, int]]
     complete: bool = True
-    """No name was forgotten."""
+    """Whether no name was dropped."""
 
 
 class HoldingsCounter:
-    """Counts the names in a log, batch after batch, where a walk has its bytes in memory.
+    """Counts the names in a log, batch after batch, while a walk has its bytes in memory.
 
-    Damage is the business of those who clean: they read the records again, and refuse the
-    partition.
+    It does not report damage: the cleaning reads the records again and refuses the partition.
     """
 
     def __init__(self, buf: Bytes, topic: str) -> None:
@@ -60,7 +59,7 @@ class HoldingsCounter:
         self._damaged = False
 
     def add(self, rows: Rows) -> None:
-        """BATCH rows that come after those added before."""
+        """Count BATCH rows that follow those added before."""
         if self._damaged:
             return
         try:
@@ -79,23 +78,23 @@ class HoldingsCounter:
         _add(self._sums, ((name, (records, size)) for name, records, size in figures))
 
     def add_scanned(self, blocks: RecordBlocks, columns: RecordColumns) -> None:
-        """As `add`, of what was scanned: the rows of `blocks`, whose records are `columns`."""
+        """Count scanned records: the rows of `blocks`, whose records are `columns`."""
         self._add_counted(
             *count_names(blocks, blocks.rows, self._topic, most=MOST_NAMES, hashes=columns.hash)
         )
 
     def add_all_of(self, other: HoldingsCounter) -> None:
-        """What was added to another counter, of the same topic."""
+        """Add the counts of another counter of the same topic."""
         self._complete &= other._complete
         self._damaged |= other._damaged
         _add(self._sums, other._sums.items())
 
     def another(self) -> HoldingsCounter:
-        """One with nothing added to it."""
+        """Return an empty counter of the same kind."""
         return HoldingsCounter(self._buf, self._topic)
 
     def holdings(self) -> Holdings | None:
-        """Of all that was added; None if any of it is damaged."""
+        """Return the counts of everything added, or None if any of it is damaged."""
         if self._damaged:
             return None
         sums, complete = self._sums, self._complete
@@ -106,7 +105,7 @@ class HoldingsCounter:
 
 
 def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
-    """Of a whole log that was walked before; None for a topic that is not Kafka's own and for
+    """Count a whole log that was walked before. None for other topics than Kafka's own, and for
     damaged records.
     """
     if topic not in INTERNAL_TOPICS:
@@ -124,7 +123,7 @@ def holdings_of(buf: Bytes, base_offset: int, topic: str) -> Holdings | None:
 
 
 def added(parts: Sequence[Holdings | None]) -> Holdings | None:
-    """Of a log, from those of the parts that it consists of."""
+    """Add up the parts of a log."""
     sums = _summed(parts)
     return (
         None
@@ -136,10 +135,11 @@ def added(parts: Sequence[Holdings | None]) -> Holdings | None:
 def top_holders(
     before: Sequence[Holdings | None], after: Sequence[Holdings | None] | None
 ) -> tuple[tuple[Holder, ...], int | None]:
-    """Those with the most bytes before, and how many there are; None if that, or all of it, is not
-    known.
+    """Return the names with the most bytes before, and the number of names. The number is None if
+    unknown; so is everything if a part is unknown.
 
-    Of the segments `before` a run and `after` it, which is None where nothing is known of it yet.
+    `before` and `after`: of the segments before and after a run. `after` is None if nothing is
+    known of it yet.
     """
     sums = _summed(before)
     if not sums:
@@ -163,7 +163,9 @@ def top_holders(
 
 
 def _chunks(buf: Bytes, rows: Rows) -> Iterable[Rows]:
-    """So many that little is decompressed at once; what is compressed is sound."""
+    """Cut rows into chunks, so that little is decompressed at once. Raises CorruptLogError for a
+    damaged compressed batch.
+    """
     compressed = rows[(rows["attributes"] & CODEC_MASK) != 0]
     wrong = first_bad_crc(buf, compressed)
     if wrong >= 0:

@@ -1,4 +1,4 @@
-"""What a walk over the batch headers of one segment gathers of its producers and transactions
+"""Gather the producers and transactions of one segment during the walk over its batch headers
 (S4.1, S8.4).
 """
 
@@ -25,14 +25,14 @@ from winnow.wire.walk import first_bad_crc
 Array = np.ndarray[Any, np.dtype[Any]]
 
 NO_BATCHES = np.empty(0, BATCH)
-"""One for all: pickle keeps what is the same object the same."""
+"""One shared object: pickle preserves identity."""
 NONE_ABORTED = np.empty(0, ABORTED)
 _NO_EVENTS = np.empty(0, EVENT)
 _ENDS = (int(ControlType.ABORT), int(ControlType.COMMIT))
 
 
 def aborted_rows(entries: Iterable[AbortedTransaction]) -> Array:
-    """As dtype ABORTED."""
+    """Return the entries as dtype ABORTED."""
     entries = tuple(entries)
     if not entries:
         return NONE_ABORTED
@@ -40,7 +40,7 @@ def aborted_rows(entries: Iterable[AbortedTransaction]) -> Array:
 
 
 def control_columns(buf: Bytes, rows: Array, path: str) -> ControlColumns:
-    """Of the control batches among `rows`, read from `buf`. Their CRCs are compared first.
+    """Decode the control batches among `rows`, read from `buf`, after checking their CRCs.
 
     Raises CorruptLogError.
     """
@@ -61,11 +61,11 @@ def control_columns(buf: Bytes, rows: Array, path: str) -> ControlColumns:
 
 
 class Gatherer:
-    """Is given the rows of a walk (dtype BATCH), piece by piece, in order. `buf` is what they are
-    rows of.
+    """Receives the rows of a walk (dtype BATCH), piece by piece, in order. `buf` contains their
+    batches.
 
-    `producers_from`: those of producers are wanted that end at or above this offset; None: none.
-    `log_start_offset`: which events are live; None: none are wanted.
+    `producers_from`: gather the producers of batches that end at or above this offset; None: none.
+    `log_start_offset`: decides which events are live; None: gather no events.
     """
 
     def __init__(
@@ -99,8 +99,8 @@ class Gatherer:
 
     def _add_producers(self, rows: Array, kinds: Array) -> None:
         ends = np.isin(kinds, _ENDS)
-        # A control batch that ends no transaction changes nothing, nor does what is left of one
-        # that did (S8.4).
+        # A control batch that ends no transaction changes nothing. Nor does the rest of one that
+        # did (S8.4).
         chosen = (rows["producer_id"] > NO_PRODUCER) & (
             ((rows["attributes"] & CONTROL) == 0) | ends
         )
@@ -110,8 +110,8 @@ class Gatherer:
         self._last, self._last_ends = last[kept], last_ends[kept]
 
     def last_batches(self) -> tuple[Array, dict[int, Marker]]:
-        """The batches whose replay leaves the state of each producer, and the markers among them by
-        base offset.
+        """Return the batches whose replay gives the state of each producer, and the markers among
+        them by base offset.
         """
         if not len(self._last):
             return NO_BATCHES, {}
@@ -140,7 +140,7 @@ class Gatherer:
         return self._last, markers
 
     def events(self) -> Array:
-        """Dtype EVENT: the transactional data and the markers that count (see
+        """Return dtype EVENT: the transactional data and the markers that count (see
         `transaction_runs.reduced`).
         """
         return reduced(np.concatenate(self._events)) if self._events else _NO_EVENTS

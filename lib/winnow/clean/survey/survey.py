@@ -1,5 +1,5 @@
-"""Survey: what is there, in parallel. First every partition by its files' sizes and ends, then, of
-those that are to be compacted, every batch header, and their keys where that saves a second reading
+"""Survey the partitions, in parallel. First list each partition by its files' sizes and ends. Then,
+for partitions to compact, read every batch header, and the keys where that saves a second read
 (`winnow.clean.scan.prefetch`).
 """
 
@@ -43,9 +43,7 @@ class Place:
     trusted_end: int | None = None
     """See `PartitionState.trusted_end`."""
     goes_on: str | None = None
-    """The run whose round goes on: its directories in the partition directory are in nobody's
-    way.
-    """
+    """The run whose round is continued. Its directories in the partition directory are expected."""
 
     @property
     def directory(self) -> str:
@@ -58,8 +56,7 @@ class Listed:
     """One partition's segments, and the walk of the active one, whose last batch ends the log
     (S8.3).
 
-    `active` is None where files of an interrupted run are in the way: they are to be put right
-    first.
+    `active` is None if files of an interrupted run must be dealt with first.
     """
 
     listing: SegmentListing
@@ -69,14 +66,14 @@ class Listed:
 
 
 def list_partitions(sc: SparkContext, places: Sequence[Place]) -> list[Listed | Failure]:
-    """The files of each partition, in the order given."""
+    """List the files of each partition, in the given order."""
     if not places:
         return []
     tasks = task_count(
         len(places), per_task=_LIST_PER_TASK, items=len(places), parallelism=sc.defaultParallelism
     )
-    # Dealt out one by one: partitions of a topic, which follow each other, have active segments of
-    # a size.
+    # Deal out partitions one by one: neighbours are of one topic, with active segments of similar
+    # size.
     hands = [places[first::tasks] for first in range(tasks)]
     listed = sc.parallelize(hands, tasks).mapPartitions(in_task(_list_some)).collect()
     return [listed[number % tasks][number // tasks] for number in range(len(places))]
@@ -94,7 +91,7 @@ def _list_one(place: Place) -> Listed | Failure:
 
 
 def list_partition(place: Place) -> Listed:
-    """As `list_partitions`, for one, here. Raises CorruptLogError or OSError."""
+    """List one partition, in this process. Raises CorruptLogError or OSError."""
     listing = list_sound(place.directory) if place.trusted_end is None else None
     if listing is None:
         listing = list_segments(Places(), place.directory, trusted_end=place.trusted_end)
@@ -130,11 +127,10 @@ def walk_partitions(
     progress: Progress,
     ahead: Mapping[str, Ahead] | None = None,
 ) -> list[tuple[SegmentWalk, ...] | Failure]:
-    """Every batch header of these partitions, and how transactions run through them: for each, the
-    walks of its segments in order.
+    """Read every batch header of these partitions. Return each partition's walks, in segment order.
 
-    `producers_from`: for each partition, the offset from which on producers' last batches are
-    wanted. `ahead`: by directory, what is wanted of the segments that would be scanned.
+    `producers_from`: for each partition, the offset from which producers' last batches are needed.
+    `ahead`: by directory, the request for the segments that would be scanned.
     """
     keys = [
         (number, at) for number, state in enumerate(states) for at in range(len(state.segments))
@@ -166,7 +162,7 @@ def walk_partitions(
 @pickled_by_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """All that the walk of one segment has to be told."""
+    """Everything that the walk of one segment needs."""
 
     directory: str
     topic: str
@@ -179,7 +175,7 @@ class _Work:
 
 
 _Piece = tuple[int, tuple[int, int], _Work]
-"""A segment to be walked: its number among them, and those of its partition and of the segment in
+"""A segment to walk: its number among them, and the numbers of its partition and of the segment in
 the partition.
 """
 
@@ -191,8 +187,7 @@ def _walk_all(
     tasks = task_count(
         sum(sizes), per_task=_WALK_BYTES, items=len(items), parallelism=sc.defaultParallelism
     )
-    # Not broadcast: of a node with many partitions each worker would hold all that only one task
-    # needs.
+    # Not broadcast: on a node with many partitions, each worker would hold all items and need few.
     lists = packed(
         [(piece, *item) for piece, item in enumerate(items)], sizes, tasks=tasks, each=ITEM_BYTES
     )
@@ -214,7 +209,7 @@ def _walk_all(
 
 
 def _work(state: PartitionState, at: int, producers_from: int, ahead: Ahead | None) -> _Work | None:
-    """None for a segment that may not be looked into."""
+    """Return the work for a segment, or None if it must not be read."""
     segment = state.segments[at]
     following = state.segments[at + 1].base_offset if at + 1 < len(state.segments) else None
     end = state.log_end_offset if following is None else following
@@ -251,14 +246,14 @@ def _walk_one(work: _Work) -> SegmentWalk:
 
 
 def _listed_after_crash(place: Place, listing: SegmentListing, trusted_end: int) -> Listed:
-    """The active segment may end anywhere: as a walk that knows nothing but how far it can be
-    read.
+    """List a partition after a crash. The active segment may end anywhere: its walk only says how
+    far it can be read.
     """
     active = listing.segments[-1]
     end = whole_end(place.directory, active)
     ends = [segment.base_offset for segment in listing.segments[1:]]
     trusted = sum(end_offset <= trusted_end for end_offset in ends)
-    # Where nothing is trusted, nothing can go, and a large log need not be read to say so.
+    # If nothing is trusted, nothing can be deleted: there is no need to read a large log.
     unread = listing.segments[trusted:] if trusted else (active,)
     lost = lost_bytes(place.directory, unread, end)
     return Listed(

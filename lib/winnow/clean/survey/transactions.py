@@ -1,5 +1,5 @@
-"""What the walks over all segments of a log say together of its producers and transactions (S3.2,
-S4.1, S8.4).
+"""Combine the walks over all segments of a log: its producers and transactions (S3.2, S4.1,
+S8.4).
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class Transactions:
     """What a log's transactions mean for cleaning it."""
 
     producers: ProducerState
-    """As a broker that starts now would know them."""
+    """The state of a broker that starts now."""
     last_stable_offset: int
     undecided: Undecided | None
-    """The transaction that keeps it below the high watermark."""
+    """The transaction that keeps the last stable offset below the high watermark."""
     carried: tuple[Carried, ...]
-    """Per segment, by what lies before it."""
+    """Per segment: the state that earlier segments leave."""
     aborted: Array = field(repr=False)
-    """Entries of all transaction indexes, dtype ABORTED, but for those that Kafka's cleaner does
-    not ask for: their markers lie below the log start offset (S4.1).
+    """Entries of all transaction indexes, dtype ABORTED. Leaves out those that Kafka's cleaner does
+    not request, because their markers are below the log start offset (S4.1).
     """
 
 
@@ -57,14 +57,16 @@ def settle(
     now: int,
     expiration_ms: int,
 ) -> Transactions:
-    """`walks`: of all segments in order, with producers from the snapshot on and with transactions.
+    """Combine `walks`: of all segments in order, with producers from the snapshot on and with
+    transactions.
 
-    Raises CorruptLogError where a transaction index disagrees with the log. A transaction that the
-    log shows open counts as open even if no snapshot says so: a broker that lost its snapshots
-    would forget it (S8.4), and take for committed what nobody ever decided. For the same reason one
-    counts as undecided whose marker is not below the high watermark, though a broker that loads a
-    later snapshot has forgotten that, too. Of one that begins below the log start offset counts
-    what a broker knows.
+    Raises CorruptLogError where a transaction index disagrees with the log.
+
+    A transaction that the log shows as open counts as open, even if no snapshot contains it. A
+    broker that lost its snapshots would forget it (S8.4), and treat as committed what nobody
+    decided. For the same reason a transaction counts as undecided if its marker is not below the
+    high watermark, although a broker that loads a later snapshot has forgotten that too. For a
+    transaction that begins below the log start offset, the broker's knowledge counts.
     """
 
     def files(number: int) -> tuple[str, str]:
@@ -86,7 +88,7 @@ def settle(
     )
     stable = last_stable_offset(found, state.high_watermark)
     if stable < state.log_start_offset:
-        # A broker raises it to the log start offset, and that to the batch it reads there.
+        # A broker raises it to the log start offset, and then to the first batch it reads there.
         live = (walk.first_live for walk in walks if walk.first_live is not None)
         stable = min(next(live, state.log_end_offset), state.high_watermark)
     indexes = [walk.aborted for walk in walks if len(walk.aborted)]
@@ -104,21 +106,19 @@ def settle(
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What is known of the producers as of an offset; every batch from there on is to be
-    replayed.
-    """
+    """The known producers as of an offset. Every batch from there on must be replayed."""
 
     offset: int
     entries: tuple[ProducerEntry, ...]
 
 
 def newest_snapshot(storage: Storage, state: PartitionState) -> Snapshot:
-    """The one that a broker loads after a clean shutdown (S8.4): the newest that can be read and
-    lies in the log.
+    """Return the snapshot that a broker loads after a clean shutdown (S8.4): the newest readable
+    one inside the log.
 
-    None of them usable: all is replayed from the log start. No file at all: nothing is known and
-    nothing replayed. After an unclean shutdown a broker replays then, too, and here only what lies
-    below the trusted end counts (S8.2).
+    If none is usable, everything from the log start is replayed. If there is no file at all,
+    nothing is known and nothing is replayed. After an unclean shutdown a broker does replay then;
+    here only what is below the trusted end counts (S8.2).
     """
     end = state.log_end_offset
     if state.trusted_end is not None:
@@ -133,17 +133,17 @@ def newest_snapshot(storage: Storage, state: PartitionState) -> Snapshot:
                 read_snapshot(storage, f"{state.directory}/{segment_file(offset, SNAPSHOT)}"),
             )
         except CorruptLogError:
-            continue  # as a broker: the next older one, and more to replay
+            continue  # like a broker: try the next older one, and replay more
     return Snapshot(state.log_start_offset, ())
 
 
 def known_producers(
     snapshot: Snapshot, walks: Sequence[SegmentWalk], *, now: int, expiration_ms: int
 ) -> ProducerState:
-    """The producer state at the log end offset, as a broker that starts at `now` has it.
+    """Return the producer state at the log end offset, as a broker that starts at `now` has it.
 
-    `walks`: of all segments that reach beyond the snapshot, with what is left of each producer from
-    its offset on. Which transactions were completed is not all in it: see
+    `walks`: of all segments that reach beyond the snapshot, with each producer's last batches from
+    its offset on. The state does not contain all completed transactions: see
     `policy.transaction_runs`.
     """
     producers = expire(from_entries(snapshot.entries), now, expiration_ms)

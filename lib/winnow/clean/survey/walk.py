@@ -1,10 +1,10 @@
-"""Walk the batch headers of whole segments: what only the log itself can tell before a plan is
-sure.
+"""Walk the batch headers of whole segments, for facts that only the log itself contains and a plan
+needs.
 
-One task per segment. A segment's summary says where it may be split for the scan, what its batches
-leave of each producer, and how transactions run through it; summaries of neighbours fold. No record
-is parsed, unless it is to be told whose records they are (`winnow.clean.scan.topic_usage`), or the
-scan is to be done on the way (`winnow.clean.scan.prefetch`).
+One task per segment. A segment's summary says where it may be split for the scan, what state its
+batches leave of each producer, and how transactions run through it. Summaries of neighbours can be
+folded. Records are parsed only to count the names in Kafka's own topics
+(`winnow.clean.scan.topic_usage`) or to scan on the way (`winnow.clean.scan.prefetch`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from winnow.wire.walk import WalkStatus, describe, walk_batches
 _INDEXED = np.dtype(
     [("position", np.int64), ("last_offset", np.int64), ("wrapper", np.bool_)], align=True
 )
-"""What the offset index is held against."""
+"""Columns that the offset index is compared with."""
 _ROWS = 4_096
-"""At once: of batches of 16 KiB, 64 MiB, which is what is in memory of a segment."""
+"""Batches in memory at once. With batches of 16 KiB, that is 64 MiB of a segment."""
 
 
 @pickled_by_fields
@@ -59,42 +59,42 @@ class SegmentWalk:
     legacy: bool
     """Has v0 or v1 batches."""
     guessed: bool
-    """`records` is no more than a guess (see `chunks.counted`)."""
+    """`records` is only a guess (see `chunks.counted`)."""
     splits: tuple[Split, ...]
     last_batches: np.ndarray[Any, Any] = field(repr=False)
-    """BATCH rows whose replay leaves the state of each producer, ascending by offset (see
+    """BATCH rows whose replay gives the state of each producer, ascending by offset (see
     `policy.producers.traces`): the last batch of each, and more of those with transactions. Empty
-    unless asked for.
+    unless requested.
     """
     markers: Mapping[int, Marker] = field(default_factory=dict, repr=False)
     """The decoded control batches among `last_batches`, by base offset."""
     runs: SegmentRuns = field(default=NO_RUNS, repr=False)
-    """How transactions run through the segment; nothing unless asked for."""
+    """How transactions run through the segment. Empty unless requested."""
     aborted: np.ndarray[Any, Any] = field(default_factory=lambda: np.empty(0, ABORTED), repr=False)
-    """Its transaction index, dtype ABORTED; empty unless asked for."""
+    """Its transaction index, dtype ABORTED. Empty unless requested."""
     first_live: int | None = None
-    """Base offset of the first batch that ends at or above the log start offset; None: there is
-    none, or `runs` were not asked for.
+    """Base offset of the first batch that ends at or above the log start offset. None: there is
+    none, or `runs` were not requested.
     """
     holdings: Holdings | None = None
-    """None unless asked for, and see `HoldingsCounter`."""
+    """None unless requested; see also `HoldingsCounter`."""
 
 
 @pickled_by_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionsWanted:
-    """Asks a walk for `SegmentWalk.runs` and `aborted`."""
+    """Requests `SegmentWalk.runs` and `aborted` from a walk."""
 
     high_watermark: int
     log_start_offset: int
     end_offset: int | None
     """Base offset of the next segment, if there is one."""
     txn_index: bool
-    """There is a `.txnindex` file."""
+    """Whether there is a `.txnindex` file."""
 
 
 def not_walked(base_offset: int) -> SegmentWalk:
-    """What stands for the walk of a segment that nothing is to be known of, as if it were empty."""
+    """Return a placeholder for the walk of a segment that is not examined, as if it were empty."""
     return SegmentWalk(
         base_offset=base_offset,
         next_offset=base_offset,
@@ -120,16 +120,16 @@ def walk_segment(
     topic: str | None = None,
     ahead: Ahead | None = None,
 ) -> SegmentWalk:
-    """Reads every batch header of a segment, and control batches whole if producers or transactions
-    are wanted.
+    """Read every batch header of a segment; read control batches whole if producers or transactions
+    are requested.
 
-    `producers_from`: asks for `SegmentWalk.last_batches`, of the batches that end at or above this
-    offset. `topic`: its name, if `SegmentWalk.holdings` is wanted. `ahead`: asks for `Split.keys`,
-    where that can be had. Only for these two records are looked into.
+    `producers_from`: requests `SegmentWalk.last_batches`, of the batches that end at or above this
+    offset. `topic`: its name, if `SegmentWalk.holdings` is requested. `ahead`: requests
+    `Split.keys`, where possible. Only these two options read records.
 
-    Raises CorruptLogError where a header makes no sense, the log ends inside a batch, offsets do
-    not ascend, (`check_index`) an entry of the offset index does not point at a batch that ends at
-    its offset (S1.6), or (`transactions`) the transaction index is not that of the log (S4.1).
+    Raises CorruptLogError where a header is invalid, the log ends inside a batch, offsets do not
+    ascend, (`check_index`) an entry of the offset index does not point at a batch that ends at its
+    offset (S1.6), or (`transactions`) the transaction index does not match the log (S4.1).
     """
     path = f"{directory}/{segment_file(base_offset, LOG)}"
     with map_range(path, 0, log_bytes, gradually=True) as buf:
@@ -234,7 +234,7 @@ def _walk(
 def _runs(
     directory: str, base_offset: int, gatherer: Gatherer, wanted: TransactionsWanted
 ) -> tuple[SegmentRuns, np.ndarray[Any, Any]]:
-    """`SegmentWalk.runs` and `aborted`."""
+    """Return `SegmentWalk.runs` and `aborted`."""
     events = gatherer.events()
     if not wanted.txn_index and not len(events):
         return NO_RUNS, NONE_ABORTED
@@ -257,7 +257,7 @@ def _runs(
 def _check_index(
     directory: str, base_offset: int, log_bytes: int, batches: Sequence[np.ndarray[Any, Any]]
 ) -> None:
-    """`batches`: dtype _INDEXED, of all batches, piece by piece."""
+    """Compare the offset index with `batches`: dtype _INDEXED, of all batches, piece by piece."""
     path = f"{directory}/{segment_file(base_offset, INDEX)}"
     storage = Places()
     if not storage.exists(path):
