@@ -1,1 +1,1 @@
-"""Verbs, options and exit codes. No logic: it asks `api` and shows the answer."""
+"""Verbs, options and exit codes. No logic: this package calls `api` and shows the answer."""

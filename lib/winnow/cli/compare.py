@@ -1,4 +1,4 @@
-"""`verify --compare`: a comparison of replicas told as a table or as one JSON object."""
+"""`verify --compare`: show a comparison of replicas as a table or as one JSON object."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_compare(
     json: bool,
     profile: bool = False,
 ) -> int:
-    """The exit code; errors are told here and not raised."""
+    """Run the comparison and return the exit code. Errors are printed, not raised."""
 
     def read(spark: WithContext, progress: Progress) -> CompareResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
@@ -47,8 +47,9 @@ def tell_comparison(result: CompareResult, *, json: bool, more: Mapping[str, Any
 
 
 def to_json(result: CompareResult, more: Mapping[str, Any]) -> str:
-    """Others script against its keys: add none, drop none, rename none. `more`: keys that only an
-    option brings.
+    """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any.
+
+    `more` holds keys that only an option adds.
     """
     whole = {
         "status": result.status,

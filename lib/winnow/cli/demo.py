@@ -1,4 +1,4 @@
-"""The way of a real log directory from dirty to clean, on a copy, in one command."""
+"""Clean a copy of a real log directory, in one command."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from winnow.words import size
 
 DATA = Path(__file__).parents[3] / "demo"
 NOW = "1795300000000"
-"""Some days after the broker that wrote the data was stopped: retention has work to do as well."""
+"""Some days after the broker that wrote the data was stopped, so that retention deletes something
+too.
+"""
 
 
 def run_demo(*, json: bool) -> int:
-    """Unpack, plan, clean. With `json` stdout carries the result of the cleaning alone."""
+    """Unpack, plan, clean. With `json`, stdout carries only the result of the cleaning."""
 
     def work() -> int:
         log_dir = unpack()
@@ -55,14 +57,14 @@ def run_demo(*, json: bool) -> int:
 
 
 def exit_code(result: RunResult) -> int:
-    """Of the demo, whose data holds, on purpose, partitions that are left alone: only an error is a
-    failure.
+    """Return the exit code of the demo. Its data has, on purpose, partitions that are left
+    unchanged, so only an error is a failure.
     """
     return 3 if any(partition.error is not None for partition in result.partitions) else 0
 
 
 def unpack() -> Path:
-    """A writable copy of the bundled log directory in a fresh scratch directory."""
+    """Return a writable copy of the bundled log directory in a new scratch directory."""
     archive = DATA / "log-dir.tar.gz"
     if not archive.is_file():
         raise WinnowError(
@@ -82,7 +84,7 @@ def unpack() -> Path:
 
 
 def bytes_on_disk(log_dir: Path) -> int:
-    """Of all segments' logs."""
+    """Return the size of all segments' logs."""
     return sum(path.stat().st_size for path in log_dir.glob("*/*.log"))
 
 

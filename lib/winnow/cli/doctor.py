@@ -1,4 +1,4 @@
-"""The verb `doctor`: one page on what ails log directories and which command helps."""
+"""The verb `doctor`: one page on what is wrong with log directories and which command helps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run_doctor(request: Request, *, deep: bool) -> int:
-    """The exit code: 0, or 3 if there is a partition that nothing can be done for as it is."""
+    """Return the exit code: 0, or 3 if Winnow can't work on some partition in its current state."""
     now = None
 
     def work() -> int:
@@ -60,13 +60,13 @@ def run_doctor(request: Request, *, deep: bool) -> int:
 
 
 def to_json(found: Diagnosis, request: Request) -> str:
-    """Others script against its keys: drop none, rename none."""
+    """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
     advice = [{"command": command(item, request), "why": item.why} for item in found.advice]
     return json_format.dumps({**asdict(found), "advice": advice}, indent=2)
 
 
 def command(advice: Advice, request: Request) -> list[str]:
-    """What to type, word by word: with the log directories and settings that this run was given."""
+    """Return the words to type, with the log directories and settings that this run was given."""
     verb, *options = advice.arguments
     given = [
         *(("--topic-configs", request.topic_configs) if request.topic_configs else ()),
@@ -148,7 +148,7 @@ def _overdue_line(now: int, overdue: Overdue) -> str:
 
 
 def _trouble_lines(found: Diagnosis) -> list[str]:
-    """Partitions by what is wrong: one cause that hits a whole directory is told once."""
+    """Group partitions by what is wrong. A cause that affects a whole directory is shown once."""
     by_cause: dict[str, list[str]] = {}
     for t in found.troubles:
         by_cause.setdefault(t.error or t.reason, []).append(f"{t.topic}-{t.partition}")

@@ -1,4 +1,4 @@
-"""What `doctor --deep` found in records: on the page, data without a key and tombstones."""
+"""The part of the page on what `doctor --deep` found: data without a key, and tombstones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def census_lines(found: Diagnosis) -> Iterator[Text]:
-    """Nothing where no records were read."""
+    """Yield the lines; nothing if no records were read."""
     if found.census is None:
         return
     census = [one for one in found.census if one.error is None]

@@ -1,4 +1,4 @@
-"""The verb `erase`: keys in, what was erased and what proves it out."""
+"""The verb `erase`: it takes keys, and shows what was erased and the proof."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Keys:
 
 
 def run_erase(keys: Keys, request: Request, *, dry_run: bool) -> int:
-    """The exit code; errors are told here and not raised."""
+    """Run the erasure and return the exit code. Errors are printed, not raised."""
     signals = Signals()
     clock = Clock(asked=request.profile)
 
@@ -73,7 +73,9 @@ def run_erase(keys: Keys, request: Request, *, dry_run: bool) -> int:
 
 
 def _given(keys: Keys) -> Callable[[SparkSession], Any]:
-    """What gets the keys once Spark is there. A file is read at once: its mistakes need no Spark."""
+    """Return a function that reads the keys once Spark has started. A file is read at once, so its
+    errors are found without Spark.
+    """
     named = [name for name in ("keys", "keys_hex", "keys_delta") if getattr(keys, name) is not None]
     if len(named) != 1:
         raise UsageError(
@@ -104,8 +106,9 @@ def tell_erasure(result: EraseResult, *, json: bool, more: Mapping[str, Any]) ->
 
 
 def to_json(result: EraseResult, more: Mapping[str, Any] | None = None) -> str:
-    """Others script against its keys: drop none, rename none. `more`: keys that only an option
-    brings.
+    """Return the JSON object. Scripts depend on its keys: do not remove or rename any.
+
+    `more` holds keys that only an option adds.
     """
     partitions = []
     for partition in result.partitions:

@@ -1,4 +1,4 @@
-"""What each verb's exit code tells. Others script against them: keep them exactly."""
+"""The meaning of each verb's exit codes. Scripts depend on them: do not change them."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
         },
     }
 )
-"""By verb. A process that a signal ended before it had a result gives 128 and the signal's number,
-as in a shell.
+"""By verb. A process that a signal ended before it had a result exits with 128 plus the signal's
+number, as in a shell.
 """
 
 IN_SHORT = MappingProxyType(

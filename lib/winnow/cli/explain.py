@@ -1,4 +1,4 @@
-"""The verb `explain`: why a partition is cleaned or is not, and what becomes of a record."""
+"""The verb `explain`: why a partition is or is not cleaned, and what happens to a record."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ DECIDING = {
     ),
     "delete": ("retention.ms", "retention.bytes"),
 }
-"""By the word in cleanup.policy: settings that are shown even where they are Kafka's defaults."""
+"""By the word in cleanup.policy: settings that are shown even if they are Kafka's defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is to be explained, as typed."""
+    """What to explain, as typed."""
 
     partition: str
     offset: int | None = None
@@ -48,7 +48,7 @@ class Asked:
 
 
 def run_explain(asked: Asked, request: Request) -> int:
-    """The exit code: 0, or that of what keeps the partition from being understood."""
+    """Return the exit code: 0, or that of the error that prevents an explanation."""
     now = None
 
     def work() -> int:
@@ -86,8 +86,9 @@ def run_explain(asked: Asked, request: Request) -> int:
 
 
 def key_bytes(asked: Asked) -> bytes | None:
-    """The key that was asked for. UsageError for more than one question and for what is not
-    hexadecimal.
+    """Return the key that was asked for.
+
+    Raises UsageError for more than one question and for a key that is not hexadecimal.
     """
     given = [name for name in ("offset", "key", "key_hex") if getattr(asked, name) is not None]
     if len(given) > 1:
@@ -106,7 +107,7 @@ def key_bytes(asked: Asked) -> bytes | None:
 
 
 def to_json(found: Explanation) -> str:
-    """One object: the partition, its segments and the records that were asked for."""
+    """Return one object: the partition, its segments and the records that were asked for."""
     return json_format.dumps(
         {
             "topic": found.topic,
@@ -157,7 +158,7 @@ def _record(record: RecordFate) -> dict[str, Any]:
 
 
 def _facts(facts: Iterable[Fact]) -> dict[str, Any]:
-    """A time is told twice: in ms and, as NAME_iso, in words."""
+    """Return facts for JSON. A time appears twice: in ms, and as text in NAME_iso."""
     told: dict[str, Any] = {}
     for fact in facts:
         told[fact.name] = fact.value
@@ -167,7 +168,7 @@ def _facts(facts: Iterable[Fact]) -> dict[str, Any]:
 
 
 def lines(found: Explanation, asked: Asked, width: int) -> Iterator[str]:
-    """For a person: the answer that was asked for first, then what it rests on."""
+    """Yield lines for a person: first the answer, then the facts behind it."""
     wants_records = asked.offset is not None or asked.key is not None or asked.key_hex is not None
     for record in found.records:
         yield from _record_lines(record, width)

@@ -1,4 +1,4 @@
-"""The verb `history`: what a ledger tells, as tables or as one JSON object."""
+"""The verb `history`: show a ledger as tables or as one JSON object."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def run_history(
     ledger: str | None, *, since: str | None, topics: Sequence[str], quiet: bool, json: bool
 ) -> int:
-    """The exit code; errors are told here and not raised."""
+    """Return the exit code. Errors are printed, not raised."""
 
     def work() -> int:
         where = default_ledger(os.environ) if ledger is None else ledger
@@ -51,5 +51,8 @@ def tell_history(history: History, *, now: int, json: bool) -> None:
 
 
 def to_json(history: History) -> str:
-    """Others script against its keys: drop none, rename none. Times in ms since the epoch."""
+    """Return the JSON object. Scripts depend on its keys: do not remove or rename any.
+
+    Times are in ms since the epoch.
+    """
     return json_format.dumps({"freed_bytes": history.freed_bytes, **asdict(history)}, indent=2)

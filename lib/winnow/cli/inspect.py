@@ -1,4 +1,4 @@
-"""The verb `inspect`: without Spark, without a lock, and with nothing written but its output."""
+"""The verb `inspect`. It needs no Spark and no lock, and writes nothing except its output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from winnow.verbs.inspect.values import FileDescription, Line
 
 SOUND, DAMAGED = 0, 3
-"""Exit codes: all that was read is as it should be, or something is not."""
+"""Exit codes: everything that was read is sound, or something is not."""
 
 
 def run_inspect(
@@ -28,11 +28,11 @@ def run_inspect(
     quiet: bool,
     json: bool,
 ) -> int:
-    """The exit code. Mistakes in the paths are found before anything is told."""
+    """Return the exit code. Errors in the paths are found before anything is printed."""
 
     def work() -> int:
-        from winnow.cli.text import inspect as inspect_text  # noqa: PLC0415 - other verbs need not load numba here
-        from winnow.cli.text import inspect_json  # noqa: PLC0415 - other verbs need not load numba here
+        from winnow.cli.text import inspect as inspect_text  # noqa: PLC0415 - it loads numba
+        from winnow.cli.text import inspect_json  # noqa: PLC0415 - it loads numba
         from winnow.storage.places import Places  # noqa: PLC0415
         from winnow.verbs.inspect.directories import describe_target, find_position, find_target  # noqa: PLC0415
 
@@ -53,7 +53,8 @@ def run_inspect(
             if json
             else inspect_text.Output(Contents(), in_full=in_full)
         )
-        # On a terminal the lines that come tell how far it is, and a live one would run into them.
+        # On a terminal the printed lines show the progress, and a live line would interfere with
+        # them.
         with progress_on_stderr(quiet=quiet or is_terminal()) as progress:
             tell(lambda: output.write(_watched(files, progress), positions))
         return DAMAGED if output.problems else SOUND
@@ -62,8 +63,8 @@ def run_inspect(
 
 
 def _watched(files: Iterable[FileDescription], progress: Progress) -> Iterator[FileDescription]:
-    """The same files, each a stage of its own; of a log the batches tell how far it is."""
-    from winnow.verbs.inspect.values import FileKind  # noqa: PLC0415 - other verbs need not load it
+    """Yield the same files, each as a stage of its own. For a log, progress counts its batches."""
+    from winnow.verbs.inspect.values import FileKind  # noqa: PLC0415 - other verbs do not need it
 
     for file in files:
         is_log = file.kind is FileKind.LOG

@@ -1,4 +1,4 @@
-"""The one JSON object of --json. Others script against its keys: drop none, rename none."""
+"""The one JSON object of --json. Scripts depend on its keys: do not remove or rename any."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ PARTITION_KEYS = (
     "duration_ms",
     "error",
 )
-"""`holders`: of a partition of `__consumer_offsets`, `__transaction_state` or `__share_group_state`
-that is compacted, the five names with the most bytes (HOLDER_KEYS; `_after` is null in a plan
-without an estimate), else an empty list. `holders_total`: how many names there are, null where that
-is not known. `records_removed`: by why (`RecordsRemoved`), null where not every batch header was
-read, and where a plan without an estimate compacts.
+"""`holders`: for a compacted partition of `__consumer_offsets`, `__transaction_state` or
+`__share_group_state`, the five names with the most bytes (HOLDER_KEYS; `_after` is null in a plan
+without an estimate). Otherwise an empty list. `holders_total`: the number of names, null if
+unknown. `records_removed`: by reason (`RecordsRemoved`). Null if not every batch header was read,
+and if a plan without an estimate compacts.
 """
 RUN_KEYS = ("run_id", "status", "now", "ledger", "peak_extra_bytes", "short_bytes", "partitions")
-"""`peak_extra_bytes`: the most that lay beside the logs at once, written and not yet in the place
-of anything; of a plan: at most. `short_bytes`: how much less than --free-at-least the rules let go,
-null without that option. `ledger`: where the run was recorded, null if nowhere.
+"""`peak_extra_bytes`: the most space that new files needed beside the logs at one time, before they
+replaced anything. In a plan, an upper limit. `short_bytes`: how far retention falls short of
+--free-at-least, null without that option. `ledger`: where the run was recorded, null if nowhere.
 """
 HOLDER_KEYS = ("name", "records_before", "bytes_before", "records_after", "bytes_after")
 
 
 def to_json(result: RunResult, more: Mapping[str, Any] | None = None) -> str:
-    """`more`: keys that only an option brings."""
+    """Return the JSON object. `more` holds keys that only an option adds."""
     return _dump(
         {key: getattr(result, key) for key in RUN_KEYS}
         | {"partitions": [_partition(partition) for partition in result.partitions]}
@@ -61,7 +61,7 @@ def to_json(result: RunResult, more: Mapping[str, Any] | None = None) -> str:
 
 
 def failure_to_json(error: str, *, now: int | None) -> str:
-    """The object of a run that ended before there was a result."""
+    """Return the object of a run that ended without a result."""
     told = {
         "run_id": None,
         "status": "failed",

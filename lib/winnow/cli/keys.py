@@ -1,4 +1,4 @@
-"""The keys of `erase` as they are given: a line of a file each, or a column of a Delta table."""
+"""Read the keys for `erase`: one per line of a file, or from a column of a Delta table."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _LINE_END = 10
 
 
 def read_keys(file: str, *, option: str) -> Any:  # noqa: ANN401 - Arrow has no types
-    """One key per line as UTF-8 text, as an Arrow array of bytes. Lines end in LF or CR LF.
+    """Return one key per line of UTF-8 text, as an Arrow array of bytes. Lines end in LF or CR LF.
 
-    UsageError for a file that can't be read, an empty line and what is no UTF-8.
+    Raises UsageError for a file that can't be read, for an empty line and for text that is not
+    UTF-8.
     """
     lines = _lines(file, option)
     try:
@@ -38,7 +39,7 @@ def read_keys(file: str, *, option: str) -> Any:  # noqa: ANN401 - Arrow has no 
 
 
 def read_hex_keys(file: str, *, option: str) -> Any:  # noqa: ANN401
-    """As `read_keys`, one key per line in pairs of hexadecimal digits."""
+    """Like `read_keys`, with one key per line in pairs of hexadecimal digits."""
     keys = []
     for number, line in enumerate(
         _lines(file, option).cast(pa.large_binary()).to_pylist(), start=1
@@ -55,11 +56,11 @@ def read_hex_keys(file: str, *, option: str) -> Any:  # noqa: ANN401
 
 
 def delta_keys(spark: SparkSession, url: str) -> DataFrame:
-    """A Delta table that is read by its path. WinnowError where there is none."""
+    """Read a Delta table by its path. Raises WinnowError if it does not exist."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415 - with Spark
 
     session = spark.newSession()
-    # A path is read, no catalog is asked.
+    # The table is read by path, without a catalog.
     session.conf.set("spark.databricks.delta.requiredSparkConfsCheck.enabled", "false")
     local = local_path(url)
     try:
@@ -78,7 +79,7 @@ def delta_keys(spark: SparkSession, url: str) -> DataFrame:
 
 
 def _lines(file: str, option: str) -> Any:  # noqa: ANN401
-    """An Arrow array of text, none of it empty; that it is UTF-8 has not been checked."""
+    """Return an Arrow array of non-empty lines. They are not yet checked to be UTF-8."""
     try:
         data = Path(file).read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Where every verb enters, whoever started it: spark-submit, a console script or a test."""
+"""The entry point of every verb, for spark-submit, a console script or a test."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from winnow.worker.archives import load_from_files
 
 
 def main() -> None:
-    """The command line in sys.argv. Ends the process with the verb's exit code."""
+    """Run the command line in sys.argv and exit with the verb's exit code."""
     load_from_files()
     own_streams()
     guard_streams()
-    with seldom_collecting():  # what a run leaves is told as well
+    with seldom_collecting():  # also while results are reported
         sys.exit(run(sys.argv[1:], program=_program()))
 
 
 def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
-    """The exit code. Mistakes in the words themselves are told by typer, on stderr."""
+    """Return the exit code. typer reports mistakes in the arguments on stderr."""
     try:
         code = _command()(args=list(arguments), prog_name=program, standalone_mode=False)
     except TyperException as error:
-        show = getattr(error, "show", None)  # with the usage of the verb, where there is one
+        show = getattr(error, "show", None)  # with the usage of the verb, if there is one
         if show is None:
             complain(error.format_message())
         else:
@@ -48,7 +48,9 @@ def run(arguments: Sequence[str], *, program: str = "winnow") -> int:
 
 @cache
 def _command() -> Callable[..., object]:
-    """Made of the verbs' signatures, which takes a while: `app` itself would do it anew each time."""
+    """Build the command from the verbs' signatures. Cached because that is slow and `app` itself
+    would repeat it each time.
+    """
     return get_command(app)
 
 

@@ -1,8 +1,8 @@
-"""The one way to stdout and stderr. Nothing that a file holds reaches a terminal as it is.
+"""The only way to stdout and stderr. Content of files never reaches a terminal unescaped.
 
-Names of groups, transactions, runs and files may come from whoever can write to a log directory,
-and a terminal obeys escape sequences. Every verb writes through this module, which shows them as
-escapes. A test looks for modules that write otherwise. Credentials in URLs are left out.
+Anyone who can write to a log directory may choose the names of groups, transactions, runs and
+files, and a terminal obeys escape sequences. Every verb writes through this module, which escapes
+them. A test looks for modules that write otherwise. Credentials in URLs are removed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from rich.text import Text
 from winnow.words import one_line, printable, redacted
 
 PIPE_WIDTH = 100
-"""Columns where there is no terminal to ask."""
+"""Columns if there is no terminal to ask."""
 _INDENT = 6
 
 
 class Wrapped(Text):
-    """A paragraph that was broken into lines here: its line breaks are ours."""
+    """A paragraph that this module broke into lines. Its line breaks are trusted."""
 
 
 def wrapped(text: str, width: int, *, style: str = "", break_on_hyphens: bool = False) -> Wrapped:
-    """A paragraph of at least 40 columns."""
+    """Wrap a paragraph to at least 40 columns."""
     space = " " * _INDENT
     lines = textwrap.wrap(
         redacted(text),
@@ -44,7 +44,7 @@ def wrapped(text: str, width: int, *, style: str = "", break_on_hyphens: bool = 
 
 
 class Paper:
-    """Text for people, in lines. `stream`: sys.stdout by default."""
+    """Text for people, in lines. `stream` is sys.stdout by default."""
 
     def __init__(self, stream: TextIO | None = None, *, width: int | None = None) -> None:
         stream = _raw(sys.stdout if stream is None else stream)
@@ -54,11 +54,11 @@ class Paper:
 
     @property
     def width(self) -> int:
-        """Columns: that does not depend on where it runs, unless that is a terminal."""
+        """Return the number of columns: fixed, except on a terminal."""
         return self._console.width
 
     def print(self, text: str | Text = "") -> None:
-        """One line, however long, after those line breaks that it begins with. A style is that of
+        """Print one line of any length, after the line breaks at its beginning. A style applies to
         the whole text.
         """
         whole = text if isinstance(text, Text) else Text(text)
@@ -69,7 +69,7 @@ class Paper:
         self._console.print(Text(shown, style=whole.style), soft_wrap=True)
 
     def lines(self, lines: Iterable[str]) -> None:
-        """Each is one line, whatever is in it."""
+        """Print each as one line, whatever it contains."""
         for line in lines:
             self.print(Text(one_line(line)))
 
@@ -82,24 +82,24 @@ class Errors:
         self._console = _console(self._stream, None)
 
     def line(self, text: str) -> None:
-        """Its lines, as a message of Winnow."""
+        """Print a message of Winnow, which may have several lines."""
         self._write(f"winnow: {text}\n")
 
     def lines(self, lines: Iterable[str]) -> None:
         self._write("".join(f"{one_line(line)}\n" for line in lines))
 
     def traceback(self) -> None:
-        """Of what is being handled."""
+        """Print the traceback of the exception that is being handled."""
         self._write(traceback.format_exc())
 
     def as_told(self, show: Callable[..., object]) -> None:
-        """What a library writes to the `file` that it is given."""
+        """Print what a library writes to the `file` that it is given."""
         told = Kept()
         show(file=told)
         self._write(told.text)
 
     def live(self, line: Callable[[], str]) -> Status | None:
-        """A line that is asked for anew as long as it is shown; None where there is no terminal."""
+        """Return a line that is refreshed while it is shown; None if there is no terminal."""
         if not self._console.is_terminal or self._console.is_dumb_terminal:
             return None
         return self._console.status(_Live(line))
@@ -110,15 +110,13 @@ class Errors:
 
 
 class Contents:
-    """What files hold, for stdout, in pieces. It is data: what looks like a URL in it stays as it
-    is.
-    """
+    """Content of files, for stdout, in pieces. It is data, so URLs in it are not changed."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = _raw(sys.stdout if stream is None else stream)
 
     def json(self, text: str) -> None:
-        """Part of a JSON text, which has no control characters: `json` escapes them."""
+        """Write part of a JSON text. It has no control characters, because `json` escapes them."""
         self._stream.write(text)
 
     def lines(self, text: str) -> None:
@@ -126,8 +124,8 @@ class Contents:
 
 
 class Guarded:
-    """Stands for sys.stdout or sys.stderr, for whatever writes there without asking: a library, a
-    warning, Python.
+    """Replaces sys.stdout or sys.stderr for code that writes there directly: a library, a warning,
+    Python itself.
     """
 
     def __init__(self, raw: TextIO) -> None:
@@ -142,7 +140,7 @@ class Guarded:
 
 
 def guard_streams() -> None:
-    """For the rest of this process."""
+    """Replace both streams for the rest of this process."""
     sys.stdout, sys.stderr = (
         cast("TextIO", Guarded(_raw(stream))) for stream in (sys.stdout, sys.stderr)
     )
@@ -153,7 +151,7 @@ def _raw(stream: TextIO) -> TextIO:
 
 
 class Kept:
-    """A file in memory, for who writes to files."""
+    """A file in memory, for code that writes to files."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -163,20 +161,20 @@ class Kept:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: there is no buffer."""
 
     def isatty(self) -> bool:
         return False
 
 
 def tell_json(value: str | dict[str, Any]) -> None:
-    """One JSON text on stdout."""
+    """Write one JSON text to stdout."""
     text = value if isinstance(value, str) else json.dumps(value, indent=2)
     tell(lambda: _raw(sys.stdout).write(f"{redacted(text)}\n"))
 
 
 def tell(write: Callable[[], object]) -> None:
-    """Write to stdout; that its reader has gone changes nothing about the run."""
+    """Write to stdout. If its reader has closed it, the run is not affected."""
     try:
         write()
         sys.stdout.flush()
@@ -185,12 +183,12 @@ def tell(write: Callable[[], object]) -> None:
 
 
 def complain(message: str) -> None:
-    """A note or an error, on stderr."""
+    """Print a note or an error on stderr."""
     Errors().line(message)
 
 
 def is_terminal() -> bool:
-    """Whether a person looks at stdout."""
+    """Return whether stdout is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -203,7 +201,7 @@ class _Live:
 
 
 def _console(stream: TextIO | None, width: int | None) -> Console:
-    """No colour off a terminal or with NO_COLOR."""
+    """Return a console. It has no colour without a terminal or with NO_COLOR."""
     return Console(file=stream, highlight=False, markup=False, emoji=False, width=width)
 
 

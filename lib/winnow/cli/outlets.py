@@ -1,5 +1,5 @@
-"""Where a run is told besides stdout: metrics and events of lineage. What becomes of them is no
-part of the run.
+"""Report a run to other places than stdout: metrics and lineage events. A failure there does not
+affect the run.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Complain = Callable[[str], None]
 
 
 def check_outlets(request: Request) -> None:
-    """UsageError for a target that can't be one."""
-    from winnow.metrics import check_target  # noqa: PLC0415 - loads what few need
+    """Raise UsageError for an invalid target."""
+    from winnow.metrics import check_target  # noqa: PLC0415 - rarely needed
     from winnow.report.write import refuse_in_log_dir  # noqa: PLC0415
 
     for target in (request.result, request.metrics, request.openlineage):
@@ -34,7 +34,7 @@ def check_outlets(request: Request) -> None:
 
 
 class Outlets:
-    """Of one run."""
+    """The metrics and lineage events of one run."""
 
     def __init__(self, request: Request, lineage: Lineage | None, complain: Complain) -> None:
         self._request = request
@@ -70,9 +70,7 @@ class Outlets:
 
 @contextmanager
 def outlets(request: Request, spark: WithContext, complain: Complain) -> Iterator[Outlets]:
-    """Tells that the run begins, and what ended it if that is an error; `Outlets.ended` is the
-    caller's to call.
-    """
+    """Report the start of the run, and its error if it fails. The caller calls `Outlets.ended`."""
     lineage = None
     if request.openlineage is not None:
         from winnow.metrics.lineage import Lineage, parent_of  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The verb `package`: without Spark."""
+"""The verb `package`. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from winnow.words import size
 
 
 def run_package(path: str, *, quiet: bool, json: bool) -> int:
-    """The exit code."""
+    """Return the exit code."""
 
     def work() -> int:
         from winnow.worker.package import Package, make_package  # noqa: PLC0415 - it loads what it packs

@@ -1,4 +1,4 @@
-"""`--profile`: where the time of a run went, from the start of its process to its result."""
+"""`--profile`: where the time of a run was spent, from the start of its process to its result."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ HEAD = (
 
 
 class Clock:
-    """Of one verb. Everything that it is asked does nothing, and costs nothing, unless a profile
-    was asked for.
+    """The clock of one verb. All its methods do nothing, at no cost, unless a profile was
+    requested.
     """
 
     def __init__(self, *, asked: bool) -> None:
@@ -45,12 +45,12 @@ class Clock:
         self._profiler: Profiler | None = None
 
     def starts_spark(self) -> None:
-        """What could be found wrong without Spark is found."""
+        """Note that all checks that need no Spark are done."""
         self._session_asked_ms = now_ms()
 
     @contextmanager
     def with_spark(self, spark: WithContext) -> Iterator[None]:
-        """The Spark jobs inside the block are the verb's."""
+        """Count the Spark jobs inside the block as the verb's."""
         if not self._asked:
             yield
             return
@@ -64,32 +64,32 @@ class Clock:
             yield
 
     def progress(self, *, quiet: bool) -> AbstractContextManager[Progress]:
-        """What the run is to tell how far it is."""
+        """Return the progress display, through the profiler if there is one."""
         told = progress_on_stderr(quiet=quiet)
         return told if self._profiler is None else _through(self._profiler, told)
 
     def begins(self, phase: str) -> None:
-        """After the run itself."""
+        """Begin a phase after the run itself."""
         if self._profiler is not None:
             self._profiler.mark(phase)
 
     def profile(self) -> Profile | None:
-        """None: not asked for, or not to be had."""
+        """Return the profile; None if it was not requested or is unavailable."""
         if self._profiler is None:
             return None
         try:
             return self._profiler.profile()
-        except Exception as error:  # noqa: BLE001 - the run is what it is, and so is its exit code
+        except Exception as error:  # noqa: BLE001 - a failed profile must not change the exit code
             complain(f"there is no profile: {type(error).__name__}: {error}".partition("\n")[0])
             return None
 
     def json(self) -> dict[str, Any]:
-        """What --json has more."""
+        """Return the additional keys of --json."""
         profile = self.profile()
         return {} if profile is None else {"profile": asdict(profile)}
 
     def tell(self) -> None:
-        """The table on stderr, after everything else."""
+        """Print the table on stderr, after everything else."""
         profile = self.profile()
         if profile is not None:
             Errors().lines(table(profile))
@@ -103,12 +103,12 @@ def _through(profiler: Profiler, told: AbstractContextManager[Progress]) -> Iter
 
 
 def table(profile: Profile) -> Iterator[str]:
-    """A line for each phase, the sum last. Seconds of tasks are theirs added up, more than the
-    wall's on many cores.
+    """Yield a line for each phase, the sum last. Seconds of tasks are added up, so on many cores
+    they exceed the elapsed time.
     """
     rows = [HEAD, *(_row(phase, profile.seconds) for phase in profile.phases), _sums(profile)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    # What is nothing in every row is not worth a column.
+    # Omit columns that are empty in every row.
     shown = [at for at, column in enumerate(zip(*rows[1:], strict=True)) if any(column)]
     yield f"profile: {profile.seconds:.2f} s until here"
     for row in rows:
@@ -152,8 +152,8 @@ def _seconds(value: float) -> str:
 
 
 def _process_began_ms(spark: WithContext, latest_ms: int) -> int:
-    """Of spark-submit, which became the JVM and started this process; of this one if nobody else
-    did.
+    """Return when spark-submit began, which became the JVM and started this process. Without it,
+    return when this process began.
     """
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - pyspark has no other way to the JVM
     handles = jvm.java.lang.ProcessHandle

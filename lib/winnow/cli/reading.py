@@ -1,6 +1,4 @@
-"""What `verify` and `verify --compare` have in common: Spark, progress, notes, profile, and then
-the result.
-"""
+"""What `verify` and `verify --compare` share: Spark, progress, notes, profile and the result."""
 
 from __future__ import annotations
 
@@ -31,8 +29,9 @@ def read_and_tell(
     json: bool,
     profile: bool,
 ) -> int:
-    """The exit code; errors are told here and not raised. `told` is given what an option adds to
-    the JSON.
+    """Read, then show the result, and return the exit code. Errors are printed, not raised.
+
+    `told` gets the keys that an option adds to the JSON.
     """
     clock = Clock(asked=profile)
 

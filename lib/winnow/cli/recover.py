@@ -1,4 +1,4 @@
-"""The verb `recover`: without Spark, under the locks of the log directories."""
+"""The verb `recover`. Needs no Spark, and holds the locks of the log directories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_recover(
     quiet: bool,
     json: bool,
 ) -> int:
-    """The exit code."""
+    """Return the exit code."""
 
     def work() -> int:
         from winnow.verbs.recover.run import recover_log_dirs  # noqa: PLC0415 - it loads numpy
@@ -61,9 +61,7 @@ def _told_json(result: RecoverResult) -> dict[str, Any]:
 
 
 def _lines(result: RecoverResult) -> Iterator[str]:
-    """What was done or found, by partition; those of which there is nothing to tell share the last
-    line.
-    """
+    """Yield what was done or found, by partition. Partitions without news share the last line."""
     quiet = 0
     would = "would be " if result.dry_run else ""
     for partition in result.partitions:

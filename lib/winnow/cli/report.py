@@ -1,5 +1,5 @@
-"""The HTML page of a run: where it goes, and that it went there. It comes last and makes no run
-fail.
+"""The HTML page of a run: where it is written, and a note that says so. It is written last, and a
+failure here does not fail the run.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ NO_REPORT = "none"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`file` is None for a file of the run's own among those of earlier runs."""
+    """`file` is None for a new file beside those of earlier runs."""
 
     file: Path | None
 
     def write(self, result: RunResult) -> Path:
-        """Where it is now. Raises whatever there is to raise."""
+        """Write the page and return its path. May raise any exception."""
         from winnow.report.write import reports_dir, write_report  # noqa: PLC0415 - it loads Jinja
 
         path = self.file
@@ -36,8 +36,9 @@ class Place:
 
 
 def place_of_report(verb: str, request: Request) -> Place | None:
-    """None: there is to be none. UsageError for a place that can't be one, before anything is
-    begun.
+    """Return where the page is written; None if none is wanted.
+
+    Raises UsageError for an invalid place, before any work begins.
     """
     if request.report == NO_REPORT or (request.report is None and verb != "clean"):
         return None

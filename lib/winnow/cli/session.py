@@ -1,4 +1,4 @@
-"""Spark for one verb: that of spark-submit, else one of this machine."""
+"""Spark for one verb: the session of spark-submit, otherwise one on this machine."""
 
 from __future__ import annotations
 
@@ -20,27 +20,30 @@ if TYPE_CHECKING:
 
 _SOCKETS = "spark.python.unix.domain.socket"
 _SOCKET_BYTES = 107 - len("/.") - 36 - len(".sock")
-"""Of the directory's path: Linux gives 107 to all of it, and Spark names sockets by UUIDs."""
+"""Most bytes in the directory's path. Linux allows 107 for the whole path, and Spark names sockets
+by UUIDs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextOnly:
-    """Stands for a session where no verb asks for Spark SQL, which a process would wait a second
-    for.
-    """
+    """Replaces a session where no verb needs Spark SQL, which would take a second to start."""
 
     sparkContext: SparkContext  # noqa: N815 - Spark's name
 
 
 @contextmanager
 def spark_context() -> Iterator[ContextOnly]:
-    """For verbs that only run RDDs. What they are made of is loaded while the JVM starts Spark."""
+    """Start Spark for verbs that only run RDDs. Their modules are imported while the JVM starts
+    Spark.
+    """
     from pyspark import SparkContext  # noqa: PLC0415 - a mistyped command must not wait for Spark
     from pyspark.errors.exceptions.captured import install_exception_handler  # noqa: PLC0415
 
     Thread(target=import_module, args=("winnow.api",), name="winnow-load", daemon=True).start()
     context = SparkContext.getOrCreate(_settings())
-    install_exception_handler()  # as a session does: what a worker raised comes with its own traceback
+    # as a session does, so that an error in a worker has its own traceback
+    install_exception_handler()
     try:
         yield ContextOnly(context)
     finally:
@@ -50,7 +53,7 @@ def spark_context() -> Iterator[ContextOnly]:
 
 @contextmanager
 def spark_session() -> Iterator[SparkSession]:
-    """For those that read tables."""
+    """Start Spark for verbs that read tables."""
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     spark = SparkSession.builder.config(conf=_settings()).getOrCreate()
@@ -62,8 +65,10 @@ def spark_session() -> Iterator[SparkSession]:
 
 
 def _submitted() -> bool:
-    """By spark-submit: its settings hold, and it stops Spark when the job has ended. To do so here
-    would take a second more: pyspark waits so long for its accumulator server.
+    """Return whether spark-submit started this process.
+
+    If so, its settings apply, and it stops Spark when the job has ended. Stopping Spark here would
+    take one second more, because pyspark waits that long for its accumulator server.
     """
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
@@ -72,25 +77,24 @@ def _settings() -> SparkConf:
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
 
     if _submitted():
-        SparkContext._ensure_initialized()  # noqa: SLF001 - it knows what spark-submit was told only from its JVM
+        SparkContext._ensure_initialized()  # noqa: SLF001 - reads spark-submit's arguments
         settings = SparkConf()
         check_sockets(settings)
         return settings
-    if SparkContext._gateway is None:  # noqa: SLF001 - else Java runs already
-        # The Python workers that Java starts must not import from the directory that somebody
-        # stands in.
+    if SparkContext._gateway is None:  # noqa: SLF001 - otherwise Java is already running
+        # The Python workers that Java starts must not import from the current directory.
         os.environ["PYTHONSAFEPATH"] = "1"
         begin_run_directory()
     settings = (
         SparkConf().setAppName("winnow").set("spark.python.daemon.module", "winnow.worker.daemon")
     )
-    # Progress is told by us; Spark's own bar would be written over it.
+    # We show the progress. Spark's own progress bar would overwrite it.
     return settings.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
 
 
 def check_sockets(settings: SparkConf) -> None:
-    """Raises UsageError where Spark could not make its sockets, of which it says but `No such
-    file`.
+    """Raise UsageError if Spark could not create its sockets. Spark itself would only report `No
+    such file`.
     """
     place = settings.get(f"{_SOCKETS}.dir", None)
     if settings.get(f"{_SOCKETS}.enabled", "false") != "true" or place is None:

@@ -1,7 +1,8 @@
-"""SIGINT, SIGTERM and SIGHUP end a run in order: what is begun is finished, nothing more is begun.
+"""SIGINT, SIGTERM and SIGHUP stop a run cleanly: work that has begun is finished, no more is begun.
 
-spark-submit is a JVM and starts the job's Python as its child. Who ends a run sends the signal to
-the JVM, which would stop Spark and go at once, and leave the job to itself.
+spark-submit is a JVM and starts the job's Python as its child. A user who ends a run sends the
+signal to the JVM. By default the JVM would stop Spark and exit at once, without waiting for the
+job.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ if TYPE_CHECKING:
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LONGEST_END_DAYS = 7
-"""What has begun is finished within seconds, a commit of many segments within minutes; a hook must
+"""Work that has begun ends within seconds, a commit of many segments within minutes. A hook must
 have a limit.
 """
 _SPARK_PRIORITY = 40
-"""Of Spark's hook in Hadoop's manager (`FileSystem.SHUTDOWN_HOOK_PRIORITY` + 30), which runs all of
-Spark's own.
+"""Priority of Spark's hook in Hadoop's manager (`FileSystem.SHUTDOWN_HOOK_PRIORITY` + 30), which
+runs all of Spark's own hooks.
 """
 
 
 class Signals:
-    """Of one run. The first signal counts; more of them change nothing."""
+    """The signals of one run. The first signal counts; later ones change nothing."""
 
     def __init__(self) -> None:
         self._received: signal.Signals | None = None
 
     @contextmanager
     def ask(self, stop: Stop, spark: WithContext) -> Iterator[None]:
-        """Inside the block signals are requests to `stop`. One that was ignored, as by nohup, still
-        is.
+        """Inside the block, a signal is a request to `stop`. A signal that was ignored, as with
+        nohup, is still ignored.
         """
 
         def handle(number: int, frame: FrameType | None) -> None:
@@ -61,17 +62,20 @@ class Signals:
                 signal.signal(number, handler)
 
     def exit_code(self, code: int) -> int:
-        """As a shell reports a command that a signal ended, unless the run was done all the same."""
+        """Return the code a shell reports for a command ended by a signal, unless the run finished
+        anyway.
+        """
         return code if self._received is None or code == 0 else 128 + self._received
 
 
 def _let_jvm_wait(spark: WithContext) -> None:
-    """When the JVM is told to end, it sends SIGTERM to this process and waits for it, before Spark
+    """Make a JVM that is told to end send SIGTERM to this process and wait for it, before Spark
     stops.
 
-    Hooks of the JVM itself run all at once, and Spark may have gone before this process knows why
-    its job failed. Spark's are hooks of Hadoop's manager, which runs one after another, the highest
-    priority first. A hook is a Runnable: a method handle can be one without a class of our own.
+    Hooks of the JVM itself all run at once, so Spark may have stopped before this process knows why
+    its job failed. Spark's hooks are in Hadoop's manager, which runs them one after another, the
+    highest priority first. A hook is a Runnable. A method handle can be one, so no Java class of
+    our own is needed.
     """
     jvm: JVMView = spark.sparkContext._jvm  # noqa: SLF001 - pyspark has no other way to the JVM
     java = jvm.java.lang

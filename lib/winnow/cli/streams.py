@@ -1,13 +1,13 @@
-"""Standard output and error of the job as the caller sees them.
+"""Connect the job's standard output and error to those of the caller.
 
-spark-submit starts the job's Python behind one pipe for both and copies all that comes out of it to
-its own stdout (Spark's PythonRunner). Progress and errors would mix with the result, nothing would
-be a terminal, and what was written last may be lost when the JVM ends. So the job goes around that
-pipe:
+spark-submit starts the job's Python with one pipe for both, and copies everything from it to its
+own stdout (Spark's PythonRunner). Progress and errors would be mixed with the result, nothing would
+be a terminal, and the last output could be lost when the JVM ends. So the job bypasses that pipe:
 
-* to the JVM's own terminal or pipe, opened once more, where there is one and the system tells (Linux);
-* else, and for files, whose position the JVM and the caller's shell share, by asking the JVM to write;
-* into the pipe after all, if the JVM is gone.
+- Open the JVM's own terminal or pipe once more, if there is one and the system shows it (Linux).
+- Otherwise ask the JVM to write. This also applies to files, because the JVM and the caller's shell
+  share the position in them.
+- Write into the pipe if the JVM has ended.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ STREAMS = {1: "out", 2: "err"}
 
 
 def own_streams() -> None:
-    """Give this process the stdout and stderr of the JVM that started it; nothing to do if none
-    did.
-    """
+    """Give this process the stdout and stderr of the JVM that started it, if one did."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return
     through_jvm = [fd for fd in STREAMS if not _reopen(f"/proc/{os.getppid()}/fd/{fd}", fd)]
@@ -40,14 +38,14 @@ def own_streams() -> None:
 
 
 def _reopen(path: str, fd: int) -> bool:
-    """Let `fd` be what `path` is, if that is a terminal, a pipe or a device; False if it can't or
-    must not be.
+    """Redirect `fd` to `path`, if that is a terminal, a pipe or a device. Return False if that is
+    impossible or not allowed.
     """
     try:
         mode = Path(path).stat().st_mode
         if not (stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)):
             return False
-        # Without O_NONBLOCK a pipe that nobody reads any more would hold us here for ever.
+        # Without O_NONBLOCK, a pipe that nobody reads any more would block forever.
         opened = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
     except OSError:
         return False
@@ -58,14 +56,14 @@ def _reopen(path: str, fd: int) -> bool:
 
 
 def _connector() -> Callable[[], Any]:
-    """One connection to the JVM for both streams, made when something is written first."""
+    """Return a function that opens one JVM connection for both streams when it is first called."""
     made: list[Any] = []
 
     def connect() -> Any:  # noqa: ANN401 - py4j has no types
         if not made:
             if (
                 sys.is_finalizing()
-            ):  # a thread that is started now never runs, and who starts it waits for ever
+            ):  # a thread that is started now never runs, and its starter would wait forever
                 raise ConnectionError("too late for a connection to the JVM")
             from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
@@ -77,9 +75,10 @@ def _connector() -> Callable[[], Any]:
 
 
 class JvmStream(io.RawIOBase):
-    """Bytes for the JVM's System.out or System.err; a write returns when the JVM has written.
+    """Bytes for the JVM's System.out or System.err. A write returns when the JVM has written.
 
-    Once the JVM can't be reached they go to `fd` itself, and nowhere if that has no reader either.
+    If the JVM can't be reached, they are written to `fd` itself, and discarded if that has no
+    reader either.
     """
 
     def __init__(self, connect: Callable[[], Any], fd: int) -> None:
@@ -97,7 +96,7 @@ class JvmStream(io.RawIOBase):
                 stream = getattr(self._connect(), STREAMS[self._fd])
                 stream.write(octets, 0, len(octets))
                 stream.flush()
-            except Exception:  # noqa: BLE001 - py4j raises as it likes, and who writes must not have to care
+            except Exception:  # noqa: BLE001 - py4j may raise anything, and a writer must not fail
                 self._gone = True
         if self._gone:
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The verb `verify`: a sweep told as a table or as one JSON object."""
+"""The verb `verify`: show a sweep as a table or as one JSON object."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_verify(
     json: bool,
     profile: bool = False,
 ) -> int:
-    """The exit code; errors are told here and not raised."""
+    """Run the sweep and return the exit code. Errors are printed, not raised."""
 
     def read(spark: WithContext, progress: Progress) -> SweepResult:
         from winnow import api  # noqa: PLC0415 - it loads numba
@@ -47,8 +47,9 @@ def tell_sweep(result: SweepResult, *, json: bool, more: Mapping[str, Any]) -> N
 
 
 def to_json(result: SweepResult, more: Mapping[str, Any] | None = None) -> str:
-    """Others script against its keys: add none, drop none, rename none. `more`: keys that only an
-    option brings.
+    """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any.
+
+    `more` holds keys that only an option adds.
     """
     findings = [
         {**asdict(finding), "damage": finding.is_damage, "meaning": finding.meaning}

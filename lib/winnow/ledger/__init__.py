@@ -1,1 +1,1 @@
-"""The Delta table of past runs: schema, one append, and what is read from it."""
+"""The Delta table of past runs: its schema, one way to append, and queries."""

@@ -1,8 +1,8 @@
-"""One commit to the ledger's Delta table, by Delta's own Kernel in the driver's JVM.
+"""Append to the ledger's Delta table in one commit, with Delta Kernel in the driver's JVM.
 
-Kernel writes Delta's log and Parquet without Spark SQL: the first append of a JVM costs a fraction
-of what `DataFrame.write` does, no executor takes part, and the caller's session needs no settings.
-Any reader of Delta reads what it writes.
+Kernel writes Delta's log and Parquet without Spark SQL. The first append of a JVM costs a fraction
+of `DataFrame.write`, no executor takes part, and the caller's session needs no settings. Any reader
+of Delta can read the result.
 """
 
 from __future__ import annotations
@@ -49,34 +49,34 @@ class Addition:
     table: str
     schema: StructType
     rows: Sequence[str]
-    """A JSON object each, without a line break."""
+    """One JSON object each, without a line break."""
     run_id: str
 
 
 def append(sc: SparkContext, ledger: str, entry: Entry) -> bool:
-    """Adds a run to the ledger, which is made if it is not there; False if the run is in it
-    already.
+    """Add a run to the ledger, and create the ledger if it does not exist. Return False if the run
+    is already in it.
 
-    Other writers may be at work. Raises WinnowError where it can't be written.
+    Other writers may be active. Raises WinnowError if the ledger can't be written.
     """
     return append_rows(sc, ledger, cleaning(entry))
 
 
 def cleaning(entry: Entry) -> Addition:
-    """What a cleaning adds."""
+    """Return what a cleaning adds."""
     return Addition(
         table=TABLE, schema=LEDGER, rows=[*json_rows(entry)], run_id=entry.result.run_id
     )
 
 
 def append_rows(sc: SparkContext, ledger: str, addition: Addition) -> bool:
-    """As `append`, to any table."""
+    """Like `append`, for any table."""
     # pyspark has no other way to the JVM.
     return append_in(sc._jvm, sc._jsc.hadoopConfiguration(), ledger, addition)  # noqa: SLF001
 
 
 def append_in(jvm: Any, hadoop: Any, ledger: str, addition: Addition) -> bool:  # noqa: ANN401 - py4j has no types
-    """As `append_rows`, in a JVM with this Hadoop configuration."""
+    """Like `append_rows`, in a given JVM with this Hadoop configuration."""
     if not isinstance(jvm.io.delta.kernel.Table, JavaClass):
         raise WinnowError(
             "Delta's classes are not there",
@@ -92,8 +92,8 @@ def append_in(jvm: Any, hadoop: Any, ledger: str, addition: Addition) -> bool:  
             kind = error.java_exception.getClass().getSimpleName()
             if kind == "ConcurrentTransactionException":
                 return False
-            # Writers that append don't disturb each other (Kernel tries again by itself), those
-            # that create a table do.
+            # Writers that append don't conflict (Kernel retries by itself). Writers that create a
+            # table do.
             if kind not in _CREATED_BY_ANOTHER or attempts == ATTEMPTS:
                 what = str(error.java_exception.getMessage()).partition("\n")[0]
                 raise WinnowError(
@@ -105,9 +105,10 @@ def append_in(jvm: Any, hadoop: Any, ledger: str, addition: Addition) -> bool:  
 
 @contextmanager
 def _alone(ledger: str) -> Iterator[None]:
-    """Among the processes of this machine, if the ledger lies on it: of two commits that become a
-    file of the same name at the same time, Hadoop's local file system would let the second replace
-    the first.
+    """Exclude the other processes of this machine, if the ledger is on it.
+
+    When two commits create the same file at the same time, Hadoop's local file system would let the
+    second one replace the first.
     """
     directory = local_path(ledger)
     if directory is None:
@@ -144,7 +145,7 @@ def _append(jvm: Any, hadoop: Any, url: str, addition: Addition) -> bool:  # noq
     engine = kernel.defaults.engine.DefaultEngine.create(hadoop)
     schema = kernel.internal.types.DataTypeJsonSerDe.deserializeStructType(addition.schema.json())
     transaction = _transaction(kernel, engine, url, schema, run_id=addition.run_id)
-    # One string for all rows: each call to the JVM costs as much as a thousand bytes.
+    # One string for all rows: a call to the JVM costs as much as a thousand bytes.
     lines = jvm.org.apache.hadoop.util.StringUtils.getStringCollection(
         redacted("\n".join(addition.rows)), "\n"
     )
@@ -162,15 +163,15 @@ def _append(jvm: Any, hadoop: Any, url: str, addition: Addition) -> bool:  # noq
     actions = kernel.Transaction.generateAppendActions(engine, state, files, context)
     committed = transaction.commit(engine, kernel.utils.CloseableIterable.inMemoryIterable(actions))
     for hook in committed.getPostCommitHooks():
-        # From time to time a checkpoint, and what spares the next reader to add up the table's
-        # size.
+        # Occasionally write a checkpoint, and a checksum that saves the next reader from adding up
+        # the table's size.
         if hook.getType().toString() in ("CHECKPOINT", "CHECKSUM_SIMPLE"):
             hook.threadSafeInvoke(engine)
     return True
 
 
 def _transaction(kernel: Any, engine: Any, url: str, schema: Any, *, run_id: str) -> Any:  # noqa: ANN401
-    """One that Delta makes no second time for the same run."""
+    """Return a transaction that Delta does not repeat for the same run."""
     table = kernel.Table.forPath(engine, url)
     try:
         table.getLatestSnapshot(engine)

@@ -1,7 +1,7 @@
-"""An erasure in the ledger: one row, with what was done to each partition in it.
+"""An erasure in the ledger: one row, which contains what was done to each partition.
 
-The keys are there as hashes that nobody can make or guess without the hash key, which only the
-result of the run tells: who has both can show of a key that it was among those erased.
+Keys are stored as hashes that nobody can compute or guess without the hash key. Only the result of
+the run contains the hash key. With both, one can show that a given key was among those erased.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
 from winnow.version import VERSION
 
 MOST_LISTED = 100_000
-"""Of more keys than that the ledger has one hash over all."""
+"""For more keys than this, the ledger has one hash over all of them."""
 
 _PARTITION = columns(
     ("topic", TEXT, ""),
@@ -83,16 +83,16 @@ LEDGER_OF_ERASURES = StructType(
 
 @dataclass(frozen=True, slots=True)
 class KeyHashes:
-    """Hexadecimal, as the ledger has them."""
+    """Hexadecimal, as in the ledger."""
 
     hash_key: str
-    """Of the result only."""
+    """Only in the result, never in the ledger."""
     each: Sequence[str] | None
     together: str
 
 
 def hash_keys(keys: Iterable[bytes], hash_key: bytes | None = None) -> KeyHashes:
-    """Under a new hash key, unless there is one."""
+    """Hash the keys under `hash_key`, or under a new one."""
     secret = hash_key or secrets.token_bytes(32)
     hashes = sorted(hashlib.blake2b(key, digest_size=16, key=secret).digest() for key in keys)
     together = hashlib.blake2b(b"".join(hashes), digest_size=16, key=secret).hexdigest()
@@ -103,8 +103,8 @@ def hash_keys(keys: Iterable[bytes], hash_key: bytes | None = None) -> KeyHashes
 def erasure(
     result: EraseResult, hashes: KeyHashes, *, log_dirs: Sequence[str], started: int, ended: int
 ) -> Addition:
-    """The row of an erasure that is over, by this process's user on this machine. Times in ms since
-    the epoch.
+    """Return the row of a finished erasure, by this process's user on this machine. Times are in ms
+    since the epoch.
     """
     try:
         user = getpass.getuser()

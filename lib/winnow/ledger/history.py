@@ -1,4 +1,4 @@
-"""The ledger read: as a DataFrame, and as the few values that `history` shows."""
+"""Read the ledger: as a DataFrame, and as the values that `history` shows."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _ANOTHER = "Is it one? --ledger names another."
 _SETTINGS = {
-    # A path is read, no catalog is asked: Delta's catalog and parser need not be in the caller's
-    # session.
+    # The table is read by path, without a catalog. So the caller's session needs neither Delta's
+    # catalog nor its parser.
     "spark.databricks.delta.requiredSparkConfsCheck.enabled": "false",
-    # A ledger is small; its state in fifty partitions would take ten times as long.
+    # A ledger is small. Its state in fifty partitions would take ten times as long.
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.session.timeZone": "UTC",
@@ -34,9 +34,7 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """A run, with sums over those of its partitions that were asked for. Times in ms since the
-    epoch.
-    """
+    """A run, with sums over the partitions that were asked for. Times are in ms since the epoch."""
 
     run_id: str
     user: str
@@ -46,16 +44,16 @@ class PastRun:
     status: str
     partitions: int
     cleaned: int
-    """Partitions that something was done to."""
+    """Number of partitions that were changed."""
     left_alone: int
     freed_bytes: int
     kept_bytes: int
-    """Replaced or deleted as well, and still on the disk for an undo when the run ended."""
+    """Bytes replaced or deleted as well, but still on the disk for an undo when the run ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPartition:
-    """A partition over all runs that were asked for. Times in ms since the epoch."""
+    """A partition over all runs that were asked for. Times are in ms since the epoch."""
 
     topic: str
     partition: int
@@ -64,20 +62,20 @@ class PastPartition:
     runs: int
     freed_bytes: int
     last_cleaned: int | None
-    """When the last run ended that did something to it; None: none did."""
+    """End of the last run that changed it; None if no run did."""
     last_run: int
-    """When the last run ended that looked at it."""
+    """End of the last run that looked at it."""
     left_alone: str | None
-    """Why the last run left it alone, if it did."""
+    """Why the last run left it unchanged; None if it did not."""
     due: int | None
-    """When what the last run left dirty has to be compacted by `max.compaction.lag.ms`; None: no
+    """When `max.compaction.lag.ms` requires compaction of what the last run left dirty. None: no
     limit, or nothing is known to be dirty.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastErasure:
-    """An erasure, with sums over those of its partitions that were asked for. Times in ms since the
+    """An erasure, with sums over the partitions that were asked for. Times are in ms since the
     epoch.
     """
 
@@ -88,22 +86,22 @@ class PastErasure:
     ended: int
     status: str
     proven: bool | None
-    """A second reading found none of the keys in what an erasure reaches; None: there was nothing
-    to read.
+    """True if a second reading found none of the keys in what an erasure reaches. None if there was
+    nothing to read.
     """
     keys: int
     keys_found: int
     partitions: int
     records_erased: int
     records_left: int
-    """With one of the keys, where no erasure reaches."""
+    """Records with one of the keys that no erasure reaches."""
     freed_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Runs and erasures, the newest first, and partitions by name. The same partition of another
-    host or log directory is another replica, and has a line of its own.
+    """Runs and erasures, newest first, and partitions by name. The same partition of another host
+    or log directory is another replica and has its own line.
     """
 
     ledger: str
@@ -117,8 +115,9 @@ class History:
 
 
 def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFrame:
-    """All rows of a table, in that of the cleanings with the columns of `LEDGER`. UsageError where
-    there is none.
+    """Return all rows of a table. The table of cleanings has the columns of `LEDGER`.
+
+    Raises UsageError if the table does not exist.
     """
     session = spark.newSession()
     for key, value in _SETTINGS.items():
@@ -148,10 +147,13 @@ def read_ledger(spark: SparkSession, ledger: str, table: str = TABLE) -> DataFra
 def read_history(
     spark: SparkSession, ledger: str, *, since: int | None, topics: Sequence[str]
 ) -> History:
-    """UsageError where there is no ledger. `since`: ms since the epoch."""
+    """Read what `history` shows. `since` is in ms since the epoch.
+
+    Raises UsageError if there is no ledger.
+    """
     cleanings, erasures = _table(spark, ledger, TABLE), _table(spark, ledger, ERASURES)
     if cleanings is None and erasures is None:
-        read_ledger(spark, ledger)  # says that there is none
+        read_ledger(spark, ledger)  # raises if there is none
     runs: tuple[PastRun, ...] = ()
     partitions: tuple[PastPartition, ...] = ()
     try:
@@ -168,7 +170,7 @@ def read_history(
 
 
 def _table(spark: SparkSession, ledger: str, table: str) -> DataFrame | None:
-    """None: no run has written to it yet."""
+    """Return a table; None if no run has written to it yet."""
     try:
         return read_ledger(spark, ledger, table)
     except UsageError:
@@ -200,7 +202,9 @@ def _freed() -> Column:
 
 
 def _freed_for_good() -> Column:
-    """What is kept has the indexes, too, and may be more than the logs have lost."""
+    """Return the bytes freed for good. Kept files include indexes, so they may be larger than the
+    bytes that the logs have lost.
+    """
     kept = f.coalesce(f.col("kept_bytes"), f.lit(0))
     freed = f.col("bytes_before") - f.col("bytes_after") - kept
     return f.coalesce(

@@ -1,5 +1,5 @@
-"""Where the ledger lies: in a directory or at a URL, and never in a log directory, where it would
-confuse a broker.
+"""Where the ledger is: in a directory or at a URL. Never in a log directory, where it would confuse
+a broker.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from pathlib import Path
 from winnow.errors import UsageError
 
 TABLE = "partitions-v1"
-"""The table of what cleanings did, named after its schema: another schema would be another table
-beside it.
+"""The table of cleanings, named after its schema. Another schema would be another table beside it.
 """
 ERASURES = "erasures-v1"
-"""That of what was erased."""
+"""The table of erasures."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def default_ledger(environment: Mapping[str, str]) -> str:
-    """`WINNOW_LEDGER`, else a directory with the user's other state."""
+    """Return `WINNOW_LEDGER`, or by default a directory beside the user's other state."""
     if given := environment.get("WINNOW_LEDGER"):
         return given
     state = environment.get("XDG_STATE_HOME") or str(
@@ -32,15 +31,15 @@ def default_ledger(environment: Mapping[str, str]) -> str:
 
 
 def table_url(ledger: str, table: str = TABLE) -> str:
-    """A table's root as Hadoop names it. Without a scheme it is on this machine, whatever
-    `fs.defaultFS` says.
+    """Return a table's root as Hadoop names it. A path without a scheme is on this machine,
+    regardless of `fs.defaultFS`.
     """
     local = local_path(ledger)
     return f"{ledger.rstrip('/') if local is None else f'file:{local}'}/{table}"
 
 
 def local_path(ledger: str) -> Path | None:
-    """None if the ledger does not lie in a file system of this machine."""
+    """Return the local path; None if the ledger is not in a file system of this machine."""
     if not _SCHEME.match(ledger):
         return Path(ledger).absolute()
     return (
@@ -49,7 +48,7 @@ def local_path(ledger: str) -> Path | None:
 
 
 def check_ledger(ledger: str, log_dirs: Sequence[str]) -> None:
-    """UsageError for a ledger inside a log directory, and for none at all."""
+    """Raise UsageError for a ledger inside a log directory, and for an empty one."""
     if not ledger:
         raise UsageError("--ledger is empty", expected="a directory or a URL")
     path = local_path(ledger)

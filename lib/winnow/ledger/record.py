@@ -1,4 +1,4 @@
-"""Writes down what was done. That it can't be written down changes nothing else, and is said."""
+"""Record a run. If the ledger can't be written, the run is not affected, and a note reports it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def recorded(sc: SparkContext, ledger: str, entry: Entry) -> RunResult:
-    """The result that says whether it is in the ledger."""
+    """Record the run and return its result, which says whether it is in the ledger."""
     note = note_unless(ledger, lambda: append(sc, ledger, entry))
     if note is not None:
         return replace(entry.result, notes=(*entry.result.notes, note))
@@ -28,10 +28,10 @@ def recorded(sc: SparkContext, ledger: str, entry: Entry) -> RunResult:
 
 
 def note_unless(ledger: str, write: Callable[[], object]) -> str | None:
-    """What is to be said of a ledger that could not be written; None if it could."""
+    """Write, and return a note if the ledger could not be written; None if it could."""
     try:
         write()
-    except Exception as error:  # noqa: BLE001 - what was done is done, whatever is wrong with the ledger
+    except Exception as error:  # noqa: BLE001 - a ledger error must not fail the run
         if not isinstance(error, WinnowError):
             _log.exception("the ledger could not be written")
         what = f"{error}".partition("\n")[0] or type(error).__name__

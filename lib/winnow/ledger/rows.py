@@ -1,4 +1,4 @@
-"""A run's result as rows of the ledger."""
+"""Turn a run's result into rows of the ledger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A run that is over. Times in ms since the epoch, of the machine's clock."""
+    """A finished run. Times are in ms since the epoch, by the machine's clock."""
 
     result: RunResult
     log_dirs: Sequence[str]
@@ -31,7 +31,7 @@ class Entry:
 
 
 def entry_of(result: RunResult, *, log_dirs: Sequence[str], started: int, ended: int) -> Entry:
-    """With this process's user and machine."""
+    """Make an entry with this process's user and machine."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a container's user has no name
@@ -47,8 +47,8 @@ def entry_of(result: RunResult, *, log_dirs: Sequence[str], started: int, ended:
 
 
 def json_rows(entry: Entry) -> Iterator[str]:
-    """One JSON object per row, with the columns of `LEDGER` and no line break. A run over none has
-    a row.
+    """Yield one JSON object per row, with the columns of `LEDGER` and no line break. A run without
+    partitions has one row.
     """
     of_run = _of_run(entry)
     for partition in entry.result.partitions or (None,):
@@ -89,7 +89,7 @@ def _of_partition(partition: PartitionResult | None) -> dict[str, Any]:
 
 
 def instant(ms: int) -> str | None:
-    """ISO-8601 in UTC; None for a time that no calendar has."""
+    """Return ISO-8601 in UTC; None for a time that no calendar has."""
     try:
         return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds")
     except OverflowError:

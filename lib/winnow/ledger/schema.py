@@ -1,9 +1,9 @@
-"""The ledger's one table: a row for each partition of each run, with what is the same for the whole
-run repeated.
+"""The ledger's one table: a row for each partition of each run. Columns of the whole run are
+repeated.
 
-One table means one commit: a run is in the ledger whole or not at all. Bytes and records are
-counts, offsets are Kafka's, times are UTC. There is no key and no value of a record in it. A null
-is something that is not known, or that the reason says there is none of.
+One table means one commit: a run is in the ledger completely or not at all. Bytes and records are
+counts, offsets are Kafka's, times are UTC. The table has no key and no value of a record. A null
+means that something is unknown, or that the reason says there is none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 
 def columns(*columns: tuple[str, DataType, str]) -> list[StructField]:
-    # All may be null: what one version does not know, an older one or a newer one may.
+    # All columns are nullable: an older or newer version may not know some of them.
     return [
         StructField(name, of, nullable=True, metadata={"comment": comment})
         for name, of, comment in columns

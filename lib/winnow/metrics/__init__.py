@@ -1,4 +1,4 @@
-"""What a monitoring system and a catalog of data are told of a run: gauges, and events of lineage."""
+"""Report a run to a monitoring system as gauges, and to a data catalog as lineage events."""
 
 from winnow.metrics.gauges import Gauge, gauges_of
 from winnow.metrics.lineage import Lineage

@@ -1,7 +1,7 @@
 """A run as gauges: those of Kafka's LogCleaner and LogCleanerManager under their names, and what
 the run did by topic.
 
-`max-buffer-utilization-percent` has no twin, since there is no buffer to fill, and
+`max-buffer-utilization-percent` has no counterpart, since there is no buffer to fill.
 `time-since-last-run-ms` is the age of `winnow_last_run_unixtime`.
 """
 
@@ -18,7 +18,7 @@ LAST_SUCCESS = "winnow_last_success_unixtime"
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """`samples`: the values of `labels`, and the value itself, in base units."""
+    """A gauge. A sample is the values of `labels`, and the gauge's value in base units."""
 
     name: str
     words: str
@@ -27,8 +27,10 @@ class Gauge:
 
 
 def gauges_of(result: RunResult, *, started: int, ended: int) -> tuple[Gauge, ...]:
-    """`started`, `ended`: by the machine's clock, ms since the epoch. The last success is there if
-    this run was one.
+    """Return the gauges of a run. `started` and `ended` are by the machine's clock, in ms since the
+    epoch.
+
+    The time of the last success is included only if this run succeeded.
     """
     whole = [_one(name, words, value) for name, words, value in _of_run(result, started, ended)]
     if result.exit_code == 0:

@@ -1,5 +1,4 @@
-"""OpenLineage events of a run: START, then COMPLETE or FAIL, with the topics that were rewritten as
-datasets.
+"""OpenLineage events of a run: START, then COMPLETE or FAIL, with the rewritten topics as datasets.
 
 An event is one JSON object that is posted or appended to a file. The client library would bring
 eleven packages and three HTTP clients for that.
@@ -26,7 +25,7 @@ from winnow.words import redacted
 
 NAMESPACE = "winnow"
 PATH = "/api/v1/lineage"
-"""Where Marquez and others listen, if the URL names no path."""
+"""The path on which Marquez and others listen, if the URL names none."""
 TIMEOUT_S = 10
 _PRODUCER = f"https://pypi.org/project/winnow/{VERSION}"
 _SPEC = "https://openlineage.io/spec"
@@ -35,7 +34,7 @@ _EVENT = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The run that has this one as a part, such as a task of Airflow."""
+    """The run that this one is part of, such as a task of Airflow."""
 
     namespace: str
     name: str
@@ -43,8 +42,8 @@ class Parent:
 
 
 def parent_of(conf: Callable[[str, str], str | None]) -> Parent | None:
-    """As schedulers put it into Spark's settings, Airflow's SparkSubmitOperator for one. `conf`:
-    key and default.
+    """Return the parent run that a scheduler put into Spark's settings, for example Airflow's
+    SparkSubmitOperator. `conf` takes a key and a default.
     """
     values = [
         conf(f"spark.openlineage.{key}", "")
@@ -55,7 +54,7 @@ def parent_of(conf: Callable[[str, str], str | None]) -> Parent | None:
 
 @dataclass(slots=True)
 class Lineage:
-    """The events of one run. `target`: a URL, or a file that they are appended to, one a line."""
+    """The events of one run. `target` is a URL, or a file that gets one line per event."""
 
     target: str
     job: str
@@ -64,11 +63,11 @@ class Lineage:
     host: str = field(default_factory=socket.gethostname)
 
     def start(self) -> None:
-        """WinnowError where an event can't be told, as by the others."""
+        """Send START. This method and the others raise WinnowError if an event can't be sent."""
         self._tell("START", {}, ())
 
     def complete(self, result: RunResult) -> None:
-        """COMPLETE, also of a run that left partitions alone: how many is in its facet `winnow`."""
+        """Send COMPLETE, also if partitions were left unchanged. Its facet `winnow` counts them."""
         figures = {
             "winnowRunId": result.run_id,
             "status": result.status,
@@ -112,7 +111,7 @@ class Lineage:
         _send(self.target, redacted(json.dumps(event)))
 
     def _datasets(self, partitions: Sequence[PartitionResult]) -> list[dict[str, Any]]:
-        """One for each topic of each log directory that something was done to."""
+        """Return one dataset for each changed topic of each log directory."""
         touched: dict[tuple[str, str], list[PartitionResult]] = defaultdict(list)
         for p in partitions:
             if p.actions != (NONE,):
@@ -150,7 +149,7 @@ def _send(target: str, event: str) -> None:
             return
         url = target if urlsplit(target).path.strip("/") else target.rstrip("/") + PATH
         request = urllib.request.Request(url, event.encode(), {"Content-Type": "application/json"})  # noqa: S310
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310 - http or https, as was asked for
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310 - http or https
             pass
     except OSError as error:
         raise WinnowError(

@@ -1,5 +1,5 @@
-"""Gauges for Prometheus: a file for node_exporter's textfile collector, or a Pushgateway, by its
-own client library.
+"""Send gauges to Prometheus with its own client library: to a file for node_exporter's textfile
+collector, or to a Pushgateway.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ _URLS = ("http://", "https://")
 
 
 def check_target(target: str) -> None:
-    """Raises UsageError for what is neither a URL nor a file that the collector would read, and
-    without the library.
+    """Check where metrics go.
+
+    Raises UsageError for a target that is neither a URL nor a file that the collector would read,
+    and if the library is missing.
     """
     if not target.startswith(_URLS) and not target.endswith(_SUFFIX):
         raise UsageError(
@@ -38,11 +40,11 @@ def check_target(target: str) -> None:
 
 
 def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | None = None) -> None:
-    """To a file, replaced as a whole, or to a Pushgateway, under job `winnow` and `instance`, this
-    host by default.
+    """Replace a file as a whole, or push to a Pushgateway under job `winnow` and `instance`, by
+    default this host.
 
-    What a failed run does not have, the time of the last success, stays as it was. Raises
-    UsageError as `check_target` does, and WinnowError where it can't be told.
+    A failed run has no time of the last success, so the previous one is kept. Raises UsageError as
+    `check_target` does, and WinnowError if the metrics can't be written or sent.
     """
     check_target(target)
     from prometheus_client import CollectorRegistry, generate_latest, pushadd_to_gateway  # noqa: PLC0415 - an extra
@@ -59,7 +61,7 @@ def tell_prometheus(gauges: Sequence[Gauge], target: str, *, instance: str | Non
             registry.register(_Collector([*gauges, *_kept(gauges, target)]))
             write_output(
                 target, generate_latest(registry), mode=READABLE
-            )  # node_exporter is another user
+            )  # node_exporter runs as another user
     except OSError as error:
         raise WinnowError(
             "metrics could not be told",
@@ -84,7 +86,7 @@ class _Collector:
 
 
 def _kept(gauges: Sequence[Gauge], path: str) -> Iterator[Gauge]:
-    """The last success that the file knows of, if these gauges know of none."""
+    """Yield the last success from the file, if these gauges have none."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - an extra
 
     if any(gauge.name == LAST_SUCCESS for gauge in gauges):
@@ -93,7 +95,7 @@ def _kept(gauges: Sequence[Gauge], path: str) -> Iterator[Gauge]:
         families = list(text_string_to_metric_families(read_output(path).decode()))
     except FileNotFoundError:
         return
-    except ValueError:  # somebody else's, or half a file: it is written anew
+    except ValueError:  # not ours, or incomplete: write it anew
         return
     for family in families:
         if family.name == LAST_SUCCESS:

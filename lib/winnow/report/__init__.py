@@ -1,5 +1,5 @@
-"""A run as one HTML page: values in, text out. Needs no network, neither to be made nor to be
-looked at.
+"""Render a run as one HTML page: values in, text out. Neither making nor viewing it needs a
+network.
 """
 
 from winnow.report.page import render

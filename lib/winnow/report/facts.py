@@ -1,7 +1,7 @@
-"""What the page tells of a run, as plain values: sums, the most telling partitions, and how many
-the others are.
+"""What the page shows of a run, as plain values: sums, the most important partitions, and how many
+others there are.
 
-A run may be over twenty thousand partitions, a page is for one reader: every list here has an end.
+A run may have twenty thousand partitions, but a page is for one reader. So every list is limited.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RATIO_STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What was said of partitions that were left alone: some of their names, and how many they are."""
+    """A reason why partitions were left unchanged, the names of some of them, and their number."""
 
     text: str
     names: tuple[str, ...]
@@ -43,9 +43,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Of the partitions with a dirty ratio, how many are in each tenth of 0 to 1, and the mean by
-    count.
-    """
+    """Partitions with a dirty ratio: how many are in each tenth of 0 to 1, and the plain mean."""
 
     counts: tuple[int, ...]
     mean: float
@@ -53,8 +51,8 @@ class Ratios:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Bytes are those of logs. `unknown`: of how many partitions that are acted upon the end is not
-    known.
+    """The facts of one run. Bytes are those of logs. `unknown` is the number of partitions to be
+    changed whose size afterwards is unknown.
     """
 
     result: RunResult
@@ -64,16 +62,18 @@ class Facts:
     troubled: int
     bytes_before: int
     freed: int
-    """Of the partitions with a known end, less what was quarantined: it is on the disk still."""
+    """Over the partitions whose size afterwards is known, without what was quarantined: that is
+    still on the disk.
+    """
     unknown: int
     dirty_bytes: int
-    """Of a plan: about so much of those partitions is dirty."""
+    """In a plan: approximate dirty bytes of those partitions."""
     kept_bytes: int
     quarantined_bytes: int
     records: tuple[int, int] | None
     """Before and after, over the partitions where both were counted."""
     segments: dict[str, int]
-    """How many of each fate."""
+    """Number of segments by fate."""
     topics: tuple[TopicRow, ...]
     ratios_before: Ratios | None
     ratios_after: Ratios | None
@@ -81,11 +81,11 @@ class Facts:
     strips: tuple[Strip, ...]
     slowest: tuple[PartitionResult, ...]
     removed: tuple[tuple[str, int], ...]
-    """Reason and how many records went for it, over the partitions where that is known; empty if
-    none went.
+    """Reason and number of records removed, over the partitions where that is known. Empty if none
+    were removed.
     """
     tombstones: tuple[tuple[str, int], ...]
-    """Age and how many, youngest first; empty if there are none."""
+    """Age and number, youngest first. Empty if there are none."""
     causes: tuple[Cause, ...]
     causes_left_out: int
     details: tuple[PartitionResult, ...]
@@ -95,7 +95,7 @@ class Facts:
 
 
 def facts_of(result: RunResult) -> Facts:
-    """All that the page tells."""
+    """Return all facts that the page shows."""
     partitions = result.partitions
     troubled = [p for p in partitions if p.left_alone or p.error is not None]
     acting = sorted((p for p in partitions if acts(p)), key=freed_key)

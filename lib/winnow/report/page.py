@@ -1,4 +1,4 @@
-"""From a run to the text of its page. All that comes from log directories - names, reasons - is
+"""Render a run as the text of its page. Everything from log directories (names, reasons) is
 escaped.
 """
 
@@ -14,9 +14,7 @@ from winnow.words import counted, instant, moment, printable, size
 
 
 def render(result: RunResult) -> str:
-    """One HTML document with its style inside: no script, and nothing that is fetched from
-    elsewhere.
-    """
+    """Return one HTML document that includes its style. It has no script and fetches nothing."""
     return (
         _environment().get_template("page.html").render(facts=facts_of(result), run=result) + "\n"
     )
@@ -48,7 +46,7 @@ def _environment() -> Environment:
 
 
 def _duration(ms: int) -> str:
-    """`340 ms`, `4.2 s`, `3 min 20 s`."""
+    """Return `340 ms`, `4.2 s` or `3 min 20 s`."""
     if ms < 1000:
         return f"{ms} ms"
     if ms < 60_000:
@@ -65,5 +63,5 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _share(part: int, whole: int) -> str:
-    """Of 100, for a length in CSS or SVG."""
+    """Return the percentage, for a length in CSS or SVG."""
     return f"{100 * min(max(part / whole, 0.0), 1.0):.2f}" if whole else "0"

@@ -1,4 +1,4 @@
-"""What became of segments: over time for the whole run, and side by side for one partition."""
+"""The fate of segments: over time for the whole run, and side by side for one partition."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ FATES: tuple[Fate, ...] = ("kept", "compacted", "deleted")
 STEPS = 36
 """Columns of the timeline."""
 MOST_BLOCKS = 80
-"""So many segments of a partition are shown one by one; more of them share a block with their
-neighbours.
+"""Segments of a partition that are shown one by one. If there are more, neighbours share a block.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Bytes by fate, in equal steps of time from `start` to `end` (ms), each segment at its largest
-    timestamp.
+    """Bytes by fate, in equal steps of time from `start` to `end` (ms). Each segment counts at its
+    largest timestamp.
     """
 
     start: int
     end: int
     steps: tuple[dict[str, int], ...]
     late: int
-    """Segments whose timestamps lie after the run's clock; they stand in the last step."""
+    """Segments whose timestamps are later than the run's clock. They are in the last step."""
 
     @property
     def highest(self) -> int:
@@ -36,7 +35,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Neighbouring segments with the same fate."""
+    """Adjacent segments with the same fate."""
 
     fate: Fate
     base_offset: int
@@ -47,14 +46,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """A partition's segments as they were, oldest first."""
+    """A partition's segments as they were before the run, oldest first."""
 
     partition: PartitionResult
     blocks: tuple[Block, ...]
 
 
 def timeline_of(partitions: Sequence[PartitionResult], now: int) -> Timeline | None:
-    """None where no segment with any bytes is known."""
+    """Return the timeline; None if no segment with any bytes is known."""
     segments = [segment for p in partitions for segment in p.segments if segment.bytes]
     if not segments:
         return None
@@ -70,7 +69,9 @@ def timeline_of(partitions: Sequence[PartitionResult], now: int) -> Timeline | N
 
 
 def strip_of(partition: PartitionResult) -> Strip:
-    """At most MOST_BLOCKS slices of its segments, and in each a block for each run of one fate."""
+    """Divide the segments into at most MOST_BLOCKS slices, and each slice into one block for each
+    run of the same fate.
+    """
     segments = partition.segments
     each = -(-len(segments) // MOST_BLOCKS)
     blocks = []

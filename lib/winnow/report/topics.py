@@ -1,4 +1,4 @@
-"""What became of each topic: those with most to tell have a row, the others share one."""
+"""The result for each topic. The most important topics have a row each, the others share one."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ MOST_TOPICS = 20
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """Bytes of the logs of its partitions. `after` and `dirty_after` are None where they are not
-    known of each.
+    """Log bytes of a topic's partitions. `after` and `dirty_after` are None if any partition's
+    value is unknown.
     """
 
     name: str
     others: int
-    """0 for a topic; else the row is of so many topics together and has no name."""
+    """0 for a topic. Otherwise the row combines this many topics and has no name."""
     partitions: int
     before: int
     after: int | None
     dirty: float | None
-    """Mean of its partitions, weighted by their bytes."""
+    """Mean over its partitions, weighted by their bytes."""
     dirty_after: float | None
 
     @property
@@ -32,7 +32,7 @@ class TopicRow:
 
 
 def topic_rows(partitions: Sequence[PartitionResult]) -> tuple[TopicRow, ...]:
-    """Most freed first; where that is not known, most bytes first."""
+    """Return rows, most freed bytes first; where that is unknown, most bytes first."""
     by_topic: dict[str, list[PartitionResult]] = {}
     for partition in partitions:
         if partition.bytes_before is not None:
@@ -48,7 +48,9 @@ def topic_rows(partitions: Sequence[PartitionResult]) -> tuple[TopicRow, ...]:
 
 
 def freed_key(p: PartitionResult) -> tuple[float, str, int]:
-    """Most freed first; where only a run can tell, the dirty bytes are the best guess."""
+    """Sort by freed bytes, most first. Where only a run can find that out, dirty bytes are the best
+    estimate.
+    """
     before = p.bytes_before or 0
     freed = before * (p.dirty_ratio or 0.0) if p.bytes_after is None else before - p.bytes_after
     return -freed, p.topic, p.partition
@@ -73,7 +75,7 @@ def _row(topic: str, partitions: Sequence[PartitionResult], *, others: int = 0) 
 
 
 def _mean(weighted: Sequence[tuple[float | None, int | None]]) -> float | None:
-    """None if one of them is not known, or there is none."""
+    """Return the weighted mean; None if a value is unknown or there are none."""
     total = sum(weight or 0 for _, weight in weighted)
     if not total or any(value is None for value, _ in weighted):
         return None

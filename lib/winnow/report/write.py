@@ -1,4 +1,4 @@
-"""Where reports go: never into a log directory, where a broker would trip over them."""
+"""Where reports are written: never into a log directory, where a broker would fail on them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from winnow.words import redacted
 
 
 def write_report(result: RunResult, path: str | os.PathLike[str]) -> None:
-    """The run as one HTML file: all of it or nothing. An older file of that name is replaced.
+    """Write the run as one HTML file, atomically. An older file of that name is replaced.
 
-    Raises UsageError for a place inside a log directory of the run, and OSError if it can't be
+    Raises UsageError for a path inside a log directory of the run, and OSError if it can't be
     written.
     """
     target = Path(path)
@@ -26,7 +26,9 @@ def write_report(result: RunResult, path: str | os.PathLike[str]) -> None:
 
 
 def refuse_in_log_dir(path: Path, log_dirs: Sequence[str]) -> None:
-    """UsageError if the file would be in one of them, however they are spelt."""
+    """Raise UsageError if the file would be in one of the directories, however their paths are
+    written.
+    """
     place = path.resolve()
     for log_dir in log_dirs:
         if place.is_relative_to(Path(log_dir).resolve()):
@@ -40,7 +42,9 @@ def refuse_in_log_dir(path: Path, log_dirs: Sequence[str]) -> None:
 
 
 def reports_dir() -> Path:
-    """`${XDG_STATE_HOME:-~/.local/state}/winnow/reports`. RuntimeError if there is no home."""
+    """Return `${XDG_STATE_HOME:-~/.local/state}/winnow/reports`. Raises RuntimeError if there is no
+    home.
+    """
     state = os.environ.get("XDG_STATE_HOME", "")
     return (
         (Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state")

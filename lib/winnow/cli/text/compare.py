@@ -1,6 +1,4 @@
-"""What a comparison told, for a person: a line for each partition that differs, and where to look
-on both sides.
-"""
+"""A comparison as text: a line for each partition that differs, and the place in both replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines that the doctor's page is made of."""
+"""The lines of the doctor's page."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rich.text import Text
 from winnow.words import printable
 
 MOST = 10
-"""Lines of each list on the page; --json has all."""
+"""Lines in each list on the page. --json has all."""
 
 
 def listed(title: str, lines: Sequence[str]) -> Iterator[Text]:
-    """Nothing at all where there is no line."""
+    """Yield the title and the lines; nothing if there are no lines."""
     if not lines:
         return
     yield plain("")

@@ -1,4 +1,4 @@
-"""An erasure for a person: what is gone, what is left and where, and whether it is proven."""
+"""An erasure as text: what was erased, what is left and where, and whether it is proven."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEAD = ("partition", "erased", "segments", "before", "after", "left")
 
 
 def lines(result: EraseResult) -> Iterator[str]:
-    """Partitions in which nothing was found are counted only."""
+    """Yield the lines. Partitions without matches are only counted."""
     told = [
         p
         for p in result.partitions

@@ -1,6 +1,4 @@
-"""What a ledger tells, as tables: runs, the newest first, erasures alike, and partitions, those
-that are due first.
-"""
+"""A ledger as tables: runs and erasures, newest first, and partitions, those that are due first."""
 
 from __future__ import annotations
 
@@ -36,13 +34,13 @@ PARTITION_HEAD = (
     "due by max lag",
 )
 _WORDS = {RUN_HEAD: 3, ERASURE_HEAD: 3, PARTITION_HEAD: 2}
-"""So many columns are words."""
+"""Number of leading columns that hold words."""
 
 Row = tuple[str, ...]
 
 
 def show(history: History, paper: Paper, *, now: int) -> None:
-    """`now`: ms since the epoch, for how long ago things were."""
+    """Print the tables. `now`, in ms since the epoch, gives how long ago things happened."""
     runs, partitions = history.runs, sorted(history.partitions, key=_urgency)
     erased = f", {counted(len(history.erasures), 'erasure')}" if history.erasures else ""
     paper.print(
@@ -119,8 +117,8 @@ def _urgency(p: PastPartition) -> tuple[bool, int, str, int]:
 
 
 def _section(head: Row, rows: Sequence[Row], *, most: int, noun: str) -> Iterator[Text]:
-    """A table below an empty line; nothing without a row. The words of a row come first, figures
-    are flush right.
+    """Yield a table after an empty line; nothing without rows. Columns of words come first, figures
+    are right-aligned.
     """
     if not rows:
         return

@@ -1,6 +1,4 @@
-"""What `inspect` prints for a person: a line per batch or entry of a file, or a line per file of a
-directory.
-"""
+"""The text of `inspect`: a line per batch or entry of a file, or a line per file of a directory."""
 
 from __future__ import annotations
 
@@ -31,13 +29,13 @@ from winnow.wire.internal_topics import Fields
 from winnow.words import counted, escaped, instant, size
 
 LONGEST_BYTES = 60
-"""Characters of a key or a value; --json has all of it."""
+"""Most characters of a key or a value. --json has all of it."""
 MOST_NAMES = 20
 
 
 class Output:
-    """`in_full`: a line for everything in a file; otherwise one line per file. `problems` counts
-    them.
+    """`in_full`: one line for each item in a file; otherwise one line per file. `problems` counts
+    the problems.
     """
 
     def __init__(self, out: Contents, *, in_full: bool) -> None:
@@ -121,7 +119,7 @@ def _way(position: PositionLine) -> Iterator[str]:
 
 
 class Summary:
-    """Of the lines of one file."""
+    """Summary of the lines of one file."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -173,7 +171,7 @@ def _entries(count: int) -> str:
 
 
 def texts(line: Line) -> list[str]:
-    """The lines of text for one value: a batch with its records has several."""
+    """Return the lines of text for one value. A batch with its records has several."""
     return _TEXTS[type(line)](line)
 
 
@@ -225,7 +223,7 @@ def _fields(fields: Fields) -> str:
 
 
 def _bytes(data: bytes | None) -> str:
-    """As text where it is printable text, else in hex: nothing that a terminal would obey."""
+    """Return printable text as it is, anything else in hex, so that a terminal obeys none of it."""
     if data is None:
         return "null"
     try:

@@ -1,5 +1,5 @@
-"""The one JSON object of `inspect --json`, written as the files are read: a log need not fit into
-memory.
+"""The one JSON object of `inspect --json`. It is written while the files are read, since a log may
+not fit into memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from winnow.verbs.inspect.values import (
 
 
 class Output:
-    """`problems` counts them once all is written."""
+    """`problems` counts the problems once everything is written."""
 
     def __init__(self, out: Contents) -> None:
         self._out = out
@@ -78,8 +78,8 @@ class Output:
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401 - whatever JSON has
-    """What json asks for: dataclasses as objects, bytes as text where they are UTF-8, else as
-    `{"hex": ...}`.
+    """Return what json accepts: dataclasses as objects, bytes as text if they are UTF-8, otherwise
+    as `{"hex": ...}`.
     """
     if isinstance(value, bytes):
         return _text(value)

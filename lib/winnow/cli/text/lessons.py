@@ -1,4 +1,4 @@
-"""What the help of a verb teaches beside its options: what it changes, an example, its exit codes."""
+"""What a verb's help shows besides its options: what it changes, an example, its exit codes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from types import MappingProxyType
 from winnow.cli.exit_codes import EXIT_CODES, IN_SHORT
 
 VERBATIM = "\b"
-"""Click leaves the lines of a paragraph that begins so as they are."""
+"""Click does not wrap the lines of a paragraph that begins with this character."""
 WIDTH = 76
-"""Of a terminal's 80 columns, less click's own indentation."""
+"""80 columns of a terminal, less click's own indentation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Lesson:
     short: str
     """For the list of all verbs: at most 65 characters."""
     changes: str
-    """What it does to the log directory, and what it needs of the broker."""
+    """What it does to the log directory, and whether the broker must be stopped."""
     examples: tuple[str, ...]
-    """Command lines without the program; short enough to stand on one line of a terminal."""
+    """Command lines without the program, short enough for one line of a terminal."""
 
 
 _STOPPED = "The broker is stopped: its lock is taken."
@@ -99,7 +99,7 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
 
 
 def epilog(verb: str, *, program: str = "./spark-submit.sh") -> str:
-    """For click: paragraphs that it wraps, and lines that it leaves as they are."""
+    """Return the text for click: paragraphs that it wraps, and lines that it does not."""
     lesson = LESSONS[verb]
     examples = [f"{program} {example}" for example in lesson.examples]
     codes = [f"{code}  {words}" for code, words in EXIT_CODES[verb].items()]

@@ -1,4 +1,4 @@
-"""What a run is at, on stderr: one live line on a terminal, elsewhere a line every ten seconds."""
+"""Progress of a run on stderr: one live line on a terminal, otherwise a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from winnow.words import one_line, size
 
 LOG_EVERY_S = 10.0
 ESTIMATE_AFTER_S = 2.0
-"""Of a stage: what is left is told from then on."""
+"""Age of a stage from which the time left is shown."""
 
 
 def progress_on_stderr(*, quiet: bool) -> AbstractContextManager[Told]:
@@ -35,11 +35,13 @@ class _Stage:
     began: float
     done: int = 0
     ended: float | None = None
-    """When all was done."""
+    """When the stage ended."""
 
 
 class Progress:
-    """A context, and what the engine tells how far it is (`winnow.runtime.progress.Progress`)."""
+    """A context, and the progress display that the engine calls
+    (`winnow.runtime.progress.Progress`).
+    """
 
     def __init__(
         self, stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic
@@ -78,22 +80,22 @@ class Progress:
     def stage(
         self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
     ) -> None:
-        """A new stage begins; what it counts is bytes or tasks or, without a total, nothing."""
+        """Begin a new stage. It counts bytes, or tasks, or, without a total, nothing."""
         total = total_tasks if total_bytes is None else total_bytes
         self._stage = _Stage(name, total, in_bytes=total_bytes is not None, began=self._clock())
 
     def advance(self, amount: int) -> None:
-        """So many more bytes or tasks of the stage are done."""
+        """Add this many bytes or tasks of the stage as done."""
         if self._stage is not None:
             self._stage.done += amount
             if self._stage.total is not None and self._stage.done >= self._stage.total:
                 self._stage.ended = self._clock()
 
     def line(self) -> str:
-        """What is done now, how fast, what is left of it, and how long the run has taken.
+        """Return what is done now, how fast, the time left, and how long the run has taken.
 
-        `compacting 3 partitions: 34 % of 1.2 GiB, 210.0 MiB/s, 4 s left (12 s)`. What is left is
-        what the stage's mean rate so far makes of it: no more is known.
+        For example `compacting 3 partitions: 34 % of 1.2 GiB, 210.0 MiB/s, 4 s left (12 s)`. The
+        time left is estimated from the stage's mean rate so far.
         """
         stage, now = self._stage, self._clock()
         seconds = f"({now - self._started:.0f} s)"
@@ -116,7 +118,7 @@ class Progress:
 
 
 def _duration(seconds: float) -> str:
-    """`4 s`, `3 min`, `2 h 5 min`; rather more than less."""
+    """Return `4 s`, `3 min` or `2 h 5 min`, rounded up rather than down."""
     if seconds <= 60:
         return f"{math.ceil(seconds)} s"
     minutes = math.ceil(seconds / 60)

@@ -1,5 +1,5 @@
-"""The table that a person reads in five seconds: most to gain first, sums last, then what was left
-alone and why.
+"""The table that a person reads in five seconds: largest gain first, then sums, then partitions
+left unchanged and why.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from winnow.wire.internal_topics import TRANSACTION_STATE
 from winnow.words import counted, moment, one_line, size
 
 FEW = 8
-"""So many partitions that need nothing get a line each; more of them share one."""
+"""Partitions that need nothing get a line each up to this number. If there are more, they share
+one.
+"""
 HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty", "why")
 LEFT = (0, 1)
-"""Columns of words; those of figures are flush right."""
+"""Columns of words. Columns of figures are right-aligned."""
 LEAST_WHY = 24
-"""Columns that a reason needs to be worth its place."""
+"""Least width of the column for reasons. If there is less room, it is omitted."""
 
 Row = tuple[str, ...]
 
@@ -78,8 +80,8 @@ def _lines(
     idle: Sequence[PartitionResult],
     width: int,
 ) -> Iterator[Text]:
-    """Head, partitions, sums. A plan is read for its reasons: they have their own lines; elsewhere
-    what fits.
+    """Yield header, partitions and sums. In a plan, reasons have their own lines. Otherwise they
+    are cut to the space available.
     """
     if not active and not idle:
         return
@@ -106,7 +108,7 @@ def _lines(
 
 
 def _holders(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
-    """Of Kafka's own topics: whose records fill them."""
+    """For Kafka's own topics, yield whose records fill them."""
     held = [p for p in partitions if p.holders]
     if held:
         yield Text("\nWho fills Kafka's own topics", style="bold")
@@ -130,7 +132,9 @@ def _change(before: str, after: int | None, shown: Callable[[int], str]) -> str:
 
 
 def _settings(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
-    """Of a plan: by topic, the settings that somebody gave, and who; then what the others are."""
+    """For a plan, yield the settings by topic that were set explicitly and where, then the source
+    of the others.
+    """
     topics = {p.topic: p.settings for p in partitions if p.settings}
     if not topics:
         return
@@ -138,9 +142,7 @@ def _settings(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
     for topic, settings in sorted(topics.items()):
         yield Text(f"  {topic}")
         for s in settings:
-            if (
-                not s.is_default and s.key != "internal.segment.bytes"
-            ):  # it is told as segment.bytes
+            if not s.is_default and s.key != "internal.segment.bytes":  # shown as segment.bytes
                 yield Text(f"      {s.key}={s.value}  {s.source}", style="dim")
     defaults = sorted({s.source for settings in topics.values() for s in settings if s.is_default})
     yield Text("  all else", style="dim")
@@ -156,7 +158,7 @@ def _line(cells: Row, widths: Sequence[int]) -> str:
 
 
 def _has_replicas(result: RunResult) -> bool:
-    """Several brokers' directories were given, which have partitions in common."""
+    """Return whether directories of several brokers were given that have partitions in common."""
     return len({_name_key(p)[:2] for p in result.partitions}) < len(result.partitions)
 
 
@@ -178,7 +180,7 @@ def _row(p: PartitionResult, *, replicas: bool) -> Row:
 
 
 def _sums(result: RunResult) -> Row:
-    """Over all partitions; a sum with an unknown part is unknown."""
+    """Return sums over all partitions. A sum with an unknown part is unknown."""
     known = [p for p in result.partitions if p.bytes_before is not None]
     before = sum(p.bytes_before or 0 for p in known)
     after = _sum(p.bytes_after if _acts(p) else p.bytes_before for p in known)
@@ -209,7 +211,7 @@ def _acts(p: PartitionResult) -> bool:
 
 
 def _gain_key(p: PartitionResult) -> tuple[float, str, int, str]:
-    """Bytes that go; where only a run can tell, the dirty bytes are the best guess."""
+    """Sort by freed bytes. Where only a run can find those, dirty bytes are the best estimate."""
     before = p.bytes_before or 0
     gain = before * (p.dirty_ratio or 0.0) if p.bytes_after is None else before - p.bytes_after
     return (-gain, *_name_key(p))
@@ -220,7 +222,7 @@ def _name_key(p: PartitionResult) -> tuple[str, int, str]:
 
 
 def _grouped(troubled: Sequence[PartitionResult], *, replicas: bool) -> dict[str, list[str]]:
-    """Partitions by what was said of them: one cause that hits a whole directory is told once."""
+    """Group partitions by reason. A cause that affects a whole directory is shown once."""
     texts = {
         p: p.reason if p.error is None or p.error in p.reason else f"{p.reason}: {p.error}"
         for p in troubled

@@ -1,4 +1,4 @@
-"""What a sweep found, for a person: where, what, and once for each kind what it means."""
+"""A sweep as text: where, what, and what it means, once for each kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from winnow.verbs.verify.verify import SweepResult
 
 MOST = 20
-"""Findings of one kind in one partition that get lines of their own; --json has all."""
+"""Findings of one kind in one partition that get their own lines. --json has all."""
 HEAD = ("kind", "file", "byte", "offsets")
 _INDENT = 6
 
