@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from winnow.clean.in_place import check_in_place
-from winnow.clean.plan.prepare import OnCorrupt, Request
 from winnow.clean.plan.settings import with_metadata
+from winnow.clean.request import LookOptions, Request, RunOptions
 from winnow.clean.result import RunResult
-from winnow.clean.run import Only, Seen, UncleanShutdown, new_run_id
+from winnow.clean.run import new_run_id
 from winnow.clock import now_ms
 from winnow.errors import UsageError
 from winnow.ledger.append import append_rows
@@ -45,7 +45,7 @@ from winnow.verbs.erase.values import EraseResult
 from winnow.verbs.explain.explain import Question, explain_partition
 from winnow.verbs.explain.home import home_of
 from winnow.verbs.explain.values import Explanation
-from winnow.verbs.output.run import elsewhere_of, run_anywhere
+from winnow.verbs.output.run import Destinations, elsewhere_of, run_anywhere
 from winnow.verbs.recover.run import recover_log_dirs
 from winnow.verbs.recover.values import RecoverResult
 from winnow.verbs.verify.log_dirs import find_log_dirs
@@ -57,137 +57,91 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def plan(
-    spark: WithContext,
-    log_dirs: Sequence[str],
-    *,
-    settings: Settings,
-    now: int,
-    topics: Sequence[str] = (),
-    only: Only | None = None,
-    unclean_shutdown: UncleanShutdown = "refuse",
-    on_corrupt: OnCorrupt = "leave",
-    max_extra_space: int | None = None,
-    free_at_least: int | None = None,
-    throttle: float | None = None,
-    estimate: bool = False,
-    output: Sequence[str] = (),
-    work_dir: str | None = None,
-    work_space: int | None = None,
-    seen: Seen | None = None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
-) -> RunResult:
-    """What `clean` would do with these log directories and why. Changes nothing in them.
+class PlanOptions(RunOptions, Destinations, total=False):
+    """Options of `plan`: the fields of `Request`, and where a cleaned copy would go."""
 
-    `now`: the clock of every decision, ms since the epoch. `topics`: globs, all topics if there are
-    none. `unclean_shutdown`: see `UncleanShutdown`. `on_corrupt`: what `clean` is to do about
-    damage, see `OnCorrupt`. `max_extra_space`: bytes that may be written before as many are
-    removed, in all; None: what the disks have free. `free_at_least`: of what retention lets go
-    delete the oldest segments that have so many bytes, and do nothing else. `estimate`: read all
-    records of what is to be compacted, as `clean` does, and tell exactly what would be left.
-    `seen`: is told what all decisions rest on before anything is done; what it raises ends the run.
-    `throttle`: bytes of segments that all tasks read and write per second at most; None: what
-    `log.cleaner.io.max.bytes.per.second` says. `stop`: lets another thread end the run early.
-    `output`, `work_dir`, `work_space`: as for `clean`; then, and where a log directory is a URL,
-    nothing is written but a private copy of it, which is thrown away. Raises UsageError for what is
-    not a Kafka log directory, LogDirInUseError where a broker runs on one, and StoppedError if the
-    run was stopped before there was a result.
+
+class CleanOptions(PlanOptions, total=False):
+    """Options of `clean`."""
+
+    ledger: str | None
+    """Directory or URL of the ledger that the run is recorded in; None: nowhere."""
+
+
+class EraseOptions(TypedDict, total=False):
+    """Options of `erase`."""
+
+    settings: Settings | None
+    """Index intervals, and which topics are tiered; Kafka's defaults without them."""
+    topics: Sequence[str]
+    """Globs, all topics if there are none; Kafka's own only by their names."""
+    dry_run: bool
+    """Look and count, change nothing. A dry run is not recorded."""
+    ledger: str | None
+    progress: Progress | None
+    stop: Stop | None
+
+
+class ExplainOptions(LookOptions, total=False):
+    """Options of `explain`: all that `plan` decides by, and one record, or all with one key."""
+
+    offset: int | None
+    key: bytes | None
+
+
+def plan(spark: WithContext, log_dirs: Sequence[str], **options: Unpack[PlanOptions]) -> RunResult:
+    """Return what `clean` would do with these log directories and why. Changes nothing in them.
+
+    `options`: see `PlanOptions`. With `output`, and where a log directory is a URL, only a private
+    copy is written, and thrown away. Raises UsageError for what is not a Kafka log directory,
+    LogDirInUseError where a broker runs on one, and StoppedError if the run was stopped before
+    there was a result.
     """
-    return run_anywhere(
-        elsewhere_of(log_dirs, output, begin_again=False, work_dir=work_dir, work_space=work_space),
-        spark,
-        log_dirs,
-        "plan",
-        settings=settings,
-        now=now,
-        topics=topics,
-        only=only,
-        unclean_shutdown=unclean_shutdown,
-        on_corrupt=on_corrupt,
-        max_extra_space=max_extra_space,
-        free_at_least=free_at_least,
-        throttle=throttle,
-        estimate=estimate,
-        seen=seen,
-        progress=progress,
-        stop=stop,
-    )
+    elsewhere = elsewhere_of(log_dirs, _destinations(options))
+    return run_anywhere(elsewhere, spark, log_dirs, Request.of(options, touch=False))
 
 
 def clean(
-    spark: WithContext,
-    log_dirs: Sequence[str],
-    *,
-    settings: Settings,
-    now: int,
-    topics: Sequence[str] = (),
-    only: Only | None = None,
-    unclean_shutdown: UncleanShutdown = "refuse",
-    keep_replaced: bool = False,
-    on_corrupt: OnCorrupt = "leave",
-    max_extra_space: int | None = None,
-    free_at_least: int | None = None,
-    throttle: float | None = None,
-    ledger: str | None = None,
-    output: Sequence[str] = (),
-    begin_again: bool = False,
-    work_dir: str | None = None,
-    work_space: int | None = None,
-    seen: Seen | None = None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
+    spark: WithContext, log_dirs: Sequence[str], **options: Unpack[CleanOptions]
 ) -> RunResult:
-    """Applies each topic's cleanup policy to these log directories, as Kafka would (arguments as
-    for `plan`).
+    """Apply each topic's cleanup policy to these log directories, as Kafka would.
 
-    `keep_replaced`: what the run replaces or deletes stays on the disk, where brokers don't see it,
-    until `recover` undoes the run or purges what it kept. Nothing is freed until then. A partition
-    that can't be understood, or whose policy is not known, is left as it is and reported. `ledger`:
-    directory or URL of a ledger that the run is written to when all is done. That it can't be
-    written changes nothing else: a note says so, and `RunResult.ledger` is None. UsageError if it
-    lies in a log directory. `output`: a directory or URL for each log directory, where the cleaned
-    one is written; then the log directories, which may be URLs as well, are only read.
-    `begin_again`: remove what a run that did not finish left there. `work_dir`, `work_space`: see
-    `winnow.verbs.output.clean.Elsewhere`.
+    A partition that can't be understood, or whose policy is not known, is left as it is and
+    reported. With `output`, one directory or URL for each log directory, the cleaned ones are
+    written there, and the log directories are only read. If the ledger can't be written, a note
+    says so, `RunResult.ledger` is None, and the run still succeeds. Raises as `plan` does, and
+    UsageError for a ledger inside of a log directory.
     """
+    ledger, places = options.pop("ledger", None), _destinations(options)
+    request = Request.of(options, touch=True)
+    output = places.get("output") or ()
     if ledger is not None:
         check_ledger(ledger, (*log_dirs, *output))
-    if output and (keep_replaced or free_at_least is not None):
+    if output and (request.keep_replaced or request.free_at_least is not None):
         raise UsageError(
             "what is written elsewhere replaces and frees nothing", hint="Leave those options out."
         )
-    elsewhere = elsewhere_of(
-        log_dirs, output, begin_again=begin_again, work_dir=work_dir, work_space=work_space
-    )
+    elsewhere = elsewhere_of(log_dirs, places)
     started = now_ms()
-    result = run_anywhere(
-        elsewhere,
-        spark,
-        log_dirs,
-        "clean",
-        settings=settings,
-        now=now,
-        topics=topics,
-        only=only,
-        unclean_shutdown=unclean_shutdown,
-        keep_replaced=keep_replaced,
-        on_corrupt=on_corrupt,
-        max_extra_space=max_extra_space,
-        free_at_least=free_at_least,
-        throttle=throttle,
-        seen=seen,
-        progress=progress,
-        stop=stop,
-    )
+    result = run_anywhere(elsewhere, spark, log_dirs, request)
     if ledger is None:
         return result
-    (progress or Silence()).stage("writing the ledger")
+    request.progress.stage("writing the ledger")
     return recorded(
         spark.sparkContext,
         ledger,
         entry_of(result, log_dirs=log_dirs, started=started, ended=now_ms()),
     )
+
+
+def _destinations(options: PlanOptions) -> Destinations:
+    """Takes them out of `options`."""
+    return {
+        "output": options.pop("output", ()),
+        "begin_again": options.pop("begin_again", False),
+        "work_dir": options.pop("work_dir", None),
+        "work_space": options.pop("work_space", None),
+    }
 
 
 def history(
@@ -215,22 +169,15 @@ def erase(
     log_dirs: Sequence[str],
     *,
     keys: Sequence[bytes] | DataFrame | Any,  # noqa: ANN401 - Arrow has no types
-    settings: Settings | None = None,
-    topics: Sequence[str] = (),
-    dry_run: bool = False,
-    ledger: str | None = None,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
+    **options: Unpack[EraseOptions],
 ) -> EraseResult:
     """Takes every record with one of the keys out of all segments that can be rewritten, whatever
     the cleanup policy, and reads everything again to prove it. Offsets, checkpoints and all other
     records stay as they are.
 
     `keys`: bytes, an Arrow array of them, or a DataFrame with a column `key`, binary or string.
-    `settings`: index intervals and which topics are tiered; Kafka's defaults without them.
-    `topics`: globs, all topics if there are none; Kafka's own only by their names. `dry_run`: look
-    and count, change nothing. `ledger`: as for `clean`; the keys are in it as hashes under
-    `EraseResult.hash_key`, which only the result tells. A dry run is not recorded.
+    `options`: see `EraseOptions`. The ledger holds hashes of the keys under `EraseResult.hash_key`,
+    which only the result tells.
 
     The active segment, and what lies at or above the high watermark, is looked into and not
     changed. Raises UsageError for no keys, and otherwise as `plan` does.
@@ -238,7 +185,12 @@ def erase(
     from winnow.verbs.erase.erase import NO_CLOCK, erase_from  # noqa: PLC0415 - it loads Arrow, as no other verb does
     from winnow.verbs.erase.keys import different_keys  # noqa: PLC0415
 
-    progress = progress or Silence()
+    unknown = options.keys() - EraseOptions.__annotations__.keys()
+    if unknown:
+        message = f"erase() got an unexpected keyword argument {min(unknown)!r}"
+        raise TypeError(message)
+    progress, ledger = options.get("progress") or Silence(), options.get("ledger")
+    dry_run = options.get("dry_run", False)
     different, started = different_keys(keys), now_ms()
     if not dry_run:
         check_in_place(log_dirs)
@@ -246,15 +198,16 @@ def erase(
         check_ledger(ledger, log_dirs)
     with locked(log_dirs, to_change=not dry_run) as dirs:
         check_one_node(dirs, "erase")
-        found_settings, found = with_metadata(settings or Settings(), Places(), dirs)
-        request = Request(
-            settings=found_settings,
-            topics=tuple(topics),
-            now=NO_CLOCK,
-            only=None,
+        found_settings, found = with_metadata(options.get("settings") or Settings(), Places(), dirs)
+        request = Request.of(
+            {
+                "settings": found_settings,
+                "topics": options.get("topics", ()),
+                "now": NO_CLOCK,
+                "stop": options.get("stop"),
+                "progress": progress,
+            },
             touch=not dry_run,
-            stop=stop or Stop(),
-            progress=progress,
         )
         with cancelling_jobs(spark.sparkContext, request.stop):
             result = erase_from(spark, dirs, request, different, run_id=new_run_id())
@@ -283,43 +236,27 @@ def erasures(spark: SparkSession, ledger: str) -> DataFrame:
 
 
 def explain(
-    spark: WithContext,
-    log_dirs: Sequence[str],
-    *,
-    partition: str,
-    offset: int | None = None,
-    key: bytes | None = None,
-    settings: Settings,
-    now: int,
-    only: Only | None = None,
-    unclean_shutdown: UncleanShutdown = "refuse",
-    progress: Progress | None = None,
+    spark: WithContext, log_dirs: Sequence[str], partition: str, **options: Unpack[ExplainOptions]
 ) -> Explanation:
-    """Why `clean` would clean a partition, or would not, and what it would make of the record at
-    `offset`, or of all records with `key`. Changes nothing in the log directories.
+    """Say why `clean` would clean a partition, or would not, and what it would make of the record
+    at `offset`, or of all records with `key`. Changes nothing in the log directories.
 
-    `partition`: TOPIC-PARTITION, as its directory is called. The rest is as for `plan`. Raises
-    UsageError as `plan` does, for a partition that is not there and for both an offset and a key.
+    `partition`: TOPIC-PARTITION, as its directory is called. `options`: see `ExplainOptions`.
+    Raises UsageError as `plan` does, for a partition that is not there and for both an offset and a
+    key.
     """
+    offset, key = options.pop("offset", None), options.pop("key", None)
     if offset is not None and key is not None:
         raise UsageError("an offset and a key together", expected="one of them, or neither")
     if offset is not None and offset < 0:
         raise UsageError("an offset below 0", expected="0 or more", found=str(offset))
-    progress = progress or Silence()
+    request = Request.of(options, touch=False)
     with locked(log_dirs, to_change=False) as dirs:
         check_one_node(dirs, "explain")
         home = home_of(dirs, partition)
-        settings, found = with_metadata(settings, Places(), dirs)
-        request = Request(
-            settings=settings,
-            topics=(),
-            now=now,
-            only=only,
-            touch=False,
-            below_recovery_point=unclean_shutdown == "below-recovery-point",
-            progress=progress,
-        )
-        progress.stage(f"looking at {partition}")
+        settings, found = with_metadata(request.settings, Places(), dirs)
+        request = replace(request, settings=settings)
+        request.progress.stage(f"looking at {partition}")
         answer = explain_partition(spark.sparkContext, home, request, Question(offset, key))
     return replace(answer, notes=(*settings.notes(), *found))
 
@@ -343,14 +280,15 @@ def doctor(
     progress = progress or Silence()
     with locked(log_dirs, to_change=False) as dirs:
         settings, found = with_metadata(settings, Places(), dirs)
-        request = Request(
-            settings=settings,
-            topics=tuple(topics),
-            now=now,
-            only=None,
+        request = Request.of(
+            {
+                "settings": settings,
+                "topics": topics,
+                "now": now,
+                "unclean_shutdown": "below-recovery-point",
+                "progress": progress,
+            },
             touch=False,
-            below_recovery_point=True,
-            progress=progress,
         )
         progress.stage(f"looking at {sum(len(d.partitions) for d in dirs)} partitions")
         diagnosis = diagnose(spark.sparkContext, dirs, request, deep=deep)

@@ -15,7 +15,8 @@ from tests.crash.replay import CrashPoint, Effect, RecordingStorage, crash_state
 from tests.fixtures.data import copy_file, copy_tree
 from tests.kafka.cleaner.runs import CHECKPOINTS, write_checkpoint
 from winnow.clean.carry_out import carry_out
-from winnow.clean.plan.prepare import Request, prepare
+from winnow.clean.plan.prepare import prepare
+from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.logdir.checkpoints import read_offset_checkpoint
 from winnow.logdir.lock import lock_log_dir

@@ -40,7 +40,7 @@ from tests.spark.runs import (
 )
 from winnow.api import recover
 from winnow.clean.commit.quarantine import commit, stage_quarantine
-from winnow.clean.plan.prepare import Request
+from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult, RunResult
 from winnow.errors import CorruptLogError
 from winnow.logdir.lock import lock_log_dir

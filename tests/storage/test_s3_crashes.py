@@ -17,7 +17,8 @@ from tests.storage.s3 import BUCKET
 from tests.storage.test_output import upload
 from winnow.api import clean
 from winnow.clean.carry_out import carry_out
-from winnow.clean.plan.prepare import Request, prepare
+from winnow.clean.plan.prepare import prepare
+from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.logdir.survey import survey_log_dirs
 from winnow.storage import places

@@ -15,8 +15,9 @@ from winnow.clean.commit.split import split_bytes, split_first
 from winnow.clean.compact import NOT_BEGUN, Run, compact
 from winnow.clean.next_round import compacted_next
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import LeftAlone, Prepared, Request, Undertaking
+from winnow.clean.plan.prepare import LeftAlone, Prepared, Undertaking
 from winnow.clean.plan.rounds import Round, dirtiest_first, make_round, why_no_room
+from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.clean.space import waves
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError

@@ -22,8 +22,8 @@ from winnow.clean.commit.commit import (
 )
 from winnow.clean.commit.retention import retain_from, state_now
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import Request
 from winnow.clean.plan.rounds import Round
+from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.clean.rewrite.compaction import Outcome, run_compaction
 from winnow.clean.rewrite.rewrite import RewrittenGroup

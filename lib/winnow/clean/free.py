@@ -13,7 +13,8 @@ from winnow.clean.carry_out import CarriedOut
 from winnow.clean.commit.commit import commit_log_start
 from winnow.clean.commit.retention import retain_only, state_now
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import Prepared, Request, Undertaking
+from winnow.clean.plan.prepare import Prepared, Undertaking
+from winnow.clean.request import Request
 from winnow.clean.result import RETAINED, PartitionResult
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.commit.retain import delete_segments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from winnow.clean.plan.prepare import OnCorrupt
+from winnow.clean.request import OnCorrupt
 from winnow.clean.tiered import refuse_tiered_around
 from winnow.errors import UsageError
 from winnow.storage.open_store import is_remote, open_store

@@ -15,7 +15,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from winnow.clean.commit.split import split_first
-from winnow.clean.plan.prepare import Prepared, Request, Undertaking, look_again
+from winnow.clean.plan.prepare import Prepared, Undertaking, look_again
+from winnow.clean.request import Request
 from winnow.clean.result import RETAINED, PartitionResult
 from winnow.errors import StoppedError
 from winnow.policy.decide import after_retention

@@ -10,8 +10,9 @@ from winnow.clean.carry_out import CarriedOut
 from winnow.clean.commit.split import split_bytes
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.estimate import Weighed, estimated
-from winnow.clean.plan.prepare import LeftAlone, Prepared, Request, Undertaking
+from winnow.clean.plan.prepare import LeftAlone, Prepared, Undertaking
 from winnow.clean.plan.rounds import Round, dirtiest_first, make_round, why_no_room
+from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult, Setting
 from winnow.clean.scan.job import PartitionJob
 from winnow.clean.space import Room, waves

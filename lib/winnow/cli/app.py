@@ -14,44 +14,21 @@ from winnow.cli.erase import Keys, run_erase
 from winnow.cli.explain import Asked, run_explain
 from winnow.cli.history import run_history
 from winnow.cli.inspect import run_inspect
-from winnow.cli.options import Request
+from winnow.cli.options import CommandLine
 from winnow.cli.package import run_package
 from winnow.cli.parameters import (
-    AfterCrash,
-    AllowOtherBroker,
-    BeginAgain,
-    Corrupt,
     DryRun,
-    Estimate,
-    FreeAtLeast,
     Json,
-    KeepReplaced,
     LedgerUrl,
     LogDirs,
-    MaxExtraSpace,
-    Metrics,
-    NoLedger,
-    Now,
-    OnlyOne,
-    OpenLineage,
-    Output,
     Quiet,
-    Report,
-    ResultFile,
-    ServerProperties,
-    Sets,
     TellProfile,
-    Throttle,
-    Timeout,
-    TopicConfigs,
     Topics,
-    TopicSets,
     Version,
-    WorkDir,
-    WorkSpace,
 )
 from winnow.cli.recover import run_recover
 from winnow.cli.run import run_verb
+from winnow.cli.takes import OPTIONS, SETTINGS, takes
 from winnow.cli.text.lessons import LESSONS, epilog, epilog_of_all
 from winnow.cli.verify import run_verify
 
@@ -71,78 +48,16 @@ def _globals(*, version: Version = False) -> None:
 
 
 def _verb(name: str) -> Callable[..., int]:
-    """`plan` and `clean` take the same, so that one becomes the other by one word."""
+    """`plan` and `clean` take the same options, so that one becomes the other by one word."""
 
-    def verb(
-        log_dirs: LogDirs,
-        *,
-        topics: Topics = None,
-        topic_configs: TopicConfigs = None,
-        server_properties: ServerProperties = None,
-        allow_other_broker: AllowOtherBroker = False,
-        sets: Sets = None,
-        topic_sets: TopicSets = None,
-        now: Now = None,
-        only: OnlyOne = None,
-        unclean_shutdown: AfterCrash = "refuse",
-        keep_replaced: KeepReplaced = False,
-        timeout: Timeout = None,
-        on_corrupt: Corrupt = "leave",
-        max_extra_space: MaxExtraSpace = None,
-        free_at_least: FreeAtLeast = None,
-        throttle: Throttle = None,
-        ledger: LedgerUrl = None,
-        no_ledger: NoLedger = False,
-        report: Report = None,
-        result: ResultFile = None,
-        metrics: Metrics = None,
-        openlineage: OpenLineage = None,
-        output: Output = None,
-        begin_again: BeginAgain = False,
-        work_dir: WorkDir = None,
-        work_space: WorkSpace = None,
-        estimate: Estimate = False,
-        dry_run: DryRun = False,
-        quiet: Quiet = False,
-        profile: TellProfile = False,
-        json: Json = False,
-    ) -> int:
-        request = Request(
-            log_dirs=log_dirs,
-            topics=topics or (),
-            topic_configs=topic_configs,
-            server_properties=server_properties or (),
-            allow_other_broker=allow_other_broker,
-            sets=sets or (),
-            topic_sets=topic_sets or (),
-            now=now,
-            only=only,
-            unclean_shutdown=unclean_shutdown,
-            keep_replaced=keep_replaced,
-            timeout=timeout,
-            on_corrupt=on_corrupt,
-            max_extra_space=max_extra_space,
-            free_at_least=free_at_least,
-            throttle=throttle,
-            ledger=ledger,
-            no_ledger=no_ledger,
-            report=report,
-            result=result,
-            metrics=metrics,
-            openlineage=openlineage,
-            output=output or (),
-            begin_again=begin_again,
-            work_dir=work_dir,
-            work_space=work_space,
-            quiet=quiet,
-            estimate=estimate,
-            json=json,
-            profile=profile,
-        )
-        return run_verb("plan" if dry_run else name, request)
+    @takes(*(one for one in OPTIONS if one not in _LAST), ..., *_LAST)
+    def verb(line: CommandLine, *, dry_run: DryRun = False) -> int:
+        return run_verb("plan" if dry_run else name, line)
 
     return verb
 
+
+_LAST = ("quiet", "profile", "json")
 
 for _name in ("plan", "clean"):
     app.command(_name, help=LESSONS[_name].short, epilog=epilog(_name), no_args_is_help=True)(
@@ -153,8 +68,9 @@ for _name in ("plan", "clean"):
 @app.command(
     "erase", short_help=LESSONS["erase"].short, epilog=epilog("erase"), no_args_is_help=True
 )
+@takes("log_dirs", ..., "topics", *SETTINGS, "timeout", "ledger", "no_ledger", "dry_run", *_LAST)
 def erase_keys(
-    log_dirs: LogDirs,
+    line: CommandLine,
     *,
     keys: Annotated[
         str | None, typer.Option(metavar="FILE", help="The keys: one per line, as UTF-8 text.")
@@ -169,50 +85,24 @@ def erase_keys(
             "--keys-delta", metavar="URL", help="A Delta table with the keys in its column `key`."
         ),
     ] = None,
-    topics: Topics = None,
-    topic_configs: TopicConfigs = None,
-    server_properties: ServerProperties = None,
-    allow_other_broker: AllowOtherBroker = False,
-    sets: Sets = None,
-    topic_sets: TopicSets = None,
-    timeout: Timeout = None,
-    ledger: LedgerUrl = None,
-    no_ledger: NoLedger = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Look and count, change nothing.")
     ] = False,
-    quiet: Quiet = False,
-    profile: TellProfile = False,
-    json: Json = False,
 ) -> int:
     """Take all records of some keys out of closed segments, whatever the cleanup policy, and prove
     it.
     """
-    request = Request(
-        log_dirs=log_dirs,
-        topics=topics or (),
-        topic_configs=topic_configs,
-        server_properties=server_properties or (),
-        allow_other_broker=allow_other_broker,
-        sets=sets or (),
-        topic_sets=topic_sets or (),
-        timeout=timeout,
-        ledger=ledger,
-        no_ledger=no_ledger,
-        quiet=quiet,
-        json=json,
-        profile=profile,
-    )
     return run_erase(
-        Keys(keys=keys, keys_hex=keys_hex, keys_delta=keys_delta), request, dry_run=dry_run
+        Keys(keys=keys, keys_hex=keys_hex, keys_delta=keys_delta), line, dry_run=dry_run
     )
 
 
 @app.command(
     "explain", short_help=LESSONS["explain"].short, epilog=epilog("explain"), no_args_is_help=True
 )
+@takes("log_dirs", ..., *SETTINGS, "now", "only", "unclean_shutdown", "quiet", "json")
 def explain_one(
-    log_dirs: LogDirs,
+    line: CommandLine,
     *,
     partition: Annotated[
         str,
@@ -227,32 +117,9 @@ def explain_one(
     key_hex: Annotated[
         str | None, typer.Option("--key-hex", metavar="HEX", help="The same, in hexadecimal.")
     ] = None,
-    topic_configs: TopicConfigs = None,
-    server_properties: ServerProperties = None,
-    allow_other_broker: AllowOtherBroker = False,
-    sets: Sets = None,
-    topic_sets: TopicSets = None,
-    now: Now = None,
-    only: OnlyOne = None,
-    unclean_shutdown: AfterCrash = "refuse",
-    quiet: Quiet = False,
-    json: Json = False,
 ) -> int:
     """Say why a partition would be cleaned or not, and what becomes of a record."""
-    request = Request(
-        log_dirs=log_dirs,
-        topic_configs=topic_configs,
-        server_properties=server_properties or (),
-        allow_other_broker=allow_other_broker,
-        sets=sets or (),
-        topic_sets=topic_sets or (),
-        now=now,
-        only=only,
-        unclean_shutdown=unclean_shutdown,
-        quiet=quiet,
-        json=json,
-    )
-    return run_explain(Asked(partition=partition, offset=offset, key=key, key_hex=key_hex), request)
+    return run_explain(Asked(partition=partition, offset=offset, key=key, key_hex=key_hex), line)
 
 
 @app.command(
@@ -281,16 +148,10 @@ def verify_log_dirs(
 @app.command(
     "doctor", short_help=LESSONS["doctor"].short, epilog=epilog("doctor"), no_args_is_help=True
 )
+@takes("log_dirs", "topics", *SETTINGS, "now", ..., "quiet", "json")
 def examine(
-    log_dirs: LogDirs,
+    line: CommandLine,
     *,
-    topics: Topics = None,
-    topic_configs: TopicConfigs = None,
-    server_properties: ServerProperties = None,
-    allow_other_broker: AllowOtherBroker = False,
-    sets: Sets = None,
-    topic_sets: TopicSets = None,
-    now: Now = None,
     deep: Annotated[
         bool,
         typer.Option(
@@ -298,25 +159,11 @@ def examine(
             help="Read all records of compacted topics, too: records without a key, tombstones.",
         ),
     ] = False,
-    quiet: Quiet = False,
-    json: Json = False,
 ) -> int:
     """One page: free space, what can be freed and how, what is overdue or held back, and what to
     run next.
     """
-    request = Request(
-        log_dirs=log_dirs,
-        topics=topics or (),
-        topic_configs=topic_configs,
-        server_properties=server_properties or (),
-        allow_other_broker=allow_other_broker,
-        sets=sets or (),
-        topic_sets=topic_sets or (),
-        now=now,
-        quiet=quiet,
-        json=json,
-    )
-    return run_doctor(request, deep=deep)
+    return run_doctor(line, deep=deep)
 
 
 @app.command("history", short_help=LESSONS["history"].short, epilog=epilog("history"))

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from winnow.clean.result import RunResult
-from winnow.cli.options import Request
+from winnow.cli.options import CommandLine
 from winnow.cli.out import Paper, tell
 from winnow.cli.report import Place
 from winnow.cli.run import guarded, prepare, tell_report, tell_result
@@ -27,7 +27,7 @@ def run_demo(*, json: bool) -> int:
 
     def work() -> int:
         log_dir = unpack()
-        request = Request(
+        request = CommandLine(
             log_dirs=[str(log_dir)],
             topic_configs=str(DATA / "topic-configs.txt"),
             now=NOW,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from winnow.cli.doctor_census import census_lines
-from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
+from winnow.cli.options import CommandLine, check_log_dirs, parse_now, parse_settings
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from winnow.verbs.doctor.values import Advice, Diagnosis, Gain, Overdue
 
 
-def run_doctor(request: Request, *, deep: bool) -> int:
+def run_doctor(request: CommandLine, *, deep: bool) -> int:
     """Return the exit code: 0, or 3 if Winnow can't work on some partition in its current state."""
     now = None
 
@@ -59,13 +59,13 @@ def run_doctor(request: Request, *, deep: bool) -> int:
     return guarded(work, json=request.json, now=lambda: now)
 
 
-def to_json(found: Diagnosis, request: Request) -> str:
+def to_json(found: Diagnosis, request: CommandLine) -> str:
     """Return the JSON object. Scripts depend on its keys: do not remove or rename any."""
     advice = [{"command": command(item, request), "why": item.why} for item in found.advice]
     return json_format.dumps({**asdict(found), "advice": advice}, indent=2)
 
 
-def command(advice: Advice, request: Request) -> list[str]:
+def command(advice: Advice, request: CommandLine) -> list[str]:
     """Return the words to type, with the log directories and settings that this run was given."""
     verb, *options = advice.arguments
     given = [
@@ -82,12 +82,12 @@ def command(advice: Advice, request: Request) -> list[str]:
     return ["./spark-submit.sh", verb, *request.log_dirs, *options, *given]
 
 
-def show(found: Diagnosis, request: Request, paper: Paper) -> None:
+def show(found: Diagnosis, request: CommandLine, paper: Paper) -> None:
     for line in _page(found, request):
         paper.print(line)
 
 
-def _page(found: Diagnosis, request: Request) -> Iterator[Text]:
+def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
     for disk in found.disks:
         share = (
             f" ({100 * disk.free_bytes / disk.total_bytes:.0f} %)" if disk.total_bytes else " (?)"

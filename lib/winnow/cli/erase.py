@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.options import Request, check_log_dirs, ledger_of, parse_duration, parse_settings
+from winnow.cli.options import (
+    CommandLine,
+    check_log_dirs,
+    ledger_of,
+    parse_duration,
+    parse_settings,
+)
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.profile import Clock
 from winnow.cli.run import guarded
@@ -31,7 +37,7 @@ class Keys:
     keys_delta: str | None = None
 
 
-def run_erase(keys: Keys, request: Request, *, dry_run: bool) -> int:
+def run_erase(keys: Keys, request: CommandLine, *, dry_run: bool) -> int:
     """Run the erasure and return the exit code. Errors are printed, not raised."""
     signals = Signals()
     clock = Clock(asked=request.profile)

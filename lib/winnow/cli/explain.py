@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.options import Request, check_log_dirs, parse_now, parse_settings
+from winnow.cli.options import CommandLine, check_log_dirs, parse_now, parse_settings
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
@@ -47,7 +47,7 @@ class Asked:
     key_hex: str | None = None
 
 
-def run_explain(asked: Asked, request: Request) -> int:
+def run_explain(asked: Asked, request: CommandLine) -> int:
     """Return the exit code: 0, or that of the error that prevents an explanation."""
     now = None
 

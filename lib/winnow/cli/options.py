@@ -45,7 +45,7 @@ _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class CommandLine:
     """What was asked for, as typed."""
 
     log_dirs: Sequence[str]
@@ -83,7 +83,7 @@ class Request:
     profile: bool = False
 
 
-def ledger_of(request: Request) -> str | None:
+def ledger_of(request: CommandLine) -> str | None:
     """Where `clean` is to record the run; None: nowhere. UsageError for a place that no ledger may
     have.
     """
@@ -174,7 +174,7 @@ def read_text(file: str, *, option: str) -> str:
         ) from error
 
 
-def parse_settings(request: Request) -> Settings:
+def parse_settings(request: CommandLine) -> Settings:
     """UsageError for anything in it that can't be understood."""
     return Settings(
         sets=tuple(map(parse_set, request.sets)),

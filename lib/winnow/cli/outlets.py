@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from winnow.cli.options import Request
+from winnow.cli.options import CommandLine
 from winnow.clock import now_ms
 from winnow.errors import WinnowError
 from winnow.runtime.session import WithContext
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Complain = Callable[[str], None]
 
 
-def check_outlets(request: Request) -> None:
+def check_outlets(request: CommandLine) -> None:
     """Raise UsageError for an invalid target."""
     from winnow.metrics import check_target  # noqa: PLC0415 - rarely needed
     from winnow.report.write import refuse_in_log_dir  # noqa: PLC0415
@@ -36,7 +36,7 @@ def check_outlets(request: Request) -> None:
 class Outlets:
     """The metrics and lineage events of one run."""
 
-    def __init__(self, request: Request, lineage: Lineage | None, complain: Complain) -> None:
+    def __init__(self, request: CommandLine, lineage: Lineage | None, complain: Complain) -> None:
         self._request = request
         self._lineage = lineage
         self._complain = complain
@@ -69,7 +69,7 @@ class Outlets:
 
 
 @contextmanager
-def outlets(request: Request, spark: WithContext, complain: Complain) -> Iterator[Outlets]:
+def outlets(request: CommandLine, spark: WithContext, complain: Complain) -> Iterator[Outlets]:
     """Report the start of the run, and its error if it fails. The caller calls `Outlets.ended`."""
     lineage = None
     if request.openlineage is not None:

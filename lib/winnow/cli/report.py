@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from winnow.cli.options import Request
+from winnow.cli.options import CommandLine
 from winnow.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Place:
         return path.resolve()
 
 
-def place_of_report(verb: str, request: Request) -> Place | None:
+def place_of_report(verb: str, request: CommandLine) -> Place | None:
     """Return where the page is written; None if none is wanted.
 
     Raises UsageError for an invalid place, before any work begins.

@@ -8,7 +8,7 @@ from typing import Any
 from winnow.clean.result import RunResult
 from winnow.cli.json_output import failure_to_json, to_json
 from winnow.cli.options import (
-    Request,
+    CommandLine,
     check_log_dirs,
     ledger_of,
     parse_duration,
@@ -36,7 +36,7 @@ INTERRUPTED = 130
 """As a shell reports a command that Ctrl-C ended."""
 
 
-def run_verb(verb: str, request: Request) -> int:
+def run_verb(verb: str, request: CommandLine) -> int:
     """`plan` or `clean`, told as asked for. The exit code; errors are told here and not raised."""
     now = None
     signals = Signals()
@@ -69,7 +69,12 @@ def run_verb(verb: str, request: Request) -> int:
 
 
 def prepare(
-    verb: str, request: Request, now: int, stop: Stop | None = None, *, clock: Clock | None = None
+    verb: str,
+    request: CommandLine,
+    now: int,
+    stop: Stop | None = None,
+    *,
+    clock: Clock | None = None,
 ) -> Callable[[WithContext], RunResult]:
     """What is left to do once Spark is there. UsageError for whatever can be found wrong without
     it.
@@ -139,11 +144,11 @@ def prepare(
     return call
 
 
-def _work_dir(request: Request) -> tuple[str, ...]:
+def _work_dir(request: CommandLine) -> tuple[str, ...]:
     return () if request.work_dir is None else (request.work_dir,)
 
 
-def _tell_all(result: RunResult, place: Place | None, request: Request, clock: Clock) -> None:
+def _tell_all(result: RunResult, place: Place | None, request: CommandLine, clock: Clock) -> None:
     def tell_it() -> None:
         clock.begins("telling the result")
         tell_result(result, json=request.json, clock=clock)

@@ -13,9 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.clean.plan.estimate import Weighed, weigh
-from winnow.clean.plan.prepare import Prepared, Request, Undertaking, prepare
+from winnow.clean.plan.prepare import Prepared, Undertaking, prepare
 from winnow.clean.plan.replan import check_same
 from winnow.clean.plan.settings import io_rate
+from winnow.clean.request import Request
 from winnow.clean.scan.job import PartitionJob
 from winnow.clean.survey.survey import walk_partitions
 from winnow.clean.survey.walk import SegmentWalk

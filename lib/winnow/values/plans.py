@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from winnow import api
 from winnow.clean.carry_out import CarriedOut
 from winnow.clean.on_corrupt import damaged_first
-from winnow.clean.plan.prepare import Prepared, Request
+from winnow.clean.plan.prepare import Prepared
 from winnow.clean.plan.replan import check_same, rethink
 from winnow.clean.preview import foresee
+from winnow.clean.request import Request
 from winnow.policy.sources import TopicSet
 from winnow.runtime.progress import Progress
 from winnow.values.facts import Facts
@@ -79,8 +80,8 @@ class Plan(Result):
             settings=request.settings,
             now=request.now,
             topics=request.topics,
-            only=request.only,  # type: ignore[arg-type]  # was given as one
-            unclean_shutdown="below-recovery-point" if request.below_recovery_point else "refuse",
+            only=request.only,
+            unclean_shutdown=request.unclean_shutdown,
             keep_replaced=keep_replaced,
             on_corrupt=request.on_corrupt,
             max_extra_space=request.max_extra_space,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from winnow import api
-from winnow.clean.plan.prepare import OnCorrupt
-from winnow.clean.run import Only, UncleanShutdown
+from winnow.clean.request import OnCorrupt, Only, UncleanShutdown
 from winnow.clock import now_ms
 from winnow.ledger.place import default_ledger
 from winnow.policy.sources import Settings
@@ -24,106 +24,76 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def plan(
-    spark: SparkSession,
-    log_dirs: str | Sequence[str],
-    *,
-    settings: Settings | None = None,
-    server_properties: str | Sequence[str] | None = None,
-    topic_configs: str | None = None,
-    sets: Values | None = None,
-    topic_sets: Mapping[str, Values] | None = None,
-    now: int | None = None,
-    topics: str | Sequence[str] = (),
-    only: Only | None = None,
-    unclean_shutdown: UncleanShutdown = "refuse",
-    on_corrupt: OnCorrupt = "leave",
-    max_extra_space: int | None = None,
-    estimate: bool = False,
-    progress: Progress | None = None,
-) -> Plan:
-    """What a cleaning would do and why. Changes nothing.
+class SourceOptions(TypedDict, total=False):
+    """Where settings come from, and the clock."""
 
-    `server_properties`, `topic_configs`: names of Kafka's files; of several brokers one
-    `server_properties` for each. `sets`: `{"log.retention.ms": 1}`. `topic_sets`: `{"orders*":
-    {"retention.ms": 1}}`. Or `settings`, alone. `now`: ms since the epoch, the present if not
-    given. All else, and what is raised, as for `winnow.api.plan`.
-    """
-    sources = Sources(
-        settings=settings,
-        server_properties=server_properties,
-        topic_configs=topic_configs,
-        sets=sets,
-        topic_sets=topic_sets,
-    )
+    settings: Settings | None
+    """All of them, alone."""
+    server_properties: str | Sequence[str] | None
+    """Names of Kafka's files, one for each broker."""
+    topic_configs: str | None
+    """Name of a file: what `kafka-configs --describe` printed, or lines `topic key=value`."""
+    sets: Values | None
+    """`{"log.retention.ms": 1}`"""
+    topic_sets: Mapping[str, Values] | None
+    """`{"orders*": {"retention.ms": 1}}`"""
+    now: int | None
+    """ms since the epoch, the present if not given."""
+    only: Only | None
+    unclean_shutdown: UncleanShutdown
+
+
+class PlanOptions(SourceOptions, total=False):
+    """Options of `plan`; those not named here as for `winnow.api.plan`."""
+
+    topics: str | Sequence[str]
+    on_corrupt: OnCorrupt
+    max_extra_space: int | None
+    estimate: bool
+    progress: Progress | None
+
+
+class CleanOptions(SourceOptions, total=False):
+    """Options of `clean`; those not named here as for `winnow.api.clean`."""
+
+    topics: str | Sequence[str]
+    on_corrupt: OnCorrupt
+    max_extra_space: int | None
+    keep_replaced: bool
+    free_at_least: int | None
+    ledger: str | None
+    output: str | Sequence[str]
+    begin_again: bool
+    progress: Progress | None
+
+
+class ExplainOptions(SourceOptions, total=False):
+    """Options of `explain`."""
+
+    offset: int | None
+    key: str | bytes | None
+    """Text is taken as UTF-8."""
+
+
+def plan(
+    spark: SparkSession, log_dirs: str | Sequence[str], **options: Unpack[PlanOptions]
+) -> Plan:
+    """Return what a cleaning would do and why. Changes nothing. Raises as `winnow.api.plan`."""
+    asked = _with_settings(options)
+    estimate = bool(asked.pop("estimate", False))
     facts = Facts(spark, listed(log_dirs))
-    run = api.plan(
-        spark,
-        facts.log_dirs,
-        settings=sources.parsed(),
-        now=now_ms() if now is None else now,
-        topics=listed(topics),
-        only=only,
-        unclean_shutdown=unclean_shutdown,
-        on_corrupt=on_corrupt,
-        max_extra_space=max_extra_space,
-        seen=facts.see,
-        progress=progress,
-    )
+    run = api.plan(spark, facts.log_dirs, **asked, seen=facts.see)
     made = Plan(run, spark, facts.first_request, facts, estimated=estimate)
     return made.what_if() if estimate else made
 
 
 def clean(
-    spark: SparkSession,
-    log_dirs: str | Sequence[str],
-    *,
-    settings: Settings | None = None,
-    server_properties: str | Sequence[str] | None = None,
-    topic_configs: str | None = None,
-    sets: Values | None = None,
-    topic_sets: Mapping[str, Values] | None = None,
-    now: int | None = None,
-    topics: str | Sequence[str] = (),
-    only: Only | None = None,
-    unclean_shutdown: UncleanShutdown = "refuse",
-    keep_replaced: bool = False,
-    on_corrupt: OnCorrupt = "leave",
-    max_extra_space: int | None = None,
-    free_at_least: int | None = None,
-    ledger: str | None = None,
-    output: str | Sequence[str] = (),
-    begin_again: bool = False,
-    progress: Progress | None = None,
+    spark: SparkSession, log_dirs: str | Sequence[str], **options: Unpack[CleanOptions]
 ) -> Result:
-    """Applies each topic's cleanup policy, as Kafka would: a plan and its execution in one.
-
-    Arguments as for `plan` and for `winnow.api.clean`.
+    """Apply each topic's cleanup policy, as Kafka would: a plan and its execution in one. Raises as
+    `winnow.api.clean`.
     """
-    sources = Sources(
-        settings=settings,
-        server_properties=server_properties,
-        topic_configs=topic_configs,
-        sets=sets,
-        topic_sets=topic_sets,
-    )
-    run = api.clean(
-        spark,
-        listed(log_dirs),
-        settings=sources.parsed(),
-        now=now_ms() if now is None else now,
-        topics=listed(topics),
-        only=only,
-        unclean_shutdown=unclean_shutdown,
-        keep_replaced=keep_replaced,
-        on_corrupt=on_corrupt,
-        max_extra_space=max_extra_space,
-        free_at_least=free_at_least,
-        ledger=ledger,
-        output=listed(output),
-        begin_again=begin_again,
-        progress=progress,
-    )
+    run = api.clean(spark, listed(log_dirs), **_with_settings(options))
     return Result(run, spark)
 
 
@@ -131,42 +101,29 @@ def explain(
     spark: SparkSession,
     log_dirs: str | Sequence[str],
     partition: str,
-    *,
-    offset: int | None = None,
-    key: str | bytes | None = None,
-    settings: Settings | None = None,
-    server_properties: str | Sequence[str] | None = None,
-    topic_configs: str | None = None,
-    sets: Values | None = None,
-    topic_sets: Mapping[str, Values] | None = None,
-    now: int | None = None,
-    only: Only | None = None,
-    unclean_shutdown: UncleanShutdown = "refuse",
+    **options: Unpack[ExplainOptions],
 ) -> Explanation:
-    """Why a partition would be cleaned or not, and what would become of a record, or of all with a
-    key.
-
-    A `key` that is text is taken as UTF-8. Settings and `now` as for `plan`, the rest as for
-    `winnow.api.explain`.
+    """Say why a partition would be cleaned or not, and what would become of a record, or of all
+    with a key. Raises as `winnow.api.explain`.
     """
-    sources = Sources(
-        settings=settings,
-        server_properties=server_properties,
-        topic_configs=topic_configs,
-        sets=sets,
-        topic_sets=topic_sets,
-    )
-    return api.explain(
-        spark,
-        listed(log_dirs),
-        partition=partition,
-        offset=offset,
-        key=key.encode() if isinstance(key, str) else key,
-        settings=sources.parsed(),
-        now=now_ms() if now is None else now,
-        only=only,
-        unclean_shutdown=unclean_shutdown,
-    )
+    asked = _with_settings(options)
+    key = asked.get("key")
+    if isinstance(key, str):
+        asked["key"] = key.encode()
+    return api.explain(spark, listed(log_dirs), partition, **asked)
+
+
+def _with_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of `winnow.api`: settings are parsed, and names are listed."""
+    given = dict(options)
+    sources = {name: given.pop(name) for name in _SOURCES if name in given}
+    now = given.pop("now", None)
+    names = {name: listed(given.pop(name)) for name in ("topics", "output") if name in given}
+    settings = Sources(**sources).parsed()
+    return given | names | {"settings": settings, "now": now_ms() if now is None else now}
+
+
+_SOURCES = [field.name for field in fields(Sources)]
 
 
 def verify(

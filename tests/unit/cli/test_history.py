@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.cli.results import NOW
 from winnow.cli.history import run_history, to_json
-from winnow.cli.options import Request, ledger_of
+from winnow.cli.options import CommandLine, ledger_of
 from winnow.cli.out import Paper
 from winnow.cli.text.history import MOST_PARTITIONS, MOST_RUNS, show
 from winnow.errors import UsageError
@@ -141,13 +141,13 @@ def test_the_keys_of_the_json() -> None:
 def test_where_clean_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINNOW_LEDGER", "/l")
     log_dir = str(tmp_path)
-    assert ledger_of(Request(log_dirs=[log_dir])) == "/l"
-    assert ledger_of(Request(log_dirs=[log_dir], ledger="/other")) == "/other"
-    assert ledger_of(Request(log_dirs=[log_dir], no_ledger=True)) is None
+    assert ledger_of(CommandLine(log_dirs=[log_dir])) == "/l"
+    assert ledger_of(CommandLine(log_dirs=[log_dir], ledger="/other")) == "/other"
+    assert ledger_of(CommandLine(log_dirs=[log_dir], no_ledger=True)) is None
     with pytest.raises(UsageError, match="--ledger and --no-ledger"):
-        ledger_of(Request(log_dirs=[log_dir], ledger="/l", no_ledger=True))
+        ledger_of(CommandLine(log_dirs=[log_dir], ledger="/l", no_ledger=True))
     with pytest.raises(UsageError, match="in a log directory"):
-        ledger_of(Request(log_dirs=[log_dir], ledger=f"{log_dir}/ledger"))
+        ledger_of(CommandLine(log_dirs=[log_dir], ledger=f"{log_dir}/ledger"))
 
 
 def test_a_slip_in_since_is_found_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from winnow.cli import compare, doctor, erase, explain, history, recover, verify
 from winnow.cli.explain import Asked
 from winnow.cli.json_output import to_json
 from winnow.cli.main import run
-from winnow.cli.options import Request
+from winnow.cli.options import CommandLine
 from winnow.cli.out import Errors, Guarded, Paper, complain
 from winnow.cli.text import compare as compare_text
 from winnow.cli.text import erase as erase_text
@@ -38,7 +38,7 @@ from winnow.verbs.verify.verify import SweepResult
 from winnow.words import one_line, printable
 
 OSC = "\x1b]0;title\x07"
-REQUEST = Request(log_dirs=[OSC])
+REQUEST = CommandLine(log_dirs=[OSC])
 
 
 def test_control_characters_and_what_is_no_character_are_shown_as_escapes() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from winnow.cli.options import (
-    Request,
+    CommandLine,
     check_log_dirs,
     parse_duration,
     parse_now,
@@ -44,7 +44,7 @@ def test_settings_come_from_all_their_options(tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text("log.retention.ms=5\nlog.segment.bytes=1048576\n", encoding="utf-8")
     settings = parse_settings(
-        Request(
+        CommandLine(
             log_dirs=["/kafka"],
             topic_configs=str(configs),
             server_properties=[str(properties)],
@@ -65,14 +65,14 @@ def test_settings_come_from_all_their_options(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        Request(log_dirs=[], sets=["retention.ms"]),
-        Request(log_dirs=[], sets=["no.such.key=1"]),
-        Request(log_dirs=[], topic_sets=["retention.ms=1"]),
-        Request(log_dirs=[], topic_configs="/no/such/file"),
-        Request(log_dirs=[], server_properties=["/no/such/file"]),
+        CommandLine(log_dirs=[], sets=["retention.ms"]),
+        CommandLine(log_dirs=[], sets=["no.such.key=1"]),
+        CommandLine(log_dirs=[], topic_sets=["retention.ms=1"]),
+        CommandLine(log_dirs=[], topic_configs="/no/such/file"),
+        CommandLine(log_dirs=[], server_properties=["/no/such/file"]),
     ],
 )
-def test_a_setting_that_cannot_be_understood_is_a_usage_error(request_: Request) -> None:
+def test_a_setting_that_cannot_be_understood_is_a_usage_error(request_: CommandLine) -> None:
     with pytest.raises(UsageError):
         parse_settings(request_)
 
@@ -81,7 +81,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     file = tmp_path / "configs"
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="--topic-configs") as caught:
-        parse_settings(Request(log_dirs=[], topic_configs=str(file)))
+        parse_settings(CommandLine(log_dirs=[], topic_configs=str(file)))
     assert str(file) in str(caught.value)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.cli.results import idle, run_of
-from winnow.cli.options import Request
+from winnow.cli.options import CommandLine
 from winnow.cli.outlets import check_outlets, outlets
 from winnow.cli.run import write_result
 from winnow.cli.session import ContextOnly
@@ -26,8 +26,8 @@ class Context:
 SPARK: Any = ContextOnly(Context())  # type: ignore[arg-type]
 
 
-def request(tmp_path: Path, **targets: str) -> Request:
-    return Request(log_dirs=[str(tmp_path / "logs")], **targets)  # type: ignore[arg-type]
+def request(tmp_path: Path, **targets: str) -> CommandLine:
+    return CommandLine(log_dirs=[str(tmp_path / "logs")], **targets)  # type: ignore[arg-type]
 
 
 def events(path: Path) -> list[str]:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.results import partition, run_of
-from winnow.cli.options import Request
+from winnow.cli.options import CommandLine
 from winnow.cli.report import Place, place_of_report
 from winnow.cli.run import tell_report
 from winnow.errors import UsageError
@@ -11,10 +11,10 @@ from winnow.errors import UsageError
 
 def test_clean_leaves_a_report_and_plan_only_when_asked(tmp_path: Path) -> None:
     asked = str(tmp_path / "page.html")
-    assert place_of_report("clean", Request(log_dirs=[])) == Place(None)
-    assert place_of_report("plan", Request(log_dirs=[])) is None
-    assert place_of_report("plan", Request(log_dirs=[], report=asked)) == Place(Path(asked))
-    assert place_of_report("clean", Request(log_dirs=[], report="none")) is None
+    assert place_of_report("clean", CommandLine(log_dirs=[])) == Place(None)
+    assert place_of_report("plan", CommandLine(log_dirs=[])) is None
+    assert place_of_report("plan", CommandLine(log_dirs=[], report=asked)) == Place(Path(asked))
+    assert place_of_report("clean", CommandLine(log_dirs=[], report="none")) is None
 
 
 @pytest.mark.parametrize("name", ["", "nowhere/page.html", "log/page.html"])
@@ -24,7 +24,7 @@ def test_a_place_that_can_not_be_one_is_found_before_anything_begins(
     (tmp_path / "log").mkdir()
     with pytest.raises(UsageError):
         place_of_report(
-            "clean", Request(log_dirs=[str(tmp_path / "log")], report=str(tmp_path / name))
+            "clean", CommandLine(log_dirs=[str(tmp_path / "log")], report=str(tmp_path / name))
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 
-from winnow.clean.plan.prepare import Request
+from winnow.clean.request import Request
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.checkpoints import update_offset_checkpoint
 from winnow.logdir.commit.journal import Journal, write_journal

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from winnow.clean.commit.commit import kept_by
-from winnow.clean.plan.prepare import Request
+from winnow.clean.request import Request
 from winnow.clean.survey.walk import TransactionsWanted, walk_segment
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError, NoSpaceError, WinnowError
 from winnow.logdir.commit.quarantine import StagedQuarantine, commit_quarantine, stage_segment

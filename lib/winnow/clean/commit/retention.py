@@ -12,7 +12,8 @@ from winnow.clean.commit.commit import (
     kept_by,
 )
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import Request, Undertaking
+from winnow.clean.plan.prepare import Undertaking
+from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.clean.survey.survey import list_partition
 from winnow.errors import FAILS_ONE_PARTITION

@@ -18,7 +18,8 @@ from pyspark.errors import PySparkException
 
 from winnow.clean.commit.commit import kept_by
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import LeftAlone, Prepared, Request, Undertaking, look_again
+from winnow.clean.plan.prepare import LeftAlone, Prepared, Undertaking, look_again
+from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.clean.space import Room
 from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import Request
 from winnow.clean.plan.rounds import Round
+from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.clean.rewrite.compaction import run_weighing
 from winnow.clean.rewrite.weigh import WeighedGroup

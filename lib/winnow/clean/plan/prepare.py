@@ -4,14 +4,13 @@ is left alone.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from winnow.clean.plan.leftovers import rest_of_round, what_was_left
+from winnow.clean.request import Request
 from winnow.clean.scan.prefetch import Ahead, Expected, ahead_of
 from winnow.clean.survey.survey import Listed, Place, list_partitions, walk_partitions
 from winnow.clean.survey.transactions import Snapshot, Transactions, newest_snapshot, settle
@@ -26,14 +25,10 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.decide import decide
 from winnow.policy.plan import PartitionPlan, Reason
 from winnow.policy.retention import is_tiered
-from winnow.policy.sources import Settings, Unknown
+from winnow.policy.sources import Unknown
 from winnow.runtime.failure import Failure, failure
-from winnow.runtime.progress import Progress, Silence
-from winnow.runtime.stop import Stop
 from winnow.runtime.suspects import each_survived
 from winnow.state import PartitionState, TopicPartition
-from winnow.storage.contract import Storage
-from winnow.storage.places import Places
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -104,59 +99,6 @@ class Walk(Protocol):
     def __call__(
         self, states: Sequence[PartitionState], *, producers_from: Sequence[int]
     ) -> list[tuple[SegmentWalk, ...] | Failure]: ...
-
-
-OnCorrupt = Literal["leave", "fail", "quarantine"]
-"""Leave a damaged partition as it is and go on; begin nothing if one is known, and stop at the
-first that is found later; or move damaged batches out of the log where that can be done
-(`winnow.clean.commit.quarantine`).
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What was asked, beside where: settings, which topics, the clock, and one half of the work
-    only.
-    """
-
-    settings: Settings
-    topics: tuple[str, ...]
-    now: int
-    only: str | None
-    touch: bool
-    """False for a plan: nothing in a log directory may change, not even to finish what a crash
-    left.
-    """
-    below_recovery_point: bool = False
-    """Work on log directories of an unclean shutdown as well, as far as they can be trusted (S8.2).
-    """
-    keep_replaced: bool = False
-    """What a run replaces or deletes stays on the disk until it is undone or purged
-    (`winnow.logdir.commit.kept`).
-    """
-    stop: Stop = field(default_factory=Stop)
-    progress: Progress = field(default_factory=Silence)
-    on_corrupt: OnCorrupt = "leave"
-    """What becomes of damaged partitions, and of the others then."""
-    max_extra_space: int | None = None
-    """Bytes that may lie beside the logs at once, written and not yet in the place of anything;
-    None: what is free.
-    """
-    spool: str | None = None
-    """Where keys are kept that are read along with the headers (`winnow.clean.scan.prefetch`);
-    None: none are.
-    """
-    secret: tuple[int, int] = field(
-        default_factory=lambda: (secrets.randbits(64), secrets.randbits(64)), repr=False
-    )
-    """Key of the hash of record keys."""
-    storage: Storage = field(default_factory=Places)
-    """Through which the driver changes log directories: all of recovery, retention and commit, and
-    nothing else.
-    """
-
-    def wants(self, topic: str) -> bool:
-        return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
 
 
 def prepare(sc: SparkContext, log_dirs: Sequence[LogDir], request: Request) -> list[Prepared]:

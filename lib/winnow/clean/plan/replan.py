@@ -9,12 +9,12 @@ from winnow.clean.plan.prepare import (
     Known,
     LeftAlone,
     Prepared,
-    Request,
     Undertaking,
     Walk,
     undertake,
     with_walks,
 )
+from winnow.clean.request import Request
 from winnow.errors import WinnowError
 from winnow.policy.plan import Reason
 from winnow.policy.sources import Unknown

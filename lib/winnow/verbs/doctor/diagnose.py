@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from winnow.clean.plan.prepare import LeftAlone, Prepared, Request, Undertaking, prepare
+from winnow.clean.plan.prepare import LeftAlone, Prepared, Undertaking, prepare
+from winnow.clean.request import Request
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
 from winnow.logdir.names import CLEANER_CHECKPOINT, LOG

@@ -18,7 +18,7 @@ import numpy as np
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from winnow.clean.plan.prepare import Request
+from winnow.clean.request import Request
 from winnow.clean.space import Room, most_index_bytes, most_log_bytes
 from winnow.errors import FAILS_ONE_PARTITION, NoSpaceError, WinnowError
 from winnow.logdir.commit.kept import close_kept

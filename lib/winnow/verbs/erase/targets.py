@@ -11,11 +11,11 @@ from winnow.clean.plan.prepare import (
     UNCLEAN,
     Known,
     LeftAlone,
-    Request,
     known_or_left_alone,
     list_known,
     place_of,
 )
+from winnow.clean.request import Request
 from winnow.clean.survey.survey import Listed, Place
 from winnow.errors import FAILS_ONE_PARTITION, failure_of
 from winnow.logdir.listing import LogDir, resolve

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import LeftAlone, Request, Undertaking, prepare
+from winnow.clean.plan.prepare import LeftAlone, Undertaking, prepare
 from winnow.clean.plan.rounds import Round, make_round
+from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.policy.fate import Fact, Fate, RoundFacts, Verdict
 from winnow.policy.plan import Reason

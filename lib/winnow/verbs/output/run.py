@@ -1,4 +1,4 @@
-"""Run `plan` or `clean` in place, or on private copies if the source or the destination is
+"""A `plan` or a `clean` where it is to be done: in place, or on copies of what lies or goes
 elsewhere.
 """
 
@@ -6,71 +6,72 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from winnow.clean.plan.server_properties import other_places
+from winnow.clean.request import Request
 from winnow.clean.result import RunResult
 from winnow.clean.run import new_run_id, run
 from winnow.errors import UsageError
 from winnow.policy.sources import Settings
-from winnow.runtime.progress import Silence
 from winnow.runtime.session import WithContext
-from winnow.runtime.stop import Stop
 from winnow.storage.open_store import open_store
 from winnow.storage.places import Places
 from winnow.verbs.output.clean import Elsewhere, clean_elsewhere
 
 
-def elsewhere_of(
-    log_dirs: Sequence[str],
-    output: Sequence[str],
-    *,
-    begin_again: bool,
-    work_dir: str | None,
-    work_space: int | None,
-) -> Elsewhere | None:
-    """Return the sources and destinations; None if everything is cleaned in place."""
+class Destinations(TypedDict, total=False):
+    """Options that say where the cleaned log directories go (`Elsewhere`)."""
+
+    output: Sequence[str]
+    begin_again: bool
+    work_dir: str | None
+    work_space: int | None
+
+
+def elsewhere_of(log_dirs: Sequence[str], asked: Destinations) -> Elsewhere | None:
+    """None: all of it stays where it is."""
+    output = asked.get("output") or ()
     if not output:
         return None
     return Elsewhere(
         sources=[open_store(path) for path in log_dirs],
         destinations=[open_store(path) for path in output],
-        begin_again=begin_again,
-        work_dir=work_dir,
-        work_space=work_space,
+        begin_again=asked.get("begin_again", False),
+        work_dir=asked.get("work_dir"),
+        work_space=asked.get("work_space"),
     )
 
 
 def run_anywhere(
-    elsewhere: Elsewhere | None,
-    spark: WithContext,
-    log_dirs: Sequence[str],
-    verb: str,
-    **asked: Any,  # noqa: ANN401 - those of `run`
+    elsewhere: Elsewhere | None, spark: WithContext, log_dirs: Sequence[str], request: Request
 ) -> RunResult:
-    """Call `run` in place or on private copies."""
+    """`run`, where it is to be done."""
     if elsewhere is None:
-        return run(spark, log_dirs, verb, **asked)
-    if asked["seen"] is not None:
+        return run(spark, log_dirs, request)
+    if request.seen is not None:
         raise UsageError(
             "a plan as a value is of log directories that stay where they are",
             found=", ".join(store.url for store in elsewhere.destinations),
-            hint="`winnow.clean(..., output=...)` and the command line's `plan` take a place for the cleaned one.",
+            hint="`winnow.clean(..., output=...)` and the command line's `plan` take a place for "
+            "the cleaned one.",
         )
-    asked["settings"] = _of_copies(asked["settings"], elsewhere)
-    if verb == "plan":
+    asked = replace(request, settings=_of_copies(request.settings, elsewhere))
+    if not request.touch:
         elsewhere = replace(elsewhere, destinations=())
     return clean_elsewhere(
         elsewhere,
-        lambda copies: run(spark, copies, verb, **asked),
+        lambda copies: run(spark, copies, asked),
         run_id=new_run_id(),
-        stop=asked["stop"] or Stop(),
-        progress=asked["progress"] or Silence(),
+        stop=request.stop,
+        progress=request.progress,
     )
 
 
 def _of_copies(settings: Settings, elsewhere: Elsewhere) -> Settings:
-    """Compare `log.dirs` with the sources, not with the private copies that the run works on."""
+    """Compares `log.dirs` with the sources: the private copies, which a run then looks at, lie
+    anywhere.
+    """
     paths = [store.local_path for store in elsewhere.sources if store.local_path is not None]
     problems = [
         error for server in settings.servers for error in other_places(Places(), server, paths)

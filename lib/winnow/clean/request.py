@@ -1,0 +1,134 @@
+"""What a run is asked to do: one frozen value, checked when it is made and passed down whole."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal, Required, Self, TypedDict
+
+from winnow.errors import UsageError
+from winnow.policy.sources import Settings
+from winnow.runtime.progress import Progress, Silence
+from winnow.runtime.stop import Stop
+from winnow.storage.contract import Storage
+from winnow.storage.places import Places
+
+Only = Literal["retention", "compaction"]
+UncleanShutdown = Literal["refuse", "below-recovery-point"]
+"""What to do about log directories whose broker was not shut down cleanly (S8.2): leave them as
+they are, or work only on segments that lie entirely below recovery point, high watermark and last
+stable offset.
+"""
+OnCorrupt = Literal["leave", "fail", "quarantine"]
+"""Leave a damaged partition as it is and go on; begin nothing if one is known, and stop at the
+first that is found later; or move damaged batches out of the log where that can be done
+(`winnow.clean.commit.quarantine`).
+"""
+Seen = Callable[[Sequence[Any], "Request"], None]
+"""Gets what all decisions rest on, before anything is done. What it raises ends the run."""
+
+
+class LookOptions(TypedDict, total=False):
+    """Options of every verb that decides: settings, clock, and how far to trust a log."""
+
+    settings: Required[Settings]
+    now: Required[int]
+    """The clock of every decision, ms since the epoch."""
+    only: Only | None
+    unclean_shutdown: UncleanShutdown
+    progress: Progress | None
+
+
+class RunOptions(LookOptions, total=False):
+    """Options of `plan` and `clean`. What each means: the fields of `Request`."""
+
+    topics: Sequence[str]
+    on_corrupt: OnCorrupt
+    max_extra_space: int | None
+    free_at_least: int | None
+    throttle: float | None
+    estimate: bool
+    keep_replaced: bool
+    seen: Seen | None
+    stop: Stop | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked for, beside where. `of` makes one from a caller's options."""
+
+    settings: Settings
+    now: int
+    """The clock of every decision, ms since the epoch."""
+    touch: bool
+    """False for a plan: nothing in a log directory may change, not even to finish what a crash
+    left.
+    """
+    topics: tuple[str, ...] = ()
+    """Globs; all topics if there are none."""
+    only: Only | None = None
+    """Do only this half of the work."""
+    unclean_shutdown: UncleanShutdown = "refuse"
+    keep_replaced: bool = False
+    """Keep what the run replaces or deletes until it is undone or purged
+    (`winnow.logdir.commit.kept`).
+    """
+    on_corrupt: OnCorrupt = "leave"
+    max_extra_space: int | None = None
+    """Bytes that may be written before as many are removed; None: what is free."""
+    free_at_least: int | None = None
+    """Only delete, of what retention allows, the oldest segments until so many bytes are freed."""
+    throttle: float | None = None
+    """Bytes that all tasks read and write per second at most; None: what
+    `log.cleaner.io.max.bytes.per.second` says.
+    """
+    estimate: bool = False
+    """Of a plan: read all records and report exactly what compaction would keep."""
+    seen: Seen | None = field(default=None, repr=False, compare=False)
+    stop: Stop = field(default_factory=Stop)
+    progress: Progress = field(default_factory=Silence)
+    spool: str | None = None
+    """Where keys are kept that are read along with the headers (`winnow.clean.scan.prefetch`);
+    None: none are.
+    """
+    secret: tuple[int, int] = field(
+        default_factory=lambda: (secrets.randbits(64), secrets.randbits(64)), repr=False
+    )
+    """Key of the hash of record keys."""
+    storage: Storage = field(default_factory=Places)
+    """Through which the driver changes log directories: all of recovery, retention and commit, and
+    nothing else.
+    """
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for options that contradict each other."""
+        if self.free_at_least is not None and (self.only == "compaction" or self.keep_replaced):
+            raise UsageError(
+                "freeing space goes neither with compaction only nor with keeping what is replaced",
+                hint="Leave one of them out.",
+            )
+
+    @classmethod
+    def of(cls, options: Mapping[str, object], *, touch: bool) -> Self:
+        """From the options of a public function, where None stands for a default.
+
+        Raises TypeError for an option that there is not.
+        """
+        asked: dict[str, Any] = {
+            name: value for name, value in options.items() if value is not None
+        }
+        return cls(touch=touch, **asked | {"topics": tuple(asked.get("topics", ()))})
+
+    @property
+    def below_recovery_point(self) -> bool:
+        """Work on log directories of an unclean shutdown too, as far as they can be trusted (S8.2)."""
+        return self.unclean_shutdown == "below-recovery-point"
+
+    @property
+    def verb(self) -> Literal["plan", "clean"]:
+        return "clean" if self.touch else "plan"
+
+    def wants(self, topic: str) -> bool:
+        return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
