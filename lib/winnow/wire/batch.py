@@ -1,17 +1,18 @@
-"""The frame around records on disk, in its three versions, and the columns they are read into.
+"""The three versions of batch headers on disk, and the columns they are read into.
 
-Every entry of a `.log` file begins alike (S2):
+Every entry of a `.log` file begins the same way (S2):
 
     baseOffset           int64   v0, v1: the offset of the record, or the last offset inside a wrapper
     length               int32   bytes that follow this field
     partitionLeaderEpoch int32   v2; v0 and v1 have the CRC-32 of the rest here
-    magic                int8    0, 1 or 2: the only field that lies at one place in all versions
+    magic                int8    0, 1 or 2: the only field at the same place in all versions
 
-A v2 batch goes on (S2.2):
+A v2 batch continues (S2.2):
 
-    crc                  uint32  CRC-32C of everything from `attributes` to the end. The leader epoch lies
-                                 before it so that a follower can set it without a new checksum
-    attributes           int16   bits 0-2 codec, 3 log-append time, 4 transactional, 5 control, 6 delete horizon
+    crc                  uint32  CRC-32C of everything from `attributes` to the end. The leader epoch
+                                 comes before it, so a follower can set it without a new checksum
+    attributes           int16   bits 0-2 codec, 3 log-append time, 4 transactional, 5 control,
+                                 6 delete horizon
     lastOffsetDelta      int32   last offset minus base offset; after compaction not recordCount - 1
     baseTimestamp        int64   first record's timestamp, or the delete horizon in ms if bit 6 is set
     maxTimestamp         int64
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FRAME = struct.Struct(">qi")
-"""baseOffset, length: what precedes the bytes that `length` counts."""
+"""baseOffset, length: the part that `length` does not count."""
 
 HEADER_V2 = struct.Struct(">qiibIhiqqqhii")
 """baseOffset .. recordCount of a v2 batch, in the order of the table above."""
@@ -53,7 +54,7 @@ BASE_SEQUENCE_AT = 53
 RECORD_COUNT_AT = 57
 
 RECORD_OVERHEAD_V0 = 14
-"""Least value of `length` in any version: a v0 record with neither key nor value (S2)."""
+"""Minimum of `length` in any version: a v0 record with neither key nor value (S2)."""
 RECORD_OVERHEAD_V1 = 22
 MAX_MAGIC = 2
 
@@ -66,7 +67,7 @@ DELETE_HORIZON = 0x40
 NO_TIMESTAMP = -1
 NO_PRODUCER = -1
 MAX_OFFSET_SPAN = 2**31 - 1
-"""Largest distance of an offset from its segment's base that an index entry can hold (S1.6)."""
+"""Maximum distance of an offset from its segment's base that an index entry can hold (S1.6)."""
 
 
 class Codec(IntEnum):
@@ -103,12 +104,12 @@ BATCH = np.dtype(
         ("magic", np.int8),
     ]
 )
-"""One row per batch, as read from its header by `winnow.wire.walk.walk_batches`."""
+"""One row per batch, as `winnow.wire.walk.walk_batches` reads it from the header."""
 
 
 def is_wrapper(batches: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which rows are compressed batches of v0 and v1: how many records are in one, its header does
-    not tell.
+    """Return which rows are compressed batches of v0 and v1. Their headers don't have a record
+    count.
     """
     wrapper: NDArray[np.bool_] = (batches["magic"] < MAX_MAGIC) & (
         (batches["attributes"] & CODEC_MASK) != Codec.NONE

@@ -1,7 +1,7 @@
-"""One view for every kind of bytes, so that a kernel is compiled once.
+"""One read-only view for every kind of bytes, so that each kernel is compiled once.
 
 numba gives a read-only array another type than a writable one. Bytes of a log are never written to,
-thus all that kernels read goes through `as_bytes` or `as_rows`, and all of it is read-only.
+so kernels read only what `as_bytes` or `as_rows` returns. All of it is read-only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from winnow.wire.batch import BATCH
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | NDArray[np.uint8]
-"""What the room takes for bytes: contiguous, one byte per item."""
+"""Types that `wire` accepts as bytes: contiguous, one byte per item."""
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Rows: TypeAlias = NDArray[Any]
@@ -22,9 +22,9 @@ Rows: TypeAlias = NDArray[Any]
 
 
 def as_bytes(data: Buffer) -> Bytes:
-    """A read-only, 1-D, C-contiguous uint8 view of `data`; nothing is copied.
+    """Return a read-only, 1-D, C-contiguous uint8 view of `data`, without a copy.
 
-    Raises ValueError if the data is no such thing.
+    Raises ValueError if the data is not contiguous bytes.
     """
     array = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
     if array.dtype != np.uint8 or array.ndim != 1 or not array.flags.c_contiguous:
@@ -38,7 +38,7 @@ def as_bytes(data: Buffer) -> Bytes:
 
 
 def as_view(data: Buffer) -> memoryview:
-    """The same as a memoryview: cheaper where a small piece at a time is cut out and handed on."""
+    """Return the same as a memoryview. It is cheaper for cutting out many small pieces."""
     if type(data) is bytes:
         return memoryview(data)
     if isinstance(data, memoryview) and data.format == "B" and data.ndim == 1 and data.c_contiguous:
@@ -47,7 +47,9 @@ def as_view(data: Buffer) -> memoryview:
 
 
 def as_rows(batches: Rows) -> Rows:
-    """A read-only, contiguous view (or copy, where rows were picked with a stride) of BATCH rows."""
+    """Return a read-only, contiguous view of BATCH rows, or a copy if rows were picked with a
+    stride.
+    """
     if batches.dtype != BATCH or batches.ndim != 1:
         message = f"expected rows of dtype BATCH, found {batches.dtype} with shape {batches.shape}"
         raise ValueError(message)

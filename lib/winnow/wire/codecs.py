@@ -1,8 +1,9 @@
 """The four codecs as Java Kafka writes and reads them (S2.4).
 
-Compression is by the batch's own codec at its default level. For lz4 the default level is 9, which
-Kafka takes to mean "the fast compressor" (`Lz4BlockOutputStream`), so do we. Decompression never
-gives, and never allocates much, more than the caller's limit, whatever sizes the bytes claim.
+A batch is compressed with its own codec at the default level. For lz4 the default level is 9, which
+Kafka takes to mean "the fast compressor" (`Lz4BlockOutputStream`), so Winnow does, too.
+Decompression never returns more than the caller's limit, and never allocates much more, whatever
+sizes the bytes claim.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ ZSTD_LEVEL = 3
 SNAPPY_CHUNK = 32 * 1024
 LZ4_BLOCK = 64 * 1024
 
-_GZIP_WINDOW = 31  # zlib's way to say "with a gzip header"
+_GZIP_WINDOW = 31  # zlib's code for "with a gzip header"
 _PIECE = 1 << 20
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
-_SNAPPY_DENSEST = 32  # a copy of 64 bytes takes 3: nothing real expands further
+_SNAPPY_DENSEST = 32  # a copy of 64 bytes takes 3: no valid data expands further
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_HEADER = _LZ4_MAGIC + b"\x60\x40\x82"  # version 1, independent blocks; 64 KiB; header checksum
 _LZ4_STORED = 0x80000000
@@ -47,7 +48,8 @@ _ZSTD_BLOCK = 128 * 1024
 _ZSTD_NO_ROOM = "did not decompress full frame"
 _ZSTD_RAW, _ZSTD_RLE, _ZSTD_RESERVED = 0, 1, 3
 
-_GZIP_ERROR = cast("type[Exception]", isal_zlib.error)  # its stub takes the class for an instance
+# its stub declares an instance, not the class
+_GZIP_ERROR = cast("type[Exception]", isal_zlib.error)
 _LIBRARY_ERRORS = (
     cramjam.DecompressionError,
     _GZIP_ERROR,
@@ -56,11 +58,11 @@ _LIBRARY_ERRORS = (
     OSError,
     ValueError,
 )
-_local = threading.local()  # zstd contexts are dear to make and not to be shared by threads
+_local = threading.local()  # zstd contexts are expensive to make and not thread-safe
 
 
 def compress(codec: Codec, raw: Buffer) -> bytes:
-    """`raw` as the payload of a batch of that codec."""
+    """Compress `raw` as the payload of a batch with that codec."""
     data = as_view(raw)
     if codec == Codec.NONE:
         return bytes(data)
@@ -71,7 +73,7 @@ def compress(codec: Codec, raw: Buffer) -> bytes:
     if codec == Codec.LZ4:
         return _compress_lz4(data)
     if not hasattr(_local, "compressor"):
-        # Java writes a stream, so neither size nor checksum are in the frame.
+        # Java writes a stream, so the frame has neither size nor checksum.
         _local.compressor = zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_content_size=False)
     compressed: bytes = _local.compressor.compress(data)
     return compressed
@@ -91,7 +93,7 @@ def _compress_lz4(data: memoryview) -> bytes:
         chunk = data[at : at + LZ4_BLOCK]
         block = cramjam.lz4.compress_block(
             chunk, store_size=False
-        )  # that of `lz4` works otherwise than Java's
+        )  # `lz4`'s own function works differently from Java's
         if len(block) < len(chunk):
             parts += struct.pack("<I", len(block)), block
         else:
@@ -100,11 +102,11 @@ def _compress_lz4(data: memoryview) -> bytes:
 
 
 def decompress(codec: Codec, payload: Buffer, *, limit: int, magic: int = 2) -> NDArray[np.uint8]:
-    """The raw bytes of `payload`, at most `limit` of them.
+    """Return the decompressed bytes of `payload`, at most `limit` of them.
 
-    `magic`: that of the batch; v0 batches have lz4 header checksums that are wrong by custom.
-    Raises CorruptLogError if the payload is damaged, is of a kind that Kafka refuses, or holds more
-    than `limit`.
+    `magic`: that of the batch. In v0 batches, lz4 header checksums are wrong by convention. Raises
+    CorruptLogError if the payload is damaged, is of a kind that Kafka refuses, or holds more than
+    `limit`.
     """
     sink = Sink()
     decompress_into(sink, codec, payload, limit=limit, magic=magic)
@@ -114,7 +116,7 @@ def decompress(codec: Codec, payload: Buffer, *, limit: int, magic: int = 2) -> 
 def decompress_into(
     sink: Sink, codec: Codec, payload: Buffer, *, limit: int, magic: int = 2
 ) -> None:
-    """As `decompress`, appended to `sink`."""
+    """Append what `decompress` would return to `sink`."""
     data = as_view(payload)
     sink.begin(limit)
     try:
@@ -143,7 +145,7 @@ def _refuse(codec: Codec, expected: str, found: str) -> CorruptLogError:
 
 def _gzip(sink: Sink, data: memoryview) -> None:
     left = data
-    while True:  # members, one after the other
+    while True:  # one member after the other
         member = isal_zlib.decompressobj(wbits=_GZIP_WINDOW)
         while not member.eof:
             most = min(_PIECE, sink.room + 1)
@@ -170,7 +172,7 @@ def _snappy(sink: Sink, data: memoryview) -> None:
     while at < len(data):
         if (
             bytes(data[at : at + len(_SNAPPY_MAGIC)]) == _SNAPPY_MAGIC
-        ):  # streams put together have a header each
+        ):  # concatenated streams have a header each
             at += len(_SNAPPY_HEADER)
             continue
         size = struct.unpack_from(">i", data, at)[0] if at + 4 <= len(data) else -1
@@ -201,7 +203,7 @@ def _snappy_block(sink: Sink, block: memoryview) -> None:
 
 
 def _lz4(sink: Sink, data: memoryview, magic: int) -> None:
-    if data[: len(_LZ4_HEADER)] == _LZ4_HEADER:  # Java's, and ours
+    if data[: len(_LZ4_HEADER)] == _LZ4_HEADER:  # Java's and Winnow's own
         at, block_size, block_sum, content_sum = len(_LZ4_HEADER), LZ4_BLOCK, 0, 0
     else:
         at, block_size, block_sum, content_sum = _lz4_header(data, magic)
@@ -220,12 +222,12 @@ def _lz4(sink: Sink, data: memoryview, magic: int) -> None:
             )
         block = data[at:end]
         if block_sum and xxhash32(bytes(block)) != struct.unpack_from("<I", data, end)[0]:
-            raise _refuse(Codec.LZ4, "a block as its checksum has it", "another")
+            raise _refuse(Codec.LZ4, "a block that matches its checksum", "another")
         if word & _LZ4_STORED:
             sink.write(block)
         else:
-            # The room may be less than a block: then the library refuses what does not fit, and so
-            # it should. Without a size it would take the block's first bytes for one.
+            # The room may be smaller than a block. Then the library refuses a block that does not
+            # fit, as it should. Without a size it would read the block's first bytes as one.
             room = len(sink.reserve(min(block_size, sink.room), at_most=True))
             sink.write(lz4.block.decompress(block, uncompressed_size=room))
         at = end + block_sum
@@ -236,8 +238,8 @@ def _lz4(sink: Sink, data: memoryview, magic: int) -> None:
 
 
 def _lz4_header(data: memoryview, magic: int) -> tuple[int, int, int, int]:
-    """Position after the header, largest block, and the sizes of the checksums of blocks and of the
-    content.
+    """Return the position after the header, the largest block, and the sizes of the checksums of
+    blocks and of the content.
     """
     if len(data) < len(_LZ4_HEADER) or bytes(data[:4]) != _LZ4_MAGIC:
         raise _refuse(Codec.LZ4, "a frame's magic", bytes(data[:4]).hex() or "nothing")
@@ -251,11 +253,11 @@ def _lz4_header(data: memoryview, magic: int) -> tuple[int, int, int, int]:
     ):
         raise _refuse(Codec.LZ4, "flags of a frame of version 1", f"{flags:#04x}, {size_id:#04x}")
     if not flags & _LZ4_INDEPENDENT:
-        raise _refuse(Codec.LZ4, "independent blocks", "linked ones, which Kafka refuses, too")
+        raise _refuse(Codec.LZ4, "independent blocks", "linked blocks, which Kafka also refuses")
     if after >= len(data):
         raise _refuse(Codec.LZ4, "a header checksum", "the end of the data")
     if magic > 0 and _header_checksum(bytes(data[4:after])) != data[after]:
-        raise _refuse(Codec.LZ4, "a header as its checksum has it", "another")
+        raise _refuse(Codec.LZ4, "a header that matches its checksum", "another")
     block_sum = 4 if flags & _LZ4_BLOCK_SUM else 0
     return after + 1, 1 << (8 + 2 * (size_id >> 4)), block_sum, 4 if flags & _LZ4_SUM else 0
 
@@ -281,12 +283,12 @@ def _zstd(sink: Sink, data: memoryview) -> None:
         if declared > most:
             raise _refuse(
                 Codec.ZSTD,
-                f"a content size of at most {most}, as its blocks can hold",
+                f"a content size of at most {most}, the limit of its blocks",
                 f"{declared}",
             )
         if declared > sink.room:
             raise sink.overflow()
-        # One byte above the limit is enough to know that it is passed.
+        # One byte above the limit is enough to know that it is exceeded.
         room = max(1, min(most, sink.room + 1))
         try:
             raw = _local.decompressor.decompress(data[at:end], max_output_size=room)
@@ -299,8 +301,8 @@ def _zstd(sink: Sink, data: memoryview) -> None:
 
 
 def _zstd_cut(sink: Sink, data: memoryview) -> None:
-    """What there is of a frame after others, of which the end is missing: Kafka's reader takes it
-    for the end.
+    """Append what there is of a later frame whose end is missing. Kafka's reader accepts this as
+    the end.
     """
     with _local.decompressor.stream_reader(data) as reader:
         while piece := reader.read(min(_PIECE, sink.room + 1)):
@@ -308,7 +310,9 @@ def _zstd_cut(sink: Sink, data: memoryview) -> None:
 
 
 def _zstd_frame(data: memoryview, start: int) -> tuple[int, int]:
-    """(end, most raw bytes) of the frame at `start`, from the headers of its blocks alone."""
+    """Return (end, most raw bytes) of the frame at `start`, from the headers of its blocks
+    alone.
+    """
     if bytes(data[start : start + 4]) != _ZSTD_MAGIC:
         raise _refuse(
             Codec.ZSTD, "a frame's magic", bytes(data[start : start + 4]).hex() or "nothing"

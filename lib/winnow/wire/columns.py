@@ -1,9 +1,7 @@
-"""Records of many batches as columns for those who want all of them: offsets, timestamps, and where
-the bytes lie.
+"""Read the records of many batches as columns: offsets, timestamps, and the places of their bytes.
 
-Two steps, so that what nobody asked for is never copied: `record_places` parses, `gathered` copies
-the keys (values, headers' names, ...) of the records that were chosen, into what Arrow calls a
-binary array.
+There are two steps, so that nothing is copied needlessly. `record_places` parses. `gathered` copies
+the keys (values, headers' names, ...) of the chosen records into what Arrow calls a binary array.
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ if TYPE_CHECKING:
     from winnow.wire.inflate import RecordBlocks
 
 MOST_BYTES = 2**31 - 1
-"""What the int32 offsets of a binary array can count."""
+"""Maximum that the int32 offsets of a binary array can count."""
 
 
 class Part(Flag):
-    """What of records is noted besides their offsets and timestamps."""
+    """Parts of records to locate besides their offsets and timestamps."""
 
     NONE = 0
     KEY = auto()
@@ -60,19 +58,19 @@ class Places:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPlaces:
-    """One item per record, in file order over all batches. Of parts that were not asked for there
-    is none.
+    """One item per record, in file order over all batches. Parts that were not requested are
+    empty.
     """
 
     batch: NDArray[np.int32]
     """Row of the batch."""
     offset: NDArray[np.int64]
     timestamp: NDArray[np.int64]
-    """ms; that of the batch where it was set by the broker."""
+    """ms; that of the batch if the broker set it."""
     key: Places
     value: Places
     headers: Places
-    """`size` is a number of headers and not of bytes."""
+    """`size` is a number of headers, not of bytes."""
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -89,10 +87,10 @@ class RecordPlaces:
 
 
 def record_places(blocks: RecordBlocks, batches: Rows, parts: Part = Part.ALL) -> RecordPlaces:
-    """Parse all records of `batches`, the rows of `blocks`, which has their areas. `parts`: what is
-    noted of them.
+    """Parse all records of `batches`, the rows of `blocks`, which has their areas. `parts`: what to
+    locate.
 
-    Raises CorruptLogError, naming the batch's position, for any record that is not as S2.2 has it.
+    Raises CorruptLogError, naming the batch's position, for any record that violates S2.2.
     """
     rows = as_rows(batches)
     n = record_total(blocks, rows)
@@ -125,8 +123,8 @@ def _room(batch: NDArray[np.int32], n: int) -> Places:
 
 
 def header_places(blocks: RecordBlocks, headers: Places) -> tuple[Places, Places]:
-    """Keys and values of all headers of the records whose `RecordPlaces.headers` are given, record
-    by record.
+    """Return keys and values of all headers, record by record. `headers`: the
+    `RecordPlaces.headers` of the records.
     """
     n = int(headers.size.sum())
     batch = np.empty(n, np.int32)
@@ -151,8 +149,8 @@ def header_places(blocks: RecordBlocks, headers: Places) -> tuple[Places, Places
 
 
 def gathered(blocks: RecordBlocks, places: Places) -> tuple[NDArray[np.int32], Bytes]:
-    """(ends, bytes): item i is bytes[ends[i] : ends[i + 1]], empty where it is null. One copy of
-    each byte.
+    """Return (ends, bytes): item i is bytes[ends[i] : ends[i + 1]], empty if it is null. Copies
+    each byte once.
 
     Raises TooManyBytesError if there are more than `MOST_BYTES`.
     """
@@ -182,11 +180,11 @@ def gathered(blocks: RecordBlocks, places: Places) -> tuple[NDArray[np.int32], B
 
 
 class TooManyBytesError(CorruptLogError):
-    """More than an Arrow array holds: to be asked for again with fewer batches. Of a single batch,
-    it is corrupt.
+    """More bytes than an Arrow array holds: retry with fewer batches. A single batch that raises it
+    is corrupt.
     """
 
 
 def records_plain(blocks: RecordBlocks, batches: Rows) -> list[Record]:
-    """The twin of all three: the records themselves."""
+    """The plain twin of all three: returns the records themselves."""
     return [record for i, row in enumerate(batches) for record in read_records(blocks.area(i), row)]

@@ -6,13 +6,13 @@ import struct
 from enum import IntEnum
 
 _KEY = struct.Struct(">hh")
-"""version, type; longer keys are tolerated, higher versions read as version 0."""
+"""version, type; longer keys are accepted, higher versions are read as version 0."""
 _END_MARKER = struct.Struct(">hi")
 """version, coordinator epoch"""
 
 
 class ControlType(IntEnum):
-    """`ControlRecordType`; those from LEADER_CHANGE on appear in KRaft logs only."""
+    """`ControlRecordType`; types from LEADER_CHANGE on appear only in KRaft logs."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -29,8 +29,8 @@ class ControlType(IntEnum):
 
 
 def control_type(key: bytes | None) -> ControlType:
-    """What the key of a control record says it is; UNKNOWN for what Kafka would not know or not
-    read.
+    """Return the type in the key of a control record; UNKNOWN if Kafka would not know or not read
+    it.
     """
     if key is None or len(key) < _KEY.size:
         return ControlType.UNKNOWN
@@ -44,7 +44,9 @@ _KINDS = frozenset(ControlType)
 
 
 def coordinator_epoch(value: bytes | None) -> int | None:
-    """Of the value of an ABORT or a COMMIT (`EndTxnMarker`); None if there is none to read."""
+    """Return the epoch in the value of an ABORT or a COMMIT (`EndTxnMarker`); None if it can't be
+    read.
+    """
     if value is None or len(value) < _END_MARKER.size:
         return None
     version, epoch = _END_MARKER.unpack_from(value)

@@ -1,5 +1,5 @@
-"""The control records of many batches as columns: what kind each is, and what an end of transaction
-says (S2.3).
+"""Read the control records of many batches as columns: their types and what end markers say
+(S2.3).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from winnow.wire.inflate import RecordBlocks
 
 EMPTY = -2
-"""Type of a control batch without a record: a marker that was cleaned away, of which the header had
-to stay (S5.6).
+"""Type of a control batch without a record: a marker that was removed, but whose header was kept
+(S5.6).
 """
 
 MAX_CONTROL_BYTES = 64 * 1024
-"""Of a control batch when decompressed: brokers do not compress them, and write no hundred bytes of
-records.
+"""Maximum decompressed size of a control batch. Brokers do not compress them, and write less than a
+hundred bytes of records.
 """
 
 _UNKNOWN = int(ControlType.UNKNOWN)
@@ -43,18 +43,18 @@ _SOUND, _BAD_RECORD, _BAD_KEY = 0, 1, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlColumns:
-    """One item per control batch, of its first record: as Kafka, no other is looked at."""
+    """One item per control batch, from its first record. Kafka looks at no other record either."""
 
     type: NDArray[np.int8]
     """A `ControlType`, or EMPTY."""
     coordinator_epoch: NDArray[np.int32]
-    """-1 where there is none to read."""
+    """-1 if it can't be read."""
     timestamp: NDArray[np.int64]
-    """ms; the batch's largest where it is EMPTY."""
+    """ms; the batch's largest if the type is EMPTY."""
 
     @classmethod
     def joined(cls, parts: Iterable[ControlColumns]) -> ControlColumns:
-        """One after the other."""
+        """Concatenate the parts."""
         every = [_columns(0), *parts]
         return cls(
             type=np.concatenate([part.type for part in every]),
@@ -64,7 +64,7 @@ class ControlColumns:
 
 
 def decode_control(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
-    """Of control batches (v2), whose areas are `blocks`.
+    """Decode the first records of control batches (v2), whose areas are `blocks`.
 
     Raises CorruptLogError for a record that does not lie inside its batch, and for a key that Kafka
     would not read.
@@ -84,7 +84,7 @@ def decode_control(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
 
 
 def decode_control_plain(blocks: RecordBlocks, batches: Rows) -> ControlColumns:
-    """The twin of `decode_control`; it also refuses what is wrong behind the value."""
+    """The plain twin of `decode_control`. It also refuses faults behind the value."""
     columns = _columns(len(batches))
     for i, row in enumerate(batches):
         columns.type[i], columns.timestamp[i] = EMPTY, row["max_timestamp"]
@@ -113,7 +113,7 @@ def _corrupt(fault: int, row: np.void) -> CorruptLogError:
         expected=key if fault == _BAD_KEY else "a record that lies inside its batch",
         found="something else",
         where=f"batch at byte {row['position']}, base offset {row['base_offset']}",
-        hint="The partition is left alone; kafka-dump-log.sh shows what a broker makes of it.",
+        hint="Winnow leaves the partition unchanged; kafka-dump-log.sh shows how brokers read it.",
     )
 
 
@@ -129,7 +129,7 @@ def _decode(
     epochs: NDArray[np.int32],
     timestamps: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """(what is wrong, with which row)."""
+    """Return (fault, its row)."""
     for i in range(rows.size):
         row = rows[i]
         types[i] = EMPTY
@@ -151,7 +151,7 @@ def _decode(
 
 @njit(cache=True, nogil=True)
 def _decode_one(area: Bytes, begin: int, end: int) -> tuple[int, int, int, int]:  # noqa: PLR0911 - one per fault
-    """(what is wrong, type, coordinator epoch, timestamp delta) of the record at `begin`."""
+    """Return (fault, type, coordinator epoch, timestamp delta) of the record at `begin`."""
     if begin < 0 or end > area.size or begin > end:
         return _BAD_RECORD, 0, 0, 0
     size, pos = read_varint(area, begin, end)

@@ -1,9 +1,8 @@
 """Checksums of batches: CRC-32C for v2, CRC-32 for v0 and v1 (S2.1, S2.2).
 
-CRC-32C runs on the instructions that the host's CPU has: carry-less multiplication
-(`winnow.wire.kernels.crc_folding`), else the one for CRC-32C (8 bytes at once); without any, on
-eight tables. There is no choice to make and none that goes unnoticed: `CRC32C_BY` names what is
-used.
+CRC-32C uses the host CPU's instructions: carry-less multiplication
+(`winnow.wire.kernels.crc_folding`), else the one for CRC-32C (8 bytes at once), else eight tables.
+It is chosen automatically; `CRC32C_BY` reports which.
 """
 
 # ruff: noqa: ANN401 - numba's code generator has no types
@@ -52,7 +51,7 @@ _FOLDED_WORDS = widest_folding(_HOST)
 def _instruction() -> str:
     if getattr(config, "CPU_NAME", None) or getattr(
         config, "CPU_FEATURES", None
-    ):  # numba was told to compile for another CPU than this one
+    ):  # numba compiles for another CPU than this one
         return "tables"
     machine = platform.machine().lower()
     if machine in ("x86_64", "amd64") and _HOST.get("sse4.2"):
@@ -91,7 +90,7 @@ _crc_word: Any = intrinsic(_word_step)
 
 @njit(cache=True, nogil=True)
 def crc32c_by_tables(buf: Bytes, start: int, end: int) -> np.uint32:
-    """As `crc32c`, eight tables at once: for CPUs without the instruction, and its judge in the
+    """Compute `crc32c` with eight tables: for CPUs without the instruction, and the reference in
     tests.
     """
     crc = np.uint32(0xFFFFFFFF)
@@ -120,7 +119,7 @@ def crc32c_by_tables(buf: Bytes, start: int, end: int) -> np.uint32:
 
 @njit(cache=True, nogil=True)
 def _continued(crc: np.uint64, buf: Bytes, pos: int, end: int) -> np.uint32:
-    """The CRC of what led to this state and buf[pos:end]."""
+    """Return the CRC after buf[pos:end], continued from state `crc`."""
     while pos + 8 <= end:
         crc = _crc_word(crc, load_word(buf, pos))
         pos += 8
@@ -154,7 +153,7 @@ def _crc32c_by_folding(buf: Bytes, start: int, end: int) -> np.uint32:
 crc32c: Any = {"folding": _crc32c_by_folding, "tables": crc32c_by_tables}.get(
     CRC32C_BY, _crc32c_by_instruction
 )
-"""Jitted `crc32c(buf, start, end) -> uint32` of buf[start:end]; the caller has checked 0 <= start
+"""Jitted `crc32c(buf, start, end) -> uint32` of buf[start:end]. The caller has checked 0 <= start
 <= end <= size.
 """
 
@@ -189,15 +188,15 @@ _extended: Any = {"folding": _extended_by_folding, "tables": _extended_by_tables
 
 
 def crc32c_extended(crc: int, data: Buffer) -> int:
-    """The CRC-32C of some bytes, of which `crc` is that, and `data` after them. That of no bytes is
-    0.
+    """Return the CRC-32C of some bytes followed by `data`. `crc` is that of the first bytes; 0 for
+    none.
     """
     part = as_bytes(data)
     return int(_extended(np.uint32(crc), part, 0, len(part)))
 
 
 def crc32c_plain(data: Buffer) -> int:
-    """The twin: one byte at a time."""
+    """The plain twin: one byte at a time."""
     crc = 0xFFFFFFFF
     for byte in bytes(data):
         crc = crc >> 8 ^ _BYTE_TABLE[(crc ^ byte) & 0xFF]
@@ -206,7 +205,9 @@ def crc32c_plain(data: Buffer) -> int:
 
 @njit(cache=True, nogil=True)
 def crc32_part(buf: Bytes, start: int, end: int) -> np.uint32:
-    """CRC-32 (IEEE) of buf[start:end]; the caller has checked 0 <= start <= end <= size."""
+    """Return the CRC-32 (IEEE) of buf[start:end]. The caller has checked 0 <= start <= end
+    <= size.
+    """
     crc = np.uint32(0xFFFFFFFF)
     pos = start
     byte = np.uint64(0xFF)
@@ -232,5 +233,5 @@ def crc32_part(buf: Bytes, start: int, end: int) -> np.uint32:
 
 
 def crc32(data: Buffer) -> int:
-    """CRC-32 (IEEE) as v0 and v1 have it: the twin of `crc32_part`."""
+    """Return the CRC-32 (IEEE) that v0 and v1 use: the plain twin of `crc32_part`."""
     return zlib.crc32(as_bytes(data).data)

@@ -1,9 +1,8 @@
-"""What stands for records whose bytes stay where they are: 128 bits for a key, 128 bits for all
-that a consumer sees.
+"""Digests of records: 128 bits for a key, 128 bits for everything that a consumer sees.
 
-Two records with the same digests are the same key, value, timestamp and headers, wherever and
-however they are stored: codec, batch and position are not in it. Keyed with a secret as all hashes
-of keys are (`winnow.wire.kernels.siphash`).
+Two records with the same digests have the same key, value, timestamp and headers. Codec, batch and
+position do not count. The digests are keyed with a secret, like all hashes of keys
+(`winnow.wire.kernels.siphash`).
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ Digests = NDArray[np.uint64]
 def record_digests(
     blocks: RecordBlocks, places: RecordPlaces, secret: tuple[int, int]
 ) -> tuple[Digests, Digests]:
-    """(keys, contents), uint64[n, 2] each, of the records at `places`. The key of a record without
-    one is that of an empty one. `secret`: two uint64.
+    """Return (keys, contents), uint64[n, 2] each, of the records at `places`.
+
+    A null key has the digest of an empty one. `secret`: two uint64.
     """
     keys, contents = (np.empty((len(places), 2), np.uint64) for _ in range(2))
     fault = _digest(
@@ -60,7 +60,7 @@ def record_digests(
 def digests_plain(
     record: Record, secret: tuple[int, int]
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The twin, of one record."""
+    """The plain twin, for one record."""
 
     def hashed(text: bytes | None, first: int, second: int) -> tuple[int, int]:
         size = -1 if text is None else len(text)
@@ -76,7 +76,7 @@ def digests_plain(
 def _hashed(
     area: Bytes, at: int, size: int, first: np.uint64, second: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
-    """Of a byte string that is null where `size` is -1."""
+    """Return the hash of a byte string. It is null if `size` is -1."""
     return siphash(area, at, max(size, 0), first, second ^ np.uint64(size))
 
 
@@ -98,7 +98,7 @@ def _digest(
     keys: Digests,
     contents: Digests,
 ) -> bool:
-    """True for a fault: a place that is not in its area."""
+    """Fill `keys` and `contents`. Return True if a place is not in its area."""
     for i in range(batch_of.size):
         area = inflated if compressed[batch_of[i]] else raw
         size = max(int(key_sizes[i]), 0)

@@ -1,9 +1,8 @@
-"""From batches and a decision per record to the batches that remain, as Kafka's cleaner writes them
-(S5.5 to S5.7).
+"""Apply a decision per record to batches and return the batches that remain, as Kafka's cleaner
+writes them (S5.5 to S5.7).
 
-A batch goes whole, stays byte for byte, is rewritten, or leaves an empty header behind. Which keys
-survive has been decided elsewhere (`keep`), as has what may happen to a batch without records
-(`Retention`).
+A batch is dropped, copied byte for byte, rewritten, or reduced to an empty header. Other code
+decides which keys survive (`keep`), and what may happen to a batch without records (`Retention`).
 """
 
 from __future__ import annotations
@@ -34,22 +33,24 @@ if TYPE_CHECKING:
 _Item = TypeVar("_Item", bound=np.generic)
 _MAX_LONG = 2**63 - 1
 _PAYLOAD_ROOM = 128
-"""Bytes that a codec may add to a batch, beside one for each 128."""
+"""Bytes that a codec may add to a batch, besides one for each 128."""
 AS_THEY_ARE = -(2**63)
-"""For `now`, of those who take records out and leave the horizons to the cleaner: none has come,
-and none is set.
+"""Value of `now` for callers that remove records but leave delete horizons to the cleaner: no
+horizon has passed, and none is set.
 """
 
 
 class Retention(IntEnum):
-    """What may become of a batch (S5.4)."""
+    """What may happen to a batch (S5.4)."""
 
     DELETE = 0
-    """It goes; its records are not looked at."""
+    """Drop the batch without reading its records."""
     DELETE_EMPTY = 1
-    """It goes if no record remains."""
+    """Drop the batch if no record remains."""
     RETAIN_EMPTY = 2
-    """If no record remains its header does: the last of its producer, or of the log."""
+    """If no record remains, keep the header: the batch is the last of its producer or of the
+    log.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +63,9 @@ class Filtered:
     records_in: int
     records_out: int
     tombstones: NDArray[np.int32]
-    """Of each output batch, its records with a null value."""
+    """Number of records with a null value in each output batch."""
     copied: int
-    """Batches by what became of them; emptied are those of which the header remains."""
+    """Batches by outcome. Emptied ones keep only their header."""
     rewritten: int
     emptied: int
     dropped: int
@@ -84,18 +85,18 @@ def filter_batches(
     """Filter batches, the rows of `blocks`, which has their records areas. What remains of v0 and
     v1 is written as v2.
 
-    `keep`: one item per record over all batches, whether its key says that it stays; True for those
-    of control batches. Null values whose batch's delete horizon has come go in spite of it (S5.5).
-    `retention`: values of `Retention`, one per batch. `horizon_cause`: batches that get a delete
-    horizon, if they have none, though no tombstone is in them: markers of transactions of which
-    nothing is left (S5.4). `now` and `delete_retention_ms` in ms, int64; a batch that loses no
-    record may be rewritten all the same with `AS_THEY_ARE` for `now`.
+    `keep`: one item per record over all batches: whether its key allows it to stay; True for
+    records of control batches. A null value is dropped anyway if its batch's delete horizon has
+    passed (S5.5). `retention`: values of `Retention`, one per batch. `horizon_cause`: batches that
+    get a delete horizon even without a tombstone, if they have none: markers of transactions
+    without remaining records (S5.4). `now` and `delete_retention_ms` in ms, int64. With
+    `AS_THEY_ARE` for `now`, a batch that loses no record may be rewritten all the same.
 
-    `retain_legacy_deletes`: whether null values in batches of v0 and v1 stay, where their key says
-    so (S5.3).
+    `retain_legacy_deletes`: whether null values in batches of v0 and v1 are kept if `keep` says so
+    (S5.3).
 
-    Raises CorruptLogError for a batch that is malformed. Records of batches to be DELETEd are not
-    checked, nor those of batches of which `keep` has none.
+    Raises CorruptLogError for a malformed batch. Records are not checked in batches to DELETE and
+    in batches that keep no record.
     """
     if not (
         (0 <= now <= _MAX_LONG or now == AS_THEY_ARE) and 0 <= delete_retention_ms <= _MAX_LONG
@@ -148,7 +149,7 @@ def filter_batches(
 
 
 class _Choice:
-    """The arguments per record and per batch, of the right shapes and kinds, read-only."""
+    """The arguments per record and per batch, with checked shapes and types, read-only."""
 
     def __init__(
         self,
@@ -184,7 +185,7 @@ def _read_only(array: NDArray[_Item], dtype: type[_Item], size: int) -> NDArray[
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What becomes of each batch, see `filter_kernels`."""
+    """The outcome for each batch, see `wire.kernels.filter`."""
 
     action: NDArray[np.int8]
     retained: NDArray[np.int32]
@@ -212,13 +213,13 @@ def _check(result: tuple[int, int, int], blocks: RecordBlocks, rows: Rows) -> No
 
 
 def _largest_size(blocks: RecordBlocks, rows: Rows, payload_sizes: NDArray[np.int64]) -> int:
-    """An upper bound of the output in bytes; what is not used of an array is never touched."""
+    """Return an upper bound of the output in bytes. Unused parts of an array are never touched."""
     records = np.where(blocks.compressed, payload_sizes, _largest_areas(blocks, rows))
     return int(np.maximum(rows["size"], HEADER_V2_SIZE + records).sum())
 
 
 def _largest_areas(blocks: RecordBlocks, rows: Rows) -> NDArray[np.int64]:
-    """The same per batch, of its records only, not compressed."""
+    """Return the same bound per batch, for its uncompressed records only."""
     sizes: NDArray[np.int64] = (
         blocks.end - blocks.begin + GROWTH * rows["record_count"].astype(np.int64)
     )
@@ -233,10 +234,10 @@ def _compressed_payloads(
     now: int,
     delete_retention_ms: int,
 ) -> tuple[Bytes, NDArray[np.int64]]:
-    """What the codecs make of the batches that are rewritten and compressed: bytes, and n + 1
-    starts in them.
+    """Compress the records of rewritten compressed batches. Return the bytes, and n + 1 starts in
+    them.
 
-    Of batches that are compressed, all of the verdict is filled in.
+    Fills in all of the verdict for compressed batches.
     """
     starts = np.zeros(len(rows) + 1, np.int64)
     verdict.action.fill(DROP)
@@ -274,7 +275,7 @@ def _compressed_payloads(
     if not chosen.any():
         return as_bytes(b""), starts
     codecs = (rows["attributes"] & CODEC_MASK).astype(np.int64)
-    if not codecs[chosen].any():  # v0 or v1, which are in `inflated` for want of v2 records
+    if not codecs[chosen].any():  # v0 or v1, which are in `inflated` because they were converted
         return as_bytes(records[: record_starts[-1]]), record_starts
     left, sizes, total = np.flatnonzero(chosen), starts[1:], int(record_starts[-1])
     sink = Sink(total + total // 128 + _PAYLOAD_ROOM * len(left))

@@ -1,4 +1,4 @@
-"""The records areas of batches, decompressed and made those of v2 where they have to be."""
+"""Decompress the records areas of batches, and convert those of v0 and v1 to v2."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 MAX_DECOMPRESSED_BYTES = 2**31 - 9
 """Kafka's default of `max.decompressed.message.bytes`, per batch."""
 ENOUGH_BYTES = 64 * 2**20
-"""So many decompressed bytes are worked on at once, besides those of one batch.
+"""How many decompressed bytes are processed at once, besides those of one batch.
 
-A task needs at most four times both together, beside 25 bytes per record: a block that grows is
-there twice, and what is kept of it is there as well.
+A task needs at most four times both together, plus 25 bytes per record: a growing block exists
+twice, and so does what is kept of it.
 """
 _USUAL_RATIO = 4
 _ALL = 2**62
@@ -48,13 +48,13 @@ class RecordBlocks:
     """
 
     unread: NDArray[np.bool_]
-    """Batches that were left compressed, as the caller wished: their areas are empty, whatever
-    their headers count.
+    """Batches that the caller left compressed. Their areas are empty, whatever their headers
+    count.
     """
     rows: Rows
-    """The batches. What a header of v0 or v1 does not tell is filled in: all else that works on
-    `area` needs these rows and not those of the walk. `attributes`, `base_timestamp` and
-    `record_count` are what they would be in v2.
+    """The batches, with the fields that a v0 or v1 header lacks. Code that reads `area` needs these
+    rows, not those of the walk. `attributes`, `base_timestamp` and `record_count` are what they
+    would be in v2.
     """
 
     raw: Bytes
@@ -64,26 +64,28 @@ class RecordBlocks:
     end: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        # Kernels are compiled for read-only arrays, and nobody is to change these.
+        # Kernels are compiled for read-only arrays, and nobody may change these.
         for name in ("compressed", "unread", "begin", "end"):
             object.__setattr__(self, name, _read_only(getattr(self, name)))
 
     @property
     def areas(self) -> tuple[Bytes, Bytes, NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-        """What kernels begin with that go through records: `raw, inflated, compressed, begin, end`."""
+        """First arguments of the kernels that read records: `raw, inflated, compressed, begin,
+        end`.
+        """
         return self.raw, self.inflated, self.compressed, self.begin, self.end
 
     def area(self, i: int) -> Bytes:
-        """The records of batch `i` as bytes, for those who are not in a hurry."""
+        """Return the records of batch `i` as bytes, for code where speed does not matter."""
         return (self.inflated if self.compressed[i] else self.raw)[self.begin[i] : self.end[i]]
 
 
 def inflate(buf: Buffer, batches: Rows, *, limit: int = MAX_DECOMPRESSED_BYTES) -> RecordBlocks:
-    """Decompress what is compressed among `batches`, rows of a walk over `buf`. `limit` in bytes,
+    """Decompress the compressed ones among `batches`, rows of a walk over `buf`. `limit` in bytes,
     per batch.
 
-    Raises CorruptLogError for unknown codecs, for data that can't be decompressed or that is larger
-    than `limit`, and for batches of v0 or v1 that are not as S2.1 has them.
+    Raises CorruptLogError for unknown codecs, for data that can't be decompressed or is larger than
+    `limit`, and for batches of v0 or v1 that violate S2.1.
     """
     none = np.zeros(len(batches), np.bool_)
     return _inflate(as_bytes(buf), as_rows(batches), none, limit=limit, enough=_ALL)
@@ -97,12 +99,11 @@ def inflate_parts(
     enough: int = ENOUGH_BYTES,
     unread: NDArray[np.bool_] | None = None,
 ) -> Iterator[RecordBlocks]:
-    """As `inflate`, in parts: the next batches from the first on, until what was decompressed
-    reaches `enough` bytes.
+    """Inflate in parts. A part ends when at least `enough` bytes have been decompressed.
 
-    So `enough` and `limit` together bound what a part holds, however many batches expand a
-    thousandfold. `unread`: one item per batch, true where nobody will look at the records of a
-    compressed batch of v2; such a batch is not opened.
+    So `enough` and `limit` together bound the size of a part, even if many batches expand a
+    thousandfold. `unread`: one item per batch, true where nobody will read the records of a
+    compressed v2 batch; such a batch is not decompressed.
     """
     raw, rows = as_bytes(buf), as_rows(batches)
     skipped = np.zeros(len(rows), np.bool_) if unread is None else unread
@@ -110,7 +111,7 @@ def inflate_parts(
         blocks = _inflate(raw, rows, skipped, limit=limit, enough=enough)
         rows, skipped = rows[len(blocks.rows) :], skipped[len(blocks.rows) :]
         yield blocks
-        del blocks  # before the next part is there
+        del blocks  # before the next part exists
 
 
 def _inflate(

@@ -1,12 +1,11 @@
-"""What brokers keep in their own topics, as far as names are in it: groups, offsets, transactional
-ids.
+"""Decode names in the records of brokers' own topics: groups, offsets, transactional ids.
 
-To cleaning these topics are ordinary; a person wants to know whose state a record is. A key begins
-with its type, a value with its version, both int16; strings have an int16 length. Later versions of
-values are "flexible": a length is an unsigned varint, one more than it is, 0 for null, and tagged
-fields end each structure.
+Cleaning treats these topics like any other, but people want to know whose state a record is. A key
+begins with its type, a value with its version, both int16. Strings have an int16 length. Later
+versions of values are "flexible": a length is an unsigned varint, one more than the length itself,
+0 for null. Tagged fields end each structure.
 
-Bytes that are no such thing give None, never an error: anybody may produce to these topics.
+Other bytes give None, never an error: anybody may produce to these topics.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ TRANSACTION_STATES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalKey:
-    """Whose state the record is. `type` and the names of `fields` are Kafka's."""
+    """The owner of a record. `type` and the names of `fields` are Kafka's."""
 
     type: str
     fields: Fields
@@ -52,7 +51,7 @@ class InternalKey:
 
 
 def java_hash(text: str) -> int:
-    """Java's `String.hashCode`: an int32 over UTF-16 units."""
+    """Return Java's `String.hashCode`: an int32 over UTF-16 units."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for (unit,) in struct.iter_unpack(">H", units):
@@ -61,11 +60,11 @@ def java_hash(text: str) -> int:
 
 
 def partition_of(name: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` where a group lives, of `__transaction_state` for a
-    transactional id.
+    """Return the partition of a group in `__consumer_offsets`, or of a transactional id in
+    `__transaction_state`.
 
-    `abs(hash(name)) % partitions`, where Kafka's `Utils.abs` makes 0 of the one int32 that has no
-    positive twin. ValueError if there are no partitions.
+    It is `abs(hash(name)) % partitions`, where Kafka's `Utils.abs` returns 0 for the one int32
+    without a positive counterpart. ValueError if there are no partitions.
     """
     if partitions < 1:
         raise ValueError(f"{partitions} partitions")
@@ -74,8 +73,8 @@ def partition_of(name: str, partitions: int) -> int:
 
 
 def decode_key(topic: str, key: bytes | None) -> InternalKey | None:
-    """None for a key that is not one of this topic, for a type not known here, and for any other
-    topic.
+    """Decode a key. None for a key that does not belong to this topic, an unknown type, and any
+    other topic.
     """
     types = _KEYS.get(topic)
     if types is None or key is None:
@@ -92,16 +91,15 @@ def decode_key(topic: str, key: bytes | None) -> InternalKey | None:
 
 
 def key_types(topic: str) -> frozenset[int]:
-    """Numbers of the types of key that one of INTERNAL_TOPICS has."""
+    """Return the numbers of the key types of one of INTERNAL_TOPICS."""
     return frozenset(_KEYS[topic])
 
 
 def name_in_key(topic: str, key: bytes | None) -> bytes | None:
-    """The first field of a key of one of INTERNAL_TOPICS, as it stands there: the group or the
+    """Return the first field of a key of one of INTERNAL_TOPICS as stored: the group or
     transactional id.
 
-    None for a type not known here, and where there is no room for it. What follows it is not looked
-    at.
+    None for an unknown type, and if the key is too short. The rest of the key is not checked.
     """
     if key is None or len(key) < 4 or int.from_bytes(key[:2], signed=True) not in _KEYS[topic]:
         return None
@@ -110,8 +108,8 @@ def name_in_key(topic: str, key: bytes | None) -> bytes | None:
 
 
 def decode_value(topic: str, key: InternalKey | None, value: bytes | None) -> Fields | None:
-    """The fields of offset commits, of classic groups (without their members) and of transactions,
-    else None.
+    """Decode the fields of offset commits, classic groups (without their members) and transactions;
+    None for others.
     """
     if key is None or value is None:
         return None
@@ -130,7 +128,7 @@ class _UnreadableError(Exception):
 
 
 class _Reader:
-    """Fields one by one; each length is checked before use."""
+    """Reads fields one by one; each length is checked before use."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -188,7 +186,7 @@ class _Reader:
         return self.take(16).hex()
 
     def count(self, *, flexible: bool) -> int:
-        """Of an array; no more than there are bytes left, and none for a null."""
+        """Return the length of an array: at most the number of bytes left, 0 for null."""
         found = (self.uvarint() - 1) if flexible else self.int32()
         if found > len(self._data) - self._at:
             raise _UnreadableError
@@ -261,7 +259,7 @@ def _offset_commit(reader: _Reader, version: int) -> Fields:
     metadata = reader.text(flexible=flexible)
     committed = reader.int64()
     if version == 1:
-        reader.int64()  # when it was to expire: brokers have long since a setting for that
+        reader.int64()  # the expiry time, which a broker setting replaced long ago
     if flexible:
         reader.tags()
     if not reader.at_end:
@@ -282,7 +280,7 @@ def _group_metadata(reader: _Reader, version: int) -> Fields:
     generation = reader.int32()
     protocol, leader = reader.text(flexible=flexible), reader.text(flexible=flexible)
     if version >= 2:
-        reader.int64()  # since when it is in its state
+        reader.int64()  # when it entered its state
     return (
         ("protocolType", protocol_type),
         ("generation", generation),

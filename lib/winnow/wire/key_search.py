@@ -1,8 +1,8 @@
-"""Which records have one of some keys: by hash first, then byte by byte, so that a collision never
-decides.
+"""Find the records that have one of some keys: by hash first, then byte by byte, so that a
+collision never decides.
 
-Keys are looked up in a sorted array of their hashes, whose places are found by the upper bits: two
-accesses to memory for a key that is not there, whatever their number.
+The hashes are in a sorted array, indexed by their upper bits. Looking up an absent key takes two
+accesses to memory, however many keys there are.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ NOT_FOUND = -1
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """Keys, ascending by hash. Their numbers are those of this order."""
+    """Keys, ascending by hash. Their numbers are their positions in this order."""
 
     secret: tuple[int, int]
-    """Of the hash: two uint64."""
+    """Secret of the hash: two uint64."""
     hashes: NDArray[np.uint64]
     """First 64 bits of SipHash-1-3-128 of each key."""
     ends: NDArray[np.int64]
     """n + 1: key i is data[ends[i] : ends[i + 1]]."""
     data: Bytes
     buckets: NDArray[np.int32]
-    """2^b + 1: the keys whose hash begins with the b bits i are those from buckets[i] to buckets[i
-    + 1].
+    """2^b + 1 items: keys whose hash begins with the b bits of i are those from buckets[i] to
+    buckets[i + 1].
     """
 
     def __len__(self) -> int:
@@ -57,16 +57,16 @@ class KeySet:
 
 @dataclass(frozen=True, slots=True)
 class FoundKeys:
-    """Per record of some batches, in file order."""
+    """One item per record of some batches, in file order."""
 
     number: NDArray[np.int32]
-    """Of its key; NOT_FOUND if it has none of them."""
+    """Number of its key; NOT_FOUND if it has none of them."""
     size: NDArray[np.int32]
-    """Bytes of the record, its length field included."""
+    """Bytes of the record, including its length field."""
 
 
 def key_set(ends: NDArray[np.int64], data: Bytes, secret: tuple[int, int]) -> KeySet:
-    """Of n keys, all different: key i is data[ends[i] : ends[i + 1]]. Fewer than 2^31."""
+    """Return a set of n different keys: key i is data[ends[i] : ends[i + 1]]. Fewer than 2^31."""
     data, n = as_bytes(data), len(ends) - 1
     if n < 0 or n >= 2**31 or ends[0] < 0 or ends[-1] > len(data) or (np.diff(ends) < 0).any():
         message = f"{n} keys don't lie in {len(data)} bytes"
@@ -93,16 +93,17 @@ def key_set(ends: NDArray[np.int64], data: Bytes, secret: tuple[int, int]) -> Ke
 
 
 def key_set_of(keys: Sequence[bytes], secret: tuple[int, int]) -> KeySet:
-    """As `key_set`, of few keys."""
+    """Return the set of a few keys."""
     different = list(dict.fromkeys(keys))
     ends = np.cumsum([0, *map(len, different)], dtype=np.int64)
     return key_set(ends, as_bytes(b"".join(different)), secret)
 
 
 def find_keys(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> FoundKeys:
-    """Of all records of `batches`, the rows of `blocks`, which has their areas. A null key is none.
+    """Look up the keys of all records of `batches`, the rows of `blocks`, which has their areas. A
+    null key is never found.
 
-    Raises CorruptLogError, naming the batch's position, for any record that is not as S2.2 has it.
+    Raises CorruptLogError, naming the batch's position, for any record that violates S2.2.
     """
     rows = as_rows(batches)
     n = record_total(blocks, rows)
@@ -126,7 +127,7 @@ def find_keys(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> FoundKeys:
 
 
 def find_keys_plain(blocks: RecordBlocks, batches: Rows, keys: KeySet) -> list[int]:
-    """The twin of `find_keys`: numbers only."""
+    """The plain twin of `find_keys`: numbers only."""
     number_of = {keys[number]: number for number in range(len(keys))}
     return [
         NOT_FOUND if record.key is None else number_of.get(record.key, NOT_FOUND)
@@ -161,7 +162,7 @@ def _gather(
 
 @kernel
 def _same(one: Bytes, at: int, other: Bytes, start: int, size: int) -> bool:
-    """Whether the caller's `size` bytes, which it has checked to be there, are the same."""
+    """Return whether `size` bytes are equal. The caller has checked that they exist."""
     done = 0
     while done + 8 <= size:
         if load_word(one, at + done) != load_word(other, start + done):
@@ -192,7 +193,7 @@ def _find(
     numbers: NDArray[np.int32],
     sizes: NDArray[np.int32],
 ) -> tuple[int, int, int]:
-    """(fault, row of its batch, position in the area's array)."""
+    """Return (fault, row of its batch, position in the area's array)."""
     n = 0
     for i in range(batches.size):
         area = inflated if compressed[i] else raw

@@ -1,9 +1,9 @@
-"""Batches of message formats v0 and v1 made into what the rest of the room works on: v2 records and
-v2 headers (S2.1).
+"""Convert batches of message formats v0 and v1 to what the rest of `wire` reads: v2 records and v2
+headers (S2.1).
 
-An entry of these formats is a record of its own, or a wrapper: its value is a compressed run of
-such entries. Either is normalised: its records become v2 records, its row says what a v2 header
-would say of them, only `magic` stays.
+An entry of these formats is one record, or a wrapper whose value is a compressed run of such
+entries. Both are normalised: the records become v2 records, and the row gets the values of a v2
+header. Only `magic` is unchanged.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def convert_legacy(
     limit: int,
     enough: int,
 ) -> Rows:
-    """Appends the records of all v0 and v1 batches to `sink`, as v2 records, and puts into `begin`
-    and `end` where.
+    """Append the records of all v0 and v1 batches to `sink`, as v2 records, and set `begin` and
+    `end` to their places.
 
-    `batches`: BATCH rows, all inside of `raw`. `limit`: of each wrapper, in bytes when
-    decompressed. Returns the rows with those of v0 and v1 normalised, up to the wrapper before
-    which `enough` bytes had been decompressed. Raises CorruptLogError for a codec that they can't
-    have (S2.1), for a wrapper without records or inside of another, for offsets that do not ascend,
-    and for lengths and CRCs that are not right.
+    `batches`: BATCH rows, all inside `raw`. `limit`: maximum decompressed bytes of each wrapper.
+    Returns the rows with those of v0 and v1 normalised, up to the wrapper before which `enough`
+    bytes had been decompressed. Raises CorruptLogError for a codec that they can't have (S2.1), for
+    a wrapper without records or inside another, for offsets that do not ascend, and for wrong
+    lengths and CRCs.
     """
     wrapped = is_wrapper(batches)
     inner = Sink(max(1, _USUAL_RATIO * int(batches["size"][wrapped].sum())))
@@ -77,7 +77,7 @@ def convert_legacy(
     rows = batches.copy()
     starts = np.empty(len(batches) + 1, np.int64)
     legacy = batches["magic"] < MAX_MAGIC
-    # An entry takes 26 bytes besides key and value, a record at most 32.
+    # Besides key and value, an entry takes 26 bytes and a record at most 32.
     room = int((entries_end - entries_begin)[legacy].sum()) * 5 // 4 + 1
     at = sink.used
     sink.begin_converted(room)
@@ -94,7 +94,7 @@ def convert_legacy(
 
 
 def _unwrap(sink: Sink, raw: Bytes, row: np.void, limit: int) -> None:
-    """Appends the entries inside a wrapper, decompressed."""
+    """Append the decompressed entries of a wrapper."""
     bits = int(row["attributes"]) & CODEC_MASK
     if bits >= Codec.ZSTD:
         raise CorruptLogError(
@@ -115,8 +115,8 @@ def _unwrap(sink: Sink, raw: Bytes, row: np.void, limit: int) -> None:
 
 
 def _field(raw: Bytes, at: int, end: int) -> tuple[Bytes | None, int]:
-    """The bytes after the int32 at `at` that says how many they are (None for -1), and the position
-    after them.
+    """Return the bytes after the int32 length at `at` (None for -1), and the position after
+    them.
     """
     size = struct.unpack_from(">i", raw.data, at)[0] if at + 4 <= end else -2
     if not -1 <= size <= end - at - 4:
@@ -138,10 +138,10 @@ def retained_only(
     *,
     retain_deletes: bool,
 ) -> tuple[Bytes, NDArray[np.int64], Rows, NDArray[np.bool_]]:
-    """What is left of normalised batches once records have gone: (`inflated`, `end`, `batches`,
-    `keep`) anew (S5.5).
+    """Return `inflated`, `end`, `batches` and `keep` anew, without the dropped records of
+    normalised batches (S5.5).
 
-    A rewritten v0 or v1 batch begins and ends with the records that stay, unlike one of v2 (S5.7).
+    A rewritten v0 or v1 batch begins and ends with its retained records, unlike one of v2 (S5.7).
     """
     out, rows, ends = inflated.copy(), batches.copy(), end.copy()
     kept = np.empty(len(keep), np.bool_)
@@ -158,12 +158,12 @@ def _wrong(fault: LegacyFault, position: int) -> CorruptLogError:
         "records can't be read",
         expected=_SAID[fault],
         found=f"something else {position} bytes into its entries",
-        hint="The partition is left alone; kafka-dump-log.sh shows what a broker makes of it.",
+        hint="Winnow leaves the partition unchanged; kafka-dump-log.sh shows how brokers read it.",
     )
 
 
 def batch_error(error: CorruptLogError, row: Any) -> CorruptLogError:  # noqa: ANN401 - a row has no type
-    """The same error with the batch (a BATCH row) named."""
+    """Return the same error with the batch (a BATCH row) named."""
     where = f"batch at byte {row['position']}, base offset {row['base_offset']}"
     return type(error)(
         error.problem, expected=error.expected, found=error.found, where=where, hint=error.hint

@@ -1,21 +1,21 @@
-"""Records of the cluster's metadata log `__cluster_metadata-0`, as far as they tell which topics
-there are and how they are configured (S9.3).
+"""Decode records of the cluster's metadata log `__cluster_metadata-0` that describe topics and
+their configuration (S9.3).
 
 The value of such a record (its key is null) is
 
     frame version   uvarint   1
     api key         uvarint   which kind of record
     version         uvarint   of that kind's fields
-    fields          ...       big-endian numbers; uuid: 16 bytes; string, array: uvarint of length + 1, 0 is null
+    fields          ...       big-endian numbers; uuid: 16 bytes; string, array: uvarint of
+                              length + 1, 0 is null
     tagged fields   uvarint count, then for each: uvarint tag, uvarint size, bytes
 
-and ends there. Kinds that say nothing of topics and settings are passed over whatever is in them: a
-record is one value, so nothing has to be known of it to find the next.
+and ends there. Kinds that don't describe topics or settings are skipped, whatever they contain. A
+record is one value, so finding the next one needs no knowledge of it.
 
-A newer Kafka appends fields or tags them, and raises the version. Of a kind of which only names and
-ids are read, such a version is read as far as it is known: these ids have to agree with those of
-other records. A setting has nothing that it could be checked against. It must not be read wrongly,
-so a version of it that is not listed here is an error.
+A newer Kafka appends or tags fields, and raises the version. If only names and ids of a kind are
+read, such a version is read as far as it is known: other records confirm these ids. Nothing
+confirms a setting, and it must not be read wrongly. So an unlisted version of it is an error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ MAX_UVARINT_SIZE = 5
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
-"""Resource types of ConfigRecord that concern logs; loggers, client metrics and groups have others.
+"""Resource types of ConfigRecord that concern logs; loggers, client metrics and groups have
+others.
 """
 
 
@@ -44,12 +45,12 @@ BROKER_RESOURCE = 4
 class TopicRecord:
     name: str
     topic_id: str
-    """As `partition.metadata` and Kafka's tools spell it: base64url, 22 characters."""
+    """As `partition.metadata` and Kafka's tools write it: base64url, 22 characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
-    """Its ids only: where the replicas are is of no concern here."""
+    """Only its ids: the places of the replicas don't matter here."""
 
     partition: int
     topic_id: str
@@ -59,7 +60,7 @@ class PartitionRecord:
 class ConfigRecord:
     resource_type: int
     resource_name: str
-    """A topic; a broker's node id, or empty for the default of all brokers."""
+    """A topic; a broker's node id; or empty for the default of all brokers."""
     name: str
     value: str | None = field(repr=False)
     """None: the setting is removed. Not in `repr`: a broker's settings may be passwords."""
@@ -78,7 +79,7 @@ class FeatureLevelRecord:
 
 @dataclass(frozen=True, slots=True)
 class BeginTransactionRecord:
-    """What follows counts only once the transaction's end is there."""
+    """What follows counts only once the transaction has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +107,14 @@ MetadataRecord: TypeAlias = (
 @dataclass(frozen=True, slots=True)
 class Decoded:
     record: MetadataRecord | None
-    """None for a kind that says nothing of topics and settings."""
+    """None for a kind that doesn't describe topics or settings."""
     newer: str | None = None
-    """Kind and version, in words, where the version is newer than those listed here."""
+    """Kind and version, in words, if the version is newer than the listed ones."""
 
 
 def decode_metadata_record(value: bytes | None) -> Decoded:
-    """Raises CorruptLogError, without `where`, for bytes that are no such record, and for a setting
-    in a version that is not known.
+    """Decode a record. Raises CorruptLogError, without `where`, for bytes that are no metadata
+    record, and for a setting in an unknown version.
     """
     if value is None:
         raise CorruptLogError(
@@ -131,10 +132,10 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
     newer = version > kind.max_version
     if newer and not kind.ids_only:
         raise CorruptLogError(
-            f"a {kind.name} of a version that this Winnow does not know",
+            f"a {kind.name} has a version that this Winnow does not know",
             expected=f"0 to {kind.max_version}",
             found=str(version),
-            hint="A newer Kafka wrote it. Until there is a newer Winnow, name the topics in --topic-configs FILE.",
+            hint="A newer Kafka wrote it. Upgrade Winnow or name the topics in --topic-configs FILE.",
         )
     try:
         record = kind.read(fields)
@@ -152,7 +153,7 @@ def decode_metadata_record(value: bytes | None) -> Decoded:
 
 
 class _Fields:
-    """A value read from front to back; every length is checked before use."""
+    """Reads a value from front to back; every length is checked before use."""
 
     __slots__ = ("_data", "_pos")
 
@@ -196,7 +197,7 @@ class _Fields:
             raise _wrong(f"{what} in UTF-8", f"{error.reason} at its byte {error.start}") from None
 
     def tagged(self) -> None:
-        """Passes over the tagged fields: none of them is about names, ids or settings."""
+        """Skip the tagged fields: none of them holds names, ids or settings."""
         for _ in range(self.uvarint("a count of tagged fields")):
             self.uvarint("a tag")
             self._take(self.uvarint("the size of a tagged field"), "a tagged field")
@@ -218,7 +219,7 @@ class _Fields:
 
 
 def uuid_text(raw: bytes) -> str:
-    """Kafka's spelling of a uuid."""
+    """Return Kafka's spelling of a uuid."""
     return base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
 
 
@@ -272,7 +273,7 @@ class _Kind:
     fields.
     """
     has_more: bool = False
-    """What follows the fields that are read is not looked at."""
+    """Fields after those that are read are ignored."""
 
 
 _KINDS: Mapping[int, _Kind] = {

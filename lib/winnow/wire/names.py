@@ -1,5 +1,5 @@
-"""Whose records fill one of Kafka's own topics: groups and transactional ids, counted by the names
-in the keys.
+"""Count which groups and transactional ids fill one of Kafka's own topics, by the names in the
+keys.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _MOST_INT16 = 0x7FFF
 _USUAL_NAMES = 1_024
 _FULL = -1
 _SEEN_PAIRS = 8_192
-"""Of keys that fall in one place of the table. A power of 2."""
+"""Rows of the table of seen keys, two keys in each. A power of 2."""
 _NAMELESS, _NOT_SEEN = -1, -2
 _WORD = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameCounts:
-    """One row per name, in the order in which they come first."""
+    """One row per name, in the order of first occurrence."""
 
     names: tuple[bytes, ...]
     records: NDArray[np.int64]
     bytes: NDArray[np.int64]
-    """On disk: a batch is shared out among the runs of records with one name by their sizes,
-    rounded down.
+    """On disk. A batch is shared among its runs of records with one name by their sizes, rounded
+    down.
     """
 
 
@@ -60,13 +60,12 @@ def count_names(
     most: int,
     hashes: NDArray[np.uint64] | None = None,
 ) -> tuple[NameCounts, bool]:
-    """Of the records of `batches`, the rows of `blocks`, in one of INTERNAL_TOPICS. Those without a
-    name are left out.
+    """Count the records of `batches`, the rows of `blocks`, in one of INTERNAL_TOPICS. Records
+    without a name are left out.
 
-    `hashes`: of their keys, if they were scanned (`RecordColumns.hash`): a batch of keys that were
-    seen shortly before, all with one name, is then not parsed. The `most` names with the most
-    bytes, and whether these are all. Raises CorruptLogError for records that are not as S2.2 has
-    them.
+    `hashes`: of their keys, if they were scanned (`RecordColumns.hash`). Then a batch is not parsed
+    if all its keys were seen shortly before with one name. Returns the `most` names with the most
+    bytes, and whether these are all. Raises CorruptLogError for records that violate S2.2.
     """
     rows = as_rows(batches)
     total = record_total(blocks, rows)
@@ -78,7 +77,7 @@ def count_names(
         message = f"{len(hashes)} hashes of {total} records"
         raise ValueError(message)
     room, fault = 0, _FULL
-    while fault == _FULL:  # small tables at first, which stay in the processor's cache
+    while fault == _FULL:  # start with small tables, which fit the processor's cache
         room = min(total, 16 * room or _USUAL_NAMES)
         seen = np.zeros((_SEEN_PAIRS, 4), np.uint64)
         slots = np.full(1 << (2 * room + 1).bit_length(), -1, np.int32)
@@ -111,7 +110,7 @@ def count_names(
 
 @inlined
 def _name_size(area: Bytes, key: int, key_size: int, types: NDArray[np.bool_]) -> int:
-    """-1 if there is no name."""
+    """Return the size of the name in a key, or -1 if there is none."""
     if key_size < _NAME_AT:
         return -1
     kind, size = load_be16(area, key), load_be16(area, key + 2)
@@ -140,7 +139,7 @@ def _is_name(
     name: int,
     size: int,
 ) -> bool:
-    """Whether `size` bytes of `area` from `name` on are the name with this number."""
+    """Return whether `size` bytes of `area` from `name` on are the name with this number."""
     if where[number, 2] != size:
         return False
     first = inflated if where[number, 0] != 0 else raw
@@ -149,8 +148,8 @@ def _is_name(
 
 @inlined
 def _name_of_key(low: np.uint64, seen: NDArray[np.uint64]) -> int:
-    """The number of the name, _NAMELESS if there is none, _NOT_SEEN unless the key was seen shortly
-    before.
+    """Return the number of the name, _NAMELESS if there is none, _NOT_SEEN unless the key was seen
+    shortly before.
     """
     at = low & np.uint64(seen.shape[0] - 1)
     way = 0 if seen[at, 0] == low else 2
@@ -159,7 +158,7 @@ def _name_of_key(low: np.uint64, seen: NDArray[np.uint64]) -> int:
 
 @inlined
 def _remember(low: np.uint64, number: int, seen: NDArray[np.uint64]) -> None:
-    """In the place of the older one of two keys."""
+    """Remember the name of a key, replacing the older one of two keys."""
     at = low & np.uint64(seen.shape[0] - 1)
     if seen[at, 0] != low:
         seen[at, 2], seen[at, 3] = seen[at, 0], seen[at, 1]
@@ -183,15 +182,16 @@ def _count(  # noqa: C901, PLR0912, PLR0915 - one pass
     where: NDArray[np.int64],
     sums: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """(0, 0, names), or (fault, row of its batch, position in the area's array); _FULL where names
-    have no room left.
+    """Return (0, 0, names), or (fault, row of its batch, position in the area's array); _FULL if
+    names have no room left.
 
-    `hashes`: of the keys, or none. `seen`: uint64[n, 4] of zeros, in each row the lower halves of
+    `hashes`: of the keys, or none. `seen`: uint64[n, 4] of zeros; each row has the lower halves of
     two keys' hashes, the later first, and after each of them its name's number less _NOT_SEEN.
-    `slots`: a table of -1, a power of 2 larger than the room for names. `where`: of a name's first
-    record whether it is in `inflated`, the name's position and its size. `sums`: records and bytes.
+    `slots`: a table of -1, a power of 2 larger than the room for names. `where`: for each name's
+    first record, whether it is in `inflated`, the name's position and its size. `sums`: records and
+    bytes.
     """
-    count, last = 0, 0  # `last`: the name of the record before, which often is that of the next one
+    count, last = 0, 0  # `last`: the name of the previous record, which the next one often shares
     n = 0
     mask = np.uint64(slots.size - 1)
     known = hashes.shape[0] != 0
@@ -263,7 +263,7 @@ def _count(  # noqa: C901, PLR0912, PLR0915 - one pass
 def count_names_plain(
     blocks: RecordBlocks, batches: Rows, topic: str
 ) -> dict[bytes, tuple[int, int]]:
-    """The twin of `count_names`: records and bytes of every name."""
+    """The plain twin of `count_names`: records and bytes of every name."""
     found: dict[bytes, tuple[int, int]] = {}
     for i, row in enumerate(batches):
         if row["attributes"] & CONTROL:

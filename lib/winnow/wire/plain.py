@@ -1,5 +1,5 @@
-"""Batches read, and those of v2 written, the slow and obvious way: what kernels are judged by, and
-what tests make logs with.
+"""Read batches, and write those of v2, in the slow and obvious way: the reference for kernels, and
+the source of logs in tests.
 
 Every rule here is one of S2.2; every length is checked before use.
 """
@@ -53,10 +53,10 @@ class Record:
 def decode_batch(
     buf: Buffer, position: int, *, limit: int = MAX_DECOMPRESSED_BYTES
 ) -> tuple[Rows, list[Record]]:
-    """The batch at `position`: its header as it is stored (one BATCH row, shape ()) and its
+    """Return the header of the batch at `position` as stored (one BATCH row, shape ()), and its
     records.
 
-    Raises CorruptLogError if there is no sound batch, its CRC included.
+    Raises CorruptLogError if there is no sound batch there; this includes its CRC.
     """
     data = as_bytes(buf)
     rows = np.zeros(1, BATCH)
@@ -78,8 +78,8 @@ def decode_batch(
 
 
 def read_records(area: Bytes, row: np.void) -> list[Record]:
-    """The records of `area`, the decompressed records of the batch with header `row`, both as
-    `inflate` has them.
+    """Return the records of `area`, the decompressed records of the batch with header `row`, both
+    from `inflate`.
 
     Raises CorruptLogError unless they are exactly those that the header promises.
     """
@@ -152,12 +152,13 @@ def encode_batch(
     base_sequence: int = -1,
     crc: int | None = None,
 ) -> bytes:
-    """A v2 batch as Java writes it (S5.7).
+    """Encode a v2 batch as Java writes it (S5.7).
 
-    Not given: the base offset is that of the first record, the last offset that of the last one,
-    the largest timestamp that of the records (`log_append_time` goes before both, `delete_horizon`
-    takes the place of the base timestamp), and the CRC is the right one. Without records: codec
-    none, base timestamp -1 (S5.6), offsets must be given.
+    Defaults: the base offset is that of the first record, the last offset that of the last one, the
+    base timestamp that of the first record, the largest timestamp that of all records, and the CRC
+    is correct. `log_append_time` overrides both of these timestamps and those of the records,
+    `delete_horizon` the base timestamp. Without records: codec none, base timestamp -1 (S5.6), and
+    offsets must be given.
     """
     base = records[0].offset if base_offset is None else base_offset
     last = records[-1].offset if last_offset is None else last_offset

@@ -1,4 +1,4 @@
-"""Whether the records of many batches are what their headers promise, each batch judged for itself
+"""Check whether the records of many batches match their headers, for each batch separately
 (S2.2).
 """
 
@@ -30,17 +30,17 @@ class RecordChecks:
     """One item per batch."""
 
     fault: NDArray[np.int8]
-    """A `Fault`: the first thing that is wrong with its records, NONE if there is none."""
+    """A `Fault`: the first fault of its records, or NONE."""
     position: NDArray[np.int64]
-    """Bytes into its records at which the faulty one begins."""
+    """Bytes from the start of its records to the faulty one."""
 
 
 def check_records(blocks: RecordBlocks) -> RecordChecks:
     """Parse all records of `blocks`, keep none.
 
-    Beside what scanning refuses, the largest timestamp of a v2 batch has to be that of its records:
-    a broker sets it when it appends (`LogValidator`), and keeps it right when it cleans. That of v0
-    and v1 was a producer's word.
+    In addition to what scanning refuses, the largest timestamp of a v2 batch must be that of its
+    records: a broker sets it when it appends (`LogValidator`), and keeps it right when it cleans.
+    In v0 and v1 it came from the producer.
     """
     rows = as_rows(blocks.rows)
     checks = _allocated(len(rows))
@@ -100,8 +100,8 @@ def _check(
 
 
 def first_fault_plain(blocks: RecordBlocks, i: int) -> str | None:
-    """The twin of `check_records`, for batch `i`: what is wrong in words, not in the kernel's
-    numbers.
+    """The plain twin of `check_records`, for batch `i`: returns the fault in words, not as the
+    kernel's number.
     """
     row: Any = blocks.rows[i]
     try:

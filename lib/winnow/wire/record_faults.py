@@ -1,4 +1,4 @@
-"""What can be wrong with a record, as numbers that a kernel can return, and what is said of it."""
+"""Faults of a record as numbers that a kernel can return, and their descriptions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Fault(IntEnum):
-    """NONE, or the first thing that is wrong."""
+    """NONE, or the first fault."""
 
     NONE = 0
     AREA = 1
@@ -54,13 +54,13 @@ _SAID = {
 
 
 def record_error(fault: Fault, row: np.void, position: int) -> CorruptLogError:
-    """The error for a batch (a BATCH row) whose record at `position` of its records area has the
-    fault.
+    """Return the error for a batch (a BATCH row) whose record at `position` of its records area has
+    the fault.
     """
     return CorruptLogError(
         "records can't be read",
         expected=_SAID[fault],
         found=f"something else {position} bytes into its records",
         where=f"batch at byte {row['position']}, base offset {row['base_offset']}, {row['record_count']} records",
-        hint="The partition is left alone; kafka-dump-log.sh shows what a broker makes of it.",
+        hint="Winnow leaves the partition unchanged; kafka-dump-log.sh shows how brokers read it.",
     )

@@ -1,4 +1,4 @@
-"""Records without a key and tombstones, counted batch by batch: nothing of a record is kept."""
+"""Count records without a key and tombstones, batch by batch, without keeping any record."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _NONE, _ORDER, _LEFT_OVER = int(Fault.NONE), int(Fault.ORDER), int(Fault.LEFT_OV
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordTally:
-    """One item per batch; of a control batch all are 0. A record without a key and a value is no
+    """One item per batch; all 0 for a control batch. A record without a key and a value is not a
     tombstone (S5.5).
     """
 
     keyless: NDArray[np.int32]
     keyless_bytes: NDArray[np.int64]
-    """Of the records as they are decompressed, their length fields included."""
+    """Decompressed size of the records, including their length fields."""
     tombstones: NDArray[np.int32]
     tombstone_bytes: NDArray[np.int64]
 
 
 def tally_records(blocks: RecordBlocks) -> RecordTally:
-    """Parses all records of `blocks`.
+    """Parse and count all records of `blocks`.
 
-    Raises CorruptLogError, naming the batch's position, for any record that is not as S2.2 has it.
+    Raises CorruptLogError, naming the batch's position, for any record that violates S2.2.
     """
     rows = as_rows(blocks.rows)
     record_total(blocks, rows)
@@ -79,7 +79,7 @@ def _tally(
     tombstones: NDArray[np.int32],
     tombstone_bytes: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """(fault, row of its batch, position in the area's array)."""
+    """Return (fault, row of its batch, position in the area's array)."""
     for i in range(batches.size):
         area = inflated if compressed[i] else raw
         count = int(batches[i].record_count)
@@ -110,7 +110,7 @@ def _tally(
 
 
 def tally_records_plain(blocks: RecordBlocks) -> RecordTally:
-    """The twin of `tally_records`."""
+    """The plain twin of `tally_records`."""
     tally = _none(len(blocks.rows))
     for i, row in enumerate(blocks.rows):
         area, pos = blocks.area(i), 0

@@ -1,5 +1,5 @@
-"""All records of many batches as columns, in one pass: what deciding over keys needs, values stay
-where they are.
+"""Read all records of many batches as columns, in one pass: what decisions about keys need. Values
+are not copied.
 """
 
 # ruff: noqa: FBT001 - a kernel takes its columns one by one
@@ -33,12 +33,11 @@ _BATCH_AHEAD = 16_384
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordColumns:
-    """One row per record, in file order over all batches. Records of control batches are among
-    them.
-    """
+    """One row per record, in file order over all batches. Includes records of control batches."""
 
     hash: NDArray[np.uint64]
-    """Shape (n, 2): SipHash-1-3-128 of the key's bytes under the run's secret; 0, 0 for a null key.
+    """Shape (n, 2): SipHash-1-3-128 of the key's bytes under the run's secret; 0, 0 for a
+    null key.
     """
     offset: NDArray[np.int64]
     null_key: NDArray[np.bool_]
@@ -57,12 +56,12 @@ def scan_records(
     """Parse and hash all records of `batches`, the rows of `blocks`, which has their areas.
     `secret`: two uint64.
 
-    `check_crc`: compare each batch with its checksum (S5.3) just before its records are parsed,
-    which fetches them from memory once for both. It comes too late for what had to be decompressed,
-    and for v0 and v1 `inflate` has done it.
+    `check_crc`: compare each batch with its checksum (S5.3) just before its records are parsed. So
+    memory is read once for both. It comes too late for decompressed batches. For v0 and v1,
+    `inflate` has checked it already.
 
-    Raises CorruptLogError, naming the batch's position, for any record that is not as S2.2 has it:
-    so what passes here can be rewritten.
+    Raises CorruptLogError, naming the batch's position, for any record that violates S2.2. So
+    records that pass can be rewritten.
     """
     rows = as_rows(batches)
     columns = _allocated(record_total(blocks, rows))
@@ -86,7 +85,7 @@ def scan_records(
 
 
 def crc_error(row: np.void) -> CorruptLogError:
-    """The error for a batch (a BATCH row) whose bytes are not those of its checksum."""
+    """Return the error for a batch (a BATCH row) whose bytes don't match its checksum."""
     return CorruptLogError(
         f"a batch does not match its CRC: base offset {int(row['base_offset'])}",
         where=f"batch at byte {int(row['position'])}",
@@ -95,10 +94,10 @@ def crc_error(row: np.void) -> CorruptLogError:
 
 
 def record_total(blocks: RecordBlocks, rows: Rows) -> int:
-    """Records of all batches by their headers. Raises CorruptLogError if some batch has no room for
-    so many.
+    """Return the number of records of all batches, from their headers. Raises CorruptLogError if a
+    batch has no room for so many.
 
-    Of those that are unread nothing is known but the header.
+    For unread batches only the header is known.
     """
     if not len(rows) == len(blocks.begin) == len(blocks.end) == len(blocks.compressed):
         message = f"{len(rows)} batches, but {len(blocks.begin)} records areas"
@@ -139,7 +138,7 @@ def _scan(  # noqa: PLR0911 - one return per fault
     null_value: NDArray[np.bool_],
     batch_of: NDArray[np.int32],
 ) -> tuple[int, int, int]:
-    """(fault, row of its batch, position in the area's array)."""
+    """Return (fault, row of its batch, position in the area's array)."""
     n = hashed = 0
     for i in range(batches.size):
         area = inflated if compressed[i] else raw
@@ -162,7 +161,7 @@ def _scan(  # noqa: PLR0911 - one return per fault
             return _ORDER, i, pos
         previous = -1
         for _ in range(count):
-            # Into the next batch, whose checksum comes first.
+            # The next batch, too: its checksum is computed first.
             prefetch(area, pos + _BATCH_AHEAD)
             prefetch(area, pos + _BATCH_AHEAD + 64)
             fault, after, _, delta, key, key_size, value_size, _, _ = parse_record(area, pos, stop)
@@ -175,7 +174,7 @@ def _scan(  # noqa: PLR0911 - one return per fault
             batch_of[n] = i
             null_value[n] = value_size < 0
             null_key[n] = key_size < 0
-            # In the place of the hash at first.
+            # Stored where the hash will be.
             hashes[n, 0] = np.uint64(key)
             hashes[n, 1] = np.uint64(key_size)
             n += 1
@@ -193,7 +192,7 @@ def _scan(  # noqa: PLR0911 - one return per fault
 def scan_records_plain(
     blocks: RecordBlocks, batches: Rows, secret: tuple[int, int], *, check_crc: bool = False
 ) -> RecordColumns:
-    """The twin of `scan_records`."""
+    """The plain twin of `scan_records`."""
     columns = _allocated(record_total(blocks, batches))
     n = 0
     for i, row in enumerate(batches):

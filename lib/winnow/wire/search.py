@@ -1,6 +1,4 @@
-"""Where reading can go on after bytes that are no batch: at the next that has a sound header and
-the right CRC.
-"""
+"""Find the next batch with a sound header and the right CRC after bytes that are not a batch."""
 
 from __future__ import annotations
 
@@ -25,17 +23,17 @@ from winnow.wire.kernels.record import kernel
 from winnow.wire.walk import first_bad_crc, walk_batches_plain
 
 _MOST_SUMMED = 32
-"""Checksums are made of so many times the bytes searched at most: prepared bytes could ask for any
-number.
+"""Maximum bytes to checksum, as a multiple of the bytes searched: crafted bytes could require any
+number of checksums.
 """
 
 
 def find_batch(buf: Buffer, start: int, least_offset: int, end_offset: int) -> int:
-    """Position of the first batch from `start` on that lies in `buf` as a whole and matches its
-    CRC; -1 for none.
+    """Return the position of the first batch from `start` on that lies entirely in `buf` and
+    matches its CRC; -1 for none.
 
-    Its base offset (v0, v1: offset) is in [least_offset, end_offset): without that bound too much
-    looks like a header.
+    Its base offset (v0, v1: offset) is in [least_offset, end_offset). Without that bound, too many
+    bytes look like a header.
     """
     return int(_find(as_bytes(buf), max(start, 0), max(least_offset, 0), end_offset))
 
@@ -77,7 +75,7 @@ def _find(buf: Bytes, start: int, least_offset: int, end_offset: int) -> int:
 
 
 def find_batch_plain(buf: Buffer, start: int, least_offset: int, end_offset: int) -> int:
-    """The twin of `find_batch`: tries every byte."""
+    """The plain twin of `find_batch`: tries every byte."""
     data = as_bytes(buf)
     rows = np.zeros(1, BATCH)
     for pos in range(max(start, 0), len(data)):

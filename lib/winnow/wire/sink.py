@@ -1,5 +1,5 @@
-"""Where decompressed bytes go: one array for all batches of a buffer, so that none is allocated per
-batch.
+"""Collect decompressed bytes in one array for all batches of a buffer, so that none is allocated
+per batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Sink:
-    """An array that grows, filled piece by piece, with a limit per batch (`begin`)."""
+    """A growing array that is filled piece by piece, with a limit per batch (`begin`)."""
 
     def __init__(self, capacity: int = 1 << 16) -> None:
         self._view = np.empty(capacity, np.uint8).data
@@ -36,22 +36,20 @@ class Sink:
         return self._end - self._used
 
     def begin(self, limit: int) -> None:
-        """The next batch: it may hold `limit` bytes from here on, and no more than there is memory
-        for.
-        """
+        """Begin the next batch: it may hold `limit` bytes, and no more than there is memory for."""
         self._limit = limit
         self._end = self._used + min(limit, batch_memory.batch_budget())
 
     def begin_converted(self, size: int) -> None:
-        """What was in memory before comes in another form: it may take `size` bytes from here on."""
+        """Begin a converted copy of bytes that are in memory already. It may take `size` bytes."""
         self._limit = size
         self._end = self._used + size
 
     def reserve(self, size: int, *, at_most: bool = False) -> memoryview:
-        """Room for `size` bytes to be written to; `commit` says how many were.
+        """Return room for `size` bytes. Call `commit` with the number of bytes written.
 
-        Raises OversizedBatchError beyond the limit; with `at_most`, the size is an upper bound and
-        one of 0 is, too.
+        Raises OversizedBatchError beyond the limit. With `at_most`, `size` is an upper bound, and 0
+        raises, too.
         """
         end = self._used + size
         if end > self._end or (at_most and size <= 0):
@@ -63,13 +61,13 @@ class Sink:
         return self._view[self._used : end]
 
     def rest(self) -> Bytes:
-        """All the room beyond what is filled in, whatever the limit; `commit` says how much of it
-        was used.
+        """Return all the room behind the written bytes, ignoring the limit. Call `commit` with the
+        number of bytes used.
         """
         return np.frombuffer(self._view[self._used :], np.uint8)
 
     def commit(self, size: int) -> None:
-        """`size` bytes of what was reserved are filled in."""
+        """Mark `size` reserved bytes as written."""
         self._used += size
 
     def write(self, data: Buffer) -> None:
@@ -79,7 +77,7 @@ class Sink:
         self.commit(len(piece))
 
     def overflow(self) -> OversizedBatchError:
-        """The error for a batch that holds more than the limit."""
+        """Return the error for a batch that holds more than the limit."""
         if batch_memory.batch_budget() < self._limit:
             return BatchMemoryError(
                 "a batch needs too much memory",
@@ -91,9 +89,9 @@ class Sink:
             "compressed batch is too large",
             expected=f"at most {self._limit} bytes when decompressed",
             found="more",
-            hint="`max.decompressed.message.bytes` is the limit a broker sets.",
+            hint="A broker sets this limit with `max.decompressed.message.bytes`.",
         )
 
     def data(self) -> Bytes:
-        """All that was written, read-only."""
+        """Return all that was written, read-only."""
         return as_bytes(self._view[: self._used])

@@ -1,4 +1,4 @@
-"""What may follow the first member or frame of a compressed payload, as Java's readers have it
+"""What may follow the first member or frame of a compressed payload, as Java's readers handle it
 (S2.4).
 """
 
@@ -17,8 +17,8 @@ _SKIPPABLE_MOST = 2**32 - _SKIPPABLE_HEADER
 
 
 def another_gzip_member(data: memoryview) -> bool:
-    """Whether `data`, which follows a gzip member, begins another one. Java ignores anything else,
-    as padding.
+    """Return whether `data`, which follows a gzip member, begins another one. Java ignores anything
+    else as padding.
     """
     if len(data) <= _GZIP_LEAST_MEMBER or bytes(data[:3]) != _GZIP_START:
         return False
@@ -45,7 +45,8 @@ def another_gzip_member(data: memoryview) -> bool:
 
 
 def after_skippable_frames(data: memoryview, start: int) -> int:
-    """Position after the skippable zstd frames at `start`; beyond the data if the last one is cut.
+    """Return the position after the skippable zstd frames at `start`; beyond the data if the last
+    one is cut.
 
     Raises ValueError for a size that zstd refuses.
     """

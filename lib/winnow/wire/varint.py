@@ -1,7 +1,7 @@
-"""Zigzag varints as records use them (S2.2), slow and obvious; `varint_kernels` is the fast twin.
+"""Zigzag varints of records (S2.2), slow and obvious; `wire.kernels.varint` is the fast twin.
 
-Groups of 7 bits, least significant first, the high bit says that more follow. As in Java, bits of
-the last allowed byte that do not fit in 32 or 64 bits are dropped.
+They have groups of 7 bits, least significant first; the high bit says that more follow. As in Java,
+bits of the last allowed byte that do not fit in 32 or 64 bits are dropped.
 """
 
 from __future__ import annotations
@@ -14,17 +14,21 @@ MAX_VARLONG_SIZE = 10
 
 
 def read_varint(buf: Buffer, pos: int, end: int | None = None) -> tuple[int, int]:
-    """Value and the position after it. Raises CorruptLogError beyond 5 bytes or `end`."""
+    """Return the value and the position after it. Raises CorruptLogError beyond 5 bytes or
+    `end`.
+    """
     return _read(buf, pos, len(buf) if end is None else end, MAX_VARINT_SIZE, 32)
 
 
 def read_varlong(buf: Buffer, pos: int, end: int | None = None) -> tuple[int, int]:
-    """Value and the position after it. Raises CorruptLogError beyond 10 bytes or `end`."""
+    """Return the value and the position after it. Raises CorruptLogError beyond 10 bytes or
+    `end`.
+    """
     return _read(buf, pos, len(buf) if end is None else end, MAX_VARLONG_SIZE, 64)
 
 
 def size_of_varint(value: int) -> int:
-    """Bytes that Java writes for `value`, 1 to 5; for a long, 1 to 10."""
+    """Return the bytes that Java writes for `value`: 1 to 5; for a long, 1 to 10."""
     return max(1, -(-_zigzag(value).bit_length() // 7))
 
 

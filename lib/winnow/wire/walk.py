@@ -1,8 +1,9 @@
-"""From batch to batch through a log, headers only (S2), and the checksums of what was met.
+"""Walk from batch to batch through a log, reading only headers (S2), and check the batches'
+checksums.
 
-A walk never goes beyond the bytes it is given and never fails: it stops and says why. `describe`
-turns that into an error for those to whom it is one; a torn tail, say, is none in an active segment
-(S2).
+A walk never reads beyond the given bytes and never fails: it stops and says why. `describe` turns
+the reason into an error for callers to whom it is one. A torn tail, for example, is not an error in
+an active segment (S2).
 """
 
 from __future__ import annotations
@@ -48,22 +49,22 @@ class WalkStatus(IntEnum):
     """Why a walk stopped."""
 
     FULL = 0
-    """No row left in `out`; go on at the next position."""
+    """No row left in `out`; continue at the next position."""
     END = 1
     """Exactly at the end of the bytes."""
     TORN = 2
-    """Fewer bytes left than the entry says it has, or too few to say so."""
+    """Fewer bytes left than the size in the entry, or too few to hold a size."""
     BAD_SIZE = 3
     BAD_MAGIC = 4
     BAD_COUNT = 5
     """A negative record count or last offset delta."""
     OUT_OF_ORDER = 6
-    """Offsets do not ascend, or are not offsets at all."""
+    """Offsets do not ascend, or are not valid offsets."""
 
 
 FRAME_TO_MAGIC = MAGIC_AT + 1
 MAX_BASE_OFFSET = 2**63 - 2 - MAX_OFFSET_SPAN
-"""Largest base offset whose last offset still has a next one in 63 bits."""
+"""Largest base offset whose last offset still has a successor in 63 bits."""
 
 _FULL, _END, _TORN = int(WalkStatus.FULL), int(WalkStatus.END), int(WalkStatus.TORN)
 _BAD_SIZE, _BAD_MAGIC = int(WalkStatus.BAD_SIZE), int(WalkStatus.BAD_MAGIC)
@@ -71,7 +72,7 @@ _BAD_COUNT, _OUT_OF_ORDER = int(WalkStatus.BAD_COUNT), int(WalkStatus.OUT_OF_ORD
 _V0_CRC_AT = FRAME_SIZE
 _V0_ATTRIBUTES_AT = MAGIC_AT + 1
 _V1_TIMESTAMP_AT = MAGIC_AT + 2
-# Other bits mean nothing there (S2.1), and must not be taken for those of v2.
+# Other bits mean nothing there (S2.1). They must not be read as those of v2.
 _V0_BITS = CODEC_MASK
 _V1_BITS = CODEC_MASK | LOG_APPEND_TIME
 _SIZE_V0 = FRAME_SIZE + RECORD_OVERHEAD_V0
@@ -81,12 +82,12 @@ _SIZE_V1 = FRAME_SIZE + RECORD_OVERHEAD_V1
 def walk_batches(
     buf: Buffer, start: int, least_offset: int, out: Rows
 ) -> tuple[int, int, WalkStatus]:
-    """Fill `out` (BATCH rows) from byte `start` on: (rows filled, position of the next entry, why
-    it stopped).
+    """Fill `out` (BATCH rows) from byte `start` on. Return (rows filled, position of the next
+    entry, why it stopped).
 
-    `least_offset`: the first batch's base offset (v0, v1: offset) must not be below it, as that of
-    each later batch must not be below the next offset of the one before. Where the status is
-    neither FULL nor END, the position is that of the entry which is wrong.
+    `least_offset`: minimum for the first batch's base offset (v0, v1: offset). Each later batch
+    must not begin below the next offset of the one before. If the status is neither FULL nor END,
+    the position is that of the faulty entry.
     """
     count, position, status = _walk(as_bytes(buf), start, least_offset, out)
     return count, position, WalkStatus(status)
@@ -169,7 +170,7 @@ def _walk(buf: Bytes, start: int, least_offset: int, out: Rows) -> tuple[int, in
 def walk_batches_plain(
     buf: Buffer, start: int, least_offset: int, out: Rows
 ) -> tuple[int, int, WalkStatus]:
-    """The twin of `walk_batches`."""
+    """The plain twin of `walk_batches`."""
     data, pos, least = as_bytes(buf), start, least_offset
     for count in range(len(out)):
         status = _fault(data, pos, least)
@@ -208,7 +209,9 @@ def _fault(data: Bytes, pos: int, least: int) -> WalkStatus | None:  # noqa: PLR
 
 
 def read_header(data: Bytes, pos: int) -> Rows:
-    """The header at `pos` as one BATCH row (shape ()); the caller knows that it is there and sound."""
+    """Return the header at `pos` as one BATCH row (shape ()). The caller knows that it exists and
+    is sound.
+    """
     row = np.zeros((), BATCH)
     offset, length = FRAME.unpack_from(data.data, pos)
     row["position"], row["size"], row["magic"] = pos, FRAME_SIZE + length, data[pos + MAGIC_AT]
@@ -241,11 +244,10 @@ def read_header(data: Bytes, pos: int) -> Rows:
 def describe(
     status: WalkStatus, buf: Buffer, position: int, *, least_offset: int, file_name: str
 ) -> CorruptLogError:
-    """The error that a walk's status is, for statuses other than FULL and END.
+    """Return the error for a walk's status other than FULL and END.
 
-    `position`: where the walk stopped, as it returned it. `least_offset`: what the entry's offset
-    had to reach, i.e. the last offset of the last row + 1, or what the walk was called with.
-    `file_name` is only said.
+    `position`: where the walk stopped. `least_offset`: minimum of the entry's offset, i.e. the last
+    offset of the last row + 1, or the argument of the walk. `file_name` is used only in the text.
     """
     data = as_bytes(buf)
     left = len(data) - position
@@ -280,7 +282,7 @@ def describe(
         expected=expected,
         found=found,
         where=f"{file_name} at byte {position}",
-        hint="The partition is left alone; kafka-dump-log.sh shows what a broker makes of it.",
+        hint="Winnow leaves the partition unchanged; kafka-dump-log.sh shows how brokers read it.",
     )
 
 
@@ -289,8 +291,8 @@ def _field(data: Bytes, at: int, size: int, name: str) -> str:
 
 
 def first_bad_crc(buf: Buffer, batches: Rows) -> int:
-    """Index of the first of `batches` (all inside `buf`) whose stored CRC is not that of its bytes,
-    else -1 (S5.3).
+    """Return the index of the first of `batches` (all inside `buf`) whose bytes don't match its
+    CRC, else -1 (S5.3).
     """
     return int(_first_bad_crc(as_bytes(buf), as_rows(batches)))
 

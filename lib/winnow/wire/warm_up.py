@@ -1,6 +1,4 @@
-"""Compile every kernel once, so that no task has to: to be called at set-up, where numba's cache is
-to be filled.
-"""
+"""Compile every kernel once at set-up to fill numba's cache, so that no task has to."""
 
 from __future__ import annotations
 
@@ -28,11 +26,11 @@ _V0 = bytes.fromhex("00000000000000000000000ea7ec68030000ffffffffffffffff")
 
 
 def warm_up() -> None:
-    """Run the whole room on tiny batches, some compressed, one of an old format, one record of each
-    to be dropped.
+    """Run all of `wire` on tiny batches: some compressed, one of an old format, one dropped record
+    in each.
 
-    Goes through the public functions: what they compile here is what they use later, read-only
-    arrays included.
+    It calls the public functions, so it compiles exactly what they use later, including types for
+    read-only arrays.
     """
     records = [Record(1, 0, b"key", b"value"), Record(2, 0, b"key", None)]
     plain = encode_batch(records)

@@ -85,7 +85,7 @@ def test_other_kinds_are_passed_over_whatever_is_in_them(key: int) -> None:
 @pytest.mark.parametrize("key", [4, 12, 20, 23, 24, 25])
 def test_a_version_that_is_not_known_is_named(key: int) -> None:
     with pytest.raises(
-        CorruptLogError, match=r"Record of a version that this Winnow.*found 1.*newer Kafka"
+        CorruptLogError, match=r"Record has a version that this Winnow.*found 1.*newer Kafka"
     ):
         decode_metadata_record(framed(key, b"\x00" * 64, version=1))
 

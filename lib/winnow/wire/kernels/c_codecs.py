@@ -1,8 +1,7 @@
-"""C functions inside of the packages of codecs, for kernels to call: no Python comes between one
-batch and the next.
+"""Find C functions in the codecs' packages, which kernels call without Python between two batches.
 
-Nobody has promised that a package exports them. Where one does not, its kernels are not used, and
-the Python functions that it does promise do all of the work (docs/decisions/0033).
+Packages don't promise to export them. If one does not, its kernels are not used. The Python
+functions that it does promise do all of the work then (docs/decisions/0033).
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ _local = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class Lz4:
-    """Addresses of `int f(source, destination, source size, room)`; negative, or 0 of the second,
-    where it fails.
+    """Addresses of `int f(source, destination, source size, room)`. The result is negative on
+    failure; `compress` returns 0 instead.
     """
 
     decompress: int
@@ -32,8 +31,8 @@ class Lz4:
 
 @dataclass(frozen=True, slots=True)
 class Zstd:
-    """Addresses of `size_t f(context, destination, room, source, source size)`; negative where it
-    fails.
+    """Addresses of `size_t f(context, destination, room, source, source size)`. The result is
+    negative on failure.
     """
 
     library: ctypes.CDLL
@@ -41,13 +40,15 @@ class Zstd:
     compress: int
 
     def decompressor(self) -> int:
-        """This thread's context for `decompress`: dear to make, and freed with the thread."""
+        """Return this thread's context for `decompress`. It is expensive to make and freed with the
+        thread.
+        """
         if not hasattr(_local, "decompressor"):
             _local.decompressor = _Context(self.library, "DCtx")
         return int(_local.decompressor.address)
 
     def compressor(self) -> int:
-        """This thread's context for `compress`, at ZSTD_LEVEL, which writes neither size nor
+        """Return this thread's context for `compress`, at ZSTD_LEVEL, which writes neither size nor
         checksum.
         """
         if not hasattr(_local, "compressor"):
@@ -61,7 +62,7 @@ class Zstd:
 
 
 class _Context:
-    """Memory of the library's own, given back to it in the end."""
+    """Memory that belongs to the library and is returned to it at the end."""
 
     def __init__(self, library: ctypes.CDLL, kind: str) -> None:
         create, self._free = library[f"ZSTD_create{kind}"], library[f"ZSTD_free{kind}"]
@@ -77,7 +78,7 @@ class _Context:
 
 @cache
 def lz4_functions() -> Lz4 | None:
-    """None where they are not to be had."""
+    """None if unavailable."""
     try:
         library = _library("lz4.block._block")
         return Lz4(_address(library.LZ4_decompress_safe), _address(library.LZ4_compress_default))
@@ -87,7 +88,7 @@ def lz4_functions() -> Lz4 | None:
 
 @cache
 def zstd_functions() -> Zstd | None:
-    """None where they are not to be had."""
+    """None if unavailable."""
     try:
         library = _library("zstandard._cffi")
         return Zstd(
@@ -98,7 +99,7 @@ def zstd_functions() -> Zstd | None:
 
 
 def _library(module: str) -> ctypes.CDLL:
-    """The file of an extension module, as the C library that is linked into it."""
+    """Load the file of an extension module as the C library that is linked into it."""
     found = importlib.util.find_spec(module)
     if found is None or found.origin is None:
         raise ModuleNotFoundError(module)

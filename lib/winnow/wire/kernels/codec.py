@@ -1,8 +1,9 @@
-"""Many batches of lz4 or zstd at once, by C functions that are called from jitted code (S2.4).
+"""Compress and decompress many batches of lz4 or zstd at once, with C functions called from jitted
+code (S2.4).
 
-Only what is as usual is taken: one frame as Java writes it, whole, within its limits. At the first
-batch that is not, a kernel stops. What that batch is, and what to say of it, is for
-`winnow.wire.codecs` to decide.
+The kernels accept only the usual case: one whole frame as Java writes it, within its limits. A
+kernel stops at the first other batch. `winnow.wire.codecs` decides what that batch is and what to
+report.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ _LZ4_SMALLEST = _LZ4_HEADER_SIZE + 4
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_BLOCK = 128 * 1024
 _ZSTD_LARGEST_WINDOW = 26
-"""As a power of 2. Beyond the next one a library refuses a stream, or needs to be told."""
+"""As a power of 2. A library refuses a stream beyond the next power unless it is told to
+accept it.
+"""
 _ZSTD_RLE, _ZSTD_COMPRESSED = 1, 2
 _ZSTD_SMALLEST = 9
 """Bytes of a frame with an empty block."""
@@ -50,8 +53,8 @@ _UNUSUAL = -1
 
 
 def _c_function(result: int, *arguments: int) -> Any:
-    """Code that calls a function whose address is known at run time; all are integers of so many
-    bits.
+    """Generate code that calls a function whose address is known at run time. All arguments are
+    integers of the given bits.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -95,12 +98,12 @@ def decompress_many(
     limit: int,
     enough: int,
 ) -> int:
-    """Appends the payloads of some of the `chosen` batches, first of all the first, until one is
-    not as usual.
+    """Append the payloads of the leading `chosen` batches to `sink`, up to one that is not
+    usual.
 
-    `codecs`, `begin` and `end` have an item per batch; of those that are done, the latter two say
-    where in the sink they are. `limit`: bytes of one batch; `enough`: bytes in the sink after which
-    no other is begun. Returns how many are done.
+    `codecs`, `begin` and `end` have an item per batch. For finished batches, `begin` and `end`
+    become positions in the sink. `limit`: bytes of one batch; `enough`: bytes in the sink after
+    which no other batch is started. Returns how many are finished.
     """
     codec = int(codecs[chosen[0]])
     function, context = _decompressor(codec)
@@ -132,11 +135,10 @@ def compress_many(
     chosen: NDArray[np.int64],
     sizes: NDArray[np.int64],
 ) -> int:
-    """Appends payloads of some of the `chosen` batches, first of all the first, while there is room
-    for them.
+    """Append payloads of the leading `chosen` batches to `sink`, while there is room for them.
 
     `codecs` and `sizes` have an item per batch; its records are those from `bounds[i]` to `bounds[i
-    + 1]`. `sizes` is filled in for those that are done. Returns how many are.
+    + 1]`. `sizes` is filled in for finished batches. Returns how many are finished.
     """
     codec = int(codecs[chosen[0]])
     function, context = _compressor(codec)
@@ -150,7 +152,7 @@ def compress_many(
 
 
 def _decompressor(codec: int) -> tuple[int, int]:
-    """Addresses of a function and of its context; 0: there is none."""
+    """Return the addresses of a function and of its context; 0 for none."""
     if codec == Codec.LZ4 and (lz4 := lz4_functions()) is not None:
         return lz4.decompress, 0
     if codec == Codec.ZSTD and (zstd := zstd_functions()) is not None:
@@ -159,7 +161,7 @@ def _decompressor(codec: int) -> tuple[int, int]:
 
 
 def _compressor(codec: int) -> tuple[int, int]:
-    """As `_decompressor`."""
+    """Return the addresses of a function and of its context; 0 for none."""
     if codec == Codec.LZ4 and (lz4 := lz4_functions()) is not None:
         return lz4.compress, 0
     if codec == Codec.ZSTD and (zstd := zstd_functions()) is not None:
@@ -182,8 +184,8 @@ def _decompress(
     function: int,
     context: int,
 ) -> tuple[int, int]:
-    """(batches done, bytes filled of `out`), of a sink that had `before` bytes. Ends before one of
-    another codec.
+    """Return (batches finished, bytes filled of `out`), for a sink that had `before` bytes. Stops
+    before a batch of another codec.
     """
     used = 0
     for k in range(chosen.size):
@@ -205,7 +207,7 @@ def _decompress(
 
 @inlined
 def _lz4_frame(raw: Bytes, begin: int, end: int, out: Bytes, used: int, most: int, lz4: int) -> int:
-    """Bytes that it is decompressed, or _UNUSUAL."""
+    """Decompress a frame. Return its decompressed bytes, or _UNUSUAL."""
     if end - begin < _LZ4_SMALLEST or (load_word(raw, begin) & _LZ4_HEADER_MASK) != np.uint64(
         _LZ4_HEADER
     ):
@@ -237,7 +239,7 @@ def _lz4_frame(raw: Bytes, begin: int, end: int, out: Bytes, used: int, most: in
 def _zstd_frame(
     raw: Bytes, begin: int, end: int, out: Bytes, used: int, most: int, zstd: int, context: int
 ) -> int:
-    """Bytes that it is decompressed, or less than 0."""
+    """Decompress a frame. Return its decompressed bytes, or less than 0."""
     room = min(most, _zstd_bound(raw, begin, end))
     if room < 0:
         return _UNUSUAL
@@ -247,8 +249,8 @@ def _zstd_frame(
 
 @inlined
 def _zstd_bound(raw: Bytes, begin: int, end: int) -> int:
-    """At most so many bytes it is decompressed, by the headers of its blocks; _UNUSUAL if it is not
-    one frame.
+    """Return the maximum decompressed bytes by the headers of its blocks; _UNUSUAL if it is not one
+    frame.
     """
     if end - begin < _ZSTD_SMALLEST or load_le32(raw, begin) != _ZSTD_MAGIC:
         return _UNUSUAL
@@ -288,7 +290,7 @@ def _compress(
     function: int,
     context: int,
 ) -> tuple[int, int]:
-    """(batches done, bytes filled of `out`). Ends before one of another codec."""
+    """Return (batches finished, bytes filled of `out`). Stops before a batch of another codec."""
     used = 0
     for k in range(chosen.size):
         i = chosen[k]
@@ -312,12 +314,12 @@ def _compress(
 
 @inlined
 def _to_lz4(records: Bytes, begin: int, end: int, out: Bytes, used: int, lz4: int) -> int:
-    """Bytes of the frame, or _UNUSUAL if there may not be room for it."""
+    """Write a frame. Return its bytes, or _UNUSUAL if there may not be room for it."""
     size = end - begin
     if out.size - used < _LZ4_SMALLEST + size + size // 255 + (size // LZ4_BLOCK + 1) * 32:
         return _UNUSUAL
     store_be32(out, used, _LZ4_MAGIC)
-    store_be32(out, used + 4, _LZ4_START)  # and one byte of what follows
+    store_be32(out, used + 4, _LZ4_START)  # and the first byte of what follows
     at = used + _LZ4_HEADER_SIZE
     while begin < end:
         length = min(LZ4_BLOCK, end - begin)

@@ -1,6 +1,4 @@
-"""Where keys, values and headers of records lie, and their bytes put together, in jitted code
-(S2.2).
-"""
+"""Locate keys, values and headers of records, and gather their bytes, in jitted code (S2.2)."""
 
 from __future__ import annotations
 
@@ -36,11 +34,11 @@ def locate(
     headers_at: NDArray[np.int64],
     header_counts: NDArray[np.int32],
 ) -> tuple[int, int, int]:
-    """One item per record; positions count in the area's array. (fault, row of its batch,
-    position).
+    """Fill one item per record; positions count in the area's array. Return (fault, row of its
+    batch, position).
 
-    The arrays of keys, of values and of headers may be empty: then they are not noted. All is
-    checked nevertheless.
+    The arrays of keys, values and headers may be empty: then those parts are not stored. Everything
+    is checked anyway.
     """
     n = 0
     keys, values, headers = key_at.size > 0, value_at.size > 0, headers_at.size > 0
@@ -75,7 +73,7 @@ def locate(
                 key_at[n] = key
                 key_sizes[n] = key_size
             if values or headers:
-                # What the record was parsed by, so both numbers are there.
+                # parse_record has read both numbers, so they exist.
                 _, value = read_varint(area, key + max(key_size, 0), after)
                 if values:
                     value_at[n] = value
@@ -107,7 +105,9 @@ def locate_headers(
     value_at: NDArray[np.int64],
     value_sizes: NDArray[np.int32],
 ) -> int:
-    """One item per header of the records given by the columns of `locate`. A fault, or 0."""
+    """Fill one item per header of the records given by the columns of `locate`. Return a fault, or
+    0.
+    """
     n = 0
     for i in range(batch_of.size):
         area = inflated if compressed[batch_of[i]] else raw
@@ -142,7 +142,7 @@ def gather(
     ends: NDArray[np.int32],
     out: NDArray[np.uint8],
 ) -> int:
-    """The bytes of all items after each other; `ends` (n + 1) says where each begins and ends. A
+    """Join the bytes of all items. `ends` (n + 1) receives where each begins and ends. Return a
     fault, or 0.
     """
     end = 0

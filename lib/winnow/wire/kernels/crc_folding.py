@@ -1,10 +1,10 @@
-"""CRC-32C by carry-less multiplication, for x86-64: a long part is folded into few words with the
-same remainder.
+"""CRC-32C by carry-less multiplication, for x86-64: folds a long part into few words with the same
+remainder.
 
-Read as a polynomial, earlier bytes stand for higher powers of x. What lies D bits before other bits
-may be multiplied by x^D modulo the polynomial of the CRC and added to them: that takes two
-multiplications for each 128 bits, of which many are under way at once, where the instruction for
-CRC-32C waits for its own result before each next word.
+The bytes are a polynomial; earlier bytes stand for higher powers of x. Bits that precede others by
+D bits may be multiplied by x^D modulo the CRC's polynomial and added to them. That takes two
+multiplications for each 128 bits, and many of them run at once. The instruction for CRC-32C waits
+for its own result before each next word.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from numba.extending import intrinsic
 from winnow.wire.kernels.memory import check_bounds
 
 _POLYNOMIAL = 0x1EDC6F41
-"""Of CRC-32C, without x^32, higher powers first."""
+"""Polynomial of CRC-32C, without x^32, higher powers first."""
 _STREAMS = 4
-"""Vectors under way at once."""
+"""Vectors in flight at once."""
 _INSTRUCTIONS = {2: "llvm.x86.pclmulqdq", 4: "llvm.x86.pclmulqdq.256", 8: "llvm.x86.pclmulqdq.512"}
 """By words of 64 bits in a vector."""
 FEATURES = {8: ("vpclmulqdq", "avx512f"), 4: ("vpclmulqdq", "avx2"), 2: ("pclmul", "sse4.2")}
-"""What LLVM calls that which a CPU needs for them, the fastest first."""
+"""LLVM's names of the CPU features that they need, the fastest first."""
 _I8, _I64 = ir.IntType(8), ir.IntType(64)
 _function: Any = cgutils.get_or_insert_function
 _loop: Any = cgutils.for_range
@@ -33,20 +33,22 @@ _variable: Any = cgutils.alloca_once_value
 
 
 def widest_folding(features: Mapping[str, bool]) -> int:
-    """Words in the vectors that this CPU folds best; 0 if it can't."""
+    """Return the words in the vectors that this CPU folds best; 0 if it can't fold."""
     return next(
         (words for words, needed in FEATURES.items() if all(features.get(one) for one in needed)), 0
     )
 
 
 def step_bytes(words: int) -> int:
-    """Bytes that one step folds, with vectors of so many words."""
+    """Return the bytes that one step folds, with vectors of `words` words."""
     return _STREAMS * words * 8
 
 
 def folded_by(words: int) -> Any:
-    """Jitted `folded(crc, buf, pos, steps) -> crc`, both uint64: the state of the CRC, from before
-    to after `steps` > 0 steps of `step_bytes` from `pos` on, which the caller has checked.
+    """Return jitted `folded(crc, buf, pos, steps) -> crc`, both uint64.
+
+    It continues the state of the CRC over `steps` > 0 steps of `step_bytes` from `pos` on. The
+    caller has checked these bytes.
     """
 
     def fold(typingctx: Any, crc: Any, buf: Any, pos: Any, steps: Any) -> Any:
@@ -72,7 +74,7 @@ def _folded(builder: Any, words: int, crc: Any, data: Any, steps: Any) -> Any:
         return builder.load(builder.bitcast(builder.gep(data, [at]), vector.as_pointer()), align=1)
 
     streams = [loaded(_I64(0), stream) for stream in range(_STREAMS)]
-    # The CRC of what came before is one of what comes with it added to its beginning.
+    # A CRC of earlier bytes continues over later ones if it is added to their beginning.
     before = builder.insert_element(ir.Constant(vector, [0] * words), crc, ir.IntType(32)(0))
     streams[0] = builder.xor(streams[0], before)
     held = [_variable(builder, stream) for stream in streams]
@@ -94,13 +96,13 @@ def _folded(builder: Any, words: int, crc: Any, data: Any, steps: Any) -> Any:
 
 
 def _moved(builder: Any, vector: Any, bits: int) -> Any:
-    """What may be added to the vector that lies so many bits later in the place of this one."""
+    """Return what may be added, instead of this vector, to the vector that many bits later."""
     kind = vector.type
     multiply = _function(
         builder.module, ir.FunctionType(kind, [kind, kind, _I8]), _INSTRUCTIONS[kind.count]
     )
-    # A product of reflected words is reflected but for one bit, and 32 bits of the word for a power
-    # are zero.
+    # A product of reflected words is reflected, except for one bit. Of the word for a power, 32
+    # bits are zero.
     powers = ir.Constant(kind, [_power(bits + 31), _power(bits - 33)] * (kind.count // 2))
     return builder.xor(
         builder.call(multiply, [vector, powers, _I8(0x00)]),
@@ -109,7 +111,7 @@ def _moved(builder: Any, vector: Any, bits: int) -> Any:
 
 
 def _power(exponent: int) -> int:
-    """x^exponent modulo the polynomial, reflected: bit 31 is that of x^0."""
+    """Return x^exponent modulo the polynomial, reflected: bit 31 is that of x^0."""
     rest = 1
     for _ in range(exponent):
         rest <<= 1

@@ -1,8 +1,7 @@
-"""The passes over the records of batches that filtering makes, jitted.
+"""The passes of filtering over the records of batches, jitted.
 
-Records are decided upon and written in one pass; those of a batch that keeps none are not looked
-at. Of batches that are compressed, codecs are called before `assemble` puts together what comes
-out.
+One pass decides on records and writes them. The records of a batch that keeps none are not read.
+For compressed batches, codecs are called before `assemble` joins the output.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from winnow.wire.kernels.writing import GROWTH, write_header, write_record
 from winnow.wire.record_faults import Fault
 
 DROP, COPY, REWRITE, EMPTY = 0, 1, 2, 3
-"""What becomes of a batch (S5.6)."""
+"""Outcome of a batch (S5.6)."""
 
 MAX_BATCH_SIZE = FRAME_SIZE + 2**31 - 1
 
@@ -45,7 +44,9 @@ _KEPT_BITS = TRANSACTIONAL | CONTROL | LOG_APPEND_TIME
 
 @kernel
 def expires(row: Any, now: int) -> bool:
-    """Whether null values of this batch go: it has a delete horizon and that has come (S5.5)."""
+    """Return whether null values of this batch are dropped: it has a delete horizon, and that has
+    passed (S5.5).
+    """
     bits = int(row.attributes)
     return (
         (bits & DELETE_HORIZON) != 0 and (bits & CONTROL) == 0 and bool(now >= row.base_timestamp)
@@ -68,19 +69,19 @@ def _retain(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     out: Bytes,
     at: int,
 ) -> tuple[int, int, int, int, int, int, int, int]:
-    """One pass over the records of one batch, whose area has been checked: those retained are
-    counted and, with `write`, written to `out` from `at` on.
+    """Count the retained records of one batch in one pass and, with `write`, write them to `out`
+    from `at` on. The caller has checked its area.
 
-    `row_of`: row in `keep` of the batch's first record. `base`: the base timestamp that they are
-    written with, that of the first one unless `base_known`. With the first null value it becomes
-    `horizon`, unless that is below 0, and all is written again. Neighbours that come out as they
-    went in are copied together.
+    `row_of`: row in `keep` of the batch's first record. `base`: the base timestamp to write them
+    with; that of the first one unless `base_known`. At the first null value it becomes `horizon`,
+    unless that is below 0, and everything is written again. Neighbouring records that don't change
+    are copied together.
 
-    (fault, position in the area, end in `out`, retained records, null values among them, their
-    first, least - at most 0 - and largest timestamp).
+    Returns (fault, position in the area, end in `out`, retained records, null values among them,
+    their first, least - at most 0 - and largest timestamp).
     """
     bits = int(row.attributes)
-    # Records that were converted from v0 and v1 have their own timestamps, and those of v0 none.
+    # Converted v0 and v1 records have their own timestamps, and those of v0 none.
     log_append = (bits & LOG_APPEND_TIME) != 0 and row.magic == MAX_MAGIC
     expired = expires(row, now)
     old_base = row.base_timestamp
@@ -159,7 +160,7 @@ def _retain(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
 def _verdict(
     row: Any, retention: int, cause: bool, now: int, delete_retention_ms: int, kept: int, nulls: int
 ) -> tuple[int, int]:
-    """(what becomes of a batch, its delete horizon if it is rewritten, below 0 for none)."""
+    """Return (outcome of a batch, its delete horizon if it is rewritten, below 0 for none)."""
     if kept == 0:
         return EMPTY if retention == _RETAIN_EMPTY else DROP, -1
     has_horizon = (int(row.attributes) & DELETE_HORIZON) != 0
@@ -198,21 +199,21 @@ def _filter_records(
     out: Bytes,
     at: int,
 ) -> tuple[int, int, int]:
-    """What becomes of batch `i`, which is `row`: its items of the six arrays. If it is rewritten,
-    its records are in `out` from `at` on: (fault, position in `area`, end in `out`).
+    """Decide on batch `i`, which is `row`: set its items of the six arrays. If it is rewritten,
+    write its records to `out` from `at` on. Return (fault, position in `area`, end in `out`).
 
-    `row_of`: row in `keep` of its first record. Records are written in the hope that no tombstone
-    among them sets a delete horizon; if one does, they are written again. `horizon`: the delete
-    horizon of a rewritten batch, below 0 for none. `first_timestamp` and `max_timestamp`: over the
-    retained records.
+    `row_of`: row in `keep` of its first record. Records are first written as if no tombstone sets a
+    delete horizon; if one does, they are written again. `horizon`: the delete horizon of a
+    rewritten batch, below 0 for none. `first_timestamp` and `max_timestamp`: over the retained
+    records.
     """
     total = int(row.record_count)
     has_horizon = (int(row.attributes) & DELETE_HORIZON) != 0
     new_horizon = -1 if has_horizon else now + delete_retention_ms
     base = row.base_timestamp if has_horizon else new_horizon
     stays = _count(keep, row_of, row_of + total)
-    # A batch that keeps all is copied as it is, unless it gets a horizon, or should if there were
-    # one so late.
+    # A batch that keeps everything is copied, unless it gets a horizon or would get one that
+    # overflows.
     write = expires(row, now) or cause[i] or base < 0 or stays < total or row.magic < MAX_MAGIC
     written = at
     kept = nulls = least = 0
@@ -273,18 +274,18 @@ def rewrite_compressed(
     out: Bytes,
     starts: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """What becomes of the compressed batches, and the records of those that are rewritten, one
+    """Decide on the compressed batches, and write the records of those that are rewritten, one
     batch after the other.
 
-    The six arrays are those of `_filter_records`; batches that are not compressed get theirs from
-    `assemble`, and those to be deleted keep the first three as they are: DROP, 0 and 0. `starts` (n
-    + 1) receives where each batch's records lie in `out`; (fault, row, position in `inflated`).
+    The six arrays are those of `_filter_records`. `assemble` fills in those of uncompressed
+    batches. For batches to delete, the first three remain DROP, 0 and 0. `starts` (n + 1) receives
+    where each batch's records are in `out`. Returns (fault, row, position in `inflated`).
     """
     at = 0
     row_of = 0
     for i in range(batches.size):
         starts[i] = at
-        if compressed[i] and retention[i] != _DELETE:  # else its records are not looked at, S5.4
+        if compressed[i] and retention[i] != _DELETE:  # a batch to delete is not read, S5.4
             fault, pos, written = _filter_records(
                 inflated,
                 i,
@@ -338,11 +339,11 @@ def assemble(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     out: Bytes,
     rows: Rows,
 ) -> tuple[int, int, int, int, int]:
-    """All output batches into `out`, their headers into `rows`: (fault, row, position, batches,
-    bytes).
+    """Write all output batches into `out` and their headers into `rows`. Return (fault, row,
+    position, batches, bytes).
 
-    Of batches that are compressed the six arrays and the payloads are there, of the others they are
-    found here.
+    Compressed batches have their six arrays and payloads already; those of the others are computed
+    here.
     """
     at = 0
     count = 0

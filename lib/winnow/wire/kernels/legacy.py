@@ -1,8 +1,8 @@
-"""Records of message formats v0 and v1 turned into those of v2, and thinned out, in jitted code
-(S2.1, S5.7).
+"""Convert records of message formats v0 and v1 to v2, and remove records, in jitted code (S2.1,
+S5.7).
 
-Every length is checked against the end of its entry, and that against the end of what holds it,
-before it is used.
+Every length is checked against the end of its entry before use, and that against the end of its
+container.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from winnow.wire.walk import MAX_BASE_OFFSET
 
 
 class LegacyFault(IntEnum):
-    """NONE, or the first thing that is wrong with a v0 or v1 batch."""
+    """NONE, or the first fault of a v0 or v1 batch."""
 
     NONE = 0
     AREA = 1
@@ -81,7 +81,9 @@ def _signed64(value: np.uint64) -> int:
 
 @kernel
 def _hop(area: Bytes, begin: int, end: int) -> tuple[int, int, int, int]:
-    """(fault, position, entries, stored offset of the last one), from frame to frame."""
+    """Walk from frame to frame. Return (fault, position, entries, stored offset of the last
+    one).
+    """
     pos = begin
     count = 0
     last = -1
@@ -113,12 +115,13 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
     rows: Rows,
     starts: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """The records of all v0 and v1 batches as v2 records into `out`, their headers into `rows`.
+    """Write the records of all v0 and v1 batches as v2 records into `out`, and their headers into
+    `rows`.
 
-    The entries of batch i lie at begin[i]..end[i], in `inner` if it is a wrapper, else it is its
-    own only entry, in `raw`. `out` holds 5/4 of all of them. `starts` (n + 1): where each batch's
-    records lie in `out`. `rows` is a copy of `batches`. (fault, row of its batch, position of the
-    entry).
+    The entries of batch i lie at begin[i]..end[i]: in `inner` if it is a wrapper, else it is its
+    own only entry, in `raw`. `out` has 5/4 of their total size. `starts` (n + 1): where each
+    batch's records are in `out`. `rows` is a copy of `batches`. Returns (fault, row of its batch,
+    position of the entry).
     """
     at = 0
     least = np.int64(0)
@@ -137,8 +140,8 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             return fault, i, pos
         log_append = (int(row.attributes) & LOG_APPEND_TIME) != 0
         shift = np.int64(0)
-        # A wrapper's offset of 0 is what some versions of librdkafka wrote: then the inner ones
-        # stand for themselves.
+        # Some versions of librdkafka wrote a wrapper offset of 0. Then the inner offsets are
+        # absolute.
         if wrapped[i] and row.magic == 1 and row.last_offset != 0:
             if row.last_offset < last_inner:
                 return _WRAPPER_OFFSET, i, begin[i]
@@ -169,7 +172,8 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             if offset <= previous or offset > MAX_BASE_OFFSET:
                 return _ORDER, i, pos
             previous = offset
-            timestamp = np.int64(NO_TIMESTAMP)  # of v0 in a wrapper of v1, too, whatever that says
+            # of v0 in a wrapper of v1, too, whatever the wrapper says
+            timestamp = np.int64(NO_TIMESTAMP)
             if magic == 1:
                 timestamp = (
                     row.max_timestamp
@@ -191,8 +195,7 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             value_at += 4
             if value_size < -1 or value_at + max(value_size, 0) != after:
                 return _VALUE, i, pos
-            # The most that a record can take: no entry is smaller than 26 bytes without its key and
-            # value.
+            # Maximum size of a record: no entry is smaller than 26 bytes without its key and value.
             if out.size - at < 32 + max(key_size, 0) + max(value_size, 0):
                 return _AREA, i, pos
             at = _write(
@@ -209,7 +212,8 @@ def convert(  # noqa: C901, PLR0911, PLR0912, PLR0915 - one pass
             pos = after
         if first < least:
             return _OVERLAP, i, begin[i]
-        # A wrapper's own offset may lie anywhere above; a v2 header has 32 bits for how far.
+        # A wrapper's own offset may be any higher one, but a v2 header has 32 bits for the
+        # distance.
         if row.last_offset - first > MAX_OFFSET_SPAN:
             return _WRAPPER_OFFSET, i, begin[i]
         target = rows[i]
@@ -234,7 +238,7 @@ def _write(
     out: NDArray[np.uint8],
     at: int,
 ) -> int:
-    """One v2 record without headers (S2.2); its end in `out`, which has room."""
+    """Write one v2 record without headers (S2.2). Return its end in `out`, which has room."""
     size = 2 + size_of_varint(timestamp_delta) + size_of_varint(offset_delta)
     size += (
         size_of_varint(key_size)
@@ -269,13 +273,13 @@ def thin_out(  # noqa: C901 - one pass
     ends: NDArray[np.int64],
     kept: NDArray[np.bool_],
 ) -> tuple[int, int, int, int]:
-    """Leave of each converted batch only the records that stay, and let it begin and end with them
-    (S5.7).
+    """Keep only the retained records of each converted batch, and make the batch begin and end with
+    them (S5.7).
 
     `out` is a copy of `inflated`, `rows` of `batches`, `ends` of `end`: they are changed. A batch
-    of which nothing stays keeps its offsets, for the header that may. `kept`: `keep` of what is
-    left, of which the first so many items, the last number that is returned, are filled in. (fault,
-    row of its batch, position, items of `kept`).
+    without retained records keeps its offsets, because its header may be retained. `kept` receives
+    `keep` of the remaining records. Returns (fault, row of its batch, position, items filled of
+    `kept`).
     """
     r = 0
     n = 0
@@ -309,7 +313,7 @@ def thin_out(  # noqa: C901 - one pass
                 stay += 1
                 kept[n] = True
                 n += 1
-                # Not longer than it was: the delta is no greater.
+                # Not longer than before: the delta is not larger.
                 size = (
                     1
                     + size_of_varint(timestamp_delta)

@@ -1,7 +1,7 @@
 """Unaligned loads, stores and copies for kernels, one machine instruction each.
 
-None of them checks a bound: the caller has done so, and under NUMBA_BOUNDSCHECK=1, as the tests are
-run once, an IndexError says where it has not. Integers are int64 or uint64 everywhere, since numba
+None of them checks bounds: the caller has done so. Under NUMBA_BOUNDSCHECK=1, with which the tests
+run once, a missing check raises an IndexError. All integers are int64 or uint64, because numba
 turns a mix of the two into a float.
 """
 
@@ -28,7 +28,9 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, pos: Any, 
 def check_bounds(
     context: Any, builder: Any, array_type: Any, array: Any, pos: Any, size: Any
 ) -> None:
-    """What numba does for an index when it is told to check bounds, for `size` bytes from `pos` on."""
+    """Check `size` bytes from `pos` on, as numba checks an index when it is told to check
+    bounds.
+    """
     if not context.enable_boundscheck:
         return
     room = builder.sub(context.make_array(array_type)(context, builder, array).nitems, pos)
@@ -125,6 +127,6 @@ store_be32: Any = intrinsic(_store(32))
 store_be64: Any = intrinsic(_store(64))
 store_le32: Any = intrinsic(_store(32, big_endian=False))
 copy_bytes: Any = intrinsic(_copy)
-"""copy_bytes(out, at, buf, pos, size): `memcpy`; the two do not overlap."""
+"""copy_bytes(out, at, buf, pos, size): `memcpy`; the two must not overlap."""
 address_of: Any = intrinsic(_address)
-"""address_of(buf, pos, size): where the `size` bytes from `pos` on lie, for C functions."""
+"""address_of(buf, pos, size): address of the `size` bytes from `pos` on, for C functions."""

@@ -1,7 +1,7 @@
-"""Parsing one record of a v2 batch in jitted code (S2.2): what scanning and filtering share.
+"""Parse one record of a v2 batch in jitted code (S2.2), for scanning and filtering.
 
-Everything is checked against the end of the record, and that against the end of the batch, before
-it is used.
+Everything is checked against the end of the record before use, and that against the end of the
+batch.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from winnow.wire.record_faults import Fault
 Parsed: TypeAlias = tuple[int, int, int, int, int, int, int, int, bool]
 _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
 kernel: Any = njit(**_OPTIONS)
-"""For functions that get arrays and make none. Without numba's runtime (NRT) no references to them
-are counted, which is otherwise done at calls inside of a loop, with locked instructions that cost
-more than parsing does.
+"""Decorator for functions that receive arrays and make none. It disables numba's runtime (NRT), so
+references to arrays are not counted. At calls inside a loop, that counting uses locked instructions
+that cost more than parsing.
 """
 inlined: Any = njit(**_OPTIONS, forceinline=True)
 
 AHEAD = 1024
-"""Bytes before a record at which the processor is told that it will be read: a record's place is
-known only when the one before it has been read, too late for memory.
+"""How many bytes ahead of a record the processor is asked to load it. A record's place is known
+only when the previous one has been read, too late for memory.
 """
 
 
@@ -52,7 +52,7 @@ def _prefetch(typingctx: Any, buf: Any, pos: Any) -> Any:
 
 _function: Any = cgutils.get_or_insert_function
 prefetch: Any = intrinsic(_prefetch)
-"""prefetch(buf, pos): a hint that reads nothing, not even where it points beyond the buffer."""
+"""prefetch(buf, pos): a hint that never reads, even if it points beyond the buffer."""
 
 SMALLEST_RECORD = 7
 """Bytes of a record without key, value and headers: length, attributes and five numbers."""
@@ -74,7 +74,9 @@ _AREA, _TOO_MANY = int(Fault.AREA), int(Fault.TOO_MANY)
 
 @inlined
 def check_area(area: Bytes, begin: int, end: int, count: int) -> int:
-    """Fault of a records area as a whole: not inside its array, or too small for `count` records."""
+    """Return the fault of a records area as a whole: not inside its array, or too small for `count`
+    records.
+    """
     if begin < 0 or begin > end or end > area.size:
         return _AREA
     if count < 0 or count > (end - begin) // SMALLEST_RECORD:
@@ -84,11 +86,11 @@ def check_area(area: Bytes, begin: int, end: int, count: int) -> int:
 
 @inlined
 def parse_record(buf: Bytes, pos: int, end: int) -> Parsed:
-    """The record at `pos` of an area that ends at `end` <= buf.size.
+    """Parse the record at `pos` of an area that ends at `end` <= buf.size.
 
-    (fault, position after it, timestamp delta, offset delta, key position, key length, value
-    length, position of the key length, whether all of it is as Java would write it). Lengths are -1
-    for null.
+    Returns (fault, position after it, timestamp delta, offset delta, key position, key length,
+    value length, position of the key length, whether all of it is as Java would write it). Lengths
+    are -1 for null.
     """
     after, timestamp_delta, delta, key, key_size, value_size, tail = _parse_usual(buf, pos, end)
     if after >= 0:
@@ -98,7 +100,7 @@ def parse_record(buf: Bytes, pos: int, end: int) -> Parsed:
 
 @inlined
 def _short(word: int) -> tuple[int, int]:
-    """The number that a little-endian word starts with, not yet unzigzagged, and its bytes.
+    """Return the number at the start of a little-endian word, still zigzagged, and its bytes.
 
     -1 if it has more than three bytes or more than it needs.
     """
@@ -115,16 +117,16 @@ def _short(word: int) -> tuple[int, int]:
 def _parse_usual(  # noqa: PLR0911 - one return per reason
     buf: Bytes, pos: int, end: int
 ) -> tuple[int, int, int, int, int, int, int]:
-    """As `parse_record` for a record without headers and without large numbers, written as Java
+    """Parse like `parse_record`, for a record without headers and large numbers, written as Java
     would.
 
-    All in one breath, since nearly all records are such. A position after it of -1 says that this
-    one is not, or not so surely sound: `_parse_any` then has the word.
+    Nearly all records are like that, so there is one fast path for them. A returned position of -1
+    means that this record is different or possibly faulty: `_parse_any` decides.
     """
     none = -1, 0, 0, 0, 0, 0, 0
     if end - pos < _LONGEST_START:
         return none
-    # Up to the key no check of bounds is needed: each number takes three bytes at most, and a word
+    # Up to the key no check of bounds is needed: each number takes at most three bytes, and a word
     # is read at each.
     word = np.int64(load_word(buf, pos))
     size, used = _short(word)
@@ -149,7 +151,7 @@ def _parse_usual(  # noqa: PLR0911 - one return per reason
         return none
     value, used = _short(np.int64(load_word(buf, value_at)))
     value_size = (value >> 1) ^ -(value & 1)
-    # The byte for no headers is all that may follow the value.
+    # Only the zero byte for no headers may follow the value.
     if value < 0 or value_size < -1 or value_at + used + max(value_size, 0) != after - 1:
         return none
     if load_byte(buf, after - 1) != 0:
@@ -167,7 +169,7 @@ def _parse_usual(  # noqa: PLR0911 - one return per reason
 
 @kernel
 def _parse_any(buf: Bytes, pos: int, end: int) -> Parsed:  # noqa: PLR0911 - one return per fault
-    """As `parse_record`, for whatever the bytes are."""
+    """Parse like `parse_record`, for any bytes."""
     size, at = read_varint(buf, pos, end)
     if at < 0 or size < 0 or size > end - at:
         return _LENGTH, pos, 0, 0, 0, 0, 0, 0, False

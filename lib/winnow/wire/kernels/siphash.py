@@ -1,8 +1,8 @@
-"""SipHash with 128 bits of result: the name under which a key travels instead of its bytes.
+"""SipHash with a 128-bit result: the shuffle carries this hash of a key instead of its bytes.
 
-Keyed with a secret of the run, so that nobody can construct two keys with one hash; 1 round per
-word and 3 to finish, as hash tables use it. The plain twin takes the rounds as parameters, since
-published vectors are of 2-4.
+It is keyed with a secret of the run, so that nobody can construct two keys with one hash. It has 1
+round per word and 3 to finish, as in hash tables. The plain twin takes the rounds as parameters,
+because published vectors are of 2-4.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from winnow.wire.kernels.memory import load_byte, load_word
 
 _MASK = (1 << 64) - 1
 INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D ^ 0xEE, 0x6C7967656E657261, 0x7465646279746573)
-"""The state, but for the secret."""
+"""The initial state, without the secret."""
 TWEAK, LAST_TWEAK = 0xEE, 0xDD
-"""Before the rounds for either half of the result."""
+"""Applied before the rounds for either half of the result."""
 FINAL_ROUNDS = 3
 _State: TypeAlias = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 
@@ -27,7 +27,9 @@ _State: TypeAlias = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 def siphash_plain(
     data: bytes, secret: tuple[int, int], *, per_word: int = 1, at_end: int = FINAL_ROUNDS
 ) -> tuple[int, int]:
-    """(first, second) 64 bits of SipHash-`per_word`-`at_end`-128 of `data`; `secret` is two uint64."""
+    """Return the (first, second) 64 bits of SipHash-`per_word`-`at_end`-128 of `data`. `secret` is
+    two uint64.
+    """
     k0, k1 = secret
     v = [key ^ first for key, first in zip((k0, k1, k0, k1), INITIAL, strict=True)]
     padded = data + bytes(-(len(data) + 1) % 8) + bytes([len(data) & 0xFF])
@@ -85,8 +87,8 @@ def _round(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> _State
 def siphash(
     buf: Bytes, pos: int, size: int, k0: np.uint64, k1: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
-    """(uint64, uint64) of SipHash-1-3-128 of buf[pos : pos + size], which the caller has checked;
-    k0, k1 uint64.
+    """Return the (uint64, uint64) of SipHash-1-3-128 of buf[pos : pos + size], which the caller has
+    checked. k0, k1: uint64.
     """
     v0 = k0 ^ np.uint64(INITIAL[0])
     v1 = k1 ^ np.uint64(INITIAL[1])

@@ -1,6 +1,6 @@
 """SipHash-1-3-128 of many keys at once, one in each lane of the processor's vectors.
 
-Each round waits for the one before it, and a key of 16 bytes takes nine of them.
+Each round waits for the previous one, and a key of 16 bytes takes nine of them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _variable: Any = cgutils.alloca_once_value
 
 
 def lanes_of(features: Mapping[str, bool]) -> int:
-    """Words of 64 bits in a vector of a CPU with these features (as LLVM calls them); 1 where
-    vectors gain nothing.
+    """Return the words of 64 bits in a vector of a CPU with these features (LLVM's names); 1 if
+    vectors are no faster.
 
     The first CPUs with vectors of 512 bits are slower with them (benchmarks/NOTES.md); VBMI2 came
     with the next.
@@ -41,8 +41,8 @@ LANES = lanes_of(llvmlite.binding.get_host_cpu_features())
 
 
 def hashed_in(lanes: int) -> Any:
-    """Jitted `hashed(buf, rows, row, k0, k1)`: as `hash_rows` for `lanes` rows, after each of whose
-    keys `buf` has a word more.
+    """Return jitted `hashed(buf, rows, row, k0, k1)`: like `hash_rows` for `lanes` rows. After each
+    of their keys, `buf` must have one more word.
     """
 
     def hashed(typingctx: Any, buf: Any, rows: Any, row: Any, k0: Any, k1: Any) -> Any:
@@ -81,7 +81,7 @@ def hashed_in(lanes: int) -> Any:
 
 
 class _Lanes:
-    """Puts instructions on vectors of `lanes` words together."""
+    """Builds instructions on vectors of `lanes` words."""
 
     def __init__(self, builder: Any, lanes: int) -> None:
         self._builder = builder
@@ -89,7 +89,7 @@ class _Lanes:
         self._vector = ir.VectorType(_I64, lanes)
 
     def hashed(self, keys: list[Any], sizes: list[Any], k0: Any, k1: Any) -> tuple[Any, Any]:
-        """`keys`: pointers to bytes."""
+        """Return both halves of the hashes. `keys`: pointers to bytes."""
         builder = self._builder
         size = self._gathered(sizes)
         words = builder.lshr(size, self._all(3))
@@ -103,7 +103,7 @@ class _Lanes:
         ]
         with _loop(builder, builder.add(longest, _I64(1))) as loop:
             number = self._same(loop.index)
-            # Where the key has ended before, any word will do.
+            # If the key ended earlier, any word will do.
             inside = builder.icmp_unsigned("<=", number, words)
             place = builder.select(inside, builder.shl(number, self._all(3)), self._all(0))
             word = self._loaded(keys, place)
@@ -129,7 +129,7 @@ class _Lanes:
         return results[0], results[1]
 
     def _round(self, v0: Any, v1: Any, v2: Any, v3: Any) -> tuple[Any, Any, Any, Any]:
-        """As in `winnow.wire.kernels.siphash`."""
+        """One round, as in `winnow.wire.kernels.siphash`."""
         builder = self._builder
         v0 = builder.add(v0, v1)
         v1 = builder.xor(self._rotated(v1, 13), v0)
@@ -148,7 +148,7 @@ class _Lanes:
         return self._builder.call(rotate, [vector, vector, self._all(bits)])
 
     def _loaded(self, keys: list[Any], place: Any) -> Any:
-        """The word `place` bytes after the beginning of each key."""
+        """Return the word `place` bytes after the beginning of each key."""
         builder = self._builder
         places = [
             builder.gep(key, [builder.extract_element(place, _I32(lane))])
@@ -183,11 +183,11 @@ def _place(rows: NDArray[np.uint64], row: int) -> Any:
 def hash_rows(
     buf: Bytes, rows: NDArray[np.uint64], row: int, end: int, k0: np.uint64, k1: np.uint64
 ) -> int:
-    """Puts hashes in the place of keys, for as many of `rows[row:end]` as fill vectors. The first
-    row that is left.
+    """Replace keys with hashes, for as many of `rows[row:end]` as fill vectors. Return the first
+    remaining row.
 
     `rows` is uint64[n, 2], of keys that end in ascending order: where in `buf` each begins and its
-    size, -1 for none, which gets 0, 0. The caller has checked that they are inside.
+    size. Size -1 means no key, which gets 0, 0. The caller has checked that the keys are inside.
     """
     while LANES > 1 and row + LANES <= end:
         at, size = _place(rows, row + LANES - 1)
@@ -202,7 +202,7 @@ def hash_rows(
 def hash_rest(
     buf: Bytes, rows: NDArray[np.uint64], row: int, end: int, k0: np.uint64, k1: np.uint64
 ) -> None:
-    """As `hash_rows`, and one by one those that are left."""
+    """Like `hash_rows`, but hash the remaining rows, too, one by one."""
     for left in range(hash_rows(buf, rows, row, end, k0, k1), end):
         at, size = _place(rows, left)
         if size < 0:

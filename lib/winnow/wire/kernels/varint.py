@@ -1,8 +1,8 @@
-"""Jitted twins of `varint`. A position of -1 says that there was no number: too long, or cut off at
+"""Jitted twins of `varint`. They return position -1 if there is no number: too long, or cut off at
 `end`.
 
-`forceinline`: LLVM finds them too large for that by itself, which costs a quarter of the speed of a
-scan.
+They need `forceinline`: LLVM finds them too large to inline, which costs a quarter of a scan's
+speed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from winnow.wire.kernels.memory import load_byte, store_byte
 
 @njit(cache=True, nogil=True, forceinline=True)
 def read_varint(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
-    """(value, position after it); `end` <= buf.size."""
+    """Return (value, position after it); `end` <= buf.size."""
     if pos >= end:
         return 0, -1
     byte = load_byte(buf, pos)
@@ -36,7 +36,7 @@ def read_varint(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def read_varlong(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
-    """(value, position after it); `end` <= buf.size."""
+    """Return (value, position after it); `end` <= buf.size."""
     if pos >= end:
         return 0, -1
     byte = load_byte(buf, pos)
@@ -55,7 +55,7 @@ def read_varlong(buf: Bytes, pos: int, end: int) -> tuple[int, int]:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def size_of_varint(value: int) -> int:
-    """Bytes of the shortest form of an int64, 1 to 10."""
+    """Return the bytes of the shortest form of an int64, 1 to 10."""
     left = np.uint64((value << 1) ^ (value >> 63))
     size = 1
     while left >= np.uint64(0x80):
@@ -66,7 +66,9 @@ def size_of_varint(value: int) -> int:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def write_varint(out: Bytes, at: int, value: int) -> int:
-    """Position after the shortest form of an int64; `out` has room for 10 bytes."""
+    """Write the shortest form of an int64 and return the position after it; `out` has room for 10
+    bytes.
+    """
     left = np.uint64((value << 1) ^ (value >> 63))
     while left >= np.uint64(0x80):
         store_byte(out, at, np.int64(left & np.uint64(0x7F)) | 0x80)
@@ -78,10 +80,10 @@ def write_varint(out: Bytes, at: int, value: int) -> int:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def is_shortest(buf: Bytes, pos: int, after: int, longest: int, top: int) -> bool:
-    """Whether Java would write the number at pos..after in just these bytes.
+    """Return whether Java would write the number at pos..after in exactly these bytes.
 
-    `longest` and `top`: how many bytes the type may take, and the largest value of the last of so
-    many (5 and 0x0F for an int32, 10 and 0x01 for an int64).
+    `longest`: maximum bytes of the type; `top`: largest value of the last of them (5 and 0x0F for
+    an int32, 10 and 0x01 for an int64).
     """
     size = after - pos
     if size == 1:

@@ -1,5 +1,5 @@
-"""Records and v2 headers written in jitted code (S2.2). None checks that there is room: the caller
-has done so.
+"""Write records and v2 headers in jitted code (S2.2). The callers have checked that there is
+room.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from winnow.wire.kernels.record import kernel
 from winnow.wire.kernels.varint import read_varint, size_of_varint, write_varint
 
 GROWTH = 13
-"""Most bytes by which a record grows when rewritten: its timestamp delta from 1 to 10 bytes, its
-length from 1 to 5.
+"""Most bytes by which a rewritten record grows: its timestamp delta from 1 to 10 bytes, its length
+from 1 to 5.
 """
 
 
@@ -43,11 +43,11 @@ def write_record(
     out: Bytes,
     at: int,
 ) -> int:
-    """The record at pos..after with another timestamp delta; `out` has room for it and GROWTH. Its
-    end in `out`.
+    """Write the record at pos..after with another timestamp delta. Return its end in `out`, which
+    has room for the record and GROWTH.
     """
     if canonical:
-        # From the back, since the length before it has no fixed size.
+        # Computed from the back, because the length before it has no fixed size.
         delta_at = tail - size_of_varint(offset_delta) - size_of_varint(old_delta)
         if size_of_varint(timestamp_delta) == size_of_varint(old_delta):
             copy_bytes(out, at, area, pos, after - pos)
@@ -79,7 +79,9 @@ def _write_field(
     out: Bytes,
     at: int,
 ) -> tuple[int, int]:
-    """One length and its bytes, the length in its shortest form: (end in `out`, end in the area)."""
+    """Write one length and its bytes, with the shortest form of the length. Return (end in `out`,
+    end in the area).
+    """
     size, start = read_varint(area, pos, after)
     at = write_varint(out, at, size)
     size = max(size, 0)
@@ -93,7 +95,9 @@ def _tail_size(
     tail: int,
     after: int,
 ) -> int:
-    """Bytes from the key's length to the last header, once every number has its shortest form."""
+    """Return the bytes from the key's length to the last header if every number has its shortest
+    form.
+    """
     pos = tail
     total = 0
     for _ in range(2):
@@ -111,7 +115,7 @@ def _tail_size(
 
 @kernel
 def write_header(out: Bytes, at: int, row: Any) -> None:
-    """All of a v2 header but its CRC."""
+    """Write a v2 header without its CRC."""
     store_be64(out, at, row.base_offset)
     store_be32(out, at + 8, row.size - FRAME_SIZE)
     store_be32(out, at + FRAME_SIZE, int(row.leader_epoch))

@@ -1,5 +1,7 @@
-"""xxHash-32 with seed 0, for the few checksums that lz4 frames have: those of their headers, and of
-blocks where a foreign client asked for them. Plain Python is fast enough for both.
+"""xxHash-32 with seed 0, for the few checksums in lz4 frames: those of headers, and of blocks from
+some foreign clients.
+
+Plain Python is fast enough for both.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ _MASK = 0xFFFFFFFF
 
 
 def xxhash32(data: bytes) -> int:
-    """The 32-bit hash of `data`."""
+    """Return the 32-bit hash of `data`."""
     at, size = 0, len(data)
     if size >= 16:
         lanes = [(_P1 + _P2) & _MASK, _P2, 0, -_P1 & _MASK]
