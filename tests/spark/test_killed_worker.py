@@ -77,7 +77,7 @@ def test_only_the_partition_that_kills_its_worker_fails(
         result = clean(spark, [str(tmp_path / "d")], settings=SETTINGS, now=NOW)
     assert killed
     first, *others = result.partitions
-    assert "a worker died of this partition" in str(first.error)
+    assert "this partition killed its worker" in str(first.error)
     assert [(p.error, p.actions, p.records_after) for p in others] == [
         (None, ("compacted",), 2)
     ] * SOUND

@@ -119,6 +119,6 @@ def test_a_metadata_log_that_can_not_be_read_leaves_all_alone(
     before = files_of(log_dir)
     result = told_nothing(clean, spark, log_dir)
     assert all(p.left_alone and "wrong CRC" in p.reason for p in result.partitions)
-    assert [note for note in result.notes if "can't be read and tells nothing" in note]
+    assert [note for note in result.notes if "can't be read and gives no topics" in note]
     assert changes(before, files_of(log_dir)) == []
     assert any(p.actions == ("compacted",) for p in run(plan, spark, log_dir).partitions)

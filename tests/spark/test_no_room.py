@@ -178,7 +178,7 @@ def test_all_that_may_go_is_what_kafka_deletes_and_what_is_short_is_told(
     assert result.short_bytes is not None
     assert 10**9 - gone - 50_000 < result.short_bytes <= 10**9 - gone
     (note,) = [note for note in result.notes if "short" in note]
-    assert "Most is held by c-tomb" in note
+    assert "The largest topics are c-tomb" in note
     assert "--topic-set" in note
     assert stray_files(expired) == []
     for name in ("d-time-0", "d-size-0"):

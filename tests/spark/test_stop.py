@@ -69,7 +69,7 @@ def test_while_spark_works_its_job_is_cancelled_and_nothing_of_it_is_committed(
             True,
             None,
         )
-        assert named[name].reason == "left as it was: the run was stopped, a test"
+        assert named[name].reason == "unchanged: the run was stopped, a test"
     assert not [name for name in changes(before, files_of(log_dir)) if name.startswith("c")]
     assert stray_files(log_dir) == []
     assert (result.status, result.exit_code) == ("partial", 3)

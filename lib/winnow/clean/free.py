@@ -134,10 +134,11 @@ def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
         f"{topic} {size(count)} ({policies[topic]})" for topic, count in held.most_common(_TOLD)
     )
     return (
-        f"--free-at-least: {size(short)} ({short} bytes) short, for the rules let no more go. Most is held by "
-        f"{most or 'no topic'}. "
-        "Shorter retention lets more go, for example --topic-set 'TOPIC:retention.ms=3600000' for a topic whose "
-        "cleanup.policy has delete; one that is compacted only shrinks by a `clean`, which needs some room"
+        f"--free-at-least: {size(short)} ({short} bytes) short. The topics' retention settings "
+        f"allow nothing more to be deleted. The largest topics are {most or 'none'}. "
+        "Shorter retention frees more, for example --topic-set 'TOPIC:retention.ms=3600000' for a "
+        "topic whose cleanup.policy has delete. A compacted topic shrinks only by a `clean`, which "
+        "needs some space"
     )
 
 
@@ -146,6 +147,9 @@ def _with(plan: PartitionPlan, retention: RetentionPlan | None) -> PartitionPlan
         return plan
     if retention is None:
         deleted = plan.retention.deleted if plan.retention else ()
-        words = f"{number(len(deleted), 'segment')} could go, but others are older and enough, or it is the active one"
+        words = (
+            f"{number(len(deleted), 'segment')} could be deleted, but older segments free enough, "
+            "or it is the active segment"
+        )
         return replace(plan, retention=None, reason=words)
     return replace(plan, retention=retention, reason=retention.words)

@@ -24,8 +24,8 @@ def check_in_place(
             "HDFS and S3 have no links, which --keep-replaced needs",
             expected="log directories of this machine with --keep-replaced",
             found=", ".join(elsewhere),
-            hint="Take a snapshot of the directory before the run, let the bucket keep versions, or clean into another "
-            "place with --output.",
+            hint="Take a snapshot of the directory before the run, let the bucket keep versions, "
+            "or clean into another place with --output.",
         )
     if on_corrupt == "quarantine":
         in_s3 = [log_dir for log_dir in log_dirs if log_dir.lower().startswith(_S3)]

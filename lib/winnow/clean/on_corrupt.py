@@ -20,7 +20,7 @@ from winnow.state import TopicPartition
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_CUT_SHORT = "its quarantine was stopped in the middle, and the next run finishes or undoes it"
+_CUT_SHORT = "its quarantine was interrupted; the next run finishes or undoes it"
 
 
 def damaged_first(prepared: Sequence[Prepared], request: Request) -> list[PartitionResult] | None:
@@ -31,7 +31,7 @@ def damaged_first(prepared: Sequence[Prepared], request: Request) -> list[Partit
     if request.on_corrupt != "fail" or not damaged:
         return None
     why = Failure(
-        f"not begun, for {damaged[0].place.topic_partition} is damaged", WinnowError.exit_code
+        f"not started: {damaged[0].place.topic_partition} is damaged", WinnowError.exit_code
     )
     return [
         report.left_alone(item) if isinstance(item, LeftAlone) else report.failed(item, why)

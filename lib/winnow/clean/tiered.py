@@ -54,6 +54,7 @@ def _tiered(store: Store, found: str) -> UsageError:
         "this is tiered storage, which belongs to a running cluster",
         found=found,
         where=store.url,
-        hint="Its brokers know each object by their own metadata and delete by retention.ms and retention.bytes: "
-        "change those. Tiered topics can't be compacted. Give another place, best of all another bucket.",
+        hint="Its brokers know each object by their own metadata and delete by retention.ms and "
+        "retention.bytes: change those. Tiered topics can't be compacted. "
+        "Choose another place, preferably another bucket.",
     )

@@ -56,6 +56,6 @@ def failed_job(error: Exception) -> Failure:
     """Return the Failure for a Py4JError or a PySparkException."""
     cause = cause_of(error)
     if any(words in cause for words in _FULL):
-        where = "where Spark keeps what is between two stages (spark.local.dir)"
+        where = "for the files that Spark keeps between two stages (spark.local.dir)"
         return Failure(f"not enough space {where}: {cause}", NoSpaceError.exit_code)
     return Failure(f"the Spark job failed: {cause}", WinnowError.exit_code)

@@ -20,8 +20,8 @@ def failure(error: Exception) -> Failure:
     """Return the Failure for any error that concerns one partition."""
     if isinstance(error, MemoryError):
         return Failure(
-            f"not enough memory: {str(error) or 'an allocation failed'}. Give the machine or the executor more, use "
-            f"fewer cores at once, or allow less in one batch with {VARIABLE}",
+            f"not enough memory: {str(error) or 'an allocation failed'}. Give the machine or the "
+            f"executor more, use fewer cores at once, or allow less in one batch with {VARIABLE}",
             WinnowError.exit_code,
         )
     if isinstance(error, WinnowError):

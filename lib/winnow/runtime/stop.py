@@ -34,13 +34,13 @@ class Stop:
             and self._deadline is not None
             and self._clock() >= self._deadline
         ):
-            self._requested = f"its {self._timeout_s:g} s are over"
+            self._requested = f"its time limit of {self._timeout_s:g} s has passed"
         return self._requested
 
     def check(self) -> None:
         """Raise StoppedError if there is a reason to stop."""
         if self.reason is not None:
             raise StoppedError(
-                f"the run was stopped, {self.reason}: nothing was begun that is not finished",
-                hint="The same command does the rest.",
+                f"the run was stopped, {self.reason}: everything it began is finished",
+                hint="Run the same command again to do the rest.",
             )

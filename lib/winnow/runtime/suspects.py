@@ -52,7 +52,7 @@ def each_survived(
                 return [_killed(error)]
             if deaths > _MOST_DEATHS:
                 raise
-            _log.warning("a worker died; its %d partitions are run again in halves", len(some))
+            _log.warning("a worker died; running its %d partitions again in halves", len(some))
         half = len(some) // 2
         return attempt(some[:half]) + attempt(some[half:])
 
@@ -61,8 +61,8 @@ def each_survived(
 
 def _killed(error: Exception) -> Failure:
     return Failure(
-        "a worker died of this partition, also when it had the machine for itself. The system may have killed it for "
-        "want of memory: give the machine or the executor more, use fewer cores at once, or allow less in one batch "
-        f"with {VARIABLE} ({cause_of(error)})",
+        "this partition killed its worker, even when it ran alone. The system may have killed the "
+        "worker for lack of memory: give the machine or the executor more, use fewer cores at "
+        f"once, or allow less in one batch with {VARIABLE} ({cause_of(error)})",
         WinnowError.exit_code,
     )

@@ -80,7 +80,7 @@ def make_package(path: str) -> Package:
     target = Path(path).absolute()
     if not target.parent.is_dir():
         raise UsageError(
-            "no such directory", where=str(target.parent), hint="Make it, or name another file."
+            "no such directory", where=str(target.parent), hint="Create it, or choose another file."
         )
     if target.suffixes[-2:] != [".tar", ".gz"] and target.suffix != ".tgz":
         raise UsageError(

@@ -27,6 +27,6 @@ def test_the_time_is_over_at_its_end_and_stays_so() -> None:
     now = 189.9
     assert stop.reason is None
     now = 190.0
-    assert stop.reason == "its 90 s are over"
+    assert stop.reason == "its time limit of 90 s has passed"
     now = 0.0
     assert stop.reason is not None

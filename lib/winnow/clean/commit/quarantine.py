@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 WHAT_IT_MEANS = (
-    "the records in these bytes are gone from the log: an older value of a key may be its newest now, and a key that "
-    "was deleted there may be back"
+    "the log has lost the records in these bytes: an older value of a key may be its newest now, "
+    "and a key that they deleted may be back"
 )
 _T = TypeVar("_T")
 _NEVER = 2**62
@@ -57,7 +57,10 @@ class Quarantined:
         ranges = ", ".join(
             f"{damage.least_offset}..{damage.end_offset - 1}" for damage in self.damages
         )
-        return f"{self.bytes} damaged bytes between the offsets {ranges} were moved to {self.path}; {WHAT_IT_MEANS}"
+        return (
+            f"{self.bytes} damaged bytes between the offsets {ranges} were moved to {self.path}; "
+            f"{WHAT_IT_MEANS}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,9 @@ def stage_quarantine(
     sound = not (log_dir.error or listing.problems or listing.leftovers) and listing.segments
     if isinstance(config, Unknown) or not log_dir.clean_shutdown or not sound:
         raise CorruptLogError(
-            "more is wrong than damaged batches",
-            expected="a log directory that was shut down cleanly, known settings, and all files of each segment",
+            "the partition has other problems than damaged batches",
+            expected="a log directory that was shut down cleanly, known settings, "
+            "and all files of each segment",
             where=listing.directory,
         )
     state = resolve(
@@ -196,7 +200,7 @@ def _each(
         raise WinnowError(
             "the Spark job failed",
             found=cause_of(error),
-            hint="The rest of it is in the driver's log. Run again.",
+            hint="See the driver's log for the rest. Run again.",
         ) from error
     outcomes: list[_T] = []
     for outcome in collected:
@@ -281,10 +285,12 @@ def _check_transactions(
     if first < last:
         raise CorruptLogError(
             "the marker of a transaction may be among the damaged bytes",
-            expected=f"an end of the transaction of producer {producer} that begins at offset {first}",
-            found="none in what can be read",
+            expected=f"an end of the transaction of producer {producer} "
+            f"that begins at offset {first}",
+            found="none in the readable batches",
             where=state.directory,
-            hint="Without it the transaction would stay open for ever. Copy the partition from another replica.",
+            hint="Without the marker the transaction would stay open forever. "
+            "Copy the partition from another replica.",
         )
 
 

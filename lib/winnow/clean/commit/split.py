@@ -97,8 +97,8 @@ def _stage_all(
     needed, room = _bytes(item), Room(request.max_extra_space).at(item.state.directory)
     if needed > room:
         message = (
-            f"not enough space: {needed} bytes are written before as many are removed, and {max(room, 0)} are free "
-            "for it"
+            f"not enough space: {needed} bytes are written before as many are removed, "
+            f"and {max(room, 0)} are free for it"
         )
         return [Failure(message, NoSpaceError.exit_code)]
     works = _works(item, run_id)

@@ -19,11 +19,12 @@ def what_was_left(storage: Storage, listing: SegmentListing) -> str:
     left = f"an interrupted run left {number(len(listing.leftovers), 'file')} here"
     interrupted = open_round(storage, listing.directory, storage.list_dir(listing.directory))
     if interrupted is None:
-        return f"{left}; `clean` puts that right first"
+        return f"{left}; `clean` repairs that first"
     journal = interrupted.journal
     return (
-        f"{left}: {journal.run_id} was replacing {number(len(journal.groups), 'group')} of segments below offset "
-        f"{journal.end_offset}; `clean` finishes that first, or gives it up if something has changed since"
+        f"{left}: {journal.run_id} was replacing {number(len(journal.groups), 'group')} of "
+        f"segments below offset {journal.end_offset}; `clean` finishes that first, "
+        "or abandons it if something has changed since"
     )
 
 
@@ -49,7 +50,7 @@ def rest_of_round(plan: PartitionPlan, journal: Journal) -> PartitionPlan:
         groups=groups,
     )
     reason = (
-        f"goes on with the cleaning up to {journal.end_offset} that {journal.run_id} began: "
+        f"continues the cleaning up to {journal.end_offset} that {journal.run_id} began: "
         f"{number(len(groups), 'group')} of {len(journal.groups)}"
     )
     return replace(

@@ -156,7 +156,7 @@ def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
 
 def failed(item: Undertaking, why: Failure) -> PartitionResult:
     """Describe a partition that could not be cleaned and is unchanged."""
-    words = "left as it was: it could not be cleaned"
+    words = "unchanged: cleaning failed"
     return _as_it_is(
         item, "S8.8", words, error=why.message, error_code=why.exit_code, left_alone=True
     )
@@ -164,7 +164,7 @@ def failed(item: Undertaking, why: Failure) -> PartitionResult:
 
 def stopped(item: Undertaking, why: str) -> PartitionResult:
     """Describe a partition that was not reached before the run stopped."""
-    return _as_it_is(item, "S8.8", f"left as it was: the run was stopped, {why}", left_alone=True)
+    return _as_it_is(item, "S8.8", f"unchanged: the run was stopped, {why}", left_alone=True)
 
 
 def partly(
@@ -182,7 +182,7 @@ def partly(
     return _as_it_is(
         item,
         "S6.2",
-        f"{len(done)} of {groups} groups of segments are cleaned, the others as they were: {why}",
+        f"{len(done)} of {groups} groups of segments are cleaned, the others unchanged: {why}",
         actions=(COMPACTED,),
         segments_after=len(after.segments),
         bytes_after=after.log_bytes,
@@ -203,7 +203,7 @@ def interrupted(item: Undertaking, why: Failure) -> PartitionResult:
     return replace(
         failed(item, why),
         rule="S6.2",
-        reason="stopped in the middle of the commit; the next run finishes or undoes what was begun",
+        reason="interrupted during the commit; the next run finishes or undoes it",
         first_dirty_offset_after=None,
         log_start_offset_after=None,
         segments_after=None,
@@ -388,9 +388,12 @@ def _reason(item: Undertaking, afterwards: str = "") -> str:
     reason = item.plan.reason_after(afterwards) if afterwards else item.plan.reason
     if item.overflowed:
         which = ", ".join(map(str, item.overflowed))
-        reason = f"{reason}; split first, for it spans more than 2^31 - 1 offsets: segment {which}"
+        reason = f"{reason}; split first: segment {which}, spanning more than 2^31 - 1 offsets"
     if item.finished:
-        reason = f"finished the cleaning up to {item.finished.end_offset} that {item.finished.run_id} began; {reason}"
+        reason = (
+            f"finished the cleaning up to {item.finished.end_offset} "
+            f"that {item.finished.run_id} began; {reason}"
+        )
     return reason
 
 

@@ -79,7 +79,7 @@ def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str
         )
     rest = journal.rest
     if rest is None:
-        message = "a journal does not tell what groups are rewritten with"
+        message = "a journal lacks the values that its groups are rewritten with"
         raise ValueError(message)
     job = PartitionJob(
         topic=state.topic_partition.topic,
@@ -115,8 +115,9 @@ def why_no_room(job: PartitionJob, room: int, *, at_once: bool) -> Failure | Non
     if needed <= room:
         return None
     return Failure(
-        f"not enough space: up to {needed} bytes are written before as many are removed, and {max(room, 0)} are free "
-        "for it. Free some first, for example with `clean --free-at-least SIZE` or `clean --only retention`",
+        f"not enough space: up to {needed} bytes are written before as many are removed, "
+        f"and {max(room, 0)} are free for it. Free some first, for example with "
+        "`clean --free-at-least SIZE` or `clean --only retention`",
         NoSpaceError.exit_code,
     )
 

@@ -12,7 +12,7 @@ from winnow.policy.sources import ServerProperties, Settings
 from winnow.storage.contract import Storage
 from winnow.storage.open_store import is_remote
 
-_OVERRIDE = "--allow-other-broker uses it all the same."
+_OVERRIDE = "--allow-other-broker uses it anyway."
 
 
 def check_server_properties(
@@ -35,8 +35,8 @@ def check_server_properties(
         for error in problems
     ]
     notes += [
-        f"{log_dir.path} is of node {log_dir.meta.node_id}, of which no server.properties was given: "
-        "no default of Kafka's is confirmed there"
+        f"{log_dir.path} belongs to node {log_dir.meta.node_id}, for which no server.properties "
+        "was given: Kafka's defaults are not confirmed there"
         for log_dir in log_dirs
         if servers and settings.server_of(log_dir.meta.node_id) is None
     ]
@@ -74,8 +74,8 @@ def _check_each_has_its_own_broker(servers: Sequence[ServerProperties]) -> None:
     for server in servers:
         if server.node_id is None or nodes.count(server.node_id) > 1:
             raise UsageError(
-                "several server.properties, and which broker each belongs to is not known",
-                expected="a node.id of its own in each",
+                "it is unknown which broker each server.properties belongs to",
+                expected="a different node.id in each",
                 found="none" if server.node_id is None else f"node.id {server.node_id} twice",
                 where=server.file,
                 hint="Give one file for each broker.",
@@ -114,7 +114,7 @@ def _missing(settings: Settings, storage: Storage, log_dirs: Sequence[LogDir]) -
         ]
         if used and places:
             notes.append(
-                f"{server.file}: log.dirs also names {', '.join(places)}, not given to this run. Give all log "
-                "directories of a broker: its cleaner reads their checkpoints together"
+                f"{server.file}: log.dirs also names {', '.join(places)}, not given to this run. "
+                "Give all log directories of a broker: its cleaner reads their checkpoints together"
             )
     return notes

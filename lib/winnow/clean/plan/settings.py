@@ -40,7 +40,7 @@ def with_metadata(
         found = MetadataSettings(log=METADATA_DIR, problem=str(error))
         notes = (
             *notes,
-            f"{METADATA_DIR} can't be read and tells nothing of topics and settings: {error}",
+            f"{METADATA_DIR} can't be read and gives no topics or settings: {error}",
         )
     return replace(settings, metadata=found), notes
 
@@ -67,25 +67,25 @@ def _find(
             directory = f"{storage.canonical(server.metadata_log_dir)}/{METADATA_DIR}"
             problem = _why_not(storage, directory, log_dirs[0])
         except ValueError as error:  # a zero byte, or an invalid character
-            problem = f"it is no path: {error}"
+            problem = f"it is not a path: {error}"
         else:
             if problem is None:
                 return directory, ()
         notes.append(
-            f"metadata.log.dir={server.metadata_log_dir} of server.properties is passed over: {problem}"
+            f"metadata.log.dir={server.metadata_log_dir} of server.properties is ignored: {problem}"
         )
     having = [d for d in log_dirs if storage.exists(f"{d.path}/{METADATA_DIR}")]
     if not having:
         return None, tuple(notes)
     chosen = having[0]
     notes += [
-        f"{other.path}/{METADATA_DIR} is not read: the one in {chosen.path} is"
+        f"{other.path}/{METADATA_DIR} is ignored: the one in {chosen.path} is used"
         for other in having[1:]
     ]
     if not chosen.clean_shutdown and any(other.clean_shutdown for other in log_dirs):
         notes.append(
-            f"{chosen.path} was not shut down cleanly: the last records of its {METADATA_DIR} may not have been "
-            "committed, and settings that they changed may be other ones when the broker is up again"
+            f"{chosen.path} was not shut down cleanly: the last records of its {METADATA_DIR} may "
+            "not have been committed. The broker may start with other values of settings in them"
         )
     return f"{chosen.path}/{METADATA_DIR}", tuple(notes)
 
@@ -101,7 +101,9 @@ def _why_not(storage: Storage, directory: str, log_dir: LogDir) -> str | None:
     except (UsageError, OSError) as error:
         return str(error)
     if (meta.cluster_id, meta.node_id) != (log_dir.meta.cluster_id, log_dir.meta.node_id):
-        return f"it is of node {meta.node_id} in cluster {meta.cluster_id}, unlike {log_dir.path}"
+        return (
+            f"it belongs to node {meta.node_id} in cluster {meta.cluster_id}, unlike {log_dir.path}"
+        )
     return None
 
 

@@ -148,7 +148,7 @@ def _check_indexes(paths: Mapping[str, str], index: IndexBuilder) -> dict[str, i
     for suffix, wanted in contents.items():
         if Places().read_bytes(paths[suffix]) != wanted:
             raise VerificationError(
-                "the staged index is not that of the staged log",
+                "the staged index does not match the staged log",
                 where=paths[suffix],
                 hint="Run again.",
             )
@@ -190,7 +190,7 @@ def _check_txn_index(
     if not needed <= ends <= found or (path is not None and not ends):
         wrong = min(needed - ends, default=None) or min(ends - found, default=None)
         raise VerificationError(
-            "the staged transaction index is not that of the staged log",
+            "the staged transaction index does not match the staged log",
             expected=f"one entry for each of {len(needed)} ABORT markers",
             found=f"{len(ends)} entries"
             + (f"; offset and producer {wrong} differ" if wrong else ""),

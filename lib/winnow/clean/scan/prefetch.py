@@ -164,7 +164,7 @@ class KeyKeeper:
             if self._has_room(sum(len(part.numbers) for part in parts), split):
                 return _stored(self._ahead, parts)
         except FAILS_ONE_PARTITION as error:
-            _log.debug("keys are not read ahead: %s", error)
+            _log.debug("keys are not prefetched: %s", error)
         self._goes_on = False
         return None
 

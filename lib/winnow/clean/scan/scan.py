@@ -159,10 +159,11 @@ def packed_keys(
 
 def _too_many() -> CorruptLogError:
     return CorruptLogError(
-        "more records lie in a part of a segment than there is room for",
+        "a part of a segment has more records than Winnow can hold",
         expected=f"at most {MOST_RECORDS} in {SPLIT_BYTES} bytes, or in one batch",
         found="more",
-        hint="Nothing but bytes made for it expands so far; if these are real, tell Winnow's developers.",
+        hint="Only data made for this expands so far. If these records are real, "
+        "tell Winnow's developers.",
     )
 
 

@@ -275,7 +275,8 @@ def _together(
                     expected=f"offsets below {following.base_offset}",
                     found=f"{walk.next_offset - 1}",
                     where=f"{state.directory}/{segment_file(walk.base_offset, LOG)}",
-                    hint="A broker would read records twice. Copy the partition from another replica.",
+                    hint="A broker would read records twice. "
+                    "Copy the partition from another replica.",
                 )
             )
         sound.append(walk)

@@ -95,19 +95,22 @@ def test_each_broker_uses_its_own_properties(tmp_path: Path) -> None:
     ]
     assert isinstance(found[2], Unknown)
     assert notes == (
-        f"{tmp_path}/3 is of node 3, of which no server.properties was given: no default of Kafka's is confirmed there",
+        (
+            f"{tmp_path}/3 belongs to node 3, for which no server.properties was given: "
+            "Kafka's defaults are not confirmed there"
+        ),
     )
 
 
 def test_properties_of_one_broker_do_not_apply_to_another(tmp_path: Path) -> None:
     paths = [log_dir(tmp_path / str(node), node_id=node) for node in (1, 2)]
     (note,) = checked(properties("node.id=1"), *paths)
-    assert f"{tmp_path}/2 is of node 2" in note
+    assert f"{tmp_path}/2 belongs to node 2" in note
 
 
 @pytest.mark.parametrize("text", ["", "node.id=1"])
 def test_several_properties_files_must_each_name_a_different_broker(
     tmp_path: Path, text: str
 ) -> None:
-    with pytest.raises(UsageError, match="which broker each belongs to"):
+    with pytest.raises(UsageError, match="unknown which broker each"):
         checked([properties("node.id=1"), properties(text, file="other")], log_dir(tmp_path / "a"))

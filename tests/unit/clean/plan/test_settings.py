@@ -65,14 +65,14 @@ def test_metadata_log_dir_is_read_only_if_it_belongs_to_this_broker(tmp_path: Pa
     other = made(tmp_path / "other", metadata=True, node_id=2)
     bare = made(tmp_path / "bare", metadata=False)
     for place, why in (
-        (other, "it is of node 2"),
+        (other, "it belongs to node 2"),
         (bare, "it has no"),
         (tmp_path / "nowhere", "it has no"),
     ):
         server = parse_server_properties(f"metadata.log.dir={place}")
         settings, notes = with_metadata(Settings(server_properties=server), STORAGE, surveyed(data))
         assert (settings.metadata, len(notes)) == (None, 1)
-        assert f"metadata.log.dir={place} of server.properties is passed over: {why}" in notes[0]
+        assert f"metadata.log.dir={place} of server.properties is ignored: {why}" in notes[0]
 
 
 def test_torn_metadata_log_is_read_up_to_the_torn_batch(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_unreadable_metadata_log_is_noted_and_policies_are_unknown(tmp_path: Pat
     assert isinstance(settings.resolve("c-none"), Unknown)
     assert "wrong CRC" in policy(settings)
     assert len(notes) == 1
-    assert "can't be read and tells nothing" in notes[0]
+    assert "can't be read and gives no topics" in notes[0]
     shutil.rmtree(log.parent)
     log.parent.write_text("not a directory")
     assert "can't be read" in policy(with_metadata(Settings(), STORAGE, surveyed(log_dir))[0])
