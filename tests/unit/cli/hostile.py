@@ -1,4 +1,4 @@
-"""Values of which every text is hostile, made from their types: a field that is added later is
+"""Values in which every text is hostile, made from their types. A field that is added later is
 hostile as well.
 """
 
@@ -18,9 +18,9 @@ FORGED = "\nwinnow: all is well"
 
 
 def hostile(kind: Any, **given: Any) -> Any:  # noqa: PLR0911 - a kind of type each
-    """An instance of a dataclass or of any other type that the results of verbs are made of."""
+    """Return an instance of a dataclass or of any other type that verb results contain."""
     if kind is Fact:
-        return Fact(OSC, OSC)  # of several types: only a number can be a time
+        return Fact(OSC, OSC)  # a union: only a number can be a time
     if is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         values = {field.name: hostile(hints[field.name]) for field in fields(kind) if field.init}

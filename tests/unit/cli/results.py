@@ -1,4 +1,4 @@
-"""Results as a run would give them, to be shown."""
+"""Results as a run would produce them, for tests of the output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOW = 1_795_300_000_000
 
 
 def partition(topic: str, number: int = 0, **changes: Any) -> PartitionResult:
-    """Compacted, 2 MiB to 1 MiB, unless told otherwise."""
+    """Return a result compacted from 2 MiB to 1 MiB, with changes applied."""
     values: dict[str, Any] = {
         "topic": topic,
         "partition": number,

@@ -7,7 +7,7 @@ from winnow.policy.config import TopicConfig
 from winnow.policy.sources import Settings, parse_topic_configs
 
 
-def test_the_bundled_directory_unpacks_into_a_fresh_place(
+def test_bundled_directory_unpacks_into_a_new_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -18,7 +18,7 @@ def test_the_bundled_directory_unpacks_into_a_fresh_place(
     assert demo.bytes_on_disk(first) == demo.bytes_on_disk(second) > 0
 
 
-def test_the_policy_of_every_bundled_topic_is_known(
+def test_policy_of_every_bundled_topic_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

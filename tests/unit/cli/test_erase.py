@@ -50,14 +50,14 @@ def result(*partitions: PartitionErasure, dry_run: bool = False) -> EraseResult:
         (changed(proof=Proof(0, 0, 1)), "failed", 4),
     ],
 )
-def test_what_is_left_decides_the_exit_code(
+def test_exit_code_depends_on_the_partitions_left(
     partition: PartitionErasure, status: str, code: int
 ) -> None:
     for whole in (result(partition), result(FINE, partition)):
         assert (whole.status, whole.exit_code) == (status, code)
 
 
-def test_nothing_is_proven_of_remote_storage() -> None:
+def test_proof_is_limited_to_the_disk_with_remote_storage() -> None:
     text = "\n".join(lines(result(FINE, changed(partition=1, remote=True))))
     assert (
         "t-1: remote.storage.enable: segments may lie in remote storage as well, which was not looked into"
@@ -67,14 +67,14 @@ def test_nothing_is_proven_of_remote_storage() -> None:
     assert "on this disk" not in "\n".join(lines(result(FINE)))
 
 
-def test_nothing_was_proven_where_nothing_was_read_again() -> None:
+def test_nothing_is_proven_without_a_second_read() -> None:
     assert result(changed(proof=None)).proven is None
     assert "Proven" not in "\n".join(
         lines(result(changed(proof=None, erased=None, bytes_after=None), dry_run=True))
     )
 
 
-def test_for_a_person() -> None:
+def test_text_lists_partitions_active_segments_and_failed_proofs() -> None:
     told = [
         *lines(
             result(
@@ -94,13 +94,13 @@ def test_for_a_person() -> None:
     assert any(line.startswith("Proven") for line in lines(result(FINE)))
 
 
-def test_for_a_program() -> None:
+def test_json_lists_erased_records_without_error_code() -> None:
     assert '"erased": {' in to_json(result(FINE))
     assert "error_code" not in to_json(result(FINE))
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
-def test_a_key_per_line(end: bytes, tmp_path: Path) -> None:
+def test_keys_file_has_one_key_per_line(end: bytes, tmp_path: Path) -> None:
     (tmp_path / "keys").write_bytes(b"a\r\nb c \n\xc3\xa4" + end)
     assert read_keys(str(tmp_path / "keys"), option="--keys").to_pylist() == [
         b"a",
@@ -123,7 +123,7 @@ def test_a_key_per_line(end: bytes, tmp_path: Path) -> None:
         (b"\xef\xbb\xbfa\n", "byte order mark"),
     ],
 )
-def test_what_is_no_list_of_keys_is_refused(data: bytes, problem: str, tmp_path: Path) -> None:
+def test_malformed_keys_file_is_refused(data: bytes, problem: str, tmp_path: Path) -> None:
     (tmp_path / "keys").write_bytes(data)
     with pytest.raises(UsageError, match=problem):
         read_keys(str(tmp_path / "keys"), option="--keys")
@@ -131,7 +131,7 @@ def test_what_is_no_list_of_keys_is_refused(data: bytes, problem: str, tmp_path:
         read_hex_keys(str(tmp_path / "keys"), option="--keys-hex")
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_keys_file_is_refused_and_empty_one_accepted(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="can't read the file of --keys"):
         read_keys(str(tmp_path / "none"), option="--keys")
     (tmp_path / "empty").touch()

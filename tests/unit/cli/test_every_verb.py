@@ -1,4 +1,4 @@
-"""With --json stdout is one object whatever goes wrong, of every verb that there is."""
+"""With --json, every verb prints exactly one object to stdout, whatever fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRONG = {verb: ["/no/such/place"] for verb in VERBS} | {
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("words", [["--nonsense"], []])
-def test_a_failure_is_one_object(
+def test_failure_with_json_is_one_object(
     verb: str, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([verb, *WRONG[verb], *words, "--json"]) == 2
@@ -31,7 +31,7 @@ def test_a_failure_is_one_object(
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_without_json_it_is_on_stderr_alone(
+def test_failure_without_json_is_only_on_stderr(
     verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [word.replace("/no/such/place", str(tmp_path / "gone")) for word in WRONG[verb]]

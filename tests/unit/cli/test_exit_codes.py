@@ -32,7 +32,7 @@ from winnow.errors import (
         (ZeroDivisionError("w"), 1),
     ],
 )
-def test_what_is_raised_gives_the_exit_code_and_json_stays_json(
+def test_raised_error_sets_the_exit_code_and_stdout_stays_json(
     error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def work() -> int:
@@ -45,7 +45,7 @@ def test_what_is_raised_gives_the_exit_code_and_json_stays_json(
     assert f"winnow: {told['error']}\n" in err
 
 
-def test_without_json_stdout_stays_empty(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failure_without_json_leaves_stdout_empty(capsys: pytest.CaptureFixture[str]) -> None:
     def work() -> int:
         raise UsageError("no sense")
 
@@ -65,7 +65,7 @@ def test_without_json_stdout_stays_empty(capsys: pytest.CaptureFixture[str]) -> 
         [],
     ],
 )
-def test_words_that_make_no_sense_are_usage(
+def test_malformed_arguments_are_usage_errors(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 2
@@ -74,7 +74,7 @@ def test_words_that_make_no_sense_are_usage(
     assert "Usage: winnow" in err or "Error: " in err
 
 
-def test_usage_errors_that_winnow_finds_itself(
+def test_invalid_values_are_usage_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["plan", str(tmp_path / "nope")]) == 2
@@ -89,7 +89,7 @@ def test_usage_errors_that_winnow_finds_itself(
     assert len(err.splitlines()) == 7
 
 
-def test_usage_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_error_with_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "/kafka", "--json", "--nope"]) == 2
     told = json.loads(capsys.readouterr().out)
     assert told["status"] == "failed"
@@ -99,7 +99,7 @@ def test_usage_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["plan", "--help"], ["clean", "--help"], ["--version"]]
 )
-def test_help_is_a_result(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_exits_with_0(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(arguments) == 0
     assert capsys.readouterr().err == ""
 
@@ -112,7 +112,7 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert [option for option in options.split() if option not in told] == []
 
 
-def test_the_demo_forgives_what_is_left_alone_but_no_error() -> None:
+def test_demo_ignores_skipped_partitions_but_not_errors() -> None:
     assert demo.exit_code(run_of(partition("a"), left_alone("t"))) == 0
     assert demo.exit_code(run_of(partition("a"), left_alone("t", error="torn"))) == 3
 

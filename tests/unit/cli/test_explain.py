@@ -1,4 +1,4 @@
-"""`explain` on the command line: what may be asked, and how it is answered in lines and in JSON."""
+"""The verb `explain`: its arguments, its text and its JSON."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FOUND = Explanation(
 WHOLE = Asked(partition="orders-3")
 
 
-def test_a_key_is_given_as_text_or_in_hexadecimal() -> None:
+def test_key_is_given_as_text_or_hexadecimal() -> None:
     assert key_bytes(WHOLE) is None
     assert key_bytes(replace(WHOLE, key="Zürich")) == "Zürich".encode()
     assert key_bytes(replace(WHOLE, key="")) == b""
@@ -70,12 +70,12 @@ def test_a_key_is_given_as_text_or_in_hexadecimal() -> None:
         replace(WHOLE, key_hex="no"),
     ],
 )
-def test_what_can_not_be_asked(asked: Asked) -> None:
+def test_malformed_key_is_refused(asked: Asked) -> None:
     with pytest.raises(UsageError):
         key_bytes(asked)
 
 
-def test_a_partition_is_told_with_its_rule_its_segments_and_what_decided() -> None:
+def test_partition_is_shown_with_rule_segments_and_settings() -> None:
     text = "\n".join(lines(FOUND, WHOLE, 100))
     assert "compacted (S3.4): dirty ratio 1 is above 0.5" in text
     assert "10  2.0 KiB, newest 2026-09-21T14:13:20.001Z: goes: too old (S7.3)" in text
@@ -87,7 +87,7 @@ def test_a_partition_is_told_with_its_rule_its_segments_and_what_decided() -> No
     assert "retention.ms=604800000  Kafka's default" in both
 
 
-def test_a_record_is_told_first() -> None:
+def test_record_is_shown_first() -> None:
     told = list(lines(replace(FOUND, records=(RECORD,)), replace(WHOLE, offset=17), 200))
     assert (
         told[0]
@@ -97,18 +97,18 @@ def test_a_record_is_told_first() -> None:
     assert any("2026-09-21T14:13:20.001Z" in line for line in told)
 
 
-def test_a_key_that_no_record_has_is_said_to_have_none() -> None:
+def test_key_without_records_is_reported() -> None:
     told = list(lines(FOUND, replace(WHOLE, key="k"), 100))
     assert told[0] == "no record in the log has this key"
     assert "no record" not in "\n".join(lines(FOUND, WHOLE, 100))
 
 
-def test_older_records_of_a_key_are_counted() -> None:
+def test_older_records_of_the_key_are_counted() -> None:
     told = list(lines(replace(FOUND, records=(RECORD,), older=5), replace(WHOLE, key="k"), 100))
     assert "and 5 older records of the key" in told
 
 
-def test_json_has_everything_with_times_in_both_forms() -> None:
+def test_json_has_all_facts_and_times_in_ms_and_iso() -> None:
     told = json.loads(to_json(replace(FOUND, records=(RECORD,), older=2)))
     assert (told["topic"], told["partition"], told["rule"], told["older_records"]) == (
         "orders",
@@ -139,7 +139,7 @@ def test_json_has_everything_with_times_in_both_forms() -> None:
     }
 
 
-def test_mistakes_are_found_before_spark_starts(
+def test_usage_errors_are_found_before_spark_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["explain", str(tmp_path), "--partition", "t-0", "--key", "a", "--offset", "1"]) == 2

@@ -1,6 +1,4 @@
-"""The help teaches: of every verb what it changes, an example that holds, its exit codes, in 80
-columns.
-"""
+"""The help shows for every verb what it changes, working examples and exit codes, in 80 columns."""
 
 from __future__ import annotations
 
@@ -27,14 +25,16 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((80, 24)))
 
 
-def test_every_verb_has_a_lesson_and_the_script_knows_it() -> None:
+def test_every_verb_has_a_lesson_and_is_known_to_the_script() -> None:
     assert sorted(LESSONS) == sorted(EXIT_CODES) == sorted(VERBS)
     known = " ".join(re.findall(r"^    ([\w| ]+)\)", SPARK_SUBMIT, re.MULTILINE))
     assert set(VERBS) <= set(known.replace("|", " ").split())
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_of_a_verb(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verb_help_has_changes_examples_and_exit_codes(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run([verb, "--help"], program="./spark-submit.sh") == 0
     told = capsys.readouterr().out
     assert max(map(len, told.splitlines())) <= 80
@@ -47,7 +47,7 @@ def test_help_of_a_verb(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert f" {code} {words}" in flat
 
 
-def test_help_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_general_help_lists_verbs_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"], program="./spark-submit.sh") == 0
     told = capsys.readouterr().out
     assert max(map(len, told.splitlines())) <= 80
@@ -59,12 +59,12 @@ def test_help_of_all(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "example", [example for lesson in LESSONS.values() for example in lesson.examples]
 )
-def test_an_example_is_understood(
+def test_help_example_parses(
     example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Up to where it needs Spark: what it names is not there, and nothing else is wrong with it."""
+    """Run each example up to where it needs Spark. Only its missing directories may fail."""
     verb, *words = shlex.split(example)
-    if verb in {"demo", "history", "package"}:  # they name nothing that has to be there
+    if verb in {"demo", "history", "package"}:  # these name no directory
         words.append("--help")
     (tmp_path / "FILE").write_text("log.retention.hours=168\n", encoding="utf-8")
     own = [

@@ -1,4 +1,4 @@
-"""What `history` shows."""
+"""The output of `history`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def shown(history: History, *, now: int = NOW + HOUR) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-def test_runs_and_partitions_as_a_person_reads_them() -> None:
+def test_text_has_tables_of_runs_and_partitions() -> None:
     history = History(
         ledger="/ledger",
         runs=(past_run("r2", kept_bytes=1 << 20), past_run("r1", left_alone=1, freed_bytes=0)),
@@ -104,7 +104,7 @@ def test_runs_and_partitions_as_a_person_reads_them() -> None:
     ]
 
 
-def test_erasures_have_a_table_of_their_own() -> None:
+def test_erasures_have_their_own_table() -> None:
     told = shown(History("/ledger", (), (), (past_erasure("r"), past_erasure("s", proven=False))))
     assert told == [
         "0 runs over 0 partitions: 0 B freed, 2 erasures (/ledger)",
@@ -115,11 +115,11 @@ def test_erasures_have_a_table_of_their_own() -> None:
     ]
 
 
-def test_a_ledger_without_such_runs() -> None:
+def test_ledger_without_matching_runs_shows_zero_runs() -> None:
     assert shown(History("/ledger", (), ()))[0] == "0 runs over 0 partitions: 0 B freed (/ledger)"
 
 
-def test_long_tables_are_cut_and_say_so() -> None:
+def test_long_tables_are_cut_with_a_count_of_the_rest() -> None:
     history = History(
         ledger="/ledger",
         runs=tuple(past_run(f"r{number}") for number in range(MOST_RUNS + 1)),
@@ -130,7 +130,7 @@ def test_long_tables_are_cut_and_say_so() -> None:
     assert lines[-1] == "and 2 partitions more (--json has all of them)"
 
 
-def test_the_keys_of_the_json() -> None:
+def test_json_keys_match_the_fields() -> None:
     told = json.loads(to_json(History("/ledger", (past_run("r"),), (past_partition("a"),))))
     assert set(told) == {"ledger", "freed_bytes", "runs", "partitions", "erasures"}
     assert set(told["runs"][0]) == {one.name for one in fields(PastRun)}
@@ -138,7 +138,9 @@ def test_the_keys_of_the_json() -> None:
     assert told["freed_bytes"] == 3 << 20
 
 
-def test_where_clean_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_records_in_the_ledger_that_the_options_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WINNOW_LEDGER", "/l")
     log_dir = str(tmp_path)
     assert ledger_of(CommandLine(log_dirs=[log_dir])) == "/l"
@@ -150,6 +152,6 @@ def test_where_clean_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ledger_of(CommandLine(log_dirs=[log_dir], ledger=f"{log_dir}/ledger"))
 
 
-def test_a_slip_in_since_is_found_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_malformed_since_is_found_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_history("/l", since="yesterday", topics=(), quiet=True, json=False) == 2
     assert "--since can't be understood" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Names and values from files: a terminal obeys none of them."""
+"""Names and values from files never reach the terminal as control characters."""
 
 from __future__ import annotations
 
@@ -41,19 +41,21 @@ OSC = "\x1b]0;title\x07"
 REQUEST = CommandLine(log_dirs=[OSC])
 
 
-def test_control_characters_and_what_is_no_character_are_shown_as_escapes() -> None:
+def test_control_and_invalid_characters_are_escaped() -> None:
     assert (
         printable(f"a{OSC}\r\udcff\u202e\nb\u00e9")
         == "a\\x1b]0;title\\x07\\r\\udcff\\u202e\nb\u00e9"
     )
 
 
-def test_a_complaint(capsys: pytest.CaptureFixture[str]) -> None:
+def test_complaint_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     complain(f"{OSC}-0 is left alone")
     assert capsys.readouterr().err == "winnow: \\x1b]0;title\\x07-0 is left alone\n"
 
 
-def test_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_has_no_control_characters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "meta.properties").write_text(
         f"version=1\nnode.id=1\ncluster.id=c\nx=\\u001b]0;{OSC}\n"
     )
@@ -70,7 +72,7 @@ def test_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def run_result(verb: str) -> RunResult:
-    """Of partitions that are cleaned, idle and left alone."""
+    """Return a run with partitions that are cleaned, idle and skipped."""
     one = replace(hostile(PartitionResult), actions=("compacted",), error=None, left_alone=False)
     alone = replace(hostile(PartitionResult), actions=("none",), left_alone=True)
     return replace(
@@ -109,7 +111,7 @@ def test_text_of_verb_has_no_control_characters(verb: str) -> None:
     assert printable(out.getvalue()) == out.getvalue()
 
 
-def test_json_of_verbs_has_no_control_characters_and_is_exact() -> None:
+def test_json_of_verbs_escapes_control_characters_and_keeps_values() -> None:
     texts = {
         "plan": to_json(run_result("plan")),
         "explain": explain.to_json(hostile(Explanation)),
@@ -161,14 +163,14 @@ def test_progress_and_errors_have_no_control_characters() -> None:
     assert not [line for line in out.getvalue().splitlines() if line == FORGED.strip()]
 
 
-def test_option_that_is_hostile_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_option_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", f"--{OSC}"]) == 2
     err = capsys.readouterr().err
     assert "\\x1b]0;title" in err
     assert printable(err) == err
 
 
-def test_guarded_stream_escapes_what_writes_past_the_layer() -> None:
+def test_guarded_stream_escapes_direct_writes() -> None:
     raw = io.StringIO()
     stream: Any = Guarded(raw)
     print(OSC, "s3a://KEY:SECRET@bucket/x", file=stream)
@@ -181,7 +183,7 @@ def test_log_of_spark_replaces_control_characters() -> None:
     assert "%replace{%m%n%ex}{[" in pattern
 
 
-def test_no_module_of_the_command_line_writes_otherwise() -> None:
+def test_cli_modules_write_only_through_the_output_layer() -> None:
     root = Path(winnow.cli.__file__ or "").parent
     found = {
         f"{path.name}: {name}"

@@ -1,4 +1,4 @@
-"""The verb: what it prints, its JSON and its exit codes."""
+"""The verb `inspect`: its text, its JSON and its exit codes."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def as_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) 
     return found
 
 
-def test_a_directory_has_a_line_per_file(
-    directory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_directory_has_a_line_per_file(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = told(capsys, str(directory)).splitlines()
     assert out[0] == str(directory)
     assert len(out) == 7
@@ -47,7 +45,7 @@ def test_a_directory_has_a_line_per_file(
     assert "offsets 0-9, 2 batches, 10 records, v2 none, to 1970-01-01T00:16:40.090Z" in line
 
 
-def test_a_file_has_a_line_per_batch_and_record(
+def test_file_has_a_line_per_batch_and_record(
     directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = str(directory / segment_file(0, LOG))
@@ -60,7 +58,7 @@ def test_a_file_has_a_line_per_batch_and_record(
     ]
 
 
-def test_a_log_directory_is_all_of_its_files(
+def test_log_directory_shows_all_of_its_files(
     directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = as_json(capsys, str(directory.parent))
@@ -73,7 +71,7 @@ def test_a_log_directory_is_all_of_its_files(
     assert found["files"][0]["entries"] == [{"topic": "t", "partition": 0, "offset": 7}]
 
 
-def test_damage_is_told_and_gives_exit_code_3(
+def test_damage_is_reported_with_exit_code_3(
     directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = directory / segment_file(10, LOG)
@@ -87,7 +85,9 @@ def test_damage_is_told_and_gives_exit_code_3(
     assert out.splitlines()[-1] == f"{found['problems']} problems"
 
 
-def test_where_an_offset_leads(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_offset_is_located_with_its_batch_and_record(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = told(capsys, str(directory), "--offset", "8").splitlines()
     assert out[0] == f"{directory}: offset 8, log from 7 to 15"
     assert out[1].endswith(segment_file(0, LOG))
@@ -97,15 +97,19 @@ def test_where_an_offset_leads(directory: Path, capsys: pytest.CaptureFixture[st
     assert position["next_record"] == {"offset": 8, "timestamp": T + 80}
 
 
-def test_where_a_timestamp_leads(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_timestamp_is_located_at_its_record(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for timestamp in (str(T + 115), "1970-01-01T00:16:40.115Z"):
         [position] = as_json(capsys, str(directory), "--timestamp", timestamp)["positions"]
         assert (position["asked"], position["record"]["offset"]) == ("timestamp", 12)
     [position] = as_json(capsys, str(directory), "--timestamp", "0")["positions"]
-    assert position["record"]["offset"] == 7  # the log start offset
+    assert position["record"]["offset"] == 7  # log start offset
 
 
-def test_offsets_out_of_range(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_out_of_range_offsets_are_explained(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "a broker refuses offset 3: the log begins at 7" in told(
         capsys, str(directory), "--offset", "3"
     )
@@ -115,7 +119,9 @@ def test_offsets_out_of_range(directory: Path, capsys: pytest.CaptureFixture[str
     assert "leads nowhere" in told(capsys, str(directory), "--offset", "15")
 
 
-def test_both_at_once(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_offset_and_timestamp_can_be_asked_together(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = as_json(capsys, str(directory), "--offset", "8", "--timestamp", "0")
     assert [position["asked"] for position in found["positions"]] == ["offset", "timestamp"]
 
@@ -132,7 +138,7 @@ def test_both_at_once(directory: Path, capsys: pytest.CaptureFixture[str]) -> No
         [],
     ],
 )
-def test_what_makes_no_sense_is_usage(
+def test_malformed_arguments_are_usage_errors(
     arguments: list[str],
     directory: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -149,7 +155,7 @@ def test_what_makes_no_sense_is_usage(
     assert capsys.readouterr().out == ""
 
 
-def test_nothing_that_a_terminal_would_obey(
+def test_records_with_control_characters_are_escaped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = [Record(0, -1, b"\x1b[2Jk", b"\xff\xfe"), Record(1, 2**62, None, b"\n")]
@@ -164,7 +170,7 @@ def test_nothing_that_a_terminal_would_obey(
     assert keys == [("\x1b[2Jk", {"hex": "fffe"}), (None, "\n")]
 
 
-def test_it_starts_without_spark(directory: Path) -> None:
+def test_inspect_does_not_import_spark(directory: Path) -> None:
     code = f"""
 import sys
 from winnow.cli.main import run
@@ -174,7 +180,7 @@ sys.exit(code or any(name.partition(".")[0] in ("pyspark", "py4j") for name in s
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
 
 
-def test_nothing_is_written(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_writes_nothing(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def state() -> list[tuple[str, int, int]]:
         return [
             (str(p), p.stat().st_mtime_ns, p.stat().st_size)

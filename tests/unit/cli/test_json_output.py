@@ -4,7 +4,7 @@ from tests.unit.cli.results import NOW, left_alone, partition, run_of
 from winnow.clean.result import Holder
 from winnow.cli.json_output import failure_to_json, to_json
 
-# Written out again, not imported: others script against these names.
+# Repeated here, not imported: users' scripts depend on these names.
 PARTITION_KEYS = {
     "topic",
     "partition",
@@ -35,7 +35,7 @@ PARTITION_KEYS = {
 }
 
 
-def test_a_run_has_these_keys_and_no_other() -> None:
+def test_run_has_exactly_these_keys() -> None:
     told = json.loads(to_json(run_of(partition("orders", 3, records_before=10, records_after=4))))
     assert set(told) == {
         "run_id",
@@ -54,7 +54,7 @@ def test_a_run_has_these_keys_and_no_other() -> None:
     assert only["first_dirty_offset_after"] is None
 
 
-def test_whose_records_fill_a_partition_of_kafkas_own() -> None:
+def test_partition_of_an_internal_topic_lists_its_holders() -> None:
     holder = Holder(name="g", records_before=7, bytes_before=700, records_after=1, bytes_after=100)
     told = json.loads(
         to_json(run_of(partition("__consumer_offsets", holders=(holder,), holders_total=12)))
@@ -74,13 +74,13 @@ def test_whose_records_fill_a_partition_of_kafkas_own() -> None:
     assert (other["holders"], other["holders_total"]) == ([], None)
 
 
-def test_a_partition_left_alone_makes_the_run_partial() -> None:
+def test_skipped_partition_makes_the_run_partial() -> None:
     told = json.loads(to_json(run_of(partition("a"), left_alone("b", error="CRC is wrong"))))
     assert told["status"] == "partial"
     assert [p["error"] for p in told["partitions"]] == [None, "CRC is wrong"]
 
 
-def test_a_failed_run_is_one_object_of_the_same_shape_with_the_error() -> None:
+def test_failed_run_has_the_same_keys_and_an_error() -> None:
     told = json.loads(failure_to_json("held by process 12", now=NOW))
     assert told.keys() == json.loads(to_json(run_of())).keys() | {"error"}
     assert {name: value for name, value in told.items() if value} == {

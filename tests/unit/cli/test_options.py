@@ -26,19 +26,19 @@ from winnow.policy.config import TopicConfig
         ("2026-11-21", 1_795_219_200_000),
     ],
 )
-def test_now_in_ms_or_iso_8601_utc_unless_told_otherwise(text: str, now: int) -> None:
+def test_now_is_ms_or_iso_8601_in_utc_by_default(text: str, now: int) -> None:
     assert parse_now(text) == now
 
 
 @pytest.mark.parametrize(
     "text", ["", "now", "-1", "2026-13-01", "1969-12-31", "1795300000000000000", "²"]
 )
-def test_now_that_makes_no_sense(text: str) -> None:
+def test_malformed_now_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--now"):
         parse_now(text)
 
 
-def test_settings_come_from_all_their_options(tmp_path: Path) -> None:
+def test_settings_combine_all_their_options(tmp_path: Path) -> None:
     configs = tmp_path / "configs.txt"
     configs.write_text("orders cleanup.policy=compact\n", encoding="utf-8")
     properties = tmp_path / "server.properties"
@@ -72,12 +72,12 @@ def test_settings_come_from_all_their_options(tmp_path: Path) -> None:
         CommandLine(log_dirs=[], server_properties=["/no/such/file"]),
     ],
 )
-def test_a_setting_that_cannot_be_understood_is_a_usage_error(request_: CommandLine) -> None:
+def test_malformed_setting_is_a_usage_error(request_: CommandLine) -> None:
     with pytest.raises(UsageError):
         parse_settings(request_)
 
 
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_settings_file_that_is_not_text_is_named(tmp_path: Path) -> None:
     file = tmp_path / "configs"
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="--topic-configs") as caught:
@@ -85,7 +85,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     assert str(file) in str(caught.value)
 
 
-def test_a_mistyped_directory_is_found_before_anything_starts(tmp_path: Path) -> None:
+def test_missing_log_directory_is_refused_at_once(tmp_path: Path) -> None:
     check_log_dirs([str(tmp_path)])
     with pytest.raises(UsageError, match="no such directory"):
         check_log_dirs([str(tmp_path), str(tmp_path / "nope")])
@@ -94,14 +94,14 @@ def test_a_mistyped_directory_is_found_before_anything_starts(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1.5h", 5400), ("0.5s", 0.5)]
 )
-def test_a_duration_in_seconds_minutes_or_hours(text: str, seconds: float) -> None:
+def test_duration_is_in_seconds_minutes_or_hours(text: str, seconds: float) -> None:
     assert parse_duration(text, option="--timeout") == seconds
 
 
 @pytest.mark.parametrize(
     "text", ["", "90", "s", "-1s", "0s", "1d", "1h30m", "1e3s", "nans", "\u0661s"]
 )
-def test_a_duration_that_makes_no_sense(text: str) -> None:
+def test_malformed_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"--timeout.*90s, 15m or 2h"):
         parse_duration(text, option="--timeout")
 
@@ -118,7 +118,7 @@ def test_a_duration_that_makes_no_sense(text: str) -> None:
         ("0.1KiB", 102),
     ],
 )
-def test_a_size(text: str, size: int) -> None:
+def test_size_has_a_binary_unit_or_none(text: str, size: int) -> None:
     assert parse_size(text, option="--max-extra-space") == size
 
 
@@ -140,7 +140,7 @@ def test_a_size(text: str, size: int) -> None:
         "9" * 25,
     ],
 )
-def test_a_size_that_makes_no_sense(text: str) -> None:
+def test_malformed_size_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"--free-at-least.*512MiB, 10GiB or 1_000_000"):
         parse_size(text, option="--free-at-least")
 
@@ -149,7 +149,7 @@ def test_a_size_that_makes_no_sense(text: str) -> None:
     ("text", "rate"),
     [("50MiB", 50 * 2**20), ("1.5GiB/s", 3 * 2**29), ("1_000", 1000), ("1", 1), ("8KiB/s", 8192)],
 )
-def test_a_rate(text: str, rate: int) -> None:
+def test_rate_is_a_size_per_second(text: str, rate: int) -> None:
     assert parse_rate(text, option="--throttle") == rate
     assert parse_size(text.removesuffix("/s"), option="--size") == rate
 
@@ -157,12 +157,12 @@ def test_a_rate(text: str, rate: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "/s", "MiB", "50MB", "-1MiB", "1.5", "1__0", "50MiB/m", "nan", "\u0661MiB"]
 )
-def test_a_rate_that_makes_no_sense(text: str) -> None:
+def test_malformed_rate_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"--throttle.*512MiB, 10GiB"):
         parse_rate(text, option="--throttle")
 
 
 @pytest.mark.parametrize("text", ["0", "0MiB/s"])
-def test_a_rate_of_nothing(text: str) -> None:
+def test_rate_of_zero_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--throttle would never end"):
         parse_rate(text, option="--throttle")

@@ -1,4 +1,4 @@
-"""What is told of a run besides stdout, and that what becomes of it changes nothing of the run."""
+"""What a run reports besides stdout. A failure to report never changes the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from winnow.errors import UsageError, WinnowError
 
 
 class Context:
-    """The part of it that is asked."""
+    """The part of Spark's context that is used."""
 
     def getConf(self) -> dict[str, str]:  # noqa: N802 - Spark's name
         return {"spark.app.name": "x"}
@@ -34,7 +34,7 @@ def events(path: Path) -> list[str]:
     return [json.loads(line)["eventType"] for line in path.read_text().splitlines()]
 
 
-def test_a_run_that_ends(tmp_path: Path) -> None:
+def test_finished_run_writes_events_and_metrics(tmp_path: Path) -> None:
     asked = request(
         tmp_path, metrics=str(tmp_path / "w.prom"), openlineage=str(tmp_path / "e.jsonl")
     )
@@ -46,7 +46,7 @@ def test_a_run_that_ends(tmp_path: Path) -> None:
     assert complaints == []
 
 
-def test_a_run_that_fails(tmp_path: Path) -> None:
+def test_failed_run_writes_a_fail_event(tmp_path: Path) -> None:
     with (
         pytest.raises(WinnowError, match="broken"),
         outlets(request(tmp_path, openlineage=str(tmp_path / "e.jsonl")), SPARK, pytest.fail),
@@ -55,7 +55,7 @@ def test_a_run_that_fails(tmp_path: Path) -> None:
     assert events(tmp_path / "e.jsonl") == ["START", "FAIL"]
 
 
-def test_what_can_not_be_told_is_said_and_nothing_else(tmp_path: Path) -> None:
+def test_unwritable_outlets_only_warn(tmp_path: Path) -> None:
     nowhere = tmp_path / "missing"
     asked = request(tmp_path, metrics=str(nowhere / "w.prom"), openlineage=str(nowhere / "e.jsonl"))
     complaints: list[str] = []
@@ -68,7 +68,7 @@ def test_what_can_not_be_told_is_said_and_nothing_else(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_is_written_into_a_log_directory(tmp_path: Path) -> None:
+def test_outlets_in_a_log_directory_are_refused(tmp_path: Path) -> None:
     for name, file in (("metrics", "w.prom"), ("openlineage", "e.jsonl")):
         with pytest.raises(UsageError, match="log directory"):
             check_outlets(request(tmp_path, **{name: str(tmp_path / "logs" / file)}))
@@ -76,7 +76,7 @@ def test_nothing_is_written_into_a_log_directory(tmp_path: Path) -> None:
         check_outlets(request(tmp_path, metrics="w.txt"))
 
 
-def test_the_result_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_result_is_written_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_result(run_of(idle("t")), str(tmp_path / "result.json"))
     assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
     assert json.loads((tmp_path / "result.json").read_text())["partitions"][0]["topic"] == "t"

@@ -1,6 +1,4 @@
-"""Every command of docs/output.md is one that the command line takes, on places that there are
-stores for.
-"""
+"""Every command in docs/output.md parses, and every place in it has a store."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ LINES = [command.line for block in blocks(DOCS / "output.md") for command in com
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_command_is_understood(line: str) -> None:
+def test_command_parses_and_its_places_have_stores(line: str) -> None:
     verbs = getattr(typer.main.get_command(app), "commands")  # noqa: B009 - the group that several verbs are
     _, verb, *words = shlex.split(line, comments=True)
     taken = verbs[verb].make_context(verb, words).params
@@ -26,5 +24,5 @@ def test_a_command_is_understood(line: str) -> None:
         open_store(place)
 
 
-def test_there_are_some() -> None:
+def test_page_has_commands() -> None:
     assert len(LINES) >= 5

@@ -28,7 +28,7 @@ PROFILE = Profile(
 )
 
 
-def test_a_line_for_each_phase_and_one_for_all() -> None:
+def test_table_has_a_line_per_phase_and_a_total() -> None:
     assert list(table(PROFILE)) == [
         "profile: 4.00 s until here",
         "phase                    seconds  share  driver  jobs  tasks  task s  Python s     read  written  shuffled",
@@ -38,7 +38,7 @@ def test_a_line_for_each_phase_and_one_for_all() -> None:
     ]
 
 
-def test_a_clock_that_was_not_asked_tells_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_clock_prints_nothing_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock(asked=False)
     clock.starts_spark()
     with clock.with_spark(None):  # type: ignore[arg-type]  # it has no use for it
@@ -49,5 +49,5 @@ def test_a_clock_that_was_not_asked_tells_nothing(capsys: pytest.CaptureFixture[
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_run_of_no_time_has_no_shares() -> None:
+def test_run_of_zero_seconds_has_no_shares() -> None:
     assert "share" not in io.StringIO("\n".join(table(Profile(0.0, ())))).read()

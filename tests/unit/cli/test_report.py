@@ -9,7 +9,7 @@ from winnow.cli.run import tell_report
 from winnow.errors import UsageError
 
 
-def test_clean_leaves_a_report_and_plan_only_when_asked(tmp_path: Path) -> None:
+def test_clean_writes_a_report_and_plan_only_when_asked(tmp_path: Path) -> None:
     asked = str(tmp_path / "page.html")
     assert place_of_report("clean", CommandLine(log_dirs=[])) == Place(None)
     assert place_of_report("plan", CommandLine(log_dirs=[])) is None
@@ -18,9 +18,7 @@ def test_clean_leaves_a_report_and_plan_only_when_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "nowhere/page.html", "log/page.html"])
-def test_a_place_that_can_not_be_one_is_found_before_anything_begins(
-    tmp_path: Path, name: str
-) -> None:
+def test_unusable_report_path_is_refused_at_once(tmp_path: Path, name: str) -> None:
     (tmp_path / "log").mkdir()
     with pytest.raises(UsageError):
         place_of_report(
@@ -28,7 +26,7 @@ def test_a_place_that_can_not_be_one_is_found_before_anything_begins(
         )
 
 
-def test_the_last_line_names_the_report(
+def test_last_line_names_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
@@ -38,7 +36,7 @@ def test_the_last_line_names_the_report(
     assert page.is_file()
 
 
-def test_with_json_nothing_but_json_is_on_stdout(
+def test_with_json_the_report_is_named_on_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tell_report(run_of(partition("a")), Place(tmp_path / "a.html"), json=True)
@@ -46,9 +44,7 @@ def test_with_json_nothing_but_json_is_on_stdout(
     assert (told.out, told.err) == ("", f"winnow: report: {tmp_path}/a.html\n")
 
 
-def test_a_report_that_can_not_be_written_is_told_and_no_more(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unwritable_report_only_warns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tell_report(run_of(partition("a")), Place(tmp_path / "gone" / "a.html"), json=False)
     told = capsys.readouterr()
     assert told.out == ""

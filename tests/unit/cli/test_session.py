@@ -1,4 +1,4 @@
-"""What is looked at before Spark starts."""
+"""Checks made before Spark starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def settings(place: object, *, enabled: str = "true") -> SparkConf:
     return conf.set("spark.python.unix.domain.socket.dir", str(place))
 
 
-def test_sockets_need_a_directory_with_a_short_path(tmp_path: Path) -> None:
+def test_socket_directory_must_exist_and_have_a_short_path(tmp_path: Path) -> None:
     check_sockets(SparkConf(loadDefaults=False))
     check_sockets(settings("/var"))
     long = tmp_path / ("x" * 100)

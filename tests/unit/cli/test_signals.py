@@ -15,8 +15,8 @@ NO_SPARK: Any = None
 
 @pytest.fixture(autouse=True)
 def _own_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Not under spark-submit, not under nohup, and not in the background of a shell, which ignores
-    SIGINT.
+    """Run as a plain process: not under spark-submit or nohup, nor in a shell's background, which
+    ignores SIGINT.
     """
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     before = {
@@ -28,19 +28,19 @@ def _own_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_asks_the_run_to_stop_and_is_its_exit_code(number: signal.Signals) -> None:
+def test_signal_stops_the_run_and_sets_its_exit_code(number: signal.Signals) -> None:
     signals, stop = Signals(), Stop()
     before = signal.getsignal(number)
     with signals.ask(stop, NO_SPARK):
         signal.raise_signal(number)
-        signal.raise_signal(signal.SIGTERM)  # too late to change anything
+        signal.raise_signal(signal.SIGTERM)  # too late: the first signal counts
     assert stop.reason == f"it got {number.name}"
     assert signals.exit_code(3) == 128 + number
     assert signals.exit_code(0) == 0, "all was done before it could stop"
     assert signal.getsignal(number) == before
 
 
-def test_without_a_signal_the_exit_code_stays() -> None:
+def test_without_a_signal_the_exit_code_is_unchanged() -> None:
     signals, stop = Signals(), Stop()
     with signals.ask(stop, NO_SPARK):
         pass

@@ -36,7 +36,7 @@ def shown(*findings: Finding) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_nothing_wrong() -> None:
+def test_sound_result_lists_what_was_checked() -> None:
     assert shown() == [
         "Nothing is wrong.",
         "Checked: 2 partitions, 1 segment, 3.0 MiB, 7 batches, 70 records",
@@ -44,7 +44,7 @@ def test_nothing_wrong() -> None:
     assert (result().status, result().exit_code) == ("sound", 0)
 
 
-def test_where_what_and_what_it_means() -> None:
+def test_findings_show_place_message_and_meaning() -> None:
     lines = shown(CRC, TORN)
     assert lines[:6] == [
         "2 findings in 1 partition, 1 of them put right by a broker that starts",
@@ -59,23 +59,23 @@ def test_where_what_and_what_it_means() -> None:
     assert result(TORN).exit_code == 4
 
 
-def test_more_of_the_same_than_anybody_reads_is_counted() -> None:
+def test_surplus_findings_of_a_kind_are_counted() -> None:
     lines = shown(*[CRC] * (MOST + 5))
     assert sum("81920" in line for line in lines) == MOST
     assert any("... and 5 more of these" in line for line in lines)
 
 
-def test_two_log_directories_are_told_apart() -> None:
+def test_findings_of_two_log_directories_show_the_directory() -> None:
     other = Scope("/e", "orders-4", "orders", 4).finding(Kind.NAME, "", "x")
     assert any("/e/orders-4" in line for line in shown(CRC, other))
 
 
-def test_a_terminal_obeys_no_name() -> None:
+def test_findings_have_no_control_characters() -> None:
     wrong = Scope("/d").finding(Kind.NAME, "\x1b]0;title\x07", "found \x1b[2J")
     assert "\x1b" not in "".join(shown(wrong, wrong))
 
 
-def test_json_is_one_object_with_these_keys(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_exactly_these_keys(capsys: pytest.CaptureFixture[str]) -> None:
     tell_sweep(result(CRC), json=True, more={})
     told = json.loads(capsys.readouterr().out)
     assert told["checked"] == {

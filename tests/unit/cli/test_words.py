@@ -15,9 +15,9 @@ from winnow.words import moment, size
         (3 << 50, "3.0 PiB"),
     ],
 )
-def test_size(count: int, text: str) -> None:
+def test_size_is_shown_in_binary_units(count: int, text: str) -> None:
     assert size(count) == text
 
 
-def test_moment_is_utc() -> None:
+def test_moment_is_shown_in_utc() -> None:
     assert moment(1_795_300_000_000) == "2026-11-21T22:26:40Z"

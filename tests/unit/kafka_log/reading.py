@@ -1,4 +1,4 @@
-"""Logs read as the data source reads them, without Spark around it."""
+"""Read logs as the data source does, without Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from winnow.storage.local import LocalStorage
 
 
 class Counting(LocalStorage):
-    """Counts the bytes of logs that are read."""
+    """Count the bytes read from logs."""
 
     def __init__(self) -> None:
         self.log_bytes = 0

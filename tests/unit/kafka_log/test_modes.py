@@ -1,4 +1,4 @@
-"""What becomes of what can't be read: a row that says so, nothing, or an error."""
+"""What each mode does with unreadable data: a row that reports it, no row, or an error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def some(first: int, count: int = 5, **fields: Any) -> bytes:
     )
 
 
-def test_a_batch_that_does_not_match_its_crc() -> None:
+def test_batch_with_a_wrong_crc_is_a_problem_row() -> None:
     [row] = problems(DAMAGED / "x-badcrc-old-0")
     shown = {name: value for name, value in row.items() if value is not None and name != "problem"}
     assert shown == {
@@ -70,8 +70,8 @@ def test_a_batch_that_does_not_match_its_crc() -> None:
 
 
 @pytest.mark.parametrize(("name", "end"), [("x-torn-0", 1608), ("x-zerotail-0", 1623)])
-def test_a_log_that_was_not_written_to_its_end(name: str, end: int) -> None:
-    """As a broker's loader would have it, but for who wants to know."""
+def test_torn_log_fails_only_in_failfast_mode(name: str, end: int) -> None:
+    """A broker's loader cuts the torn end off; FAILFAST reports it."""
     for mode in ("PERMISSIVE", "DROPMALFORMED"):
         found = offsets(DAMAGED / name, mode=mode)
         assert None not in found
@@ -79,7 +79,7 @@ def test_a_log_that_was_not_written_to_its_end(name: str, end: int) -> None:
     fails(DAMAGED / name, match=r"batch can't be read.*1223\.log at byte \d+")
 
 
-def test_only_the_last_segment_may_be_torn(tmp_path: Path) -> None:
+def test_torn_closed_segment_is_a_problem_row(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [some(0), some(5)], 10: [some(10), some(15)]})
     first = directory / f"{0:020d}.log"
     first.write_bytes(first.read_bytes()[:-1])
@@ -91,7 +91,7 @@ def test_only_the_last_segment_may_be_torn(tmp_path: Path) -> None:
     assert offsets(directory, mode="DROPMALFORMED") == [*range(5), *range(10, 20)]
 
 
-def test_what_follows_an_unreadable_frame_in_its_segment_is_not_guessed(tmp_path: Path) -> None:
+def test_rest_of_a_segment_after_an_unreadable_batch_is_skipped(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [some(0), some(5), some(10)], 15: [some(15)]})
     log = Log(directory, 0)
     log.put(1, 16, ">b", 9)
@@ -101,7 +101,7 @@ def test_what_follows_an_unreadable_frame_in_its_segment_is_not_guessed(tmp_path
     fails(directory, match=rf"at byte {len(some(0))}\b")
 
 
-def test_a_batch_whose_records_make_no_sense_though_its_crc_is_right(tmp_path: Path) -> None:
+def test_batch_with_malformed_records_and_valid_crc_is_a_problem_row(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [some(5 * n) for n in range(9)]})
     log = Log(directory, 0)
     log.replace_payload(4, b"\xff" * (len(some(0)) - HEADER_V2_SIZE))
@@ -116,7 +116,7 @@ def test_a_batch_whose_records_make_no_sense_though_its_crc_is_right(tmp_path: P
     fails(directory, match=rf"records can't be read.*at byte {4 * len(some(0))}\b")
 
 
-def test_a_codec_that_is_none(tmp_path: Path) -> None:
+def test_unknown_codec_is_a_problem_row(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [some(0)]})
     log = Log(directory, 0)
     log.put(0, ATTRIBUTES_AT, ">h", 7, sealed=True)
@@ -126,14 +126,14 @@ def test_a_codec_that_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(PLAIN))
-def test_nothing_goes_missing_without_a_word(name: str, tmp_path: Path) -> None:
+def test_every_missing_record_has_a_problem_row(name: str, tmp_path: Path) -> None:
     copy_tree(CLEAN / "c-none-0", tmp_path / "c-none-0")
     PLAIN[name](tmp_path / "c-none-0")
     sound = {row["offset"]: row for row in rows(CLEAN / "c-none-0")}
     found = rows(tmp_path)
     kept = [row for row in found if row["problem"] is None]
     assert len(kept) == len(sound) or len(kept) < len(found) or name == "torn-active"
-    # No CRC covers the base offset, and a batch's own idea of its end may be what was changed.
+    # No CRC covers the base offset, so the damage may have changed a batch's last offset.
     loose = {"batchLastOffset": 0}
     assert all(sound[row["offset"]] | loose == row | loose for row in kept)
 
@@ -141,14 +141,14 @@ def test_nothing_goes_missing_without_a_word(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", [name for name in sorted(COMPRESSED) if "bomb" not in name and "large" not in name]
 )
-def test_damage_inside_of_what_is_compressed(name: str, tmp_path: Path) -> None:
+def test_damage_in_compressed_data_is_a_problem_row(name: str, tmp_path: Path) -> None:
     source, damage = COMPRESSED[name]
     copy_tree(CLEAN / source, tmp_path / source)
     damage(tmp_path / source)
     assert problems(tmp_path / source)
 
 
-def test_a_damaged_batch_is_shown_where_its_header_lies_within_the_options() -> None:
+def test_damaged_batch_is_selected_by_its_header() -> None:
     directory = DAMAGED / "x-badcrc-old-0"
     assert offsets(directory, startingOffsets=460)[:11] == [*range(460, 470), None]
     assert None not in offsets(directory, startingOffsets=480)
@@ -161,7 +161,7 @@ def test_a_damaged_batch_is_shown_where_its_header_lies_within_the_options() -> 
     assert None not in offsets(directory, timestampFrom=times[490])
 
 
-def test_a_checkpoint_that_can_not_be_read_concerns_every_partition(tmp_path: Path) -> None:
+def test_malformed_checkpoint_is_a_problem_of_every_partition(tmp_path: Path) -> None:
     make_partition(tmp_path / "t-0", {5: [some(5)]})
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n2\nt 0 7\n")
     [row] = problems(tmp_path)
@@ -171,13 +171,13 @@ def test_a_checkpoint_that_can_not_be_read_concerns_every_partition(tmp_path: Pa
     fails(tmp_path, match="malformed checkpoint")
 
 
-def test_a_cleaned_segment_that_waits_for_its_swap() -> None:
+def test_unfinished_swap_is_a_problem_row() -> None:
     [row] = problems(DAMAGED / "x-swap-0")
     assert "not put in its place" in row["problem"]
     fails(DAMAGED / "x-swap-0", match=r"log\.swap")
 
 
-def test_a_file_that_vanishes(tmp_path: Path) -> None:
+def test_segment_removed_after_planning_is_an_error(tmp_path: Path) -> None:
     make_partition(tmp_path / "t-0", {0: [some(0)], 5: [some(5)]})
     reader, partitions = scan(tmp_path / "t-0", mode="DROPMALFORMED")
     (tmp_path / "t-0" / f"{5:020d}.log").unlink()
@@ -191,12 +191,10 @@ def test_a_file_that_vanishes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "kept", [some(0)[:40], some(0, 2), some(0, 9)], ids=["cut", "smaller", "larger"]
 )
-def test_a_closed_segment_that_was_replaced_since_planning_is_refused(
+def test_closed_segment_replaced_after_planning_is_refused(
     mode: str, kept: bytes, tmp_path: Path
 ) -> None:
-    """Spark plans a DataFrame once: a cleaning between two queries would make the second one read
-    old ranges.
-    """
+    """Spark plans a DataFrame once. After a cleaning, a second query would read old ranges."""
     directory = make_partition(tmp_path / "t-0", {0: [some(0), some(5)], 10: [some(10)]})
     reader, partitions = scan(directory, mode=mode)
     assert sum(batch.num_rows for batch in reader.read(partitions[0])) == 15
@@ -207,7 +205,7 @@ def test_a_closed_segment_that_was_replaced_since_planning_is_refused(
         list(reader.read(partitions[0]))
 
 
-def test_an_active_segment_that_has_grown_since_planning_is_read_as_planned(tmp_path: Path) -> None:
+def test_active_segment_that_grew_after_planning_is_read_as_planned(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [some(0)], 5: [some(5)]})
     reader, partitions = scan(directory)
     with (directory / f"{5:020d}.log").open("ab") as active:
@@ -216,7 +214,7 @@ def test_an_active_segment_that_has_grown_since_planning_is_read_as_planned(tmp_
     assert len(offsets(directory)) == 15
 
 
-def test_header_keys_that_are_no_text(tmp_path: Path) -> None:
+def test_header_keys_that_are_not_utf8_are_replaced(tmp_path: Path) -> None:
     headers = ((b"ok", b"1"), (b"\xff\xfe", None), ("ü".encode(), b"2"))
     make_partition(tmp_path / "t-0", {0: [encode_batch([Record(0, 1, None, None, headers)])]})
     [row] = rows(tmp_path / "t-0")
@@ -227,7 +225,7 @@ def test_header_keys_that_are_no_text(tmp_path: Path) -> None:
     ]
 
 
-def test_a_time_that_spark_can_not_tell(tmp_path: Path) -> None:
+def test_timestamp_beyond_sparks_range_is_null(tmp_path: Path) -> None:
     records = [Record(0, 2**62, b"k", b"v"), Record(1, -1, b"k", b"v")]
     make_partition(tmp_path / "t-0", {0: [encode_batch(records)]})
     first, second = rows(tmp_path / "t-0")

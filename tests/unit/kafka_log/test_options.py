@@ -23,7 +23,7 @@ def options(**given: str) -> Options:
     return parse_options({"path": "/k", **given})
 
 
-def test_the_columns_are_those_of_the_documentation() -> None:
+def test_schema_is_the_documented_one() -> None:
     assert SCHEMA.simpleString() == (
         "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int,"
         "headers:array<struct<key:string,value:binary>>,baseOffset:bigint,batchLastOffset:bigint,batchSize:int,"
@@ -33,7 +33,7 @@ def test_the_columns_are_those_of_the_documentation() -> None:
     )
 
 
-def test_a_schema_of_the_users_chooses_among_them() -> None:
+def test_user_schema_selects_columns() -> None:
     chosen = StructType([SCHEMA["offset"], SCHEMA["headers"]])
     assert check_schema(chosen) == chosen
     with pytest.raises(
@@ -46,7 +46,7 @@ def test_a_schema_of_the_users_chooses_among_them() -> None:
         check_schema(StructType([StructField("offset", IntegerType())]))
 
 
-def test_defaults() -> None:
+def test_options_have_these_defaults() -> None:
     assert options() == Options(
         paths=("/k",),
         topics=(),
@@ -62,7 +62,7 @@ def test_defaults() -> None:
     )
 
 
-def test_names_and_words_in_any_case() -> None:
+def test_option_names_and_words_ignore_case() -> None:
     found = options(
         TOPICS="a*, b-?", Mode="failfast", ISOLATIONlevel="READ_committed", includecontrol="True"
     )
@@ -70,13 +70,13 @@ def test_names_and_words_in_any_case() -> None:
     assert (found.mode, found.read_committed, found.include_control) == (Mode.FAILFAST, True, True)
 
 
-def test_several_paths() -> None:
+def test_several_paths_are_accepted_and_none_is_refused() -> None:
     assert parse_options({"paths": '["/a","/b"]'}).paths == ("/a", "/b")
     with pytest.raises(UsageError, match="needs a path"):
         parse_options({})
 
 
-def test_partitions() -> None:
+def test_partitions_are_numbers_and_ranges() -> None:
     assert options(partitions="0, 2,5-7").partitions == frozenset({0, 2, 5, 6, 7})
 
 
@@ -91,12 +91,12 @@ def test_partitions() -> None:
         ),
     ],
 )
-def test_starting_offsets(text: str, expected: Bound) -> None:
+def test_starting_offsets_are_parsed(text: str, expected: Bound) -> None:
     assert options(startingOffsets=text).start == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [("latest", Bound(LATEST)), ("0", Bound(0))])
-def test_ending_offsets(text: str, expected: Bound) -> None:
+def test_ending_offsets_are_parsed(text: str, expected: Bound) -> None:
     assert options(endingOffsets=text).end == expected
 
 
@@ -110,7 +110,7 @@ def test_ending_offsets(text: str, expected: Bound) -> None:
         ("2026-09-21T13:33:20.123001Z", 1_789_997_600_124),
     ],
 )
-def test_timestamps(text: str, ms: int) -> None:
+def test_timestamps_are_parsed(text: str, ms: int) -> None:
     assert options(startingTimestamp=text).start == Bound(EARLIEST, timestamp=ms)
     assert options(endingTimestamp=text).end == Bound(LATEST, timestamp=ms)
     assert options(timestampFrom=text).times == Times(ms, MAX_LONG)
@@ -121,7 +121,7 @@ def test_timestamps(text: str, ms: int) -> None:
 @pytest.mark.parametrize(
     ("text", "size"), [("1", 1), ("64m", 64 << 20), ("1GiB", 1 << 30), ("2 kb", 2048)]
 )
-def test_sizes(text: str, size: int) -> None:
+def test_sizes_are_parsed(text: str, size: int) -> None:
     assert options(maxBytesPerPartition=text).max_bytes == size
 
 
@@ -165,12 +165,12 @@ def test_sizes(text: str, size: int) -> None:
         ("maxBytesPerPartition", "0", "expected bytes"),
     ],
 )
-def test_what_can_not_be_understood(name: str, text: str, message: str) -> None:
+def test_malformed_option_is_refused(name: str, text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         options(**{name: text})
 
 
-def test_an_offset_and_a_timestamp_for_one_end() -> None:
+def test_offset_and_timestamp_for_one_end_are_refused() -> None:
     with pytest.raises(
         UsageError, match="startingOffsets and startingTimestamp: expected one of them, found both"
     ):

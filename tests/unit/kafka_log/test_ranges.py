@@ -1,4 +1,6 @@
-"""What is read is what was asked for, and no byte more than the indexes and headers make necessary."""
+"""A query returns what the options ask for, and reads no more bytes than the indexes and headers
+make necessary.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ SEGMENTS: Mapping[int, Sequence[bytes]] = {
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Offsets 0-399, ms T + 10 * offset, in four segments, batches of 5."""
+    """Make offsets 0-399, ms T + 10 * offset, in four segments, batches of 5."""
     return make_partition(tmp_path_factory.mktemp("log") / "t-0", SEGMENTS)
 
 
@@ -50,47 +52,47 @@ def at(offset: int) -> int:
 
 
 def read_bytes(directory: Path, **options: Any) -> tuple[list[int], int]:
-    """Offsets, and the bytes that were read of logs."""
+    """Return the offsets, and how many bytes of logs were read."""
     with counted() as storage:
         found = offsets(directory, **options)
     return found, storage.log_bytes
 
 
-def test_all_of_it(directory: Path) -> None:
+def test_all_records_are_read_once(directory: Path) -> None:
     found, read = read_bytes(directory)
     assert found == list(range(400))
     assert read == sum(path.stat().st_size for path in directory.glob("*.log"))
 
 
 @given(first=st.integers(0, 410), last=st.integers(0, 410))
-def test_any_span_of_offsets(directory: Path, first: int, last: int) -> None:
+def test_any_span_of_offsets_is_read(directory: Path, first: int, last: int) -> None:
     found, read = read_bytes(directory, startingOffsets=first, endingOffsets=last)
     assert found == [offset for offset in range(400) if first <= offset < last]
-    # The index has an entry every other batch; a boundary is checked by its header.
+    # The index has an entry for every other batch. A header is read to check each boundary.
     assert read <= (max(0, last - first) / 5 + 8) * max(
         len(one) for some in SEGMENTS.values() for one in some
     )
 
 
 @given(first=st.integers(-3, 410), last=st.integers(-3, 410))
-def test_any_span_of_timestamps(directory: Path, first: int, last: int) -> None:
+def test_any_span_of_timestamps_is_read(directory: Path, first: int, last: int) -> None:
     expected = [offset for offset in range(400) if first <= offset < last]
     assert offsets(directory, timestampFrom=at(first), timestampBefore=at(last)) == expected
     by_place = offsets(directory, startingTimestamp=at(first), endingTimestamp=at(last))
-    # As offsetsForTimes: an end that no record reaches is the end of the log, a start is, too.
+    # As offsetsForTimes: a start or end that no record reaches is the end of the log.
     assert by_place == (
         [o for o in range(400) if first <= o and (o < last or last >= 400)] if first < 400 else []
     )
 
 
-def test_older_segments_are_not_read_for_a_timestamp(directory: Path) -> None:
+def test_older_segments_are_skipped_for_a_timestamp(directory: Path) -> None:
     found, read = read_bytes(directory, timestampFrom=at(350))
     assert found == list(range(350, 400))
     assert read < (directory / f"{300:020d}.log").stat().st_size * 0.75
 
 
-def test_batches_that_are_too_old_are_not_decompressed(tmp_path: Path) -> None:
-    """A bad CRC shows which batches were looked at."""
+def test_batches_older_than_the_timestamp_are_skipped(tmp_path: Path) -> None:
+    """A bad CRC shows which batches were read."""
     path = make_partition(tmp_path / "t-0", {0: [batch(0, 4, crc=1), batch(5, 9), batch(10, 14)]})
     for index in (*path.glob("*.index"), *path.glob("*.timeindex")):
         index.unlink()
@@ -98,8 +100,8 @@ def test_batches_that_are_too_old_are_not_decompressed(tmp_path: Path) -> None:
     assert offsets(path, timestampFrom=at(7), mode="FAILFAST") == list(range(7, 15))
 
 
-def test_records_out_of_the_order_of_their_timestamps_are_chosen_one_by_one(tmp_path: Path) -> None:
-    """Where `startingTimestamp` and `endingTimestamp` name places in the log."""
+def test_unordered_timestamps_are_filtered_record_by_record(tmp_path: Path) -> None:
+    """`startingTimestamp` and `endingTimestamp` instead name positions in the log."""
     ages = (50, 10, 40, -1, 20, 60, 30)
     records = [[Record(offset, age, b"k", b"v")] for offset, age in enumerate(ages)]
     path = make_partition(tmp_path / "t-0", {0: [encode_batch(one) for one in records]})
@@ -110,11 +112,11 @@ def test_records_out_of_the_order_of_their_timestamps_are_chosen_one_by_one(tmp_
 
 
 @given(most=st.integers(1, 12_000))
-def test_tasks_of_any_size_read_the_same(directory: Path, most: int) -> None:
+def test_tasks_of_any_size_read_the_same_records(directory: Path, most: int) -> None:
     assert offsets(directory, maxBytesPerPartition=most) == list(range(400))
 
 
-def test_tasks_are_cut_at_batches(directory: Path) -> None:
+def test_tasks_are_split_at_batches(directory: Path) -> None:
     found = [item for task in tasks(directory, maxBytesPerPartition=500) for item in task]
     assert len(found) > 12
     assert all(isinstance(item, Range) and item.end_byte - item.start_byte < 1000 for item in found)
@@ -124,7 +126,7 @@ def test_tasks_are_cut_at_batches(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["zeros", "noise", "another", "gone"])
-def test_an_index_that_is_none_changes_nothing(damage: str, tmp_path: Path) -> None:
+def test_missing_or_damaged_index_changes_no_result(damage: str, tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", SEGMENTS)
     indexes = sorted(directory.glob("*.index"))
     contents = [path.read_bytes() for path in indexes]
@@ -141,7 +143,7 @@ def test_an_index_that_is_none_changes_nothing(damage: str, tmp_path: Path) -> N
     assert offsets(directory, startingOffsets=123, endingOffsets=321) == list(range(123, 321))
 
 
-def test_a_log_directory() -> None:
+def test_log_directory_is_read_by_topic_and_partition() -> None:
     found = {
         (row["topic"], row["partition"]) for row in rows(CLEAN, columns=["topic", "partition"])
     }
@@ -156,7 +158,7 @@ def test_a_log_directory() -> None:
     assert len(rows(CLEAN, columns=["topic"], topics="c-4p", partitions="3")) == 2140
 
 
-def test_topics_after_an_exclamation_mark_are_left_out() -> None:
+def test_topics_after_an_exclamation_mark_are_excluded() -> None:
     def topics(globs: str) -> set[str]:
         return {
             row["topic"] for row in rows(CLEAN, columns=["topic"], topics=globs, endingOffsets=2000)
@@ -169,7 +171,7 @@ def test_topics_after_an_exclamation_mark_are_left_out() -> None:
     }
 
 
-def test_several_log_directories(tmp_path: Path) -> None:
+def test_several_log_directories_are_read_and_duplicates_refused(tmp_path: Path) -> None:
     for name in ("one", "two"):
         make_partition(tmp_path / name / f"{name}-0", {0: [batch(0, 4)]})
     assert [row["topic"] for row in rows(tmp_path / "two", tmp_path / "one")] == ["one"] * 5 + [
@@ -179,7 +181,7 @@ def test_several_log_directories(tmp_path: Path) -> None:
         rows(tmp_path / "one", tmp_path / "one" / "one-0")
 
 
-def test_a_consumer_begins_at_the_log_start_offset(tmp_path: Path) -> None:
+def test_reading_begins_at_the_log_start_offset(tmp_path: Path) -> None:
     assert offsets(CLEAN / "d-start-0")[0] == 1234
     assert offsets(CLEAN, topics="d-start", startingOffsets=1000)[0] == 1234
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["d-start-0"])
@@ -189,7 +191,7 @@ def test_a_consumer_begins_at_the_log_start_offset(tmp_path: Path) -> None:
     assert offsets(log_dir)[0] == first < 1234
 
 
-def test_offsets_of_some_partitions() -> None:
+def test_offsets_can_be_given_per_partition() -> None:
     starts, ends = '{"c-4p":{"0":2000,"1":-2}}', '{"c-4p":{"1":3,"2":-1}}'
     found = rows(
         CLEAN,
@@ -204,7 +206,7 @@ def test_offsets_of_some_partitions() -> None:
     assert (by_partition[2][0], by_partition[3][0]) == (0, 0)
 
 
-def test_places_that_are_none(tmp_path: Path) -> None:
+def test_path_that_is_not_a_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such directory"):
         offsets(tmp_path / "none")
     with pytest.raises(
@@ -222,6 +224,6 @@ def test_places_that_are_none(tmp_path: Path) -> None:
         offsets(tmp_path / "x")
 
 
-def test_a_log_directory_without_partitions(tmp_path: Path) -> None:
+def test_log_directory_without_partitions_has_no_rows(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("version=1\n")
     assert offsets(tmp_path) == []

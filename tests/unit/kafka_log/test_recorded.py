@@ -1,4 +1,6 @@
-"""Every record and batch of the recorded log directory, as Kafka's own classes dumped it."""
+"""Compare every record and batch of the recorded log directory with the dump of Kafka's own
+classes.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def as_dumped(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def dumped(lines: list[str]) -> Iterator[dict[str, Any]]:
-    """Each record, with what Kafka says of its batch."""
+    """Return each record, with what Kafka says of its batch."""
     segment, batch = 0, {}
     for line in map(json.loads, lines):
         kind = line.pop("t")
@@ -94,9 +96,9 @@ KAFKAS = expected("untouched")
 
 
 @pytest.mark.parametrize("name", KAFKAS)
-def test_everything_is_read_as_kafka_reads_it(name: str) -> None:
+def test_every_record_is_read_as_kafka_reads_it(name: str) -> None:
     wanted = list(dumped(KAFKAS[name]))
-    # A partition directory by itself has a log start offset, too: that of the log directory around
+    # A partition directory read alone takes its log start offset from the log directory around
     # it.
     start = 1234 if name == "d-start-0" else 0
     found = rows(CLEAN / name, includeControl=True)

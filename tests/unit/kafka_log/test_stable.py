@@ -1,4 +1,4 @@
-"""What `read_committed` leaves out: aborted records, and all from the first open transaction on."""
+"""`read_committed` skips aborted records, and all records from the first open transaction on."""
 
 from __future__ import annotations
 
@@ -58,30 +58,30 @@ def snapshot(*open_: tuple[int, int]) -> bytes:
     )
 
 
-def test_a_log_and_nothing_else(tmp_path: Path) -> None:
+def test_log_without_side_files_is_enough(tmp_path: Path) -> None:
     assert offsets(make_partition(tmp_path / "t-0", LOG), **COMMITTED) == GOOD
 
 
-def test_the_snapshot_saves_the_replay(tmp_path: Path) -> None:
-    """It is believed, as are the indexes: here they say something else than the log below."""
+def test_snapshot_replaces_the_replay(tmp_path: Path) -> None:
+    """The snapshot and the indexes are trusted. Here they contradict the log before the snapshot."""
     directory = make_partition(tmp_path / "t-0", LOG)
     (directory / segment_file(15, SNAPSHOT)).write_bytes(snapshot((2, 11)))
     entry = AbortedTransaction(producer_id=1, first_offset=0, last_offset=4, last_stable_offset=2)
     (directory / segment_file(0, TXNINDEX)).write_bytes(encode_txn_index([entry]))
-    # Producer 3 is not in it, producer 2 commits after it; that 2 aborted at 9, nobody tells.
+    # Producer 3 is not in it, and producer 2 commits after it. No file says that 2 aborted at 9.
     assert offsets(directory, **COMMITTED) == [2, 3, *GOOD, 13, 14, 15, 16, 18, 19]
 
 
 @pytest.mark.parametrize(
     "spoiled", [b"", b"\0\1", snapshot((3, 13))[:-1], snapshot((3, 13))[:-1] + b"x"]
 )
-def test_a_damaged_snapshot_is_passed_over(spoiled: bytes, tmp_path: Path) -> None:
+def test_damaged_snapshot_is_ignored(spoiled: bytes, tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", LOG)
     (directory / segment_file(20, SNAPSHOT)).write_bytes(spoiled)
     assert offsets(directory, **COMMITTED) == GOOD
 
 
-def test_a_snapshot_of_a_log_that_was_longer_is_passed_over(tmp_path: Path) -> None:
+def test_snapshot_beyond_the_log_end_is_ignored(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", LOG)
     (directory / segment_file(21, SNAPSHOT)).write_bytes(snapshot())
     assert offsets(directory, **COMMITTED) == GOOD
@@ -89,14 +89,14 @@ def test_a_snapshot_of_a_log_that_was_longer_is_passed_over(tmp_path: Path) -> N
     assert offsets(directory, **COMMITTED) == [n for n in range(20) if n not in {4, 9, 10, 17}]
 
 
-def test_a_torn_end_is_the_end(tmp_path: Path) -> None:
+def test_torn_end_is_the_log_end(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", LOG)
     log = directory / f"{15:020d}.log"
     log.write_bytes(log.read_bytes()[:-1])
     assert offsets(directory, **COMMITTED) == GOOD
 
 
-def test_a_log_of_which_the_stable_part_is_not_known_shows_nothing(tmp_path: Path) -> None:
+def test_log_with_a_damaged_control_batch_shows_no_records(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", LOG)
     log = directory / f"{9:020d}.log"
     spoiled = bytearray(log.read_bytes())
@@ -110,10 +110,8 @@ def test_a_log_of_which_the_stable_part_is_not_known_shows_nothing(tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", WITH_TRANSACTIONS)
-def test_side_files_and_the_log_alone_tell_the_same(name: str, tmp_path: Path) -> None:
-    """But for what a cleaner has been at, and where the abort of what is left may lie in the index
-    only.
-    """
+def test_log_with_and_without_side_files_gives_the_same_records(name: str, tmp_path: Path) -> None:
+    """Cleaned logs are excluded: their aborts may be recorded only in the index."""
     there = offsets(CLEAN / name, **COMMITTED)
     assert set(there) < set(offsets(CLEAN / name))
     copied = copy_log_dir("clean", tmp_path / "log-dir", only=[name]) / name
@@ -124,14 +122,14 @@ def test_side_files_and_the_log_alone_tell_the_same(name: str, tmp_path: Path) -
 
 
 @given(most=st.integers(1, 20_000))
-def test_tasks_of_any_size_leave_out_the_same(most: int) -> None:
+def test_tasks_of_any_size_skip_the_same_records(most: int) -> None:
     name = "t-long-0"
     assert offsets(CLEAN / name, maxBytesPerPartition=most, **COMMITTED) == offsets(
         CLEAN / name, **COMMITTED
     )
 
 
-def test_markers_are_shown_to_who_asks_for_them(tmp_path: Path) -> None:
+def test_markers_are_shown_only_if_asked_for(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", LOG)
     assert offsets(directory, includeControl=True, **COMMITTED) == [4, *GOOD[:4], 9, 10, *GOOD[4:]]
     assert {row["offset"] for row in rows(directory, includeControl=True) if row["isControl"]} == {

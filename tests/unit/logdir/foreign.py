@@ -1,5 +1,5 @@
-"""What somebody who may write to a log directory can put in the place of each file and directory of
-it.
+"""Everything that somebody with write access can put in place of each file and directory of a log
+directory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NAMES = (
 
 
 def make(home: Path) -> Path:
-    """A log directory at `home`/logs, and at `home`/outside what nobody may touch."""
+    """Create a log directory at `home`/logs, and at `home`/outside files that must not be touched."""
     log_dir, outside = home / "logs", home / "outside"
     first, second = [batch(0, 4), batch(5, 9)], [batch(50, 54)]
     log_dir.mkdir(parents=True)
@@ -106,7 +106,7 @@ KINDS: dict[str, Callable[[Path, Path], None]] = {
 
 
 def put(log_dir: Path, name: str, kind: str) -> None:
-    """Puts it in the place of what is there. As links do, it may be the original that is linked to."""
+    """Put it in place of the existing file. A link may point to the original."""
     path = log_dir / name
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -116,12 +116,14 @@ def put(log_dir: Path, name: str, kind: str) -> None:
 
 
 def state_of(root: Path) -> list[tuple[object, ...]]:
-    """Names, kinds, owners, modes, times and contents of all that is there, links not followed."""
+    """Return names, kinds, owners, modes, times and contents of everything there, without following
+    links.
+    """
     found: list[tuple[object, ...]] = []
     for path in [root, *sorted(root.rglob("*"))]:
         status = path.lstat()
         content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-        # Of a file that has got a second name the number of names is another one.
+        # A second name for a file changes its link count.
         found.append(
             (str(path), status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns, content)
         )
@@ -130,9 +132,7 @@ def state_of(root: Path) -> list[tuple[object, ...]]:
 
 @contextmanager
 def bounded(*, seconds: int = 20, more_bytes: int = 1536 * 2**20) -> Iterator[None]:
-    """Whoever waits for the other end of a pipe is woken up; whoever reads all of a sparse file
-    gets a MemoryError.
-    """
+    """Fail if the block waits on a pipe, and raise MemoryError if it reads a whole sparse file."""
 
     def alarm(number: int, frame: FrameType | None) -> None:
         del number, frame

@@ -1,6 +1,4 @@
-"""The verbs that need no Spark, and what the others do to a partition before they have Spark read
-it.
-"""
+"""The verbs that need no Spark, and what the others do to a partition before Spark reads it."""
 
 from __future__ import annotations
 

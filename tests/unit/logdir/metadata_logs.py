@@ -32,8 +32,8 @@ def segment(directory: Path, base: int, *batches: bytes) -> Path:
 
 
 def log(directory: Path, *values: bytes, base: int = 0, codec: Codec = Codec.NONE) -> Path:
-    """One segment, with as many batches as values; the first segment of a log begins with the
-    leader's record.
+    """Write one segment with a batch per value. A log's first segment begins with the leader's
+    record.
     """
     batches = [] if base else [control(0, LEADER_CHANGE)]
     first = base or 1
@@ -44,7 +44,7 @@ def log(directory: Path, *values: bytes, base: int = 0, codec: Codec = Codec.NON
 def snapshot(
     directory: Path, end_offset: int, *values: bytes, batches: Sequence[bytes] | None = None
 ) -> Path:
-    """As a controller writes it: offsets begin at 0."""
+    """Write a snapshot as a controller does: offsets begin at 0."""
     path = directory / f"{end_offset:020d}-0000000001.checkpoint"
     if batches is None:
         inside = [batch(2, *values)] if values else []

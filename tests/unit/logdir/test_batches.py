@@ -23,7 +23,7 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 17, 61, 200, 1 << 20])
-def test_all_batches_whatever_the_piece(log: Path, piece_bytes: int) -> None:
+def test_all_batches_are_read_at_any_piece_size(log: Path, piece_bytes: int) -> None:
     size = log.stat().st_size
     offsets, positions = [], []
     for piece in read_batches(LocalStorage(), str(log), size=size, piece_bytes=piece_bytes):
@@ -34,7 +34,7 @@ def test_all_batches_whatever_the_piece(log: Path, piece_bytes: int) -> None:
     assert positions == [sum(map(len, BATCHES[:i])) for i in range(20)]
 
 
-def test_from_a_batch_on(log: Path) -> None:
+def test_reading_can_start_at_a_later_batch(log: Path) -> None:
     start = len(BATCHES[0])
     [piece] = read_batches(
         LocalStorage(), str(log), size=log.stat().st_size, start=start, least_offset=1
@@ -44,7 +44,7 @@ def test_from_a_batch_on(log: Path) -> None:
 
 
 def failure(log: Path, data: bytes, *, size: int | None = None) -> tuple[int, str]:
-    """Batches before the error, and what it says."""
+    """Return the number of batches before the error, and its message."""
     log.write_bytes(data)
     count = 0
     with pytest.raises(CorruptLogError) as caught:  # noqa: PT012 - counts on the way
@@ -55,7 +55,7 @@ def failure(log: Path, data: bytes, *, size: int | None = None) -> tuple[int, st
     return count, str(caught.value)
 
 
-def test_a_torn_end_is_told_with_its_place_in_the_file(log: Path) -> None:
+def test_torn_end_is_refused_with_its_position(log: Path) -> None:
     whole = b"".join(BATCHES)
     count, told = failure(log, whole[:-1])
     assert count == 19
@@ -67,25 +67,25 @@ def test_a_torn_end_is_told_with_its_place_in_the_file(log: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [1, 12, 17, 25])
-def test_less_than_any_batch_is_named(log: Path, left: int) -> None:
+def test_fragment_shorter_than_any_batch_is_refused(log: Path, left: int) -> None:
     _, told = failure(log, BATCHES[0][:left])
     assert "at least 12 bytes and 14 (v0), 22 (v1), or 61 bytes (v2), found" in told
 
 
-def test_a_wild_size_is_refused_without_reading_it(log: Path) -> None:
+def test_huge_batch_size_is_refused_without_reading_it(log: Path) -> None:
     wild = BATCHES[0][:8] + (2**31 - 1).to_bytes(4) + BATCHES[0][12:]
     count, told = failure(log, BATCHES[0] + wild[:7] + b"\1" + wild[8:] + bytes(1000))
     assert count == 1
     assert f"a whole batch of {2**31 + 11} bytes" in told
 
 
-def test_a_file_that_became_shorter(log: Path) -> None:
+def test_truncated_file_is_refused(log: Path) -> None:
     count, told = failure(log, b"".join(BATCHES[:3]), size=10_000)
     assert count == 3
     assert "became shorter while it was being read" in told
 
 
-def test_offsets_must_ascend(log: Path) -> None:
+def test_descending_offsets_are_refused(log: Path) -> None:
     count, told = failure(log, BATCHES[1] + BATCHES[0])
     assert count == 1
     assert "an offset of 2 or more" in told

@@ -27,7 +27,7 @@ def _file(tmp_path: Path, text: str) -> str:
     return str(path)
 
 
-def test_case_66_update_add_and_remove_keep_the_others(tmp_path: Path) -> None:
+def test_case_66_update_add_and_remove_keep_other_entries(tmp_path: Path) -> None:
     path = _file(tmp_path, "0\n2\nb.x_y-z 12 99\na 0 1234\n")
     assert update_offset_checkpoint(STORAGE, path, {A: 2000, C: 5})
     assert Path(path).read_text() == "0\n3\nb.x_y-z 12 99\na 0 2000\nc 3 5\n"
@@ -36,18 +36,18 @@ def test_case_66_update_add_and_remove_keep_the_others(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
+def test_unchanged_entries_are_not_written(tmp_path: Path) -> None:
     path = _file(tmp_path, "0\n1\na   0   7")
     assert not update_offset_checkpoint(STORAGE, path, {A: 7, C: None})
     assert Path(path).read_text() == "0\n1\na   0   7"
 
 
-def test_a_missing_and_an_empty_file_have_no_entries(tmp_path: Path) -> None:
+def test_missing_or_empty_file_has_no_entries(tmp_path: Path) -> None:
     assert read_offset_checkpoint(STORAGE, f"{tmp_path}/none") == {}
     assert read_offset_checkpoint(STORAGE, _file(tmp_path, "")) == {}
 
 
-def test_a_new_file_takes_the_mode_of_its_neighbour(tmp_path: Path) -> None:
+def test_new_file_takes_the_mode_of_meta_properties(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("")
     (tmp_path / "meta.properties").chmod(0o664)
     path = f"{tmp_path}/cleaner-offset-checkpoint"
@@ -78,7 +78,7 @@ def test_a_new_file_takes_the_mode_of_its_neighbour(tmp_path: Path) -> None:
         "0\n1\n\n",
     ],
 )
-def test_case_66_a_malformed_file_is_refused_and_kept(tmp_path: Path, text: str) -> None:
+def test_case_66_malformed_file_is_refused_and_kept(tmp_path: Path, text: str) -> None:
     path = _file(tmp_path, text)
     with pytest.raises(CorruptLogError, match="malformed checkpoint"):
         read_offset_checkpoint(STORAGE, path)
@@ -87,14 +87,14 @@ def test_case_66_a_malformed_file_is_refused_and_kept(tmp_path: Path, text: str)
     assert Path(path).read_text() == text
 
 
-def test_a_negative_offset_is_read_and_kept(tmp_path: Path) -> None:
+def test_negative_offset_is_read_and_kept(tmp_path: Path) -> None:
     path = _file(tmp_path, "0\n2\na 0 -1\nc 3 5\n")
     assert read_offset_checkpoint(STORAGE, path) == {A: -1, C: 5}
     assert update_offset_checkpoint(STORAGE, path, {C: 6})
     assert Path(path).read_text() == "0\n2\na 0 -1\nc 3 6\n"
 
 
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+def test_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"0\n1\n\xff 0 1\n")
     with pytest.raises(CorruptLogError, match="not text"):
         read_offset_checkpoint(STORAGE, f"{tmp_path}/x")
@@ -110,13 +110,13 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
         ((), 5, ()),
     ],
 )
-def test_case_91_epochs_fold(
+def test_case_91_epochs_below_the_log_start_are_folded(
     epochs: tuple[tuple[int, int], ...], start: int, folded: tuple[tuple[int, int], ...]
 ) -> None:
     assert fold_leader_epochs(epochs, start) == folded
 
 
-def test_epochs_are_written_as_they_are_read(tmp_path: Path) -> None:
+def test_epochs_are_written_in_the_format_that_is_read(tmp_path: Path) -> None:
     (tmp_path / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 50\n")
     epochs = read_leader_epochs(STORAGE, str(tmp_path))
     assert epochs == ((0, 0), (4, 50))
@@ -125,7 +125,7 @@ def test_epochs_are_written_as_they_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lines", ["1 0\n1 5", "2 0\n1 5", "1 5\n2 4", "1\n2", "-1 0\n0 1"])
-def test_epochs_that_do_not_ascend_are_refused(tmp_path: Path, lines: str) -> None:
+def test_descending_epochs_are_refused(tmp_path: Path, lines: str) -> None:
     (tmp_path / "leader-epoch-checkpoint").write_text(f"0\n2\n{lines}\n")
     with pytest.raises(CorruptLogError, match="malformed"):
         read_leader_epochs(STORAGE, str(tmp_path))

@@ -1,4 +1,4 @@
-"""Cleaner entries of partitions that were moved between log directories by hand."""
+"""Cleaner entries of partitions that somebody moved between log directories."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def surveyed(*paths: Path) -> tuple[LogDir, ...]:
     return survey_log_dirs(STORAGE, [str(path) for path in paths])
 
 
-def test_the_entry_of_a_moved_partition_counts_where_the_partition_is(tmp_path: Path) -> None:
+def test_entry_of_a_moved_partition_applies_in_its_new_directory(tmp_path: Path) -> None:
     old = made(tmp_path / "old", "u-0", cleaner={"t-0": 7, "u-0": 3})
     new = made(tmp_path / "new", "t-0", cleaner={})
     first, second = dirs = surveyed(old, new)
@@ -46,7 +46,7 @@ def test_the_entry_of_a_moved_partition_counts_where_the_partition_is(tmp_path: 
     assert misplaced_entries(surveyed(old, new)) == ()
 
 
-def test_of_two_entries_the_lower_one_counts_and_one_is_left(tmp_path: Path) -> None:
+def test_lower_of_two_entries_applies_and_the_other_is_removed(tmp_path: Path) -> None:
     for number, (stale, current) in enumerate([(7, 9), (9, 7)]):
         old = made(tmp_path / f"old{number}", cleaner={"t-0": stale})
         new = made(tmp_path / f"new{number}", "t-0", cleaner={"t-0": current})
@@ -58,7 +58,7 @@ def test_of_two_entries_the_lower_one_counts_and_one_is_left(tmp_path: Path) -> 
         assert (read_checkpoint(old / CLEANER), read_checkpoint(new / CLEANER)) == ({}, {"t-0": 7})
 
 
-def test_entries_of_another_broker_are_its_own(tmp_path: Path) -> None:
+def test_entries_of_another_broker_are_separate(tmp_path: Path) -> None:
     one = made(tmp_path / "one", "t-0", cleaner={"t-0": 7})
     other = made(tmp_path / "other", "t-0", cleaner={"t-0": 9}, node_id=2)
     dirs = surveyed(one, other)
@@ -66,7 +66,7 @@ def test_entries_of_another_broker_are_its_own(tmp_path: Path) -> None:
     assert misplaced_entries(dirs) == ()
 
 
-def test_an_entry_of_a_partition_that_no_given_directory_holds_is_told_only_if_it_is_doubled(
+def test_entry_of_an_absent_partition_is_reported_only_if_doubled(
     tmp_path: Path,
 ) -> None:
     one, other = (

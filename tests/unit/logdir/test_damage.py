@@ -1,4 +1,4 @@
-"""Which bytes of a log are damage, and that nothing else is taken for it."""
+"""Which bytes of a log count as damage, and which do not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def batch(offset: int, *, records: int = 1, value: bytes = b"value") -> bytes:
 
 
 def log(counts: list[int], *, value: bytes = b"value") -> tuple[list[bytes], int]:
-    """Batches of so many records, without a gap, and the offset after them."""
+    """Return consecutive batches with these record counts, and the offset after them."""
     bases = [*accumulate(counts, initial=BASE)]
     return [
         batch(base, records=count, value=value) for base, count in zip(bases, counts, strict=False)
@@ -44,7 +44,7 @@ def span(batches: list[bytes], first: int, last: int | None = None) -> tuple[int
     return edges[first], edges[(first if last is None else last) + 1]
 
 
-def test_a_sound_log_has_none(tmp_path: Path) -> None:
+def test_sound_log_has_no_damage(tmp_path: Path) -> None:
     batches, end = log([1, 3, 2])
     assert damages(b"".join(batches), end) == []
     assert damages(b"", BASE) == []
@@ -59,14 +59,14 @@ def test_a_sound_log_has_none(tmp_path: Path) -> None:
     value=st.binary(max_size=40),
     data=st.data(),
 )
-def test_one_flipped_bit_costs_one_batch(
+def test_flipped_bit_damages_only_its_batch(
     counts: list[int], gap: int, value: bytes, data: st.DataObject
 ) -> None:
-    """Or none, in the leader epoch, which no CRC covers and nothing contradicts."""
+    """A flipped leader epoch is not found: no CRC covers it and nothing contradicts it."""
     batches, end = log(counts, value=value)
     at = data.draw(st.integers(0, len(batches) - 1))
     byte = data.draw(st.integers(0, len(batches[at]) - 1))
-    # An offset that nothing follows at once may be taken for one of a batch that was there.
+    # An offset before a gap may be read as that of a missing batch.
     end += gap if byte >= LENGTH_AT else 0
     flipped = bytearray(batches[at])
     flipped[byte] ^= 1 << data.draw(st.integers(0, 7))
@@ -75,7 +75,7 @@ def test_one_flipped_bit_costs_one_batch(
     whole = b"".join(batches)
     assume(
         at + 1 == len(batches) or start + told != len(whole)
-    )  # a size that leads to the end is believed
+    )  # a size that reaches the end exactly is accepted
     found = damages(whole[:start] + bytes(flipped) + whole[stop:], end)
     assert found == ([] if byte in LEADER_EPOCH_AT else [(start, stop)])
 
@@ -85,8 +85,10 @@ def test_one_flipped_bit_costs_one_batch(
     garbage=st.binary(min_size=1, max_size=200),
     data=st.data(),
 )
-def test_what_is_left_is_a_log(counts: list[int], garbage: bytes, data: st.DataObject) -> None:
-    """Whatever was written over it, and wherever."""
+def test_log_without_its_damage_is_sound(
+    counts: list[int], garbage: bytes, data: st.DataObject
+) -> None:
+    """For any garbage at any place."""
     batches, end = log(counts)
     whole = b"".join(batches)
     start = data.draw(st.integers(0, len(whole) - 1))
@@ -104,7 +106,7 @@ def test_what_is_left_is_a_log(counts: list[int], garbage: bytes, data: st.DataO
     assert all(one in left for one in untouched)
 
 
-def test_neighbours_are_one_damage_and_others_are_not() -> None:
+def test_adjacent_damaged_batches_are_one_damage() -> None:
     batches, end = log([2, 1, 1, 3, 1, 1])
     data = bytearray(b"".join(batches))
     for at in (1, 2, 4):
@@ -112,7 +114,7 @@ def test_neighbours_are_one_damage_and_others_are_not() -> None:
     assert damages(bytes(data), end) == [span(batches, 1, 2), span(batches, 4)]
 
 
-def test_the_offsets_around_it_are_told() -> None:
+def test_damage_has_the_offsets_around_it() -> None:
     batches, end = log([2, 3, 1])
     data = bytearray(b"".join(batches))
     start, stop = span(batches, 1)
@@ -122,18 +124,18 @@ def test_the_offsets_around_it_are_told() -> None:
 
 
 @pytest.mark.parametrize("size", [1, FRAME_SIZE, 4096])
-def test_zeros_after_the_last_batch(size: int) -> None:
+def test_zeros_after_the_last_batch_are_damage(size: int) -> None:
     batches, end = log([2, 2])
     whole = b"".join(batches)
     assert damages(whole + bytes(size), end) == [(len(whole), len(whole) + size)]
 
 
-def test_nothing_of_it_is_a_batch() -> None:
+def test_log_without_any_batch_is_one_damage() -> None:
     assert damages(bytes(500), BASE + 10) == [(0, 500)]
 
 
-def test_a_batch_inside_of_a_value_is_no_batch() -> None:
-    """Even where the size of the batch around it is what is damaged."""
+def test_batch_inside_a_value_is_not_a_batch() -> None:
+    """Even if the size of the surrounding batch is damaged."""
     inner = batch(BASE + 2)
     batches = [batch(BASE), batch(BASE + 1, value=inner), batch(BASE + 3), batch(BASE + 4)]
     start, stop = span(batches, 1)
@@ -148,14 +150,14 @@ def test_offsets_of_the_next_segment_are_damage() -> None:
     assert damages(b"".join(batches), end - 1) == [span(batches, 2)]
 
 
-def test_a_batch_that_claims_the_offsets_of_two_others() -> None:
-    """Its CRC covers that claim, and it is still the one that is wrong."""
+def test_batch_that_claims_the_offsets_of_others_is_damage() -> None:
+    """Its CRC covers that claim, and yet it is the wrong one."""
     long = batch(BASE + 1, records=3)
     batches = [batch(BASE), long, batch(BASE + 2), batch(BASE + 3), batch(BASE + 5)]
     assert damages(b"".join(batches), BASE + 9) == [span(batches, 1)]
 
 
-def test_more_batches_than_are_looked_at_at_once() -> None:
+def test_damage_is_found_beyond_the_first_chunk() -> None:
     one = np.frombuffer(batch(0), np.uint8)
     count = 70_000
     data = np.tile(one, (count, 1))

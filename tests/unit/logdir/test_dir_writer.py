@@ -1,5 +1,5 @@
-"""Whole log directories as the writer leaves them; that a broker starts on one is shown in
-tests/kafka/cleaner (S1.1-S1.5).
+"""Whole log directories as the writer leaves them (S1.1-S1.5). tests/kafka/cleaner shows that a
+broker starts on one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def opened(path: Path, **options: Any) -> LogDirWriter:
     return LogDirWriter(path, clock=lambda: NOW, **options)
 
 
-def test_it_is_a_log_directory_that_was_shut_down_cleanly(tmp_path: Path) -> None:
+def test_closed_writer_leaves_a_cleanly_shut_down_log_directory(tmp_path: Path) -> None:
     with opened(tmp_path, cluster_id="c", directory_id="AAAAAAAAAAAAAAAAAAAAAA") as log_dir:
         for number in range(2):
             log_dir.partition("a", number, SegmentConfig(segment_bytes=120)).append_records(RECORDS)
@@ -59,7 +59,7 @@ def test_it_is_a_log_directory_that_was_shut_down_cleanly(tmp_path: Path) -> Non
     assert [segment.base_offset for segment in listing.segments] == [0, 3]
 
 
-def test_partitions_of_a_topic_have_one_id(tmp_path: Path) -> None:
+def test_partitions_of_a_topic_share_one_id(tmp_path: Path) -> None:
     with opened(tmp_path) as log_dir:
         for topic, number in (("a", 0), ("a", 1), ("b", 0)):
             log_dir.partition(topic, number)
@@ -72,7 +72,7 @@ def test_partitions_of_a_topic_have_one_id(tmp_path: Path) -> None:
     assert ids[3] == "version: 0\ntopic_id: 6zx0rX8OSnmCqLmZn3b4Tg"
 
 
-def test_what_is_there_is_gone_on_with(tmp_path: Path) -> None:
+def test_existing_log_directory_is_continued(tmp_path: Path) -> None:
     with opened(tmp_path) as log_dir:
         for topic in ("a", "b"):
             log_dir.partition(topic, 0).append_records(RECORDS)
@@ -88,7 +88,7 @@ def test_what_is_there_is_gone_on_with(tmp_path: Path) -> None:
     assert (tmp_path / "meta.properties").read_bytes() == before
 
 
-def test_it_is_locked_while_it_is_open(tmp_path: Path) -> None:
+def test_log_directory_is_locked_while_open(tmp_path: Path) -> None:
     log_dir = opened(tmp_path)
     with pytest.raises(LogDirInUseError):
         opened(tmp_path)
@@ -97,7 +97,7 @@ def test_it_is_locked_while_it_is_open(tmp_path: Path) -> None:
     lock_log_dir(str(tmp_path)).close()
 
 
-def test_it_is_not_marked_clean_after_an_error(tmp_path: Path) -> None:
+def test_log_directory_is_not_marked_clean_after_an_error(tmp_path: Path) -> None:
     class StoppedError(Exception):
         pass
 
@@ -108,7 +108,7 @@ def test_it_is_not_marked_clean_after_an_error(tmp_path: Path) -> None:
     lock_log_dir(str(tmp_path)).close()
 
 
-def test_it_is_not_somebody_elses(tmp_path: Path) -> None:
+def test_log_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
     opened(tmp_path, cluster_id="one").close()
     with pytest.raises(UsageError, match="somebody else"):
         opened(tmp_path, cluster_id="two")
@@ -116,7 +116,7 @@ def test_it_is_not_somebody_elses(tmp_path: Path) -> None:
     assert read_meta(STORAGE, str(tmp_path)).cluster_id == "one"
 
 
-def test_a_name_that_is_no_partitions_is_refused(tmp_path: Path) -> None:
+def test_illegal_partition_name_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path) as log_dir, pytest.raises(UsageError):
         log_dir.partition("", 0)
     assert not [entry for entry in tmp_path.iterdir() if entry.is_dir()]

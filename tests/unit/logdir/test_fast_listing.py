@@ -1,4 +1,4 @@
-"""A directory listed in a few calls, held against the same file by file."""
+"""Compare the fast listing of a directory with the listing file by file."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def both(directory: Path) -> tuple[SegmentListing | None, SegmentListing]:
-    """They read the same, and of what is not sound only the one that says what is wrong tells
-    anything.
-    """
+    """Check that both listings agree, and that only the slow one describes what is wrong."""
     before = MOVED.read, MOVED.files
     sound = list_sound(str(directory))
     between = MOVED.read, MOVED.files
@@ -48,7 +46,7 @@ def both(directory: Path) -> tuple[SegmentListing | None, SegmentListing]:
     return sound, listing
 
 
-def test_all_partitions_of_a_broker_are_sound(log_dir: Path) -> None:
+def test_all_partitions_of_a_broker_are_listed_fast(log_dir: Path) -> None:
     partitions = [path for path in log_dir.iterdir() if path.is_dir()]
     assert len(partitions) > 5
     for path in partitions:
@@ -57,7 +55,7 @@ def test_all_partitions_of_a_broker_are_sound(log_dir: Path) -> None:
         assert listing.problems == ()
 
 
-def test_a_usual_one_is_sound(directory: Path) -> None:
+def test_ordinary_partition_is_listed_fast(directory: Path) -> None:
     sound, _ = both(directory)
     assert sound is not None
     assert [s.base_offset for s in sound.segments] == [0, 3, 6]
@@ -147,19 +145,19 @@ def _no_segment(directory: Path) -> None:
         _no_segment,
     ],
 )
-def test_whatever_is_unusual_is_left_to_who_can_name_it(
+def test_unusual_partition_is_left_to_the_slow_listing(
     directory: Path, change: Callable[[Path], None]
 ) -> None:
     change(directory)
     assert list_sound(str(directory)) is None
 
 
-def test_of_what_is_not_there_or_elsewhere_nothing_is_told(tmp_path: Path) -> None:
+def test_missing_or_remote_directory_is_not_listed_fast(tmp_path: Path) -> None:
     assert list_sound(str(tmp_path / "missing")) is None
     assert list_sound("s3://bucket/t-0") is None
 
 
-def test_more_indexes_than_there_is_room_for_are_read_one_by_one(directory: Path) -> None:
+def test_large_indexes_are_left_to_the_slow_listing(directory: Path) -> None:
     entries = b"".join(struct.pack(">ii", n, n) for n in range(1, 2**19 + 1))
     (directory / f"{6:020d}.index").write_bytes(entries)
     with (directory / f"{6:020d}.log").open("ab") as log:
@@ -179,7 +177,7 @@ _NUMBERS = st.one_of(st.integers(-2, 9), st.sampled_from([2**31 - 1, -(2**31)]))
     base=st.sampled_from([0, 3, 6]),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
-def test_whatever_is_in_the_indexes(
+def test_both_listings_agree_on_any_index_content(
     directory: Path,
     entries: list[tuple[int, int]],
     times: list[tuple[int, int]],
@@ -200,6 +198,6 @@ def test_whatever_is_in_the_indexes(
 
 @given(st.binary(max_size=70))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_a_log_begins_with(directory: Path, head: bytes) -> None:
+def test_both_listings_agree_on_any_log_head(directory: Path, head: bytes) -> None:
     (directory / f"{6:020d}.log").write_bytes(head)
     assert both(directory)[0] is not None

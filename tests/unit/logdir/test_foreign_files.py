@@ -1,6 +1,6 @@
-"""Links, pipes, sparse files and the like in the place of every file: nothing outside of the log
-directory is read or changed, nothing waits, nothing takes all memory, and every refusal is an error
-of Winnow's.
+"""Put links, pipes, sparse files and the like in place of every file. Winnow reads and changes
+nothing outside the log directory, does not hang, does not fill memory, and refuses with its own
+errors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from winnow.verbs.recover.values import Action
 
 @pytest.fixture
 def memory() -> Iterator[Path]:
-    """A directory without a disk, where there is one: each of these runs syncs some dozen times."""
+    """A directory in memory, if there is one: each of these runs syncs dozens of times."""
     place = Path("/dev/shm")  # noqa: S108 - a place, not a name of a file
     with tempfile.TemporaryDirectory(
         prefix="winnow-foreign-", dir=place if place.is_dir() else None
@@ -46,11 +46,11 @@ def test_nothing_outside_is_read_or_changed(memory: Path, name: str, kind: str) 
         if (verb, kind) != (
             "inspect",
             "hard link",
-        ):  # it shows what is in a file: another name of one is that file
+        ):  # inspect shows a file's content, and a hard link is that file
             assert UNREADABLE not in f"{told!r} {told}", verb
 
 
-def test_link_in_place_of_a_partition_keeps_no_other_from_being_purged(memory: Path) -> None:
+def test_link_in_place_of_a_partition_does_not_stop_other_purges(memory: Path) -> None:
     log_dir = make(memory)
     (log_dir / "a-0").symlink_to(memory / "outside" / "below")
     before = state_of(memory / "outside")

@@ -43,23 +43,23 @@ def _build(rows: np.ndarray, interval: int, *cuts: int) -> tuple[bytes, bytes]:
     return builder.finish()
 
 
-def test_an_entry_comes_when_more_than_the_interval_lies_behind() -> None:
+def test_entry_is_added_after_more_than_the_interval() -> None:
     rows = _batches([100, 100, 100, 50, 60, 100], [5, 9, 7, 9, 12, 11])
     index, timeindex = _build(rows, 100)
-    # 100 bytes are not more than 100; the batch that crosses is counted after its entry.
+    # 100 bytes are not more than 100. A batch is counted after its own entry.
     assert list(struct.iter_unpack(">ii", index)) == [(2, 200), (4, 350)]
-    # The largest timestamp so far with the batch that had it first; the forced last entry adds
+    # The largest timestamp so far, with the first batch that had it. The forced last entry adds
     # nothing here.
     assert list(struct.iter_unpack(">qi", timeindex)) == [(9, 1), (12, 4)]
 
 
-def test_the_last_time_entry_is_forced() -> None:
+def test_last_time_entry_is_forced() -> None:
     index, timeindex = _build(_batches([100, 100], [5, 9]), 4096)
     assert index == b""
     assert list(struct.iter_unpack(">qi", timeindex)) == [(9, 1)]
 
 
-def test_no_timestamps_no_time_entries() -> None:
+def test_batches_without_timestamps_add_no_time_entries() -> None:
     index, timeindex = _build(_batches([100] * 5, [-1] * 5), 150)
     assert len(index) == 16
     assert timeindex == b""
@@ -74,7 +74,7 @@ def test_no_timestamps_no_time_entries() -> None:
     st.integers(0, 400),
     st.lists(st.integers(0, 40), max_size=3).map(sorted),
 )
-def test_kernel_and_twin_agree_however_chunks_are_cut(
+def test_kernel_agrees_with_twin_at_any_chunk_size(
     batches: list[tuple[int, int, int]], interval: int, cuts: list[int]
 ) -> None:
     sizes, timestamps, spans = (
@@ -84,7 +84,7 @@ def test_kernel_and_twin_agree_however_chunks_are_cut(
     assert _build(rows, interval, *cuts) == index_plain(rows, base_offset=BASE, interval=interval)
 
 
-def test_what_does_not_fit_into_an_entry_is_refused() -> None:
+def test_value_that_does_not_fit_into_an_entry_is_refused() -> None:
     for field, value in (
         ("last_offset", BASE + 2**31),
         ("position", 2**31),
@@ -99,14 +99,14 @@ def test_what_does_not_fit_into_an_entry_is_refused() -> None:
     assert _build(rows, 0)[1] == struct.pack(">qi", 1, 2**31 - 1)
 
 
-def test_offsets_must_ascend_between_chunks_too() -> None:
+def test_offsets_must_ascend_across_chunks() -> None:
     builder = IndexBuilder(base_offset=BASE, index_interval_bytes=0)
     builder.append(_batches([100, 100], [1, 1]))
     with pytest.raises(CorruptLogError, match="do not ascend"):
         builder.append(_batches([100], [1]))
 
 
-def test_a_full_index_is_an_error_as_for_kafka() -> None:
+def test_full_index_is_an_error_as_in_kafka() -> None:
     rows = _batches([100] * 4, [1, 2, 3, 4])
     roomy = IndexBuilder(base_offset=BASE, index_interval_bytes=0, max_index_bytes=48)
     roomy.append(rows)
@@ -117,7 +117,7 @@ def test_a_full_index_is_an_error_as_for_kafka() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3])
-def test_a_full_time_index_is_an_error_for_kafka_even_if_there_is_nothing_to_add(cut: int) -> None:
+def test_full_time_index_is_an_error_even_without_a_new_entry(cut: int) -> None:
     def built(max_index_bytes: int) -> tuple[bytes, bytes]:
         builder = IndexBuilder(
             base_offset=BASE, index_interval_bytes=0, max_index_bytes=max_index_bytes
@@ -131,8 +131,8 @@ def test_a_full_time_index_is_an_error_for_kafka_even_if_there_is_nothing_to_add
         built(24)
 
 
-def test_a_log_of_more_bytes_than_an_entry_can_count_is_refused() -> None:
-    """Kafka refuses the append: small records of v0 and v1 grow when they become v2 (S5.7)."""
+def test_log_larger_than_an_entry_can_address_is_refused() -> None:
+    """Kafka refuses the append: small v0 and v1 records grow when they become v2 (S5.7)."""
     _build(_batches([2**30, 2**30 - 1], [1, 2]), 0)
     with pytest.raises(CorruptLogError, match="too far into its segment"):
         _build(_batches([2**30, 2**30], [1, 2]), 0)
@@ -145,7 +145,7 @@ def _offset_index(tmp_path: Path, data: bytes) -> np.ndarray:
     )
 
 
-def test_reading_gives_back_what_was_built(tmp_path: Path) -> None:
+def test_index_reads_back_as_built(tmp_path: Path) -> None:
     index, timeindex = _build(_batches([100, 100, 100, 100], [5, 9, 7, 12]), 100)
     assert _offset_index(tmp_path, index).tolist() == [(BASE + 2, 200)]
     (tmp_path / "x.timeindex").write_bytes(timeindex)
@@ -176,14 +176,12 @@ def test_reading_gives_back_what_was_built(tmp_path: Path) -> None:
         "negative",
     ],
 )
-def test_a_tail_that_can_not_be_entries_is_refused(
-    tmp_path: Path, entries: list[tuple[int, int]]
-) -> None:
+def test_malformed_index_tail_is_refused(tmp_path: Path, entries: list[tuple[int, int]]) -> None:
     with pytest.raises(CorruptLogError, match="at byte"):
         _offset_index(tmp_path, b"".join(struct.pack(">ii", *entry) for entry in entries))
 
 
-def test_a_torn_index_is_refused(tmp_path: Path) -> None:
+def test_torn_index_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorruptLogError, match="multiple of 8"):
         _offset_index(tmp_path, struct.pack(">iii", 2, 200, 3))
 
@@ -191,7 +189,7 @@ def test_a_torn_index_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "entries", [[(5, 1), (0, 0)], [(5, 1), (5, 2)], [(5, 2), (6, 1)], [(5, -1)], [(-1, 1)]]
 )
-def test_a_senseless_time_index_is_refused(tmp_path: Path, entries: list[tuple[int, int]]) -> None:
+def test_malformed_time_index_is_refused(tmp_path: Path, entries: list[tuple[int, int]]) -> None:
     (tmp_path / "x").write_bytes(b"".join(struct.pack(">qi", *entry) for entry in entries))
     with pytest.raises(CorruptLogError, match="at byte"):
         read_time_index(STORAGE, f"{tmp_path}/x", base_offset=BASE)
@@ -201,7 +199,7 @@ def _entries(*pairs: tuple[int, int]) -> np.ndarray:
     return np.array([(BASE + offset, position) for offset, position in pairs], OFFSET_ENTRY)
 
 
-def test_entries_of_both_kinds_of_kafka_agree_with_the_batches() -> None:
+def test_entries_may_name_first_or_last_offsets() -> None:
     rows = _batches([100] * 6, [1] * 6)
     check_index_against(_entries((2, 200), (4, 400)), rows, file="f")
     check_index_against(_entries((3, 200), (5, 400)), rows, file="f")
@@ -212,17 +210,17 @@ def test_entries_of_both_kinds_of_kafka_agree_with_the_batches() -> None:
 @pytest.mark.parametrize(
     "pairs", [[(2, 201)], [(1, 200)], [(4, 200), (5, 400)], [(2, 600)], [(6, 500)]]
 )
-def test_entries_that_disagree_are_refused(pairs: list[tuple[int, int]]) -> None:
+def test_contradicting_entries_are_refused(pairs: list[tuple[int, int]]) -> None:
     with pytest.raises(CorruptLogError):
         check_index_against(_entries(*pairs), _batches([100] * 6, [1] * 6), file="f")
 
 
-def test_an_offset_inside_a_batch_is_refused() -> None:
+def test_entry_with_an_offset_inside_a_batch_is_refused() -> None:
     with pytest.raises(CorruptLogError, match="last offset of a batch"):
         check_index_against(_entries((2, 100)), _batches([100] * 2, [1] * 2, [2, 2]), file="f")
     with pytest.raises(CorruptLogError):
         check_index_against(_entries((2, 100)), _batches([], []), file="f")
 
 
-def test_warm_up() -> None:
+def test_warm_up_runs() -> None:
     warm_up()

@@ -1,5 +1,5 @@
-"""Leases that anybody may have written: who reads one waits as long as may be, and says who has it
-or that it can't.
+"""Leases that anybody may have written. A reader waits no longer than allowed, and its error names
+the holder or says that it is unknown.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ANY = st.recursive(
 
 
 class Renewed:
-    """The file of one that renews it between any two looks."""
+    """A lease file that is renewed between any two reads."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -66,12 +66,10 @@ class Renewed:
 
 
 def refused(data: bytes) -> str:
-    """What is said about it; and it is one look that is waited for, of the shortest lease or the
-    longest.
-    """
+    """Return the error's text. Check that it waited once, for the shortest lease or the longest."""
     waited: list[float] = []
     with pytest.MonkeyPatch.context() as patch:
-        # Not in the module itself: other threads of this process sleep, too.
+        # Do not patch the time module: other threads of this process sleep, too.
         patch.setattr(
             "winnow.logdir.lease.time", SimpleNamespace(**(vars(time) | {"sleep": waited.append}))
         )
@@ -85,26 +83,26 @@ def refused(data: bytes) -> str:
 
 
 @given(edits=EDITS)
-def test_mutations(edits: list[Edit]) -> None:
+def test_mutated_lease_is_refused(edits: list[Edit]) -> None:
     refused(apply(WRITTEN, edits, others=[b"{}"]))
 
 
 @settings(max_examples=50)
 @given(field=st.sampled_from(sorted(json.loads(WRITTEN))), value=ANY)
-def test_a_field_may_be_anything(field: str, value: object) -> None:
+def test_lease_with_any_field_value_is_refused(field: str, value: object) -> None:
     refused(json.dumps({**json.loads(WRITTEN), field: value}).encode())
 
 
-def test_who_has_it_is_said() -> None:
+def test_error_names_the_holder() -> None:
     assert "user kafka, process 7 on a, since 2026-01-01T00:00:00Z" in refused(WRITTEN)
 
 
 @pytest.mark.parametrize("depth", [1, 900, 2000])
-def test_a_nest_of_lists_is_nobody(depth: int) -> None:
+def test_deeply_nested_lease_has_no_holder(depth: int) -> None:
     data = WRITTEN.replace(b'"kafka"', b"[" * depth + b"]" * depth)
     assert "has not said who it is" in refused(data)
 
 
-def test_what_is_no_length_is_the_usual_one() -> None:
+def test_invalid_lease_length_becomes_the_default() -> None:
     for length in ("NaN", "Infinity", "-1", "0", "1e9", "true", '"60"', "9" * 400):
         assert lease._length_s(Seen(WRITTEN.replace(b"60.0", length.encode()), "")) == LENGTH_S

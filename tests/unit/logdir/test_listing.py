@@ -1,4 +1,6 @@
-"""Segments as their files tell them; offsets as a loader resolves them. Cases 77, 81, 93; S8.3."""
+"""Segments as their files describe them, and offsets as a loader resolves them. Cases 77, 81, 93;
+S8.3.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def _resolve(root: Path, log_end_offset: int = 6, **checkpoints: int) -> tuple[i
     return state.log_start_offset, state.high_watermark, state.log_end_offset
 
 
-def test_what_the_files_tell(root: Path) -> None:
+def test_segments_are_described_by_their_files(root: Path) -> None:
     listing = logs.listing_of(root)
     assert listing.problems == ()
     assert listing.leftovers == ()
@@ -61,14 +63,14 @@ def _problem(listing: SegmentListing) -> str:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_case_77_a_missing_index_of_a_segment_with_records_is_a_problem(
+def test_case_77_missing_index_of_a_segment_with_records_is_a_problem(
     root: Path, suffix: str
 ) -> None:
     (root / "t-0" / f"00000000000000000003{suffix}").unlink()
     assert f"00000000000000000003{suffix}" in _problem(logs.listing_of(root))
 
 
-def test_case_81_an_empty_active_segment_may_have_its_log_only(root: Path) -> None:
+def test_case_81_empty_active_segment_may_have_only_its_log(root: Path) -> None:
     for suffix in (".index", ".timeindex"):
         (root / "t-0" / f"00000000000000000006{suffix}").unlink()
     listing = logs.listing_of(root)
@@ -76,13 +78,13 @@ def test_case_81_an_empty_active_segment_may_have_its_log_only(root: Path) -> No
     assert listing.segments[-1].index_bytes is None
 
 
-def test_a_preallocated_index_is_a_problem(root: Path) -> None:
+def test_preallocated_index_is_a_problem(root: Path) -> None:
     with (root / "t-0" / "00000000000000000003.index").open("ab") as file:
         file.write(bytes(80))
     assert "makes no sense" in _problem(logs.listing_of(root))
 
 
-def test_an_entry_beyond_the_next_segment_is_a_problem(root: Path) -> None:
+def test_entry_beyond_the_next_segment_is_a_problem(root: Path) -> None:
     path = root / "t-0" / "00000000000000000000.timeindex"
     path.write_bytes(path.read_bytes()[:8] + (3).to_bytes(4))
     assert "offset below 3" in _problem(logs.listing_of(root))
@@ -94,14 +96,14 @@ def test_foreign_file_names_are_problems(root: Path) -> None:
     assert len(logs.listing_of(root).problems) == 2
 
 
-def test_the_first_timestamp_of_older_formats(root: Path) -> None:
+def test_first_timestamp_of_old_formats_is_read(root: Path) -> None:
     path = root / "t-0" / "00000000000000000003.log"
     for magic, expected in ((0, -1), (1, 77), (3, -1)):
         path.write_bytes(bytes(16) + bytes([magic, 0]) + (77).to_bytes(8) + bytes(50))
         assert logs.listing_of(root).segments[1].first_batch_max_timestamp == expected
 
 
-def test_resolved_as_a_loader_does(root: Path) -> None:
+def test_offsets_are_resolved_as_by_a_loader(root: Path) -> None:
     assert _resolve(root) == (0, 0, 6)
     assert _resolve(root, high_watermark=5) == (0, 5, 6)
     assert _resolve(root, high_watermark=50) == (0, 6, 6)
@@ -112,16 +114,16 @@ def test_resolved_as_a_loader_does(root: Path) -> None:
     assert _resolve(root, log_start=2, high_watermark=4) == (3, 4, 6)
 
 
-def test_case_93_a_log_start_beyond_the_end_is_refused(root: Path) -> None:
+def test_case_93_log_start_beyond_the_end_is_refused(root: Path) -> None:
     with pytest.raises(CorruptLogError, match="would delete this log"):
         _resolve(root, log_start=7)
 
 
-def test_an_end_below_the_active_segment_is_refused(root: Path) -> None:
+def test_end_below_the_active_segment_is_refused(root: Path) -> None:
     with pytest.raises(CorruptLogError, match="active segment"):
         _resolve(root, log_end_offset=5)
 
 
-def test_a_directory_without_a_segment_is_refused(tmp_path: Path) -> None:
+def test_directory_without_a_segment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorruptLogError, match="without a segment"):
         _resolve(logs.make_log(tmp_path / "log", {}, end=0, checkpoints={}), log_end_offset=0)

@@ -87,7 +87,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("family", ["posix", "ofd", "java"])
-def test_case_99_a_held_lock_is_refused_and_its_holder_named(
+def test_case_99_held_lock_is_refused_and_its_holder_named(
     tmp_path: Path, log_dir: Path, family: str
 ) -> None:
     (log_dir / ".lock").touch()
@@ -109,7 +109,7 @@ def test_case_99_others_are_refused_while_we_hold_it(
     command = [*_command(tmp_path, family), f"{log_dir}/.lock"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     with lock_log_dir(str(log_dir)):
-        # A POSIX lock would be gone once anything here closed another descriptor of the file.
+        # Closing any other descriptor of the file would release a POSIX lock.
         (log_dir / ".lock").read_bytes()
         other = subprocess.run(
             command,
@@ -123,7 +123,7 @@ def test_case_99_others_are_refused_while_we_hold_it(
     assert "refused" in other.stderr or "LogDirInUseError" in other.stderr
 
 
-def test_the_file_is_made_and_stays(log_dir: Path) -> None:
+def test_lock_file_is_created_and_kept(log_dir: Path) -> None:
     lock = lock_log_dir(str(log_dir))
     with pytest.raises(LogDirInUseError, match=f"process {os.getpid()}"):
         lock_log_dir(str(log_dir))
@@ -133,10 +133,10 @@ def test_the_file_is_made_and_stays(log_dir: Path) -> None:
     assert (log_dir / ".lock").stat().st_size == 0
 
 
-def test_who_may_not_write_is_told_who_may() -> None:
+def test_missing_permission_names_the_owner() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
-    with tempfile.TemporaryDirectory() as log_dir:  # pytest's own are closed to others
+    with tempfile.TemporaryDirectory() as log_dir:  # other users cannot enter pytest's directories
         os.chmod(log_dir, 0o755)  # noqa: S103 - so that the other user finds it
         os.seteuid(65534)
         try:
@@ -150,7 +150,7 @@ def test_who_may_not_write_is_told_who_may() -> None:
         assert os.listdir(log_dir) == []
 
 
-def test_a_read_only_file_system_is_named_as_such(tmp_path: Path) -> None:
+def test_read_only_file_system_is_named_in_the_error(tmp_path: Path) -> None:
     path = tmp_path / "disk"
     path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "ro,size=1m", "winnow-test", str(path)]
@@ -163,10 +163,10 @@ def test_a_read_only_file_system_is_named_as_such(tmp_path: Path) -> None:
         subprocess.run(["umount", str(path)], check=True)
 
 
-def test_a_file_system_without_locks_is_named_as_such(
+def test_file_system_without_locks_is_named_in_the_error(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is none to be had here, so the kernel's answer is made up."""
+    """No such file system is available here, so the kernel's answer is simulated."""
 
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

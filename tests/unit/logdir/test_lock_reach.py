@@ -22,15 +22,17 @@ LINE = "36 35 0:53 / /mnt/kafka rw,noatime shared:1 - {type} server:/kafka rw,ve
         ("ext4", "nolock", None),
     ],
 )
-def test_by_the_options_of_the_mount(kind: str, option: str, found: str | None) -> None:
+def test_local_only_is_decided_by_the_mount_options(
+    kind: str, option: str, found: str | None
+) -> None:
     lines = [LINE.format(type=kind, option=option)]
     assert local_only(lines, DEVICE) == found
     assert local_only(lines, os.makedev(0, 54)) is None
 
 
-def test_lines_that_are_none() -> None:
+def test_malformed_mount_lines_are_ignored() -> None:
     assert local_only(["", "x - y", "36 35 0:53 / /mnt rw - nfs4"], DEVICE) is None
 
 
-def test_a_local_directory(tmp_path: Path) -> None:
+def test_local_directory_needs_no_warning(tmp_path: Path) -> None:
     assert why_seen_here_only(str(tmp_path)) is None

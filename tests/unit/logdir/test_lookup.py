@@ -41,8 +41,8 @@ def partition(directory: Path, segments: Mapping[int, Sequence[bytes]]) -> Path:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """0-49 in batches of 5, 50-79 thinned out by compaction, the empty rest of 80-89, an active
-    segment 100-119.
+    """Make 0-49 in batches of 5, 50-79 with some compacted away, 80-89 empty, and an active segment
+    100-119.
     """
     return partition(
         tmp_path / "t-0",
@@ -63,7 +63,7 @@ def find(directory: Path, offset: int) -> Found | None:
     return Segments(LocalStorage(), str(directory)).find_offset(offset)
 
 
-def test_every_offset_is_found_with_and_without_indexes(directory: Path) -> None:
+def test_every_offset_is_found_with_or_without_indexes(directory: Path) -> None:
     offsets = range(125)
 
     def answers() -> list[tuple[str, int, int | None] | None]:
@@ -77,7 +77,7 @@ def test_every_offset_is_found_with_and_without_indexes(directory: Path) -> None
     assert [a and a[2] for a in with_index[:50]] == list(range(50))
 
 
-def test_the_scan_begins_at_the_index_entry_below(directory: Path) -> None:
+def test_scan_begins_at_the_index_entry_before_the_offset(directory: Path) -> None:
     found = find(directory, 44)
     assert found is not None
     assert found.index_entry is not None
@@ -96,7 +96,7 @@ def test_the_scan_begins_at_the_index_entry_below(directory: Path) -> None:
         (119, 119, 119),
     ],
 )
-def test_what_compaction_left(
+def test_lookup_skips_compacted_offsets(
     directory: Path, offset: int, record: int | None, following: int
 ) -> None:
     found = find(directory, offset)
@@ -107,14 +107,14 @@ def test_what_compaction_left(
     assert first.offset == following
 
 
-def test_the_end_of_the_log(directory: Path) -> None:
+def test_log_end_offset_is_found_and_has_no_record(directory: Path) -> None:
     segments = Segments(LocalStorage(), str(directory))
     assert segments.end_offset() == 120
     assert segments.find_offset(120) is None
     assert segments.first_data_record(120) is None
 
 
-def test_a_consumer_is_given_no_marker(tmp_path: Path) -> None:
+def test_lookup_for_a_consumer_skips_markers(tmp_path: Path) -> None:
     marker = encode_batch(
         [Record(1, T, bytes(4), bytes(6))], control=True, transactional=True, producer_id=3
     )
@@ -141,27 +141,29 @@ def test_a_consumer_is_given_no_marker(tmp_path: Path) -> None:
         (T + 1191, None),
     ],
 )
-def test_timestamps(directory: Path, timestamp: int, offset: int | None) -> None:
-    for segment in directory.glob("*80.log"):  # without a time index its age decides
+def test_timestamp_finds_the_first_record_at_or_after_it(
+    directory: Path, timestamp: int, offset: int | None
+) -> None:
+    for segment in directory.glob("*80.log"):  # without a time index the file's time counts
         LocalStorage().set_mtime_ns(str(segment), 0)
     found = Segments(LocalStorage(), str(directory)).find_timestamp(timestamp)
     assert (found and found.record and found.record.offset) == offset
 
 
-def test_nothing_before_the_log_start_offset_answers_for_a_timestamp(directory: Path) -> None:
+def test_timestamp_lookup_skips_records_below_the_log_start(directory: Path) -> None:
     found = Segments(LocalStorage(), str(directory)).find_timestamp(T, log_start_offset=33)
     assert found is not None
     assert found.record is not None
     assert found.record.offset == 33
 
 
-def test_only_the_first_segment_that_reaches_the_timestamp_is_searched(directory: Path) -> None:
-    """As in Kafka: an empty segment younger than all records answers `none`."""
+def test_only_the_first_segment_reaching_a_timestamp_is_searched(directory: Path) -> None:
+    """As in Kafka, an empty segment newer than all records answers `none`."""
     LocalStorage().set_mtime_ns(str(directory / segment_file(80, LOG)), (T + 10**6) * 10**6)
     assert Segments(LocalStorage(), str(directory)).find_timestamp(T + 700) is None
 
 
-def test_log_append_time(tmp_path: Path) -> None:
+def test_log_append_time_of_the_batch_is_used(tmp_path: Path) -> None:
     batches = [batch(0, 4, log_append_time=T + 5), batch(5, 9, log_append_time=T + 9)]
     segments = Segments(LocalStorage(), str(partition(tmp_path / "t-0", {0: batches})))
     found = segments.find_timestamp(T + 6)
@@ -170,8 +172,8 @@ def test_log_append_time(tmp_path: Path) -> None:
     assert (found.record.offset, found.record.timestamp) == (5, T + 9)
 
 
-def test_an_index_that_a_broker_has_open(directory: Path) -> None:
-    """Preallocated zeros: entries before them hold, and the log tells the largest timestamp."""
+def test_preallocated_index_is_used_up_to_its_zeros(directory: Path) -> None:
+    """Entries before the zeros are valid, and the log gives the largest timestamp."""
     for suffix, size in ((INDEX, 8), (TIMEINDEX, 12)):
         path = directory / segment_file(100, suffix)
         entries = path.read_bytes()
@@ -185,7 +187,7 @@ def test_an_index_that_a_broker_has_open(directory: Path) -> None:
     assert segments.find_timestamp(T + 1191) is None
 
 
-def test_a_damaged_index_is_not_used_and_told(directory: Path) -> None:
+def test_damaged_index_is_ignored_with_a_note(directory: Path) -> None:
     (directory / segment_file(0, INDEX)).write_bytes(b"\xff" * 16)
     found = find(directory, 44)
     assert found is not None
@@ -195,6 +197,6 @@ def test_a_damaged_index_is_not_used_and_told(directory: Path) -> None:
     assert "not used: an index entry makes no sense" in note
 
 
-def test_no_segment_at_all(tmp_path: Path) -> None:
+def test_directory_without_a_segment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorruptLogError, match="no segment"):
         Segments(LocalStorage(), str(tmp_path))

@@ -1,5 +1,5 @@
-"""Every JSON file that Winnow keeps in a partition directory, with each of its values replaced by
-each bad one.
+"""Replace each value of every JSON file that Winnow keeps in a partition directory with each bad
+value.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MARK = '"<here>"'
 
 
 def variants(sound: bytes) -> Iterator[bytes]:
-    """The file with one value replaced, or one field missing, or one too many."""
+    """Yield the file with one value replaced, one field missing, or one field too many."""
 
     def places(value: Any) -> Iterator[tuple[Any, Any]]:
         inner = (
@@ -83,8 +83,8 @@ def variants(sound: bytes) -> Iterator[bytes]:
 
 
 def check(path: Path, read: Callable[[], object]) -> None:
-    """Each variant is read, or refused by an error of one partition, with a place and something to
-    do.
+    """Check that each variant is read, or refused by an error of one partition with a place and a
+    remedy.
     """
     sound = path.read_bytes()
     refused: list[tuple[bytes, CorruptLogError]] = []
@@ -131,7 +131,7 @@ def test_bad_manifests_of_kept_files_are_refused(root: Path) -> None:
         check(manifest, lambda: read_kept(STORAGE, state.directory, "run"))
 
 
-def test_bad_manifests_of_kept_files_stop_no_recovery(root: Path) -> None:
+def test_bad_manifests_of_kept_files_do_not_stop_recovery(root: Path) -> None:
     state = logs.state_of(root)
     begin_keeping(STORAGE, state, run_id="run", now=1)
     keep(STORAGE, state.directory, [segment_file(0, LOG)], next_base=3)
@@ -146,25 +146,27 @@ def test_bad_manifests_of_kept_files_stop_no_recovery(root: Path) -> None:
             assert path.read_bytes() == data, "what is not understood stays as it is"
 
 
-def test_bad_manifests_of_a_quarantine_stop_no_recovery(root: Path) -> None:
+def test_bad_manifests_of_a_quarantine_do_not_stop_recovery(root: Path) -> None:
     state = logs.state_of(root)
     staging = Path(staging_path(state.directory, "run"))
     staging.mkdir()
     set_aside(STORAGE, state, [(state.segments[0], [Damage(1, 3, 0, 1)])], run_id="run", now=7)
     path = Path(quarantine_path(state.directory, "run")) / "manifest.json"
     fields = json.loads(path.read_bytes())
-    fields["segments"][0]["log_bytes"] += 1  # something has left the log: the quarantine stays
+    fields["segments"][0]["log_bytes"] += (
+        1  # bytes are missing from the log: the quarantine is kept
+    )
     sound = json.dumps(fields).encode()
     for data in variants(sound):
         path.write_bytes(data)
         settle_quarantine(STORAGE, state.directory, run_id="run")
-        if not path.exists():  # another segment, or none, is as it was
+        if not path.exists():  # another segment, or none, is unchanged
             assert json.loads(data)["segments"] != fields["segments"]
             (gone,) = staging.iterdir()
             gone.rename(path.parent)
 
 
-def test_a_journal_that_no_run_wrote_is_none(root: Path) -> None:
+def test_bad_journal_reads_as_none(root: Path) -> None:
     staging = root / "t-0" / ".winnow-run"
     staging.mkdir()
     write_journal(

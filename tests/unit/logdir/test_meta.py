@@ -16,7 +16,7 @@ def _write(tmp_path: Path, text: str) -> str:
     return str(tmp_path)
 
 
-def test_kraft(tmp_path: Path) -> None:
+def test_kraft_file_is_read(tmp_path: Path) -> None:
     meta = read_meta(
         STORAGE,
         _write(tmp_path, "#\n#Sat\nnode.id=1\ndirectory.id=rIa3\nversion=1\ncluster.id=V2\\:l\n"),
@@ -29,7 +29,7 @@ def test_kraft(tmp_path: Path) -> None:
     )
 
 
-def test_version_0_may_lack_everything(tmp_path: Path) -> None:
+def test_version_0_may_lack_every_field(tmp_path: Path) -> None:
     meta = read_meta(STORAGE, _write(tmp_path, "broker.id=7\n"))
     assert (meta.version, meta.node_id, meta.cluster_id) == (0, 7, None)
     assert read_meta(STORAGE, _write(tmp_path, "")).node_id is None
@@ -45,17 +45,17 @@ def test_version_0_may_lack_everything(tmp_path: Path) -> None:
         "broker.id=one\n",
     ],
 )
-def test_what_a_broker_refuses(tmp_path: Path, text: str) -> None:
+def test_file_that_a_broker_refuses_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match="makes no sense"):
         read_meta(STORAGE, _write(tmp_path, text))
 
 
-def test_no_log_directory(tmp_path: Path) -> None:
+def test_directory_without_the_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a Kafka log directory"):
         read_meta(STORAGE, str(tmp_path))
 
 
-def test_any_marker_is_a_marker(tmp_path: Path) -> None:
+def test_clean_shutdown_marker_may_be_empty(tmp_path: Path) -> None:
     assert not was_shut_down_cleanly(STORAGE, str(tmp_path))
     (tmp_path / ".kafka_cleanshutdown").write_bytes(b"")
     assert was_shut_down_cleanly(STORAGE, str(tmp_path))

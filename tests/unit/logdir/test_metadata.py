@@ -1,4 +1,4 @@
-"""Topics and settings out of snapshots and segments of a metadata log (S9.3; case 98 of the
+"""Read topics and settings from snapshots and segments of a metadata log (S9.3; case 98 of the
 semantics).
 """
 
@@ -57,7 +57,7 @@ def of_log(directory: Path, *values: bytes) -> ClusterMetadata:
     return read(directory)
 
 
-def test_a_real_controllers_log_gives_what_the_broker_said_itself() -> None:
+def test_recorded_log_gives_the_same_settings_as_the_broker() -> None:
     metadata = read(RECORDED / "__cluster_metadata-0")
     lines = sorted(
         f"{name} {k}={v}"
@@ -76,7 +76,7 @@ def test_a_real_controllers_log_gives_what_the_broker_said_itself() -> None:
     assert found == {d.name: read_topic_id(STORAGE, str(d)) for d in partition_dirs(RECORDED)}
 
 
-def test_the_last_value_counts_and_says_where_it_stands(tmp_path: Path) -> None:
+def test_last_value_applies_and_has_its_position(tmp_path: Path) -> None:
     metadata = of_log(
         tmp_path,
         topic("t"),
@@ -90,7 +90,7 @@ def test_the_last_value_counts_and_says_where_it_stands(tmp_path: Path) -> None:
     assert metadata.topics["t"].partitions == {0}
 
 
-def test_null_removes_a_setting_and_a_removed_topic_takes_its_settings_along(
+def test_null_and_topic_removal_delete_settings(
     tmp_path: Path,
 ) -> None:
     metadata = of_log(
@@ -102,7 +102,7 @@ def test_null_removes_a_setting_and_a_removed_topic_takes_its_settings_along(
     assert set(metadata.topics) == {"t"}
 
 
-def test_a_topic_made_again_has_another_id_and_none_of_the_old_settings(tmp_path: Path) -> None:
+def test_recreated_topic_has_a_new_id_and_no_old_settings(tmp_path: Path) -> None:
     metadata = of_log(
         tmp_path,
         *(
@@ -121,7 +121,7 @@ def test_a_topic_made_again_has_another_id_and_none_of_the_old_settings(tmp_path
     assert metadata.topics["t"].partitions == {0}
 
 
-def test_transactions_count_once_they_are_ended_and_not_if_aborted(tmp_path: Path) -> None:
+def test_only_ended_transactions_are_applied(tmp_path: Path) -> None:
     metadata = of_log(
         tmp_path,
         *(begin(), topic("t"), COMPACT, end()),
@@ -133,7 +133,7 @@ def test_transactions_count_once_they_are_ended_and_not_if_aborted(tmp_path: Pat
     assert "ends inside a transaction" in metadata.notes[0]
 
 
-def test_configs_of_brokers(tmp_path: Path) -> None:
+def test_broker_configs_are_read_per_broker_and_for_all(tmp_path: Path) -> None:
     metadata = of_log(
         tmp_path,
         *(broker_config("", "log.retention.ms", "1"), broker_config("7", "log.retention.ms", "2")),
@@ -156,14 +156,14 @@ def test_configs_of_brokers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_batches_of_any_codec(tmp_path: Path, codec: Codec) -> None:
+def test_batches_of_any_codec_are_read(tmp_path: Path, codec: Codec) -> None:
     log(tmp_path, topic("t"), COMPACT, codec=codec)
     assert overrides(read(tmp_path)) == {"t": {"cleanup.policy": "compact"}}
 
 
-def test_a_snapshot_and_what_the_log_says_after_it(tmp_path: Path) -> None:
-    """The log's first segment lies below the snapshot's end in part; its records there would make
-    no sense again.
+def test_log_is_applied_from_the_snapshot_end_on(tmp_path: Path) -> None:
+    """Part of the log's first segment lies before the snapshot's end. Its records there make no
+    sense a second time.
     """
     log(
         tmp_path,
@@ -187,7 +187,7 @@ def test_a_snapshot_and_what_the_log_says_after_it(tmp_path: Path) -> None:
     assert metadata.end_offset == 7
 
 
-def test_a_batch_across_the_end_of_a_snapshot(tmp_path: Path) -> None:
+def test_batch_across_the_snapshot_end_is_applied_in_part(tmp_path: Path) -> None:
     segment(tmp_path, 0, batch(0, topic("t"), COMPACT, config("t", "retention.ms", "6")))
     snapshot(tmp_path, 2, topic("t"), config("t", "cleanup.policy", "from the snapshot"))
     assert overrides(read(tmp_path)) == {
@@ -195,14 +195,14 @@ def test_a_batch_across_the_end_of_a_snapshot(tmp_path: Path) -> None:
     }
 
 
-def test_segments_below_the_snapshot_are_not_looked_at(tmp_path: Path) -> None:
+def test_segments_below_the_snapshot_are_skipped(tmp_path: Path) -> None:
     segment(tmp_path, 0, b"not a batch")
     log(tmp_path, config("t", "retention.ms", "6"), base=5)
     snapshot(tmp_path, 5, topic("t"))
     assert overrides(read(tmp_path)) == {"t": {"retention.ms": "6"}}
 
 
-def test_a_log_that_begins_at_its_snapshot_and_one_that_ends_below_it(tmp_path: Path) -> None:
+def test_log_may_begin_at_its_snapshot_or_end_below_it(tmp_path: Path) -> None:
     segment(tmp_path, 9)
     snapshot(tmp_path, 9, topic("t"), COMPACT)
     assert read(tmp_path).end_offset == 9
@@ -214,8 +214,8 @@ def test_a_log_that_begins_at_its_snapshot_and_one_that_ends_below_it(tmp_path: 
     )
 
 
-def test_a_snapshot_without_a_record(tmp_path: Path) -> None:
-    """As a controller with a dynamic quorum makes one when it is formatted."""
+def test_snapshot_without_records_is_read(tmp_path: Path) -> None:
+    """A controller with a dynamic quorum writes one when it is formatted."""
     snapshot(tmp_path, 0)
     assert set(of_log(tmp_path, topic("t")).topics) == {"t"}
 
@@ -231,7 +231,7 @@ def test_a_snapshot_without_a_record(tmp_path: Path) -> None:
         [control(0, HEADER), batch(1, topic("x"))[:-2] + b"zz", control(2, FOOTER)],
     ],
 )
-def test_a_snapshot_that_is_not_whole_is_passed_over_for_an_older_one(
+def test_incomplete_snapshot_is_skipped_for_an_older_one(
     tmp_path: Path, batches: list[bytes]
 ) -> None:
     snapshot(tmp_path, 5, batches=batches)
@@ -245,7 +245,7 @@ def test_a_snapshot_that_is_not_whole_is_passed_over_for_an_older_one(
     assert f"{5:020d}-0000000001.checkpoint" in metadata.notes[0]
 
 
-def test_without_the_records_before_a_snapshot_that_is_not_whole_nothing_is_known(
+def test_incomplete_snapshot_without_earlier_records_is_an_error(
     tmp_path: Path,
 ) -> None:
     snapshot(tmp_path, 5, batches=[control(0, HEADER), batch(1, topic("x"))])
@@ -257,7 +257,7 @@ def test_without_the_records_before_a_snapshot_that_is_not_whole_nothing_is_know
         read(tmp_path)
 
 
-def test_gaps_are_errors(tmp_path: Path) -> None:
+def test_offset_gap_is_an_error(tmp_path: Path) -> None:
     segment(tmp_path, 0, batch(0, topic("t")), batch(2, COMPACT))
     with pytest.raises(CorruptLogError, match="expected offset 1, found offset 2"):
         read(tmp_path)
@@ -287,7 +287,7 @@ def test_gaps_are_errors(tmp_path: Path) -> None:
         ([framed(4, b"")], "ConfigRecord can't be read"),
     ],
 )
-def test_records_that_make_no_sense_are_errors_with_a_place(
+def test_malformed_record_is_an_error_with_its_position(
     tmp_path: Path, values: list[bytes], message: str
 ) -> None:
     with pytest.raises(CorruptLogError, match=rf"{message}.*\(.*0\.log at byte \d+"):
@@ -304,13 +304,13 @@ def test_records_that_make_no_sense_are_errors_with_a_place(
         b"",
     ],
 )
-def test_a_log_without_a_whole_batch_is_an_error(tmp_path: Path, data: bytes) -> None:
+def test_log_without_a_whole_batch_is_an_error(tmp_path: Path, data: bytes) -> None:
     segment(tmp_path, 0, data)
     with pytest.raises(CorruptLogError, match="empty"):
         read(tmp_path)
 
 
-def test_a_log_of_the_old_format_is_an_error(tmp_path: Path) -> None:
+def test_log_of_an_old_format_is_an_error(tmp_path: Path) -> None:
     segment(tmp_path, 0, entry(0, 1, None, topic("t")))
     with pytest.raises(CorruptLogError, match=r"expected magic 2, found magic 1"):
         read(tmp_path)
@@ -333,7 +333,7 @@ def test_a_log_of_the_old_format_is_an_error(tmp_path: Path) -> None:
         "a batch with a wrong CRC",
     ],
 )
-def test_a_torn_end_is_left_out_and_noted(tmp_path: Path, tail: bytes) -> None:
+def test_torn_end_is_ignored_with_a_note(tmp_path: Path, tail: bytes) -> None:
     whole = log(tmp_path, topic("t")).read_bytes()
     segment(tmp_path, 0, whole, tail)
     found = read(tmp_path)
@@ -343,7 +343,7 @@ def test_a_torn_end_is_left_out_and_noted(tmp_path: Path, tail: bytes) -> None:
     assert "up to offset 1" in note
 
 
-def test_damage_between_whole_batches_is_an_error(tmp_path: Path) -> None:
+def test_damage_before_a_whole_batch_is_an_error(tmp_path: Path) -> None:
     damaged = bytearray(batch(0, topic("t")))
     damaged[-3] ^= 1
     segment(tmp_path, 0, bytes(damaged), batch(1, COMPACT))
@@ -358,7 +358,7 @@ def test_only_the_last_segment_may_have_a_torn_end(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-def test_a_newer_partition_record_is_noted_and_its_ids_are_read(tmp_path: Path) -> None:
+def test_newer_partition_record_is_noted_and_its_ids_are_read(tmp_path: Path) -> None:
     found = of_log(tmp_path, topic("t"), partition(0, version=3), partition(1, version=3))
     assert found.topics["t"].partitions == {0, 1}
     assert found.notes == (
@@ -369,8 +369,8 @@ def test_a_newer_partition_record_is_noted_and_its_ids_are_read(tmp_path: Path) 
     )
 
 
-def test_a_byte_changed_anywhere_gives_the_same_or_an_error(tmp_path: Path) -> None:
-    """Only a batch's leader epoch is not covered by a checksum or by the order of offsets."""
+def test_changed_byte_gives_the_same_result_or_an_error(tmp_path: Path) -> None:
+    """Only a batch's leader epoch is covered neither by a checksum nor by the order of offsets."""
     whole = (RECORDED / "__cluster_metadata-0" / f"{0:020d}.log").read_bytes()
     sound = read(RECORDED / "__cluster_metadata-0")
     last_base = int(batches_of(as_bytes(whole), "log", 0)["base_offset"][-1])
@@ -386,9 +386,7 @@ def test_a_byte_changed_anywhere_gives_the_same_or_an_error(tmp_path: Path) -> N
         except CorruptLogError:
             errors += 1
             continue
-        if (
-            found.notes
-        ):  # the last batch is not whole any more, and an earlier one is never left out
+        if found.notes:  # the last batch is incomplete now, and no earlier one is ever ignored
             assert found.end_offset == last_base, at
             continue
         assert (found.topics, found.topic_configs, found.end_offset) == (
@@ -398,7 +396,7 @@ def test_a_byte_changed_anywhere_gives_the_same_or_an_error(tmp_path: Path) -> N
     assert errors > 90
 
 
-def test_a_log_cut_off_anywhere_ends_with_its_last_whole_batch(tmp_path: Path) -> None:
+def test_truncated_log_ends_with_its_last_whole_batch(tmp_path: Path) -> None:
     whole = log(tmp_path, topic("t"), COMPACT).read_bytes()
     second = len(whole) - len(batch(2, COMPACT))
     first = second - len(batch(1, topic("t")))
@@ -409,5 +407,5 @@ def test_a_log_cut_off_anywhere_ends_with_its_last_whole_batch(tmp_path: Path) -
         assert bool(found.notes) == (size not in {first, second})
 
 
-def test_uuid_text_is_kafkas() -> None:
+def test_uuid_text_is_in_kafkas_format() -> None:
     assert uuid_text(ID_A) == "AAECAwQFBgcICQoLDA0ODw"

@@ -20,7 +20,7 @@ HEX = "0123456789abcdef0123456789abcdef"
         ("a.b_c-2147483647", "a.b_c", 2**31 - 1),
     ],
 )
-def test_current(name: str, topic: str, partition: int) -> None:
+def test_partition_directory_is_parsed(name: str, topic: str, partition: int) -> None:
     directory = parse_partition_dir(name)
     assert directory.kind is DirectoryKind.CURRENT
     assert directory.topic_partition == TopicPartition(topic, partition)
@@ -28,10 +28,10 @@ def test_current(name: str, topic: str, partition: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["delete", "future", "stray"])
-def test_marked(kind: str) -> None:
+def test_marked_partition_directory_is_parsed(kind: str) -> None:
     directory = parse_partition_dir(f"t-0.{HEX}-{kind}")
     assert directory.kind == kind
-    # Only a future replica's name is sure to hold the whole topic.
+    # Only a future replica's name certainly holds the whole topic.
     assert directory.topic_partition == (TopicPartition("t", 0) if kind == "future" else None)
 
 
@@ -51,12 +51,12 @@ def test_marked(kind: str) -> None:
         "t-\u0661",
     ],
 )
-def test_what_keeps_a_broker_from_starting(name: str) -> None:
+def test_name_that_stops_a_broker_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="not a partition's"):
         parse_partition_dir(name)
 
 
-def test_a_number_in_another_spelling_is_no_name_of_kafkas() -> None:
+def test_number_with_leading_zeros_is_not_canonical() -> None:
     directory = parse_partition_dir("t-007")
     assert directory.topic_partition == TopicPartition("t", 7)
     assert not directory.is_canonical
@@ -79,19 +79,19 @@ def test_a_number_in_another_spelling_is_no_name_of_kafkas() -> None:
         "a\n",
     ],
 )
-def test_a_topic_that_kafka_would_not_create(topic: str) -> None:
-    """In a checkpoint such a name is three words no more, and as a path it may lead elsewhere."""
+def test_illegal_topic_is_flagged(topic: str) -> None:
+    """In a checkpoint such a name is no longer one word, and as a path it may lead elsewhere."""
     directory = parse_partition_dir(f"{topic}-0")
     assert directory.topic_partition == TopicPartition(topic, 0)
     assert not directory.has_legal_topic
 
 
 @pytest.mark.parametrize("topic", ["a", "a-b.c", "__consumer_offsets", "...", "-", "t" * 249])
-def test_a_topic_that_kafka_would_create(topic: str) -> None:
+def test_legal_topic_is_accepted(topic: str) -> None:
     assert parse_partition_dir(f"{topic}-0").has_legal_topic
 
 
-def test_file_names() -> None:
+def test_file_name_holds_its_base_offset() -> None:
     assert segment_file(42, ".log.swap") == "00000000000000000042.log.swap"
     assert base_offset_of("00000000000000000042.log.swap") == 42
 
@@ -99,6 +99,6 @@ def test_file_names() -> None:
 @pytest.mark.parametrize(
     "name", ["part-0.log.cleaned", "42.log", ".log", "99999999999999999999.log", "0" * 19 + "x.log"]
 )
-def test_file_names_without_an_offset(name: str) -> None:
+def test_file_name_without_an_offset_is_refused(name: str) -> None:
     with pytest.raises(CorruptLogError, match="20 digits"):
         base_offset_of(name)

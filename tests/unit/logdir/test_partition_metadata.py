@@ -17,11 +17,11 @@ def read(directory: Path, text: str) -> str | None:
 
 
 @pytest.mark.parametrize("text", [f"version: 0\ntopic_id: {ID}", f"version: 0\ntopic_id: {ID}\n"])
-def test_the_id_as_it_stands(tmp_path: Path, text: str) -> None:
+def test_topic_id_is_read_as_written(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, text) == ID
 
 
-def test_no_file_or_nothing_in_it(tmp_path: Path) -> None:
+def test_missing_or_empty_file_has_no_id(tmp_path: Path) -> None:
     assert read_topic_id(LocalStorage(), str(tmp_path)) is None
     assert read(tmp_path, "") is None
 
@@ -36,6 +36,6 @@ def test_no_file_or_nothing_in_it(tmp_path: Path) -> None:
         "\x00" * 50,
     ],
 )
-def test_what_a_broker_could_not_read(tmp_path: Path, text: str) -> None:
+def test_file_that_a_broker_cannot_read_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(CorruptLogError, match=r"partition\.metadata can't be read"):
         read(tmp_path, text)

@@ -1,4 +1,4 @@
-"""Which directories are accepted, and what is in them (S1.1-S1.5)."""
+"""Which directories are accepted, and what they contain (S1.1-S1.5)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _log_dir(path: Path, *names: str, node: int = 1, cluster: str = "c") -> str:
     return str(path)
 
 
-def test_partitions_and_what_is_skipped(tmp_path: Path) -> None:
+def test_partitions_and_skipped_directories_are_listed(tmp_path: Path) -> None:
     marked = "t-2.0123456789abcdef0123456789abcdef"
     path = _log_dir(
         tmp_path / "a", "t-10", "t-2", "__cluster_metadata-0", "remote-log-index-cache", "u-007",
@@ -47,7 +47,7 @@ def test_partitions_and_what_is_skipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["a b-0", "x 0 5\ny-0", "\x1b[31mred-0", "..-0", ".-0", "\udcff-0"]
 )
-def test_a_directory_of_no_legal_topic_is_left_alone(tmp_path: Path, name: str) -> None:
+def test_directory_of_an_illegal_topic_is_skipped(tmp_path: Path, name: str) -> None:
     path = _log_dir(tmp_path / "a", "t-0", name)
     (found,) = survey_log_dirs(STORAGE, [path])
     assert found.partitions == (TopicPartition("t", 0),)
@@ -58,9 +58,7 @@ def test_a_directory_of_no_legal_topic_is_left_alone(tmp_path: Path, name: str) 
 
 @pytest.mark.parametrize("digits", [20, 5000])
 @pytest.mark.parametrize("line", ["t 0 {}", "t {} 0"])
-def test_a_number_of_thousands_of_digits_is_a_malformed_checkpoint(
-    tmp_path: Path, digits: int, line: str
-) -> None:
+def test_huge_number_is_a_malformed_checkpoint(tmp_path: Path, digits: int, line: str) -> None:
     path = _log_dir(tmp_path / "a", "t-0")
     checkpoint = tmp_path / "a" / "cleaner-offset-checkpoint"
     checkpoint.write_text(f"0\n1\n{line.format('9' * digits)}\n")
@@ -75,7 +73,7 @@ def test_a_number_of_thousands_of_digits_is_a_malformed_checkpoint(
     }
 
 
-def test_a_malformed_checkpoint_is_the_whole_directorys_error(tmp_path: Path) -> None:
+def test_malformed_checkpoint_fails_the_whole_directory(tmp_path: Path) -> None:
     one, two = _log_dir(tmp_path / "a", "t-0"), _log_dir(tmp_path / "b", "t-1")
     (tmp_path / "a" / "replication-offset-checkpoint").write_text("0\n1\nt 0 7\n")
     (tmp_path / "a" / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 7\n")
@@ -85,27 +83,27 @@ def test_a_malformed_checkpoint_is_the_whole_directorys_error(tmp_path: Path) ->
     assert second.error is None
 
 
-def test_what_keeps_a_broker_from_starting_is_refused(tmp_path: Path) -> None:
+def test_directory_name_that_stops_a_broker_is_refused(tmp_path: Path) -> None:
     path = _log_dir(tmp_path / "a", "t-0", "lost+found")
     with pytest.raises(UsageError, match=r"lost\+found"):
         survey_log_dirs(STORAGE, [path])
 
 
-def test_the_same_directory_twice_is_refused(tmp_path: Path) -> None:
+def test_directory_given_twice_is_refused(tmp_path: Path) -> None:
     path = _log_dir(tmp_path / "a")
     (tmp_path / "b").symlink_to(path)
     with pytest.raises(UsageError, match="given twice"):
         survey_log_dirs(STORAGE, [path, f"{tmp_path}/b"])
 
 
-def test_one_partition_in_two_directories_of_a_broker_is_refused(tmp_path: Path) -> None:
+def test_partition_in_two_directories_of_a_broker_is_refused(tmp_path: Path) -> None:
     one, two = _log_dir(tmp_path / "a", "t-0", node=1), _log_dir(tmp_path / "b", "t-0", node=2)
     with pytest.raises(UsageError, match="t-0 is in two log directories of one broker"):
         survey_log_dirs(STORAGE, [one, two, _log_dir(tmp_path / "c", "t-0", node=1)])
 
 
-def test_replicas_of_several_brokers(tmp_path: Path) -> None:
-    """Of one cluster; some verbs take one broker only."""
+def test_replicas_of_several_brokers_are_accepted(tmp_path: Path) -> None:
+    """All brokers belong to one cluster. Some verbs accept only one broker."""
     paths = [_log_dir(tmp_path / str(node), "t-0", f"own-{node}", node=node) for node in (1, 2)]
     found = survey_log_dirs(STORAGE, paths)
     assert [log_dir.partitions for log_dir in found] == [

@@ -19,14 +19,14 @@ ENTRIES = (
 )
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_index_reads_back_as_written(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000100.txnindex"
     path.write_bytes(encode_txn_index(ENTRIES))
     assert path.stat().st_size == 68
     assert read_txn_index(LocalStorage(), str(path), base_offset=100, end_offset=121) == ENTRIES
 
 
-def test_bytes_are_kafkas() -> None:
+def test_layout_is_kafkas() -> None:
     assert encode_txn_index(ENTRIES[:1]).hex() == "0000" + "".join(
         f"{value:016x}" for value in (7, 100, 110, 105)
     )
@@ -46,12 +46,12 @@ def test_bytes_are_kafkas() -> None:
         (ENTRY.pack(0, 7, 100, 130, 131), "a marker below offset 130"),
     ],
 )
-def test_what_makes_no_sense_is_refused(data: bytes, told: str) -> None:
+def test_malformed_index_is_refused(data: bytes, told: str) -> None:
     with pytest.raises(CorruptLogError, match=told):
         decode_txn_index(data, "t.txnindex", base_offset=100, end_offset=130)
 
 
-def test_a_transaction_may_begin_in_an_earlier_segment() -> None:
+def test_transaction_may_begin_in_an_earlier_segment() -> None:
     early = (AbortedTransaction(7, 3, 110, 111),)
     assert decode_txn_index(encode_txn_index(early), "t.txnindex", base_offset=100) == early
 
@@ -64,12 +64,17 @@ def test_a_transaction_may_begin_in_an_earlier_segment() -> None:
             105,
             (0,),
             True,
-        ),  # the LSO after the first marker reaches the end: nothing later can matter
+        ),  # the LSO after the first marker reaches the end: later entries do not matter
         (100, 106, (0, 1), True),
         (111, 121, (1,), True),
         (121, 122, (), False),
         (110, 200, (0, 1), False),
     ],
 )
-def test_aborted_between(start: int, end: int, found: tuple[int, ...], complete: bool) -> None:  # noqa: FBT001
+def test_aborted_transactions_in_an_offset_range_are_found(
+    start: int,
+    end: int,
+    found: tuple[int, ...],
+    complete: bool,  # noqa: FBT001
+) -> None:
     assert aborted_between(ENTRIES, start, end) == (tuple(ENTRIES[i] for i in found), complete)

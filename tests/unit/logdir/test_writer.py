@@ -1,5 +1,5 @@
-"""Logs as the writer leaves them; that Kafka's own log would leave the same is shown in
-tests/kafka/cleaner (S1, S8.4).
+"""Logs as the writer leaves them (S1, S8.4). tests/kafka/cleaner shows that Kafka's own log leaves
+the same.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def logs(directory: Path) -> dict[int, bytes]:
     return {int(file.stem): file.read_bytes() for file in sorted(directory.glob("*.log"))}
 
 
-def test_a_leader_gives_offsets_epochs_and_sequences(tmp_path: Path) -> None:
+def test_append_assigns_offsets_epochs_and_sequences(tmp_path: Path) -> None:
     with write(tmp_path / "t-0", leader_epoch=3) as log:
         assert log.append_records(records(2), producer=Producer(9, 1)) == 0
         assert log.append_records(records(3), producer=Producer(9, 1)) == 2
@@ -61,7 +61,7 @@ def test_a_leader_gives_offsets_epochs_and_sequences(tmp_path: Path) -> None:
     assert [record.offset for record in decoded] == [2, 3, 4]
 
 
-def test_a_full_segment_is_rolled(tmp_path: Path) -> None:
+def test_full_segment_is_rolled(tmp_path: Path) -> None:
     size = len(batch(0))
     with write(tmp_path / "t-0", SegmentConfig(segment_bytes=2 * size)) as log:
         for offset in range(5):
@@ -72,20 +72,20 @@ def test_a_full_segment_is_rolled(tmp_path: Path) -> None:
         2: 2 * size,
         4: size,
     }
-    # Of a log that is closed there is a snapshot at every base but the first, and at the end.
+    # A closed log has a snapshot at every base except the first, and at the end.
     snapshots = sorted(int(file.stem) for file in (tmp_path / "t-0").glob("*.snapshot"))
     assert snapshots == [2, 4, 5]
 
 
-def test_time_makes_a_segment_full(tmp_path: Path) -> None:
+def test_segment_is_rolled_after_segment_ms(tmp_path: Path) -> None:
     with write(tmp_path / "t-0", SegmentConfig(segment_ms=HOUR_MS)) as log:
         for timestamp in (NOW, NOW + HOUR_MS, NOW - DAY_MS, NOW + HOUR_MS + 1, NOW):
             log.append_records(records(timestamp=timestamp))
         assert log.segment_bases == (0, 3)
 
 
-def test_an_index_makes_a_segment_full(tmp_path: Path) -> None:
-    # Four entries fit, but of time entries two, one place being kept.
+def test_segment_is_rolled_when_an_index_is_full(tmp_path: Path) -> None:
+    # Four offset entries fit, and two time entries, since one place is reserved.
     with write(
         tmp_path / "t-0", SegmentConfig(segment_index_bytes=36, index_interval_bytes=0)
     ) as log:
@@ -93,12 +93,12 @@ def test_an_index_makes_a_segment_full(tmp_path: Path) -> None:
             log.append_records(records(timestamp=NOW + number))
         for _ in range(6):
             log.append_records(records())
-        # The first time index is full at 2; the second one does not grow, the offset index has 4
+        # The first time index is full at 2. The second one does not grow; the offset index has 4
         # entries at 8.
         assert log.segment_bases == (0, 3, 8)
 
 
-def test_offsets_that_jump_make_a_segment_full(tmp_path: Path) -> None:
+def test_segment_is_rolled_when_offsets_jump_too_far(tmp_path: Path) -> None:
     with write(tmp_path / "t-0") as log:
         for offset in (0, 2**31 - 1, 2**31, 2**50):
             log.append(batch(offset))
@@ -114,12 +114,10 @@ def test_offsets_that_jump_make_a_segment_full(tmp_path: Path) -> None:
     ),
     interval=st.sampled_from([0, 200, 4096]),
 )
-def test_indexes_are_those_of_the_builder(
+def test_writer_and_builder_make_the_same_indexes(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int, int]], interval: int
 ) -> None:
-    """Two ways to one index: entry by entry here, many batches at once where a cleaned segment is
-    written.
-    """
+    """The writer adds entry by entry; the builder adds many batches at once for a cleaned segment."""
     directory = tmp_path_factory.mktemp("log")
     with write(directory, SegmentConfig(segment_bytes=3000, index_interval_bytes=interval)) as log:
         for count, size, late in sizes:
@@ -133,9 +131,9 @@ def test_indexes_are_those_of_the_builder(
         assert found == builder.finish()
 
 
-def test_an_abort_is_indexed_where_its_marker_lies(tmp_path: Path) -> None:
-    """Its last stable offset is the first offset of the oldest transaction that goes on, else what
-    comes next.
+def test_abort_is_indexed_in_the_segment_of_its_marker(tmp_path: Path) -> None:
+    """Its last stable offset is the first offset of the oldest open transaction, or else the next
+    offset.
     """
     one, two = Producer(1), Producer(2)
     with write(tmp_path / "t-0") as log:
@@ -156,14 +154,14 @@ def test_an_abort_is_indexed_where_its_marker_lies(tmp_path: Path) -> None:
     assert entries == {0: [(0, 1, 0, 2, 1)], 3: [(0, 2, 1, 3, 4)]}
 
 
-def test_a_snapshot_tells_of_all_producers(tmp_path: Path) -> None:
+def test_snapshot_lists_all_producers(tmp_path: Path) -> None:
     with write(tmp_path / "t-0") as log:
         log.append_records(records(3), producer=Producer(17, 2))
         log.append_records(records(2), producer=Producer(3), transactional=True)
         log.append_records(records(2, timestamp=NOW - 5), producer=Producer(16), transactional=True)
         log.append_marker(Producer(16), commit=True, coordinator_epoch=4, timestamp=NOW + 1)
     entries = read_snapshot(LocalStorage(), str(tmp_path / "t-0" / f"{8:020d}.snapshot"))
-    # In the order of a table of 16 slots.
+    # In the order of a hash table with 16 slots.
     assert entries == (
         ProducerEntry(16, 0, 1, 6, 1, NOW + 1, 4, -1),
         ProducerEntry(17, 2, 2, 2, 2, NOW + 2, -1, -1),
@@ -171,7 +169,7 @@ def test_a_snapshot_tells_of_all_producers(tmp_path: Path) -> None:
     )
 
 
-def test_leader_epochs_are_kept(tmp_path: Path) -> None:
+def test_leader_epochs_are_recorded(tmp_path: Path) -> None:
     file = tmp_path / "t-0" / "leader-epoch-checkpoint"
     with write(tmp_path / "t-0") as log:
         assert file.read_bytes() == b""
@@ -184,7 +182,7 @@ def test_leader_epochs_are_kept(tmp_path: Path) -> None:
         assert file.read_bytes() == b"0\n2\n2 1\n5 2\n"
 
 
-def test_the_age_of_a_log_is_that_of_its_last_append(tmp_path: Path) -> None:
+def test_mtime_of_a_log_is_that_of_its_last_append(tmp_path: Path) -> None:
     times = iter(range(NOW, NOW + 100))
     with write(
         tmp_path / "t-0", SegmentConfig(segment_bytes=150), clock=lambda: next(times)
@@ -197,7 +195,7 @@ def test_the_age_of_a_log_is_that_of_its_last_append(tmp_path: Path) -> None:
     assert ages == [2, 3]
 
 
-def test_a_log_is_gone_on_with(tmp_path: Path) -> None:
+def test_existing_log_is_continued(tmp_path: Path) -> None:
     producer = Producer(5)
     with write(tmp_path / "t-0", log_start_offset=100) as log:
         log.append_records(records(3), producer=producer, transactional=True)
@@ -212,7 +210,7 @@ def test_a_log_is_gone_on_with(tmp_path: Path) -> None:
     assert list(struct.iter_unpack(">hqqqq", aborted)) == [(0, 5, 100, 104, 105)]
 
 
-def test_without_the_newest_snapshot_batches_are_replayed(tmp_path: Path) -> None:
+def test_missing_newest_snapshot_is_rebuilt_by_a_replay(tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     with write(directory, SegmentConfig(segment_bytes=200)) as log:
         for number in range(6):
@@ -225,7 +223,7 @@ def test_without_the_newest_snapshot_batches_are_replayed(tmp_path: Path) -> Non
     assert last.read_bytes() == expected
 
 
-def test_idle_producers_are_forgotten_by_a_restart(tmp_path: Path) -> None:
+def test_idle_producers_expire_on_restart(tmp_path: Path) -> None:
     with write(tmp_path / "t-0") as log:
         log.append_records(records(timestamp=NOW - DAY_MS), producer=Producer(1))
         log.append_records(records(timestamp=NOW - DAY_MS + 1), producer=Producer(2))
@@ -263,7 +261,7 @@ def marker(offset: int, kind: int) -> bytes:
         (batch(2) + batch(2**31 + 5), "too long for one segment"),
     ],
 )
-def test_what_kafka_refuses_is_refused(tmp_path: Path, data: bytes, problem: str) -> None:
+def test_batches_that_kafka_refuses_are_refused(tmp_path: Path, data: bytes, problem: str) -> None:
     directory = tmp_path / "t-0"
     sender: dict[str, Any] = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
     before = encode_batch(
@@ -279,7 +277,7 @@ def test_what_kafka_refuses_is_refused(tmp_path: Path, data: bytes, problem: str
     assert (entry.last_offset, entry.current_txn_first_offset) == (1, 0)
 
 
-def test_an_index_that_gets_full_within_an_append_is_refused(tmp_path: Path) -> None:
+def test_append_that_fills_an_index_is_refused(tmp_path: Path) -> None:
     with write(
         tmp_path / "t-0", SegmentConfig(segment_index_bytes=36, index_interval_bytes=0)
     ) as log:
@@ -290,7 +288,7 @@ def test_an_index_that_gets_full_within_an_append_is_refused(tmp_path: Path) -> 
     assert (tmp_path / "t-0" / f"{0:020d}.index").read_bytes() == b""
 
 
-def test_a_closed_log_is_closed(tmp_path: Path) -> None:
+def test_closed_log_refuses_appends(tmp_path: Path) -> None:
     log = write(tmp_path / "t-0")
     log.close()
     log.close()
@@ -298,7 +296,7 @@ def test_a_closed_log_is_closed(tmp_path: Path) -> None:
         log.append(batch(0))
 
 
-def test_the_log_start_offset_stays_in_the_log(tmp_path: Path) -> None:
+def test_log_start_offset_must_lie_in_the_log_and_never_falls(tmp_path: Path) -> None:
     with write(tmp_path / "t-0") as log:
         log.append_records(records(2))
         with pytest.raises(ValueError, match="3 is not in"):
@@ -308,7 +306,7 @@ def test_the_log_start_offset_stays_in_the_log(tmp_path: Path) -> None:
         assert log.log_start_offset == 2
 
 
-def test_a_refused_append_leaves_producers_alone() -> None:
+def test_refused_append_leaves_producers_unchanged() -> None:
     table = ProducerTable()
     data = batch(0, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True) + batch(
         1, producer_id=1, producer_epoch=0, base_sequence=1

@@ -28,19 +28,19 @@ class Clock:
 
 @contextmanager
 def terminal() -> Iterator[tuple[TextIO, bytearray]]:
-    """A stream that is a terminal, and what has been written to it once it is closed."""
+    """Return a stream that is a terminal, and what was written to it once it is closed."""
     reader, writer = pty.openpty()
     written = bytearray()
     with os.fdopen(writer, "w", encoding="utf-8") as stream:
         yield stream, written
-    # Of a terminal that nobody writes to any more, Linux says EIO where others say that it has
-    # ended.
+    # When the other end of a terminal is closed, Linux raises EIO. Other systems report the
+    # end of the file.
     with suppress(OSError), os.fdopen(reader, "rb", buffering=0) as stream_end:
         while some := stream_end.read(1 << 16):
             written += some
 
 
-def test_what_a_stage_tells_as_it_goes_on() -> None:
+def test_line_shows_share_rate_and_time_left() -> None:
     clock = Clock()
     progress = Progress(io.StringIO(), clock=clock)
     told = [progress.line()]
@@ -89,18 +89,20 @@ def test_what_a_stage_tells_as_it_goes_on() -> None:
         (7500, "2 h 5 min"),
     ],
 )
-def test_what_is_left_is_rather_too_much_than_too_little(seconds: float, told: str) -> None:
+def test_time_left_is_rounded_up(seconds: float, told: str) -> None:
     assert progress_module._duration(seconds) == told
 
 
-def test_off_a_terminal_a_short_run_writes_nothing_and_ends_at_once() -> None:
+def test_without_a_terminal_a_short_run_writes_nothing() -> None:
     stream = io.StringIO()
     with Progress(stream) as progress:
         progress.stage("looking")
     assert stream.getvalue() == ""
 
 
-def test_off_a_terminal_there_is_a_line_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_a_line_is_written_every_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert progress_module.LOG_EVERY_S == 10
     stream, clock = io.StringIO(), Clock()
     progress = Progress(stream, clock=clock)
@@ -114,7 +116,7 @@ def test_off_a_terminal_there_is_a_line_every_ten_seconds(monkeypatch: pytest.Mo
     assert stream.getvalue() == 2 * line
 
 
-def test_on_a_terminal_the_line_is_live_and_gone_at_the_end(
+def test_on_a_terminal_the_line_is_live_and_erased_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
@@ -131,7 +133,7 @@ def test_on_a_terminal_the_line_is_live_and_gone_at_the_end(
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
-    """What verbs tell of how far they are, `line()` by `line()`; none for those that are quiet."""
+    """Collect the progress that verbs report, except of quiet ones."""
     made: list[Progress] = []
 
     def progress_of_verb(*, quiet: bool) -> AbstractContextManager[Told]:
@@ -145,9 +147,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Progress]:
     return made
 
 
-def test_a_file_that_is_inspected_is_a_stage_of_as_many_bytes(
-    tmp_path: Path, told: list[Progress]
-) -> None:
+def test_inspecting_a_file_reports_its_bytes(tmp_path: Path, told: list[Progress]) -> None:
     log = tmp_path / "t-0" / segment_file(0, LOG)
     log.parent.mkdir()
     log.write_bytes(
@@ -161,7 +161,7 @@ def test_a_file_that_is_inspected_is_a_stage_of_as_many_bytes(
     assert len(told) == 1
 
 
-def test_a_recovery_counts_partitions(tmp_path: Path, told: list[Progress]) -> None:
+def test_recovery_reports_partitions(tmp_path: Path, told: list[Progress]) -> None:
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abc\n")
     for number in range(3):
         directory = tmp_path / f"t-{number}"
@@ -175,7 +175,7 @@ def test_a_recovery_counts_partitions(tmp_path: Path, told: list[Progress]) -> N
     assert len(told) == 1
 
 
-def test_quiet_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with progress_on_stderr(quiet=True) as progress:
         assert isinstance(progress, Silence)
         progress.stage("compacting", total_bytes=7)

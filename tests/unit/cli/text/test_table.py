@@ -13,7 +13,7 @@ def shown(result: RunResult, *, width: int = 100) -> str:
     return out.getvalue()
 
 
-def test_most_to_gain_first_sums_last() -> None:
+def test_partitions_are_sorted_by_bytes_freed_with_totals_last() -> None:
     result = run_of(
         partition("small", bytes_after=(2 << 20) - 1024, segments_after=12),
         partition(
@@ -31,7 +31,7 @@ def test_most_to_gain_first_sums_last() -> None:
     ]
 
 
-def test_a_plan_tells_its_reasons_whole_and_does_not_know_what_only_a_run_can_tell() -> None:
+def test_plan_shows_full_reasons_and_unknown_sizes() -> None:
     reason = (
         "dirty ratio 0.75 is above min.cleanable.dirty.ratio 0.5 "
         "(1.5 MiB dirty, 0.5 MiB clean) and nothing forbids"
@@ -57,7 +57,7 @@ def test_a_plan_tells_its_reasons_whole_and_does_not_know_what_only_a_run_can_te
     assert lines[-1].split() == ["all", "1", "2.0", "MiB", "?", "?", "12", "->", "?"]
 
 
-def test_a_plan_sorts_what_it_cannot_know_by_dirty_bytes() -> None:
+def test_plan_without_sizes_is_sorted_by_dirty_bytes() -> None:
     result = run_of(
         partition("little", dirty_ratio=0.1, bytes_after=None),
         partition("much", dirty_ratio=0.9, bytes_after=None),
@@ -67,7 +67,7 @@ def test_a_plan_sorts_what_it_cannot_know_by_dirty_bytes() -> None:
     assert text.index("much-0") < text.index("little-0")
 
 
-def test_partitions_left_alone_are_told_with_their_reason_once_per_reason() -> None:
+def test_skipped_partitions_are_grouped_by_reason() -> None:
     result = run_of(
         partition("orders"),
         left_alone("t", 0),
@@ -83,7 +83,7 @@ def test_partitions_left_alone_are_told_with_their_reason_once_per_reason() -> N
     ]
 
 
-def test_many_partitions_that_need_nothing_share_a_line() -> None:
+def test_many_idle_partitions_share_a_line() -> None:
     lines = shown(
         run_of(partition("orders"), *(idle("idle", number) for number in range(FEW + 1)))
     ).splitlines()
@@ -92,7 +92,7 @@ def test_many_partitions_that_need_nothing_share_a_line() -> None:
     assert not any(line.startswith("idle-") for line in lines)
 
 
-def test_sizes_that_are_not_known_are_no_zeros() -> None:
+def test_unknown_sizes_are_question_marks() -> None:
     unread = left_alone("unread", error="can't be listed")
     result = run_of(
         partition("a"),
@@ -103,7 +103,7 @@ def test_sizes_that_are_not_known_are_no_zeros() -> None:
     assert row.split()[2:6] == ["?", "?", "?", "?"]
 
 
-def test_whose_records_fill_kafkas_own_topics() -> None:
+def test_holders_of_internal_topics_are_listed() -> None:
     first = Holder(
         name="billing",
         records_before=1_200_000,
@@ -132,20 +132,20 @@ def test_whose_records_fill_kafkas_own_topics() -> None:
     assert "Who fills" not in shown(run_of(partition("orders")))
 
 
-def test_nothing_found() -> None:
+def test_no_matching_partition_is_reported() -> None:
     assert shown(run_of()) == "No partition was found that the command names.\n"
 
 
-def test_markup_in_reasons_is_text() -> None:
+def test_markup_in_reasons_is_shown_as_text() -> None:
     assert "[red]12[/red]" in shown(run_of(left_alone("t", error="[red]12[/red]")))
 
 
-def test_a_narrow_terminal_keeps_the_figures() -> None:
+def test_narrow_terminal_keeps_the_sizes() -> None:
     text = shown(run_of(partition("a-topic-with-a-long-name-that-nobody-will-shorten")), width=60)
     assert "2.0 MiB    1.0 MiB" in text or "2.0 MiB  1.0 MiB" in text
 
 
-def test_a_plan_tells_each_setting_that_somebody_gave_and_where() -> None:
+def test_plan_shows_each_given_setting_and_its_source() -> None:
     default = Setting(
         "segment.bytes",
         "1073741824",
@@ -173,7 +173,7 @@ def test_a_plan_tells_each_setting_that_somebody_gave_and_where() -> None:
     assert "Settings" not in shown(run_of(partition("t"), verb="plan"))
 
 
-def test_a_plan_tells_how_much_room_it_takes() -> None:
+def test_plan_shows_the_extra_space_it_needs() -> None:
     result = run_of(partition("t"), verb="plan")
     assert "It takes up to 3.0 MiB beside the logs." in shown(
         replace(result, peak_extra_bytes=3 * 2**20)

@@ -1,4 +1,4 @@
-"""Which changes of a log are noticed by what was recorded of it before a run (docs/decisions/0036)."""
+"""Which changes to a log are detected by what was recorded before a run (docs/decisions/0036)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def copied(root: Path) -> None:
 
 
 def rewritten(root: Path, *, base: int, at: int) -> None:
-    """Its size and time stay."""
+    """Change the file but keep its size and time."""
     log = log_of(root, base)
     status, data = log.stat(), bytearray(log.read_bytes())
     data[at] ^= 1
@@ -62,7 +62,7 @@ def rewritten(root: Path, *, base: int, at: int) -> None:
 
 
 @pytest.mark.parametrize("change", [append, new_segment, copied])
-def test_appends_new_segments_and_copies_leave_the_log_the_same(
+def test_appends_new_segments_and_copies_are_accepted(
     root: Path, change: Callable[[Path], None]
 ) -> None:
     bound = bind(STORAGE, logs.state_of(root))
@@ -87,15 +87,15 @@ def test_appends_new_segments_and_copies_leave_the_log_the_same(
         lambda root: log_of(root, 90).rename(log_of(root, 91)),
     ],
 )
-def test_any_other_change_is_noticed(root: Path, change: Callable[[Path], object]) -> None:
+def test_any_other_change_is_refused(root: Path, change: Callable[[Path], object]) -> None:
     bound = bind(STORAGE, logs.state_of(root))
     change(root)
     with pytest.raises(CorruptLogError, match="the log has moved on since the run"):
         check(root, bound)
 
 
-def test_after_an_unclean_shutdown_only_what_was_trusted_is_bound(root: Path) -> None:
-    """A broker cuts off what a crash has torn."""
+def test_after_an_unclean_shutdown_only_trusted_bytes_are_bound(root: Path) -> None:
+    """A broker truncates what a crash has torn."""
     bound = bind(STORAGE, replace(logs.state_of(root), trusted_end=70))
     assert [segment.base_offset for segment in bound.closed] == [0, 30]
     assert (bound.active.base_offset, bound.active.log_bytes) == (60, 0)
@@ -107,7 +107,7 @@ def test_after_an_unclean_shutdown_only_what_was_trusted_is_bound(root: Path) ->
         check(root, bound)
 
 
-def test_a_missing_transaction_index_is_an_empty_one(root: Path) -> None:
+def test_missing_transaction_index_equals_an_empty_one(root: Path) -> None:
     bound = bind(STORAGE, logs.state_of(root))
     log_of(root, 30).with_suffix(TXNINDEX).write_bytes(b"")
     check(root, bound)

@@ -66,7 +66,7 @@ def journal(staging: Path) -> Journal:
 
 
 def waiting_for(sources: Sequence[tuple[Segment, ...]]) -> Journal:
-    """The journal of a round of which nothing has been staged."""
+    """Return the journal of a round with nothing staged yet."""
     return Journal(
         run_id="run",
         now=7,
@@ -77,7 +77,7 @@ def waiting_for(sources: Sequence[tuple[Segment, ...]]) -> Journal:
     )
 
 
-def test_what_is_written_is_read(staging: Path, journal: Journal) -> None:
+def test_journal_reads_back_as_written(staging: Path, journal: Journal) -> None:
     write_journal(STORAGE, str(staging), journal)
     write_journal(STORAGE, str(staging), journal)
     assert read_journal(STORAGE, str(staging)) == journal
@@ -89,12 +89,12 @@ def test_what_is_written_is_read(staging: Path, journal: Journal) -> None:
     assert [path.name for path in staging.glob("*.json*")] == [JOURNAL]
 
 
-def test_a_negative_checkpoint_before_is_read(staging: Path, journal: Journal) -> None:
+def test_negative_checkpoint_before_is_read(staging: Path, journal: Journal) -> None:
     write_journal(STORAGE, str(staging), replace(journal, checkpoint_before=-1))
     assert read_journal(STORAGE, str(staging)) == replace(journal, checkpoint_before=-1)
 
 
-def test_a_journal_of_an_earlier_version_has_no_checksums(staging: Path, journal: Journal) -> None:
+def test_journal_of_an_earlier_version_has_no_checksums(staging: Path, journal: Journal) -> None:
     assert journal.has_checksums
     write_journal(STORAGE, str(staging), journal)
     value = json.loads((staging / JOURNAL).read_text())
@@ -107,9 +107,7 @@ def test_a_journal_of_an_earlier_version_has_no_checksums(staging: Path, journal
     assert not read.has_checksums
 
 
-def test_groups_that_wait_for_their_turn_are_read_with_what_they_need(
-    staging: Path, journal: Journal
-) -> None:
+def test_waiting_groups_read_back_as_written(staging: Path, journal: Journal) -> None:
     waiting = waiting_for([group.sources for group in journal.groups])
     first = replace(waiting, groups=(journal.groups[0], waiting.groups[1]))
     for one in (waiting, first):
@@ -131,7 +129,7 @@ def test_groups_that_wait_for_their_turn_are_read_with_what_they_need(
         lambda value: value["groups"][0].update(output=None),
     ],
 )
-def test_a_rest_that_no_run_wrote_is_none(
+def test_journal_with_a_malformed_rest_reads_as_none(
     staging: Path, journal: Journal, change: Callable[[dict[str, Any]], None]
 ) -> None:
     waiting = waiting_for([group.sources for group in journal.groups])
@@ -147,18 +145,18 @@ def test_a_rest_that_no_run_wrote_is_none(
     assert read_journal(STORAGE, str(staging)) is None
 
 
-def test_all_but_the_journal_can_be_cleared(staging: Path, journal: Journal) -> None:
+def test_leave_journal_removes_all_other_files(staging: Path, journal: Journal) -> None:
     write_journal(STORAGE, str(staging), journal)
     assert len(list(staging.iterdir())) > 1
     leave_journal(STORAGE, str(staging))
     assert [path.name for path in staging.iterdir()] == [JOURNAL]
 
 
-def test_no_journal_is_none(staging: Path) -> None:
+def test_missing_journal_reads_as_none(staging: Path) -> None:
     assert read_journal(STORAGE, str(staging)) is None
 
 
-def test_a_half_written_one_is_none(staging: Path, journal: Journal) -> None:
+def test_truncated_journal_reads_as_none(staging: Path, journal: Journal) -> None:
     write_journal(STORAGE, str(staging), journal)
     whole = (staging / JOURNAL).read_bytes()
     for size in range(len(whole)):
@@ -201,7 +199,7 @@ def _set(*keys: Any, to: Any) -> Callable[[dict[str, Any]], None]:
         _set("run_id", to=None),
     ],
 )
-def test_one_that_no_run_wrote_is_none(
+def test_malformed_journal_reads_as_none(
     staging: Path, journal: Journal, change: Callable[[dict[str, Any]], None]
 ) -> None:
     write_journal(STORAGE, str(staging), journal)
@@ -212,7 +210,7 @@ def test_one_that_no_run_wrote_is_none(
 
 
 @given(st.binary(max_size=200) | st.text().map(str.encode) | st.just(b"[" * 100_000))
-def test_other_bytes_are_none(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+def test_random_bytes_read_as_none(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     staging = tmp_path_factory.mktemp("staging")
     (staging / JOURNAL).write_bytes(data)
     assert read_journal(STORAGE, str(staging)) is None

@@ -1,5 +1,5 @@
-"""A segment without its damage: the bytes between, indexes of their own, times and owner of the
-source.
+"""A segment without its damage keeps all other bytes and the source's times and owner, and gets new
+indexes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def damage(first: int, end: int) -> Damage:
         ([damage(0, 8)], []),
     ],
 )
-def test_a_segment_without_its_damage(
+def test_staged_segment_has_all_batches_but_the_damaged(
     state: PartitionState, damages: list[Damage], left: list[int]
 ) -> None:
     staged = stage(state, *damages)
@@ -89,7 +89,7 @@ def test_a_segment_without_its_damage(
     }
 
 
-def test_it_takes_the_place_of_its_source(state: PartitionState) -> None:
+def test_staged_segment_replaces_its_source(state: PartitionState) -> None:
     staged = stage(state, damage(3, 5))
     assert commit_quarantine(STORAGE, state, [staged], run_id="run", now=1) == 2 * SIZE
     directory = Path(state.directory)
@@ -101,7 +101,7 @@ def test_it_takes_the_place_of_its_source(state: PartitionState) -> None:
 
 
 @pytest.mark.parametrize("change", ["written", "active"])
-def test_nothing_is_moved_of_what_is_not_as_it_was(state: PartitionState, change: str) -> None:
+def test_changed_source_is_refused_and_nothing_is_moved(state: PartitionState, change: str) -> None:
     staged = stage(state, damage(3, 5))
     if change == "written":
         with (Path(state.directory) / segment_file(0, LOG)).open("ab") as file:
@@ -113,10 +113,10 @@ def test_nothing_is_moved_of_what_is_not_as_it_was(state: PartitionState, change
     assert not STORAGE.exists(quarantine_path(state.directory, "run"))
 
 
-def test_a_staged_segment_is_read_back(
+def test_staged_segment_that_reads_back_differently_is_refused(
     state: PartitionState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A disk that turns a bit between the writing and the reading."""
+    """Simulate a disk that flips a bit between the write and the read."""
 
     def turn(path: str) -> None:
         data = bytearray(Path(path).read_bytes())

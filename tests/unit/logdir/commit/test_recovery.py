@@ -1,5 +1,5 @@
-"""Crash states made by hand. Cases 72, 78, 79; S6.2, S6.3. Every instant of a real swap:
-tests/crash.
+"""Crash states made by hand. Cases 72, 78, 79; S6.2, S6.3. tests/crash covers every instant of a
+real swap.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def _output(root: Path, **suffixes: str) -> None:
-    """The cleaned segment of 0 and 3 under the given suffix for each of its files."""
+    """Write the cleaned segment of 0 and 3, each file with the given suffix."""
     for name, data in logs.segment_bytes(
         0, [one for one in SEGMENTS[3] if one.offset in CLEANED]
     ).items():
@@ -61,7 +61,7 @@ def test_case_72_some_swap_and_some_cleaned(root: Path) -> None:
     assert _recovered(root) == set(range(6))
 
 
-def test_case_72_all_swap_beside_the_sources(root: Path) -> None:
+def test_case_72_all_swap_with_the_sources(root: Path) -> None:
     _output(root, log=".swap", index=".swap", timeindex=".swap")
     assert _recovered(root) == CLEANED
 
@@ -80,20 +80,20 @@ def test_case_72_one_file_still_swap(root: Path) -> None:
     assert _recovered(root) == CLEANED
 
 
-def test_case_72_only_deleted_left(root: Path) -> None:
+def test_case_72_only_deleted_sources_left(root: Path) -> None:
     for base in (0, 3):
         _mark(root, base, *FILES)
     _output(root, log="", index="", timeindex="")
     assert _recovered(root) == CLEANED
 
 
-def test_sources_beyond_the_end_of_the_output_stay(root: Path) -> None:
+def test_sources_beyond_the_end_of_the_output_are_kept(root: Path) -> None:
     for name, data in logs.segment_bytes(0, SEGMENTS[0][:1]).items():
         (root / "t-0" / f"{0:020d}{name}.swap").write_bytes(data)
     assert _recovered(root) == {0, 3, 4, 5}
 
 
-def test_an_empty_output_replaces_the_first_source_only(root: Path) -> None:
+def test_empty_output_replaces_only_the_first_source(root: Path) -> None:
     for name in FILES:
         (root / "t-0" / f"{0:020d}{name}.swap").touch()
     assert _recovered(root) == {3, 4, 5}
@@ -105,19 +105,19 @@ def test_cleaned_files_of_a_later_group_do_not_undo_a_swap(root: Path) -> None:
     assert _recovered(root) == CLEANED
 
 
-def test_case_78_indexes_without_a_log_go(root: Path) -> None:
+def test_case_78_indexes_without_a_log_are_removed(root: Path) -> None:
     for suffix in (".index", ".timeindex", ".txnindex"):
         (root / "t-0" / f"{1:020d}{suffix}").touch()
     assert _recovered(root) == set(range(6))
     assert not list((root / "t-0").glob(f"{1:020d}*"))
 
 
-def test_case_79_deleted_files_go(root: Path) -> None:
+def test_case_79_deleted_files_are_removed(root: Path) -> None:
     (root / "t-0" / f"{1:020d}.log.deleted").touch()
     assert _recovered(root) == set(range(6))
 
 
-def test_our_staging_directory_goes_and_others_stay(root: Path) -> None:
+def test_only_our_staging_directory_is_removed(root: Path) -> None:
     (root / "t-0" / ".winnow-1" / "deep").mkdir(parents=True)
     (root / "t-0" / ".winnow-1" / "deep" / "file").touch()
     (root / "t-0" / "somebody-elses").mkdir()
@@ -127,15 +127,15 @@ def test_our_staging_directory_goes_and_others_stay(root: Path) -> None:
     assert (root / "t-0" / "somebody-elses").exists()
 
 
-def test_nothing_to_do_changes_nothing(root: Path) -> None:
-    # A snapshot at no segment's base is a broker's business as long as nothing was interrupted.
+def test_recovery_of_a_sound_partition_changes_nothing(root: Path) -> None:
+    # Unless a run was interrupted, a snapshot at no segment's base is left to the broker.
     (root / "t-0" / f"{4:020d}.snapshot").write_bytes(logs.snapshot(4))
     before = {path.name: path.stat().st_mtime_ns for path in (root / "t-0").iterdir()}
     assert not recover(STORAGE, f"{root}/t-0")
     assert {path.name: path.stat().st_mtime_ns for path in (root / "t-0").iterdir()} == before
 
 
-def test_snapshots_of_segments_that_were_being_removed_go_but_never_the_newest(root: Path) -> None:
+def test_snapshots_of_removed_segments_are_deleted_but_never_the_newest(root: Path) -> None:
     for path in (root / "t-0").glob("*.snapshot"):
         path.unlink()
     for offset in (2, 4, 5):
@@ -147,7 +147,7 @@ def test_snapshots_of_segments_that_were_being_removed_go_but_never_the_newest(r
 
 
 @pytest.mark.parametrize("damage", ["torn", "zeros", "backwards", "magic"])
-def test_a_damaged_swap_log_is_refused_before_anything_changes(root: Path, damage: str) -> None:
+def test_damaged_swap_log_is_refused_before_any_change(root: Path, damage: str) -> None:
     _output(root, log=".swap", index=".swap", timeindex=".swap")
     path = root / "t-0" / f"{0:020d}.log.swap"
     data = path.read_bytes()
@@ -165,7 +165,7 @@ def test_a_damaged_swap_log_is_refused_before_anything_changes(root: Path, damag
     assert sorted(entry.name for entry in (root / "t-0").iterdir()) == before
 
 
-def test_a_name_that_stops_a_loader_is_refused(root: Path) -> None:
+def test_file_name_that_stops_a_loader_is_refused(root: Path) -> None:
     (root / "t-0" / "part-0.log.cleaned").touch()
     with pytest.raises(CorruptLogError, match="20 digits"):
         recover(STORAGE, f"{root}/t-0")

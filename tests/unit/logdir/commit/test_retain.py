@@ -1,4 +1,4 @@
-"""Cases 92 and 97; S6.6, S7.4, S7.6. Every instant of it: tests/crash."""
+"""Cases 92 and 97; S6.6, S7.4, S7.6. tests/crash covers every instant."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _log(tmp_path: Path, **checkpoints: int) -> Path:
     return logs.make_log(tmp_path / "log", SEGMENTS, end=12, checkpoints=names)
 
 
-def test_case_92_snapshots_go_with_their_segments(tmp_path: Path) -> None:
+def test_case_92_snapshots_are_deleted_with_their_segments(tmp_path: Path) -> None:
     root = _log(tmp_path)
     state = logs.state_of(root)
     retain(
@@ -52,7 +52,7 @@ def test_case_92_snapshots_go_with_their_segments(tmp_path: Path) -> None:
 
 
 class NoRoomForNames(LocalStorage):
-    """A directory with no room for another name, as ext4 has it when a block of it is full."""
+    """A directory without room for another name, as on ext4 when its block is full."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -64,7 +64,7 @@ class NoRoomForNames(LocalStorage):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_where_there_is_no_room_for_a_name_files_go_at_once(tmp_path: Path, number: int) -> None:
+def test_files_are_deleted_directly_if_they_cannot_be_renamed(tmp_path: Path, number: int) -> None:
     root, usual = _log(tmp_path), _log(tmp_path / "usual")
     delete_segments(NoRoomForNames(number), f"{root}/t-0", logs.state_of(root).segments[:2])
     delete_segments(STORAGE, f"{usual}/t-0", logs.state_of(usual).segments[:2])
@@ -72,14 +72,14 @@ def test_where_there_is_no_room_for_a_name_files_go_at_once(tmp_path: Path, numb
     assert left[0] == left[1]
 
 
-def test_another_error_stops_it(tmp_path: Path) -> None:
+def test_other_error_stops_the_deletion(tmp_path: Path) -> None:
     root = _log(tmp_path)
     with pytest.raises(OSError, match="no room"):
         delete_segments(NoRoomForNames(errno.EIO), f"{root}/t-0", logs.state_of(root).segments[:2])
     assert [s.base_offset for s in logs.state_of(root).segments] == [0, 3, 6, 9]
 
 
-def test_the_newest_snapshot_is_never_removed(tmp_path: Path) -> None:
+def test_newest_snapshot_is_never_removed(tmp_path: Path) -> None:
     root = _log(tmp_path)
     for offset in (6, 9, 12):
         (root / "t-0" / f"{offset:020d}.snapshot").unlink()
@@ -87,7 +87,7 @@ def test_the_newest_snapshot_is_never_removed(tmp_path: Path) -> None:
     assert logs.listing_of(root).snapshot_offsets == (3,)
 
 
-def test_only_the_lowest_and_never_all(tmp_path: Path) -> None:
+def test_only_lowest_segments_may_be_deleted_and_never_all(tmp_path: Path) -> None:
     root = _log(tmp_path)
     segments = logs.state_of(root).segments
     before = sorted(path.name for path in (root / "t-0").iterdir())
@@ -97,7 +97,7 @@ def test_only_the_lowest_and_never_all(tmp_path: Path) -> None:
     assert sorted(path.name for path in (root / "t-0").iterdir()) == before
 
 
-def test_a_roll_keeps_the_end_and_takes_over_the_attributes(tmp_path: Path) -> None:
+def test_roll_keeps_the_log_end_and_copies_attributes(tmp_path: Path) -> None:
     root = _log(tmp_path)
     model = root / "t-0" / f"{9:020d}.log"
     model.chmod(0o640)
@@ -117,7 +117,7 @@ def test_a_roll_keeps_the_end_and_takes_over_the_attributes(tmp_path: Path) -> N
         assert (status.st_mode & 0o777, status.st_uid) == (0o640, model.stat().st_uid)
 
 
-def test_a_roll_writes_the_snapshot_only_if_there_is_none(tmp_path: Path) -> None:
+def test_roll_writes_a_snapshot_only_if_missing(tmp_path: Path) -> None:
     root = _log(tmp_path)
     state = logs.state_of(root)
     snapshot = f"{state.directory}/{12:020d}.snapshot"
@@ -131,7 +131,7 @@ def test_a_roll_writes_the_snapshot_only_if_there_is_none(tmp_path: Path) -> Non
     assert read_snapshot(STORAGE, snapshot) == (entry,)
 
 
-def test_an_empty_active_segment_is_not_rolled(tmp_path: Path) -> None:
+def test_empty_active_segment_is_not_rolled(tmp_path: Path) -> None:
     root = _log(tmp_path)
     roll_active(STORAGE, logs.state_of(root))
     with pytest.raises(CorruptLogError, match="can't be rolled"):
@@ -139,7 +139,7 @@ def test_an_empty_active_segment_is_not_rolled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("entry", "left"), [(2, None), (6, None), (7, 7)])
-def test_the_log_start_entry_goes_once_it_says_nothing_more(
+def test_log_start_entry_is_dropped_once_it_is_redundant(
     tmp_path: Path, entry: int, left: int | None
 ) -> None:
     root = _log(tmp_path, log_start=entry)
@@ -157,9 +157,7 @@ def test_the_log_start_entry_goes_once_it_says_nothing_more(
 
 
 @pytest.mark.parametrize(("entry", "raised"), [(4, 6), (6, 6), (9, 9)])
-def test_the_cleaner_entry_is_raised_to_the_log_start(
-    tmp_path: Path, entry: int, raised: int
-) -> None:
+def test_cleaner_entry_is_raised_to_the_log_start(tmp_path: Path, entry: int, raised: int) -> None:
     root = _log(tmp_path, cleaner=entry)
     follow_log_start(STORAGE, str(root), logs.T, 6, logs.COMPACTED)
     assert logs.state_of(root).cleaner_checkpoint == raised
@@ -167,10 +165,10 @@ def test_the_cleaner_entry_is_raised_to_the_log_start(
 
 
 @pytest.mark.parametrize(("entry", "left"), [(None, 6), (0, 6), (2, 6), (6, 6), (7, 7)])
-def test_the_log_start_entry_of_a_log_with_remote_storage_is_never_dropped(
+def test_log_start_entry_with_remote_storage_is_never_dropped(
     tmp_path: Path, entry: int | None, left: int
 ) -> None:
-    """Without the entry a broker serves such a log from offset 0, and finds nothing there."""
+    """Without the entry a broker serves such a log from offset 0 and finds nothing there."""
     root = _log(tmp_path, **({} if entry is None else {"log_start": entry}))
     state = logs.state_of(root)
     remote = Entries(compacted=False, remote=True)
@@ -187,7 +185,7 @@ def test_the_log_start_entry_of_a_log_with_remote_storage_is_never_dropped(
     assert logs.state_of(root).log_start_checkpoint == left
 
 
-def test_the_log_start_of_a_log_with_remote_storage_is_raised_before_segments_go(
+def test_log_start_with_remote_storage_is_raised_before_deletion(
     tmp_path: Path,
 ) -> None:
     root = _log(tmp_path, log_start=2)
@@ -206,7 +204,7 @@ def test_the_log_start_of_a_log_with_remote_storage_is_raised_before_segments_go
     assert len(logs.state_of(root).segments) == 4
 
 
-def test_the_log_start_of_a_log_with_remote_storage_stays_where_segments_have_changed(
+def test_log_start_with_remote_storage_is_kept_if_segments_changed(
     tmp_path: Path,
 ) -> None:
     root = _log(tmp_path, log_start=2)
@@ -226,15 +224,13 @@ def test_the_log_start_of_a_log_with_remote_storage_stays_where_segments_have_ch
 
 
 @pytest.mark.parametrize("entry", [4, 6, 9])
-def test_the_stale_cleaner_entry_of_a_log_that_is_not_compacted_stays(
-    tmp_path: Path, entry: int
-) -> None:
+def test_stale_cleaner_entry_of_an_uncompacted_log_is_kept(tmp_path: Path, entry: int) -> None:
     root = _log(tmp_path, cleaner=entry)
     follow_log_start(STORAGE, str(root), logs.T, 6, Entries(compacted=False, remote=False))
     assert logs.state_of(root).cleaner_checkpoint == entry
 
 
-def test_no_checkpoint_is_made_where_none_was(tmp_path: Path) -> None:
+def test_no_checkpoint_is_created(tmp_path: Path) -> None:
     root = _log(tmp_path)
     follow_log_start(STORAGE, str(root), logs.T, 6, logs.COMPACTED)
     assert not list(root.glob("*checkpoint*"))

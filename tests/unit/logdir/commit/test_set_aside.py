@@ -1,4 +1,4 @@
-"""Damaged bytes are set aside whole, once they are recorded and read back."""
+"""Damaged bytes are copied aside in full, recorded and read back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def damaged(state: PartitionState) -> list[tuple[Segment, list[Damage]]]:
     return [(first, [Damage(1, 3, 0, 5), Damage(6, 8, 5, 10)]), (second, [Damage(0, 8, 10, 20)])]
 
 
-def test_all_of_it_is_copied_and_recorded(state: PartitionState) -> None:
+def test_damaged_bytes_are_copied_and_recorded(state: PartitionState) -> None:
     assert set_aside(STORAGE, state, damaged(state), run_id=RUN, now=7) == 12
     aside = Path(quarantine_path(state.directory, RUN))
     files = {
@@ -69,9 +69,9 @@ def test_all_of_it_is_copied_and_recorded(state: PartitionState) -> None:
     ]
 
 
-def test_a_copy_that_reads_otherwise_is_no_copy(state: PartitionState) -> None:
+def test_copy_that_reads_back_differently_is_refused(state: PartitionState) -> None:
     class Failing(LocalStorage):
-        """A disk that keeps other bytes than it was given."""
+        """A disk that stores other bytes than it was given."""
 
         def create(self, path: str, data: bytes) -> None:
             super().create(path, data[:-1] + b"?")
@@ -81,7 +81,7 @@ def test_a_copy_that_reads_otherwise_is_no_copy(state: PartitionState) -> None:
     assert not STORAGE.exists(quarantine_path(state.directory, RUN))
 
 
-def test_after_a_crash_it_goes_if_nothing_has_left_the_log(state: PartitionState) -> None:
+def test_quarantine_is_removed_after_a_crash_if_the_log_is_whole(state: PartitionState) -> None:
     set_aside(STORAGE, state, damaged(state), run_id=RUN, now=7)
     settle_quarantine(STORAGE, state.directory, run_id=RUN)
     assert not STORAGE.exists(quarantine_path(state.directory, RUN))
@@ -89,7 +89,9 @@ def test_after_a_crash_it_goes_if_nothing_has_left_the_log(state: PartitionState
 
 
 @pytest.mark.parametrize("change", ["shorter", "gone", "not understood"])
-def test_after_a_crash_it_stays_if_anything_may_have(state: PartitionState, change: str) -> None:
+def test_quarantine_is_kept_after_a_crash_if_the_log_changed(
+    state: PartitionState, change: str
+) -> None:
     set_aside(STORAGE, state, damaged(state), run_id=RUN, now=7)
     log = Path(state.directory) / segment_file(10, LOG)
     if change == "shorter":
@@ -102,7 +104,7 @@ def test_after_a_crash_it_stays_if_anything_may_have(state: PartitionState, chan
     assert STORAGE.exists(quarantine_path(state.directory, RUN))
 
 
-def test_the_name_of_its_staging_directory() -> None:
+def test_staging_directory_name_holds_the_run_id() -> None:
     name = staging_path("/d", RUN).rpartition("/")[2]
     assert run_id_of_quarantine(name) == RUN
     assert run_id_of_quarantine(quarantine_path("/d", RUN).rpartition("/")[2]) is None

@@ -1,4 +1,4 @@
-"""S6.5: a segment that spans too many offsets becomes several; crashes of it are in tests/crash."""
+"""S6.5: split a segment that spans too many offsets. tests/crash covers crashes of it."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def logs(found: StagedSplit) -> dict[int, bytes]:
     return {base: Path(paths[LOG]).read_bytes() for base, paths in sorted(found.parts.items())}
 
 
-def test_a_segment_is_overflowed_from_the_first_offset_that_no_index_entry_can_hold() -> None:
+def test_segment_overflows_at_the_first_offset_beyond_an_index_entry() -> None:
     assert not is_overflowed(BASE, BASE + FAR + 1)
     assert is_overflowed(BASE, BASE + FAR + 2)
     assert not is_overflowed(BASE, BASE)
 
 
-def test_a_part_goes_up_to_the_last_offset_that_fits(tmp_path: Path) -> None:
+def test_part_ends_at_the_last_offset_that_fits(tmp_path: Path) -> None:
     batches = [
         one(BASE, "a"),
         one(BASE + FAR, "b"),
@@ -69,7 +69,7 @@ def test_a_part_goes_up_to_the_last_offset_that_fits(tmp_path: Path) -> None:
 @given(
     gaps=st.lists(st.sampled_from([1, 2, FAR // 2, FAR - 1, FAR, FAR + 1]), min_size=1, max_size=12)
 )
-def test_no_batch_is_lost_and_each_part_is_as_long_as_can_be(
+def test_parts_keep_all_batches_and_are_as_long_as_possible(
     tmp_path_factory: pytest.TempPathFactory, gaps: list[int]
 ) -> None:
     offsets = [BASE]
@@ -90,9 +90,7 @@ def test_no_batch_is_lost_and_each_part_is_as_long_as_can_be(
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_part_begins_with_the_first_offset_inside_of_an_old_wrapper(
-    tmp_path: Path, magic: int
-) -> None:
+def test_part_begins_at_the_first_offset_inside_an_old_wrapper(tmp_path: Path, magic: int) -> None:
     wide = [Record(BASE + FAR, 5, b"a", b"1"), Record(BASE + FAR + 3, 6, b"b", b"2")]
     batches = [
         legacy_batch([Record(BASE, 4, b"c", b"3")], magic),
@@ -102,24 +100,24 @@ def test_a_part_begins_with_the_first_offset_inside_of_an_old_wrapper(
     assert logs(found) == {BASE: batches[0], BASE + FAR: batches[1]}
 
 
-def test_a_wrapper_that_no_segment_can_hold_is_refused(tmp_path: Path) -> None:
+def test_wrapper_that_no_segment_can_hold_is_refused(tmp_path: Path) -> None:
     wide = [Record(BASE, 5, b"a", b"1"), Record(BASE + FAR + 1, 6, b"b", b"2")]
     with pytest.raises(CorruptLogError, match="offsets that ascend"):
         staged(tmp_path / "t-0", [legacy_batch(wide, 0, Codec.GZIP)])
 
 
-def test_a_torn_log_is_refused(tmp_path: Path) -> None:
+def test_torn_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorruptLogError, match=rf"{BASE:020d}\.log at byte"):
         staged(tmp_path / "t-0", [one(BASE, "a"), one(BASE + FAR + 1, "b")[:-1]])
 
 
-def test_an_index_that_would_get_too_large_is_refused(tmp_path: Path) -> None:
+def test_index_above_segment_index_bytes_is_refused(tmp_path: Path) -> None:
     batches = [one(BASE + offset, "a") for offset in (*range(40), FAR + 1)]
     with pytest.raises(CorruptLogError, match=r"segment\.index\.bytes"):
         staged(tmp_path / "t-0", batches, index_bytes=64)
 
 
-def test_a_source_that_changed_meanwhile_stays(tmp_path: Path) -> None:
+def test_changed_source_is_refused_and_kept(tmp_path: Path) -> None:
     directory = tmp_path / "t-0"
     _, found = staged(directory, [one(BASE, "a"), one(BASE + FAR + 1, "b")])
     log = directory / segment_file(BASE, LOG)
@@ -130,7 +128,7 @@ def test_a_source_that_changed_meanwhile_stays(tmp_path: Path) -> None:
     assert sorted(path.name for path in directory.iterdir()) == before
 
 
-def test_the_active_segment_is_never_split(tmp_path: Path) -> None:
+def test_active_segment_is_never_split(tmp_path: Path) -> None:
     root = make_log(
         tmp_path / "log", {BASE: [(BASE, "a"), (BASE + FAR + 1, "b")]}, end=BASE + FAR + 2
     )
@@ -149,7 +147,7 @@ def test_the_active_segment_is_never_split(tmp_path: Path) -> None:
         swap_split(STORAGE, directory, found)
 
 
-def test_compressed_batches_are_copied_as_they_are(tmp_path: Path) -> None:
+def test_compressed_batches_are_copied_unchanged(tmp_path: Path) -> None:
     batches = [
         encode_batch(
             [Record(BASE + at, 5, b"a", b"x" * 100), Record(BASE + at + 1, 6, b"b", None)],

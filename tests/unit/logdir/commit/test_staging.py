@@ -27,13 +27,13 @@ def staging(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_it_goes_even_where_there_is_no_room_for_another_name(staging: Path, number: int) -> None:
+def test_staging_is_removed_even_if_it_cannot_be_renamed(staging: Path, number: int) -> None:
     remove_staging(NoRoomForNames(number), str(staging))
     assert list(staging.parent.iterdir()) == []
     remove_staging(NoRoomForNames(number), str(staging))
 
 
-def test_another_error_is_told(staging: Path) -> None:
+def test_other_error_is_raised(staging: Path) -> None:
     with pytest.raises(OSError, match="no room"):
         remove_staging(NoRoomForNames(errno.EIO), str(staging))
     assert (staging / "below" / "b").exists()

@@ -1,4 +1,4 @@
-"""What must be true before a swap begins, and what it leaves (S5.9, S6.1, case 80)."""
+"""What a swap checks before it begins, and what it leaves (S5.9, S6.1, case 80)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _names(root: Path) -> list[str]:
     return sorted(path.name for path in (root / "t-0").iterdir())
 
 
-def test_case_80_the_output_takes_the_place_of_its_sources(root: Path) -> None:
+def test_case_80_output_replaces_its_sources(root: Path) -> None:
     (root / "t-0" / f"{3:020d}.txnindex").touch()
     group = _group(root, 0, 3)
     swap_group(STORAGE, f"{root}/t-0", group)
@@ -45,7 +45,7 @@ def test_case_80_the_output_takes_the_place_of_its_sources(root: Path) -> None:
     assert [name for name in _names(root) if name.startswith(f"{3:020d}")] == []
 
 
-def test_the_newest_snapshot_stays_at_a_base_that_goes(root: Path) -> None:
+def test_newest_snapshot_is_kept_at_a_removed_base(root: Path) -> None:
     for offset in (6, 9, 12):
         (root / "t-0" / f"{offset:020d}.snapshot").unlink()
     swap_group(STORAGE, f"{root}/t-0", _group(root, 0, 3))
@@ -60,23 +60,23 @@ def _refused(root: Path, group: StagedGroup, match: str) -> None:
     assert all(os.path.exists(path) for path in group.paths.values())
 
 
-def test_the_active_segment_is_never_replaced(root: Path) -> None:
+def test_active_segment_is_never_replaced(root: Path) -> None:
     _refused(root, _group(root, 6, 9), "active segment")
 
 
-def test_groups_have_no_gaps(root: Path) -> None:
+def test_group_with_a_gap_is_refused(root: Path) -> None:
     _refused(root, _group(root, 0, 6), "run of segments")
     _refused(root, replace(_group(root, 3, 6), base_offset=6), "run of segments")
 
 
-def test_a_source_that_changed_is_noticed(root: Path) -> None:
+def test_changed_source_is_refused(root: Path) -> None:
     group = _group(root, 0, 3)
     path = root / "t-0" / f"{3:020d}.log"
     STORAGE.set_mtime_ns(str(path), logs.MTIME_NS)
     _refused(root, group, "not as it was")
 
 
-def test_an_index_that_changed_is_noticed(root: Path) -> None:
+def test_changed_index_is_refused(root: Path) -> None:
     group = _group(root, 0, 3)
     (root / "t-0" / f"{3:020d}.timeindex").unlink()
     _refused(root, group, "not as it was")
@@ -85,13 +85,13 @@ def test_an_index_that_changed_is_noticed(root: Path) -> None:
 @pytest.mark.parametrize(
     "name", [f"{6:020d}.log.swap", f"{0:020d}.log.cleaned", f"{9:020d}.log.deleted"]
 )
-def test_nothing_of_an_earlier_swap_may_be_left(root: Path, name: str) -> None:
+def test_leftover_of_an_earlier_swap_is_refused(root: Path, name: str) -> None:
     group = _group(root, 0, 3)
     (root / "t-0" / name).touch()
     _refused(root, group, "unfinished run")
 
 
-def test_all_staged_files_must_be_there(root: Path) -> None:
+def test_missing_staged_file_is_refused(root: Path) -> None:
     group = _group(root, 0, 3)
     without = {suffix: path for suffix, path in group.paths.items() if suffix != ".timeindex"}
     _refused(root, replace(group, paths=without), "staged file is missing")

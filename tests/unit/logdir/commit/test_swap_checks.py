@@ -1,5 +1,5 @@
-"""What recovery checks of a `.swap` log before a source goes (S6.3): damage stays where it is, with
-all sources.
+"""What recovery checks of a `.swap` log before it removes a source (S6.3). Damage is kept, with all
+sources.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def put_swap(root: Path, base: int, offsets: tuple[int, ...], *, suffix: str = ".swap") -> Path:
-    """The output of a cleaning, beside its sources. Its log."""
+    """Write the output of a cleaning next to its sources. Return its log."""
     records = [one for segment in SEGMENTS.values() for one in segment if one.offset in offsets]
     for name, data in logs.segment_bytes(base, records).items():
         (root / "t-0" / f"{base:020d}{name}{suffix}").write_bytes(data)
@@ -38,7 +38,7 @@ def put_swap(root: Path, base: int, offsets: tuple[int, ...], *, suffix: str = "
 
 
 def positions(log: bytes) -> list[int]:
-    """Where its batches begin."""
+    """Return the start of each of its batches."""
     found, at = [], 0
     while at < len(log):
         found.append(at)
@@ -51,7 +51,7 @@ def content(root: Path) -> dict[str, bytes]:
 
 
 def refused(root: Path, *, match: str = r"\.swap") -> None:
-    """Nothing is changed, and the error says where and what to do."""
+    """Check that nothing changes, and that the error says where and what to do."""
     before = content(root)
     with pytest.raises(CorruptLogError, match=match) as caught:
         recover(STORAGE, f"{root}/t-0")
@@ -63,7 +63,7 @@ def refused(root: Path, *, match: str = r"\.swap") -> None:
 
 
 def flips(log: Path, start: int, end: int, *, every: int = 1) -> Iterator[str]:
-    """Flips bits of some bytes, one at a time."""
+    """Flip bits of some bytes, one at a time."""
     sound = log.read_bytes()
     for bit in range(8 * start, 8 * end, every):
         damaged = bytearray(sound)
@@ -74,7 +74,7 @@ def flips(log: Path, start: int, end: int, *, every: int = 1) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("batch", range(len(KEPT)))
-def test_one_flipped_bit_in_a_base_offset_removes_no_segment(root: Path, batch: int) -> None:
+def test_flipped_bit_in_a_base_offset_is_refused(root: Path, batch: int) -> None:
     log = put_swap(root, 0, KEPT)
     at = positions(log.read_bytes())[batch]
     for _ in flips(log, at, at + 8):
@@ -83,8 +83,8 @@ def test_one_flipped_bit_in_a_base_offset_removes_no_segment(root: Path, batch: 
     assert {one.offset for one in logs.read_log(root).records} == {*KEPT, *range(6, 45)}
 
 
-def test_one_flipped_bit_anywhere_in_a_swap_log_changes_nothing(root: Path) -> None:
-    """But for the leader epoch, which no CRC covers and no neighbour tells of."""
+def test_flipped_bit_anywhere_in_a_swap_log_is_refused(root: Path) -> None:
+    """Except in the leader epoch: no CRC covers it, and nothing else contradicts it."""
     log = put_swap(root, 0, KEPT)
     for at in positions(log.read_bytes()):
         for start, end in ((8, 12), (16, 62)):
@@ -92,7 +92,7 @@ def test_one_flipped_bit_anywhere_in_a_swap_log_changes_nothing(root: Path) -> N
                 refused(root)
 
 
-def test_a_flipped_bit_is_found_when_the_sources_are_marked_deleted(root: Path) -> None:
+def test_flipped_bit_is_refused_if_sources_are_marked_deleted(root: Path) -> None:
     log = put_swap(root, 0, KEPT)
     for base in (0, 3):
         for name in (".log", ".index", ".timeindex"):
@@ -105,12 +105,12 @@ def test_a_flipped_bit_is_found_when_the_sources_are_marked_deleted(root: Path) 
     assert {one.offset for one in logs.read_log(root).records} == {*KEPT, *range(6, 45)}
 
 
-def test_a_swap_log_that_reaches_into_the_active_segment_is_refused(root: Path) -> None:
+def test_swap_log_that_overlaps_the_active_segment_is_refused(root: Path) -> None:
     put_swap(root, 39, (39, 40, 42))
     refused(root, match="active segment")
 
 
-def test_outputs_that_overlap_are_refused(root: Path) -> None:
+def test_overlapping_outputs_are_refused(root: Path) -> None:
     put_swap(root, 0, (0, 1, 4))
     put_swap(root, 3, (3, 4))
     refused(root)
@@ -136,21 +136,21 @@ def test_damage_in_one_partition_does_not_stop_the_others(root: Path) -> None:
     assert {one.offset for one in logs.read_log(root).records} == {*KEPT, *range(6, 45)}
 
 
-def test_two_groups_at_once_are_refused(root: Path) -> None:
+def test_two_swapped_groups_are_refused(root: Path) -> None:
     """A loader would remove the segments between them."""
     put_swap(root, 0, (0, 1))
     put_swap(root, 9, (9, 10))
     refused(root)
 
 
-def test_an_index_of_another_log_is_refused(root: Path) -> None:
+def test_index_of_another_log_is_refused(root: Path) -> None:
     put_swap(root, 0, KEPT)
     (root / "t-0" / f"{0:020d}.index.swap").write_bytes(bytes([0, 0, 0, 1, 0, 1, 0, 0]))
     refused(root)
 
 
-def test_a_split_of_the_last_segment_is_finished(root: Path) -> None:
-    """As Kafka's loader does it: the only swap that may replace the active segment, with the same
+def test_interrupted_split_of_the_last_segment_is_finished(root: Path) -> None:
+    """As Kafka's loader does. No other swap may replace the active segment, and this one keeps its
     batches.
     """
     put_swap(root, 42, (42, 43))
@@ -160,14 +160,14 @@ def test_a_split_of_the_last_segment_is_finished(root: Path) -> None:
     assert [one.offset for one in logs.read_log(root).records] == list(range(45))
 
 
-def test_a_split_that_lost_a_batch_is_refused(root: Path) -> None:
+def test_split_that_lost_a_batch_is_refused(root: Path) -> None:
     put_swap(root, 42, (42,))
     put_swap(root, 44, (44,))
     refused(root, match="active segment")
 
 
-def test_originals_may_take_the_place_of_what_had_replaced_them(root: Path) -> None:
-    """As an undo does it: the segment in the log has a part of their batches."""
+def test_originals_may_replace_their_cleaned_segment(root: Path) -> None:
+    """An undo does this: the segment in the log has only some of their batches."""
     for suffix in (".log", ".index", ".timeindex"):
         for base in (0, 3):
             (root / "t-0" / f"{base:020d}{suffix}").unlink()
@@ -178,8 +178,8 @@ def test_originals_may_take_the_place_of_what_had_replaced_them(root: Path) -> N
     assert [one.offset for one in logs.read_log(root).records] == list(range(45))
 
 
-def test_sources_that_are_partly_gone_do_not_stop_a_recovery(root: Path) -> None:
-    """A crash of a recovery leaves any of them."""
+def test_missing_sources_do_not_stop_a_recovery(root: Path) -> None:
+    """A crash during recovery can leave any of them."""
     for gone in ((0,), (3,), (0, 3)):
         put_swap(root, 0, KEPT)
         for base in gone:
