@@ -1,4 +1,4 @@
-"""Partitions as values, for tests of decisions over them."""
+"""Partition states as values, for tests of decisions about them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def ranged(
 
 
 def six() -> list[Segment]:
-    """One record each; the sixth is the active one."""
+    """Return six segments of one record each; the sixth is active."""
     return [segment(base) for base in range(6)]
 
 
@@ -51,20 +51,20 @@ def test_case_61_single_segment_with_a_log_start_has_nothing_cleanable() -> None
     assert (found.cleanable_bytes, found.ratio) == (0, 0.0)
 
 
-def test_case_61_checkpoint_beyond_the_active_base() -> None:
+def test_case_61_checkpoint_beyond_the_active_base_cleans_nothing() -> None:
     found = ranged(partition([segment(0), segment(2)], end=5, checkpoint=3))
     assert (found.first_dirty_offset, found.first_uncleanable_offset) == (3, 2)
     assert (found.clean_bytes, found.cleanable_bytes) == (200, 0)
 
 
-def test_an_empty_log_has_no_ratio() -> None:
+def test_empty_log_has_no_ratio() -> None:
     assert ranged(partition([segment(0, 0)], end=0)).ratio is None
 
 
 @pytest.mark.parametrize(
     ("high_watermark", "end", "why"), [(6, 5, "active segment"), (3, 3, "high watermark is 3")]
 )
-def test_case_63_without_lag_the_active_segment_or_the_high_watermark_ends_it(
+def test_case_63_active_segment_or_high_watermark_ends_the_range(
     high_watermark: int, end: int, why: str
 ) -> None:
     found = ranged(partition(six(), end=6, high_watermark=high_watermark))
@@ -72,28 +72,28 @@ def test_case_63_without_lag_the_active_segment_or_the_high_watermark_ends_it(
     assert why in found.why
 
 
-def test_a_segment_that_holds_the_high_watermark_is_left_out_whole() -> None:
+def test_segment_with_the_high_watermark_is_excluded() -> None:
     found = ranged(partition([segment(0), segment(10), segment(20)], end=30, high_watermark=15))
     assert (found.first_uncleanable_offset, found.cleanable_bytes) == (10, 100)
 
 
-def test_a_segment_that_straddles_the_first_dirty_offset_counts_on_both_sides() -> None:
+def test_segment_across_the_first_dirty_offset_counts_on_both_sides() -> None:
     found = ranged(partition([segment(0), segment(10), segment(20)], end=30, checkpoint=15))
     assert (found.clean_bytes, found.cleanable_bytes) == (200, 100)
 
 
-def test_case_27_and_40_an_open_transaction_ends_it() -> None:
+def test_case_27_and_40_open_transaction_ends_the_range() -> None:
     found = ranged(partition(six(), end=6), lso=2)
     assert found.first_uncleanable_offset == 2
     assert "undecided from offset 2" in found.why
 
 
-def test_case_64_min_compaction_lag_is_strict_and_stops_at_the_first_young_segment() -> None:
+def test_case_64_min_compaction_lag_ends_at_the_first_young_segment() -> None:
     lag = 1000
     segments = [
-        segment(0, last=NOW - lag),  # exactly as old as it must be
+        segment(0, last=NOW - lag),  # exactly as old as required
         segment(1, last=NOW - lag + 1),
-        segment(2, last=NOW - 10 * lag),  # old, but behind a young one
+        segment(2, last=NOW - 10 * lag),  # old, but after a young one
         segment(3),
     ]
     found = ranged(partition(segments, end=4), config(min_compaction_lag_ms=lag))
@@ -101,13 +101,13 @@ def test_case_64_min_compaction_lag_is_strict_and_stops_at_the_first_young_segme
     assert found.why == "min.compaction.lag.ms: segment 1 is younger than 1 s"
 
 
-def test_case_64_clean_segments_are_not_asked_for_their_age() -> None:
+def test_case_64_age_of_clean_segments_is_ignored() -> None:
     segments = [segment(0, last=NOW), segment(1, last=0), segment(2, last=0)]
     found = ranged(partition(segments, end=3, checkpoint=1), config(min_compaction_lag_ms=1000))
     assert found.first_uncleanable_offset == 2
 
 
-def test_case_94_without_timestamps_the_age_is_the_files() -> None:
+def test_case_94_without_timestamps_the_file_time_counts() -> None:
     segments = [segment(0, last=-1, log_mtime_ms=NOW), segment(1)]
     assert ranged(partition(segments, end=2), config(min_compaction_lag_ms=1)).cleanable_bytes == 0
     assert (
@@ -144,12 +144,12 @@ def test_case_65_unknown_timestamps_never_force_a_compaction(first: int) -> None
         (99, 100, [30]),
     ],
 )
-def test_segments_between(start: int, end: int, bases: list[int]) -> None:
+def test_segments_between_two_offsets_are_found(start: int, end: int, bases: list[int]) -> None:
     segments = [segment(10), segment(20), segment(30)]
     assert [s.base_offset for s in segments_between(segments, start, end)] == bases
 
 
-def test_a_high_watermark_below_the_first_dirty_offset_leaves_nothing() -> None:
+def test_high_watermark_below_first_dirty_offset_cleans_nothing() -> None:
     found = ranged(
         partition([segment(0), segment(10), segment(20)], end=30, checkpoint=15, high_watermark=3)
     )

@@ -11,21 +11,21 @@ from winnow.policy.config import KAFKA_DEFAULTS, TopicConfig, topic_config
 from winnow.policy.keys import KEYS, Ignored, parse_broker_value, parse_topic_value
 
 
-def test_the_table_and_the_dataclass_have_the_same_rows() -> None:
+def test_table_and_dataclass_have_the_same_rows() -> None:
     assert [key.attribute for key in KEYS] == [
         f.name for f in fields(TopicConfig) if f.name != "sources"
     ]
     assert list(KAFKA_DEFAULTS.sources) == [key.name for key in KEYS]
 
 
-def test_every_default_is_allowed_by_its_own_row() -> None:
+def test_every_default_is_valid_for_its_key() -> None:
     for key in KEYS:
         if key.default is not None and not key.broker_only:
             text = str(key.default).lower()
             assert parse_topic_value(key.name, text, where="table") == key.default
 
 
-def test_kafka_defaults() -> None:
+def test_defaults_are_kafkas() -> None:
     assert KAFKA_DEFAULTS.policy == "delete"
     assert KAFKA_DEFAULTS.retention_ms == 168 * 3_600_000
     assert KAFKA_DEFAULTS.segment_bytes == 1 << 30
@@ -42,7 +42,7 @@ def test_kafka_defaults() -> None:
         ("", "", False, False),
     ],
 )
-def test_policies(text: str, policy: str, *, compact: bool, delete: bool) -> None:
+def test_cleanup_policy_is_parsed(text: str, policy: str, *, compact: bool, delete: bool) -> None:
     value = parse_topic_value("cleanup.policy", text, where="here")
     assert not isinstance(value, Ignored)
     config = topic_config({"cleanup.policy": (value, "here")})
@@ -70,7 +70,7 @@ def test_policies(text: str, policy: str, *, compact: bool, delete: bool) -> Non
         ("remote.storage.enable", "yes", "true or false"),
     ],
 )
-def test_a_wrong_value_names_key_value_range_and_place(key: str, text: str, words: str) -> None:
+def test_wrong_value_is_refused_with_key_range_and_place(key: str, text: str, words: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_topic_value(key, text, where="file line 3")
     for part in (key, text, words, "file line 3"):
@@ -85,12 +85,12 @@ def test_a_wrong_value_names_key_value_range_and_place(key: str, text: str, word
         ("segment.byte", "segment.bytes"),
     ],
 )
-def test_an_unknown_key_names_its_neighbours(key: str, near: str) -> None:
+def test_unknown_key_is_refused_with_similar_keys(key: str, near: str) -> None:
     with pytest.raises(UsageError, match=near):
         parse_topic_value(key, "1", where="here")
 
 
-def test_a_brokers_name_is_no_topic_config() -> None:
+def test_broker_key_is_refused_as_a_topic_config() -> None:
     with pytest.raises(UsageError, match=r"The topic's name for it is retention\.ms"):
         parse_topic_value("log.retention.hours", "1", where="here")
     with pytest.raises(UsageError, match="broker config"):
@@ -117,17 +117,17 @@ def test_a_brokers_name_is_no_topic_config() -> None:
         ("cleanup.policy", "compact", None),
     ],
 )
-def test_broker_values_come_in_the_topics_unit(key: str, text: str, value: object) -> None:
+def test_broker_values_are_converted_to_topic_units(key: str, text: str, value: object) -> None:
     assert parse_broker_value(key, text, where="here") == value
 
 
-def test_a_broker_does_not_take_zero_for_its_retention() -> None:
+def test_retention_of_zero_is_refused_for_a_broker_only() -> None:
     with pytest.raises(UsageError, match="unlimited"):
         parse_broker_value("log.retention.ms", "0", where="here")
     assert parse_topic_value("retention.ms", "0", where="here") == 0
 
 
-def test_internal_segment_bytes_overrides() -> None:
+def test_internal_segment_bytes_overrides_segment_bytes() -> None:
     config = topic_config(
         {"segment.bytes": (2 << 20, "a"), "internal.segment.bytes": (4096, "line 7")}
     )
@@ -135,7 +135,7 @@ def test_internal_segment_bytes_overrides() -> None:
     assert config.sources["segment.bytes"] == "internal.segment.bytes, line 7"
 
 
-def test_the_least_lag_may_not_exceed_the_largest() -> None:
+def test_min_compaction_lag_above_the_max_is_refused() -> None:
     assert topic_config({"min.compaction.lag.ms": (5, "a"), "max.compaction.lag.ms": (5, "b")})
     with pytest.raises(
         UsageError, match=r"min\.compaction\.lag\.ms is larger.*at most 4 \(b\).*found 5 \(a\)"

@@ -17,7 +17,7 @@ OLD = NOW - 10_000
 def four(
     *, checkpoint: int | None = None, high_watermark: int | None = None, start: int = 0
 ) -> PartitionState:
-    """Three segments of ten offsets and 100 bytes, and the active one."""
+    """Return three segments of ten offsets and 100 bytes, and the active one."""
     segments = [segment(base, last=OLD) for base in (0, 10, 20, 30)]
     return partition(
         segments, end=40, checkpoint=checkpoint, high_watermark=high_watermark, start=start
@@ -30,7 +30,7 @@ def decided(
     return decide(state, settings, now=NOW, **more)  # type: ignore[arg-type]
 
 
-def test_a_dirty_partition_is_compacted_up_to_the_active_segment() -> None:
+def test_dirty_partition_is_compacted_up_to_the_active_segment() -> None:
     plan = decided(four(checkpoint=10), config(segment_bytes=250))
     assert plan.compaction is not None
     assert (plan.first_dirty_offset, plan.compaction.end_offset) == (10, 30)
@@ -42,7 +42,7 @@ def test_a_dirty_partition_is_compacted_up_to_the_active_segment() -> None:
     )
 
 
-def test_case_62_a_ratio_equal_to_the_threshold_is_not_enough() -> None:
+def test_case_62_ratio_equal_to_the_threshold_is_not_enough() -> None:
     segments = [segment(base) for base in range(6)]
     plan = decided(partition(segments, end=6, checkpoint=2, high_watermark=4), config())
     assert plan.compaction is None
@@ -50,19 +50,19 @@ def test_case_62_a_ratio_equal_to_the_threshold_is_not_enough() -> None:
     assert plan.reason == "dirty ratio 0.5 is not above min.cleanable.dirty.ratio 0.5"
 
 
-def test_a_ratio_just_above_the_threshold_does_not_read_as_equal() -> None:
+def test_ratio_just_above_the_threshold_is_shown_with_more_digits() -> None:
     segments = [segment(0, 499_999), segment(1, 500_001), segment(2)]
     plan = decided(partition(segments, end=3, checkpoint=1), config())
     assert "dirty ratio 0.500001 is above" in plan.reason
 
 
-def test_a_ratio_of_nothing_dirty_is_not_above_zero() -> None:
+def test_clean_log_is_not_compacted_even_with_threshold_zero() -> None:
     plan = decided(four(checkpoint=30), config(min_cleanable_dirty_ratio=0.0))
     assert plan.compaction is None
     assert plan.reason == "3 segments before the active one, all clean up to 30"
 
 
-def test_case_65_max_compaction_lag_beats_the_ratio() -> None:
+def test_case_65_max_compaction_lag_overrides_the_ratio() -> None:
     segments = [segment(0, 900), segment(10, first=OLD), segment(20)]
     state = partition(segments, end=30, checkpoint=10)
     assert decided(state, config(max_compaction_lag_ms=20_000)).compaction is None
@@ -71,7 +71,7 @@ def test_case_65_max_compaction_lag_beats_the_ratio() -> None:
     assert plan.reason.startswith("max.compaction.lag.ms: a dirty record is older than 5 s")
 
 
-def test_case_59_the_checkpoint_is_reset_even_if_nothing_is_compacted() -> None:
+def test_case_59_checkpoint_is_reset_even_without_a_compaction() -> None:
     plan = decided(
         partition([segment(0), segment(10)], end=20, checkpoint=200),
         config(min_cleanable_dirty_ratio=1.0),
@@ -83,7 +83,7 @@ def test_case_59_the_checkpoint_is_reset_even_if_nothing_is_compacted() -> None:
     )
 
 
-def test_case_67_a_stale_checkpoint_of_a_delete_topic_is_ignored() -> None:
+def test_case_67_stale_checkpoint_of_a_delete_topic_is_ignored() -> None:
     plan = decided(four(checkpoint=200), config("delete", retention_ms=-1))
     assert (plan.compaction, plan.checkpoint_reset, plan.first_dirty_offset, plan.dirty_ratio) == (
         None,
@@ -106,15 +106,17 @@ def test_case_67_a_stale_checkpoint_of_a_delete_topic_is_ignored() -> None:
         (four(), config("delete", remote_storage_enable=True), "S7.5", "remote.storage.enable"),
     ],
 )  # fmt: skip
-def test_reasons(state: PartitionState, settings: TopicConfig, rule: str, reason: str) -> None:
+def test_uncompacted_partition_has_a_rule_and_a_reason(
+    state: PartitionState, settings: TopicConfig, rule: str, reason: str
+) -> None:
     plan = decided(state, settings)
     assert plan.compaction is None
     assert plan.rule == rule
     assert reason in plan.reason
 
 
-def test_the_rule_is_of_what_is_done() -> None:
-    """Of the round where there is one; of retention where only that takes something."""
+def test_rule_is_that_of_the_action_taken() -> None:
+    """The rule of the compaction if there is one, and of retention if only that deletes something."""
     both = config("compact,delete", retention_ms=5000)
     assert decided(four(), both).rule == "S3.4"
     clean = decided(four(checkpoint=30), both)
@@ -123,7 +125,7 @@ def test_the_rule_is_of_what_is_done() -> None:
     assert decided(four(), config("delete"), only="compaction").rule == "S3.1"
 
 
-def test_compact_and_delete_say_both() -> None:
+def test_reason_covers_compaction_and_retention() -> None:
     plan = decided(four(), config("compact,delete", retention_ms=5000))
     assert plan.compaction is not None
     assert plan.retention is not None
@@ -139,8 +141,8 @@ def test_compact_and_delete_say_both() -> None:
     assert plan.reason_after("nothing").endswith("; nothing")
 
 
-def test_retention_that_makes_a_log_dirty_enough_is_followed_by_a_compaction() -> None:
-    """A third is dirty; without the two oldest segments all of it is."""
+def test_retention_that_raises_the_dirty_ratio_allows_a_compaction() -> None:
+    """A third is dirty. Without the two oldest segments all of it is."""
     both = config("compact,delete", retention_bytes=200, min_cleanable_dirty_ratio=0.5)
     plan = decided(four(checkpoint=20), both)
     assert plan.compaction is None
@@ -158,14 +160,14 @@ def test_retention_that_makes_a_log_dirty_enough_is_followed_by_a_compaction() -
     )
 
 
-def test_compact_alone_still_follows_the_log_start_offset() -> None:
+def test_compact_policy_still_deletes_below_the_log_start_offset() -> None:
     plan = decided(four(start=25), config())
     assert plan.retention is not None
     assert [s.base_offset for s in plan.retention.deleted] == [0, 10]
     assert "log start offset 25: 2 segments" in plan.reason
 
 
-def test_only_one_half() -> None:
+def test_only_restricts_the_plan_to_one_action() -> None:
     both = config("compact,delete", retention_ms=5000)
     retention = decided(four(checkpoint=200), both, only="retention")
     assert retention.compaction is None
@@ -181,7 +183,7 @@ def test_only_one_half() -> None:
         decided(four(), both, only="both")
 
 
-def test_a_disabled_cleaner_leaves_compacted_topics_to_nobody() -> None:
+def test_disabled_cleaner_leaves_compacted_topics_untouched() -> None:
     plan = decided(
         four(start=25), config("compact,delete", log_cleaner_enable=False, retention_ms=0)
     )
@@ -192,14 +194,14 @@ def test_a_disabled_cleaner_leaves_compacted_topics_to_nobody() -> None:
     )
 
 
-def test_an_open_transaction_bounds_the_round() -> None:
+def test_open_transaction_ends_the_compaction() -> None:
     plan = decided(four(), config(), last_stable_offset=25)
     assert plan.compaction is not None
     assert plan.compaction.end_offset == 20
     assert "a transaction is undecided from offset 25 on" in plan.reason
 
 
-def test_case_21_after_a_round_nothing_is_left_to_do() -> None:
+def test_case_21_second_round_has_nothing_to_do() -> None:
     plan = decided(four(), config())
     assert plan.compaction is not None
     again = decided(four(checkpoint=plan.compaction.end_offset), config())

@@ -1,4 +1,4 @@
-"""What --topic-configs FILE may hold."""
+"""The formats that --topic-configs FILE accepts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def values(found: DescribedConfigs, topic: str) -> dict[str, object]:
     return {entry.key: entry.value for entry in found.topics[topic]}
 
 
-def test_plain_lines() -> None:
+def test_plain_lines_are_parsed() -> None:
     found = parse_topic_configs(
         "\n# a comment\na cleanup.policy=compact,delete\nb retention.ms=-1\na segment.ms=5\nc\n"
     )
@@ -52,7 +52,7 @@ def test_plain_lines() -> None:
     assert found.topics["a"][0].where == "--topic-configs line 3"
 
 
-def test_describe_without_all() -> None:
+def test_describe_without_all_is_parsed() -> None:
     found = parse_topic_configs(DYNAMIC, file="dump")
     assert values(found, "orders") == {
         "cleanup.policy": "compact,delete",
@@ -68,7 +68,7 @@ def test_describe_without_all() -> None:
     ]
 
 
-def test_describe_with_all_tells_overrides_from_what_the_broker_gives() -> None:
+def test_describe_with_all_separates_overrides_from_broker_values() -> None:
     found = parse_topic_configs(ALL)
     assert values(found, "orders") == {"cleanup.policy": "compact"}
     assert {e.key: (e.value, e.where) for e in found.effective["orders"]} == {
@@ -80,7 +80,7 @@ def test_describe_with_all_tells_overrides_from_what_the_broker_gives() -> None:
 
 
 @pytest.mark.parametrize("colon", ["", ":"])
-def test_one_line_form_of_old_brokers(colon: str) -> None:
+def test_one_line_form_of_old_brokers_is_parsed(colon: str) -> None:
     text = (
         f"Configs for topic 'orders' are{colon} cleanup.policy=compact,delete,segment.bytes=1048576\n"
         "Configs for topic 'bare' are \n"
@@ -98,7 +98,7 @@ def test_entries_without_synonyms_below_a_headline_are_overrides() -> None:
     assert values(found, "orders") == {"cleanup.policy": "compact", "retention.ms": 1}
 
 
-def test_sections_of_other_things_are_read_over() -> None:
+def test_sections_of_other_entities_are_skipped() -> None:
     text = "Dynamic configs for group g are:\n  consumer.x=1 sensitive=false synonyms={}\nx cleanup.policy=delete\n"
     assert set(parse_topic_configs(text).topics) == {"x"}
 
@@ -118,7 +118,7 @@ def test_sections_of_other_things_are_read_over() -> None:
         ),
     ],
 )
-def test_what_cant_be_understood_names_the_line(text: str, words: str) -> None:
+def test_malformed_line_is_refused_with_its_number(text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse_topic_configs(text)
 
@@ -135,7 +135,7 @@ def test_what_cant_be_understood_names_the_line(text: str, words: str) -> None:
         "a segment.bytes=1048576\na segment.bytes=2048\nb cleanup.policy=compact\n",
     ],
 )
-def test_a_value_out_of_range_concerns_its_topic_only(text: str) -> None:
+def test_out_of_range_value_affects_only_its_topic(text: str) -> None:
     settings = Settings(topic_configs=parse_topic_configs(text))
     config = settings.resolve("a")
     assert isinstance(config, Unknown)
@@ -144,7 +144,7 @@ def test_a_value_out_of_range_concerns_its_topic_only(text: str) -> None:
     assert isinstance(settings.resolve("b"), TopicConfig)
 
 
-def test_values_that_contradict_each_other_concern_their_topic_only() -> None:
+def test_contradicting_values_affect_only_their_topic() -> None:
     text = "a cleanup.policy=compact\na min.compaction.lag.ms=9\na max.compaction.lag.ms=8\nb cleanup.policy=compact"
     settings = Settings(topic_configs=parse_topic_configs(text))
     config = settings.resolve("a")
@@ -153,7 +153,7 @@ def test_values_that_contradict_each_other_concern_their_topic_only() -> None:
     assert isinstance(settings.resolve("b"), TopicConfig)
 
 
-def test_the_same_said_twice_is_no_contradiction() -> None:
+def test_repeated_equal_value_is_accepted() -> None:
     assert values(parse_topic_configs("a retention.ms=1\na retention.ms=1"), "a") == {
         "retention.ms": 1
     }

@@ -1,6 +1,4 @@
-"""The fate of one record, rule by rule (S5.4, S5.5, S5.8), and that the cleaner's own filter
-agrees.
-"""
+"""What happens to one record, rule by rule (S5.4, S5.5, S5.8). The cleaner's own filter agrees."""
 
 from __future__ import annotations
 
@@ -63,24 +61,24 @@ def told(record: RecordFacts, of_round: RoundFacts = ROUND) -> tuple[str, str]:
     return fate.verdict.value, fate.rule
 
 
-def test_the_last_of_its_key_stays_and_an_earlier_one_goes() -> None:
+def test_last_record_of_a_key_is_kept_and_earlier_ones_dropped() -> None:
     assert told(PLAIN) == ("stays", "S5.5")
     fate = record_fate(replace(PLAIN, latest=61), ROUND)
     assert (fate.verdict, fate.facts) == (Verdict.GOES, (Fact("superseded_by", 61),))
 
 
-def test_in_the_clean_range_a_key_that_the_dirty_range_has_goes() -> None:
+def test_clean_record_is_dropped_if_its_key_is_in_the_dirty_range() -> None:
     clean = replace(PLAIN, offset=10, latest=None)
     assert told(clean) == ("stays", "S5.5")
     assert "dirty range [50, 100)" in record_fate(clean, ROUND).words
     assert told(replace(clean, latest=50)) == ("goes", "S5.5")
 
 
-def test_without_a_key_it_goes() -> None:
+def test_record_without_a_key_is_dropped() -> None:
     assert told(replace(PLAIN, null_key=True, latest=None)) == ("goes", "S5.5")
 
 
-def test_aborted_data_goes_though_it_is_the_last_of_its_key() -> None:
+def test_aborted_record_is_dropped_even_if_last_of_its_key() -> None:
     aborted = replace(PLAIN, aborted=(55, 70))
     assert told(aborted) == ("goes", "S5.4")
     assert {fact.name: fact.value for fact in record_fate(aborted, ROUND).facts} == {
@@ -92,24 +90,24 @@ def test_aborted_data_goes_though_it_is_the_last_of_its_key() -> None:
 @pytest.mark.parametrize(
     ("horizon", "verdict"), [(None, "stays"), (NOW + 1, "stays"), (NOW, "goes"), (NOW - 1, "goes")]
 )
-def test_a_tombstone_goes_at_its_horizon_exactly(horizon: int | None, verdict: str) -> None:
+def test_tombstone_is_dropped_exactly_at_its_horizon(horizon: int | None, verdict: str) -> None:
     assert told(replace(TOMBSTONE, batch=batch(horizon=horizon))) == (verdict, "S5.5")
 
 
-def test_a_tombstone_without_a_horizon_gets_one_a_retention_from_now() -> None:
+def test_tombstone_without_a_horizon_gets_one() -> None:
     assert record_fate(TOMBSTONE, ROUND).facts == (
         Fact("delete_horizon_after", NOW + DAY, time=True),
     )
 
 
-def test_a_tombstone_of_an_old_format_goes_with_the_age_of_its_segment() -> None:
+def test_old_format_tombstone_expires_by_the_age_of_its_segment() -> None:
     old = batch()
     old["magic"] = 1
     assert told(replace(TOMBSTONE, batch=old, retain_legacy_deletes=True)) == ("stays", "S5.5")
     assert told(replace(TOMBSTONE, batch=old, retain_legacy_deletes=False)) == ("goes", "S5.5")
 
 
-def test_a_superseded_tombstone_goes_at_once() -> None:
+def test_superseded_tombstone_is_dropped_at_once() -> None:
     assert told(replace(TOMBSTONE, latest=80)) == ("goes", "S5.5")
 
 
@@ -123,7 +121,7 @@ def test_a_superseded_tombstone_goes_at_once() -> None:
         (True, NOW, "goes"),
     ],
 )
-def test_a_marker_lives_through_its_passes(
+def test_marker_is_kept_until_its_horizon(
     emptied: bool,  # noqa: FBT001
     horizon: int | None,
     verdict: str,
@@ -137,7 +135,7 @@ def test_a_marker_lives_through_its_passes(
 @pytest.mark.parametrize(
     "record", [TOMBSTONE, replace(MARKER, emptied=True)], ids=["tombstone", "marker"]
 )
-def test_no_delete_horizon_is_told_where_the_sum_overflows(record: RecordFacts) -> None:
+def test_overflowing_delete_horizon_is_not_reported(record: RecordFacts) -> None:
     last_with_one = replace(ROUND, delete_retention_ms=2**63 - 1 - NOW)
     assert [fact.value for fact in record_fate(record, last_with_one).facts] == [2**63 - 1]
     fate = record_fate(record, replace(ROUND, delete_retention_ms=2**63 - NOW))
@@ -145,7 +143,7 @@ def test_no_delete_horizon_is_told_where_the_sum_overflows(record: RecordFacts) 
     assert "gets no delete horizon" in fate.words
 
 
-def test_the_header_that_stays_is_told() -> None:
+def test_kept_batch_header_is_reported() -> None:
     last_of_round, of_producer = batch(last=99), batch(last=60, producer=7)
     known = replace(ROUND, last_records={7: (60, 0)})
     assert "last batch" in (header_stays(last_of_round, ROUND) or "")
@@ -156,12 +154,12 @@ def test_the_header_that_stays_is_told() -> None:
     assert "header" not in record_fate(superseded, ROUND).words
 
 
-def test_the_horizon_of_a_batch_is_none_without_its_bit() -> None:
+def test_batch_without_the_horizon_bit_has_no_horizon() -> None:
     assert delete_horizon(batch()) is None
     assert delete_horizon(batch(horizon=NOW)) == NOW
 
 
-def test_times_are_told_in_words_and_other_facts_are_not() -> None:
+def test_only_time_facts_have_an_iso_form() -> None:
     assert Fact("t", 1_790_000_000_001, time=True).iso == "2026-09-21T14:13:20.001Z"
     assert Fact("t", -1, time=True).iso is None
     assert Fact("t", 1_790_000_000_001).iso is None
@@ -175,10 +173,10 @@ def test_times_are_told_in_words_and_other_facts_are_not() -> None:
     horizon=st.sampled_from([None, NOW - 1, NOW, NOW + 1]),
     producer=st.sampled_from([-1, 7]),
 )
-def test_the_filter_of_the_cleaner_agrees(
+def test_record_fate_agrees_with_the_cleaners_filter(
     values: list[bytes | None], latest: list[int | None], horizon: int | None, producer: int
 ) -> None:
-    """`latest` is relative: none of its key, itself, or later."""
+    """`latest` is relative to the record: no record of its key, itself, or a later one."""
     records = [Record(50 + i, NOW, b"k%d" % i, value) for i, value in enumerate(values)]
     data = np.frombuffer(
         encode_batch(records, delete_horizon=horizon, producer_id=producer, producer_epoch=0),

@@ -17,7 +17,9 @@ def segment(base: int, *, timestamp: int = 0, log_bytes: int = 100) -> Segment:
 
 
 def partition(*timestamps: int, taken: int, start: int = 0, log_bytes: int = 100) -> Plan:
-    """A log of these segments, ten offsets each, of which retention takes the first `taken`."""
+    """Return a log of these segments, ten offsets each, of which retention deletes the first
+    `taken`.
+    """
     segments = tuple(
         segment(10 * number, timestamp=timestamp, log_bytes=log_bytes)
         for number, timestamp in enumerate(timestamps)
@@ -37,7 +39,7 @@ def bases(plans: list[RetentionPlan | None]) -> list[list[int]]:
     return [[s.base_offset for s in plan.deleted] if plan else [] for plan in plans]
 
 
-def test_the_oldest_segments_of_all_partitions_go_until_it_is_enough() -> None:
+def test_oldest_segments_of_all_partitions_are_deleted_until_enough() -> None:
     plans = [
         partition(10, 40, 60, 99, taken=3),
         partition(20, 30, 50, 99, taken=3),
@@ -51,22 +53,22 @@ def test_the_oldest_segments_of_all_partitions_go_until_it_is_enough() -> None:
     assert bases(oldest_first(plans, wanted=10**9)) == [[0, 10, 20], [0, 10, 20], []]
 
 
-def test_within_a_partition_the_order_is_that_of_the_log() -> None:
-    """A young segment before an old one comes first, and so the old one waits for it."""
+def test_segments_of_a_partition_are_deleted_in_log_order() -> None:
+    """An old segment after a younger one is deleted only after that one."""
     plans = [partition(50, 1, 99, taken=2), partition(20, 99, taken=1)]
     assert bases(oldest_first(plans, wanted=1)) == [[], [0]]
     assert bases(oldest_first(plans, wanted=200)) == [[0], [0]]
     assert bases(oldest_first(plans, wanted=300)) == [[0, 10], [0]]
 
 
-def test_an_active_segment_stays() -> None:
+def test_active_segment_is_never_deleted() -> None:
     (plan,) = oldest_first([partition(1, 2, taken=2)], wanted=10**9)
     assert plan is not None
     assert (bases([plan]), plan.roll, plan.log_start_offset) == ([[0]], False, 10)
     assert oldest_first([partition(1, taken=1)], wanted=10**9) == [None]
 
 
-def test_the_log_start_offset_is_that_of_what_stays_or_higher() -> None:
+def test_log_start_offset_follows_the_deletions_and_never_falls() -> None:
     (plan,) = oldest_first([partition(1, 2, 3, taken=2, start=15)], wanted=1)
     assert plan is not None
     assert plan.log_start_offset == 15
@@ -85,9 +87,7 @@ def test_the_log_start_offset_is_that_of_what_stays_or_higher() -> None:
     ),
     st.integers(0, 3000),
 )
-def test_never_more_than_the_rules_allow_and_never_more_than_is_needed(
-    plans: list[Plan], wanted: int
-) -> None:
+def test_no_more_is_deleted_than_allowed_and_needed(plans: list[Plan], wanted: int) -> None:
     chosen = oldest_first(plans, wanted=wanted)
     freed = 0
     for (state, plan), one in zip(plans, chosen, strict=True):
@@ -107,6 +107,6 @@ def test_never_more_than_the_rules_allow_and_never_more_than_is_needed(
     assert freed == 0 or freed - 120 < wanted
 
 
-def test_segments_of_many_sizes_are_counted_with_all_their_files() -> None:
+def test_segment_size_includes_its_index_files() -> None:
     assert file_bytes(replace(segment(0), txnindex_bytes=34)) == 100 + 8 + 12 + 34
     assert file_bytes(replace(segment(0), index_bytes=None, timeindex_bytes=None)) == 100

@@ -1,4 +1,4 @@
-"""S5.2: which neighbours become one segment."""
+"""S5.2: which adjacent segments become one."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def test_case_68_tiny_limits_make_singletons(limits: dict[str, int]) -> None:
 @pytest.mark.parametrize(
     "limits", [{"log": 301}, {"index": 3 * 12 + 1}, {"log": 300}, {"index": 36}]
 )
-def test_case_68_room_for_three_makes_groups_of_three(limits: dict[str, int]) -> None:
+def test_case_68_limits_for_three_make_groups_of_three(limits: dict[str, int]) -> None:
     assert grouped(TEN, end=10, **limits) == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
 
 
-def test_the_offset_index_is_limited_too() -> None:
+def test_offset_index_size_limits_a_group() -> None:
     large = [
         segment(0, index_bytes=40, timeindex_bytes=0),
         segment(1, index_bytes=40, timeindex_bytes=0),
@@ -52,7 +52,7 @@ def test_the_offset_index_is_limited_too() -> None:
     assert grouped(large, index=80, end=2) == [[0, 1]]
 
 
-def test_case_69_wide_segments_stay_apart_until_they_are_empty() -> None:
+def test_case_69_wide_segments_stay_separate_until_empty() -> None:
     wide = [segment(0), segment(SPAN + 1), segment(2 * (SPAN + 1))]
     end = 3 * (SPAN + 1)
     assert grouped(wide, end=end) == [[s.base_offset] for s in wide]
@@ -61,18 +61,18 @@ def test_case_69_wide_segments_stay_apart_until_they_are_empty() -> None:
 
 
 @pytest.mark.parametrize("missing", [8, 0, None])
-def test_case_70_a_span_of_exactly_the_limit_is_one_group(missing: int | None) -> None:
+def test_case_70_span_of_exactly_the_limit_is_one_group(missing: int | None) -> None:
     two = [segment(0, index_bytes=missing), segment(1000, index_bytes=missing)]
     assert grouped(two, end=SPAN + 1) == [[0, 1000]]
     assert grouped(two, end=SPAN + 2) == [[0], [1000]]
 
 
-def test_case_70_the_last_offset_is_taken_from_the_following_segment() -> None:
+def test_case_70_last_offset_comes_from_the_following_segment() -> None:
     three = [segment(0), segment(10), segment(SPAN + 1)]
     assert grouped(three, end=SPAN + 5) == [[0, 10], [SPAN + 1]]
 
 
-def test_nothing_makes_no_group() -> None:
+def test_no_segments_make_no_group() -> None:
     assert grouped([], end=0) == []
 
 
@@ -83,7 +83,7 @@ def test_nothing_makes_no_group() -> None:
     log=st.integers(1, 120),
     index=st.integers(1, 80),
 )
-def test_groups_keep_order_and_limits_and_could_not_take_one_more(
+def test_groups_are_ordered_within_limits_and_as_large_as_possible(
     sizes: list[tuple[int, int, int]], log: int, index: int
 ) -> None:
     segments = [

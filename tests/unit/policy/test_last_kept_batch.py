@@ -1,5 +1,5 @@
-"""S5.4: Kafka 4.3 keeps the batch that ends the cleaned range, 4.4 the one that ends at the high
-watermark.
+"""S5.4: Kafka 4.3 keeps the batch that ends the cleaned range. Kafka 4.4 keeps the one that ends at
+the high watermark.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from winnow.policy.cleanable import cleanable_range
     checkpoint=st.none() | st.integers(0, 50),
     start=st.integers(0, 50),
 )
-def test_what_is_cleaned_never_reaches_beyond_the_high_watermark(
+def test_cleaned_range_ends_at_or_below_the_high_watermark(
     bases: list[int],
     beyond: int,
     high_watermark: int,
@@ -27,9 +27,7 @@ def test_what_is_cleaned_never_reaches_beyond_the_high_watermark(
     checkpoint: int | None,
     start: int,
 ) -> None:
-    """So a batch that ends at the high watermark is cleaned only if it ends the range as well: one
-    rule keeps both.
-    """
+    """So a cleaned batch that ends at the high watermark also ends the range: one rule keeps both."""
     end = bases[-1] + beyond
     start = min(max(start, bases[0]), end)
     watermark = min(max(high_watermark, start), end)

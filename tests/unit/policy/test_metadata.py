@@ -1,4 +1,4 @@
-"""Settings that the metadata log tells, among those that an operator gives (S9.1-S9.3, case 98)."""
+"""Settings from the metadata log, combined with those that an operator gives (S9.1-S9.3, case 98)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMPACTING = parse_server_properties("log.cleanup.policy=compact")
 
 
 def texts(**values: str) -> dict[str, tuple[str, str]]:
-    """`retention_ms="1"` as the setting retention.ms, at offsets 10, 11, ..."""
+    """Return `retention_ms="1"` as the setting retention.ms, at offsets 10, 11, ..."""
     return {
         key.replace("_", "."): (value, f"__cluster_metadata-0 offset {n}")
         for n, (key, value) in enumerate(values.items(), start=10)
@@ -37,7 +37,7 @@ def metadata(
     brokers: Mapping[int, Mapping[str, tuple[str, str]]] | None = None,
     all_brokers: Mapping[str, tuple[str, str]] | None = None,
 ) -> MetadataSettings:
-    """A log that knows topic `t` alone."""
+    """Return a log that knows only topic `t`."""
     return metadata_settings(
         log=LOG,
         topics={"t": TopicIdentity("ID", frozenset({0, 1}))},
@@ -59,7 +59,7 @@ def unknown(settings: Settings, topic: str = "t") -> str:
     return config.reason
 
 
-def test_a_topics_own_settings_need_no_file() -> None:
+def test_own_settings_of_a_topic_need_no_properties_file() -> None:
     config = known(
         Settings(metadata=metadata(texts(cleanup_policy="compact", segment_bytes="2000000")))
     )
@@ -72,12 +72,12 @@ def test_a_topics_own_settings_need_no_file() -> None:
     )
 
 
-def test_with_the_brokers_file_a_default_is_one() -> None:
+def test_kafka_default_applies_if_the_properties_file_is_given() -> None:
     config = known(Settings(metadata=metadata(), server_properties=NO_PROPERTIES))
     assert (config.policy, config.sources["cleanup.policy"]) == ("delete", "Kafka's default")
 
 
-def test_from_the_weakest_source_to_the_strongest() -> None:
+def test_sources_override_each_other_in_kafkas_order() -> None:
     server = parse_server_properties("log.retention.ms=1", file="server.properties")
     described = "Default configs for brokers in the cluster are:\n  log.retention.ms=4\n"
     own = texts(retention_ms="7")
@@ -143,7 +143,7 @@ def test_from_the_weakest_source_to_the_strongest() -> None:
         assert (config.retention_ms, config.sources["retention.ms"]) == (value, source)
 
 
-def test_the_policy_of_the_broker_is_not_guessed() -> None:
+def test_broker_policy_is_unknown_without_its_properties_file() -> None:
     reason = unknown(Settings(metadata=metadata()))
     assert reason.startswith(
         "topic t has no cleanup.policy of its own, and what its broker's server.properties says is"
@@ -167,21 +167,19 @@ def test_the_policy_of_the_broker_is_not_guessed() -> None:
         ),
     ],
 )  # fmt: skip
-def test_who_may_tell_the_policy_of_a_topic_without_one_of_its_own(
-    settings: Settings, policy: str
-) -> None:
+def test_policy_may_come_from_any_broker_source(settings: Settings, policy: str) -> None:
     assert known(settings).policy == policy
 
 
-def test_another_brokers_policy_tells_nothing() -> None:
+def test_policy_of_another_broker_is_ignored() -> None:
     assert "cleanup.policy" in unknown(
         Settings(metadata=metadata(brokers={2: texts(log_cleanup_policy="compact")}))
     )
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
-def test_how_long_to_keep_live_records_is_not_guessed(policy: str) -> None:
-    """Seven days, Kafka's default, would be gone at once where the broker's file says a year."""
+def test_retention_time_is_unknown_without_the_properties_file(policy: str) -> None:
+    """Kafka's default of seven days would delete too much if the broker's file says a year."""
     own = texts(cleanup_policy=policy)
     assert unknown(Settings(metadata=metadata(own))).startswith(
         "topic t has no retention.ms of its own"
@@ -222,13 +220,13 @@ def test_how_long_to_keep_live_records_is_not_guessed(policy: str) -> None:
         Settings(metadata=metadata(all_brokers=texts(log_cleanup_policy="delete"))),
     ],
 )
-def test_a_topic_that_the_log_does_not_know_is_left_alone(settings: Settings) -> None:
+def test_topic_missing_from_the_metadata_log_is_unknown(settings: Settings) -> None:
     reason = unknown(settings, "gone")
     assert f"{LOG} knows no topic gone" in reason
     assert "--topic-set 'gone:cleanup.policy=" in reason
 
 
-def test_an_operator_may_name_a_topic_that_the_log_does_not_know() -> None:
+def test_operator_may_configure_a_topic_missing_from_the_log() -> None:
     settings = Settings(
         metadata=metadata(), topic_configs=parse_topic_configs("gone cleanup.policy=compact")
     )
@@ -237,7 +235,7 @@ def test_an_operator_may_name_a_topic_that_the_log_does_not_know() -> None:
     assert config.policy == "compact"
 
 
-def test_a_log_that_can_not_be_read_makes_nothing_known() -> None:
+def test_unreadable_metadata_log_makes_policies_unknown() -> None:
     broken = MetadataSettings(log="__cluster_metadata-0", problem="wrong CRC (x at byte 7)")
     settings = Settings(
         metadata=broken, server_properties=NO_PROPERTIES, sets=[parse_set("cleanup.policy=delete")]
@@ -251,7 +249,7 @@ def test_a_log_that_can_not_be_read_makes_nothing_known() -> None:
     )
 
 
-def test_a_value_that_is_refused_spoils_the_topic_and_not_the_run() -> None:
+def test_refused_value_affects_only_its_topic() -> None:
     """Kafka before 4.0 accepted segments of less than 1 MiB."""
     own = texts(cleanup_policy="compact", segment_bytes="1024")
     reason = unknown(Settings(metadata=metadata(own)))
@@ -265,12 +263,12 @@ def test_a_value_that_is_refused_spoils_the_topic_and_not_the_run() -> None:
     )
 
 
-def test_values_that_contradict_each_other_spoil_the_topic_and_not_the_run() -> None:
+def test_contradicting_values_affect_only_their_topic() -> None:
     own = texts(cleanup_policy="compact", min_compaction_lag_ms="9", max_compaction_lag_ms="8")
     assert "larger than max.compaction.lag.ms" in unknown(Settings(metadata=metadata(own)))
 
 
-def test_keys_that_are_not_known_are_noted_once_and_those_without_meaning_are_not() -> None:
+def test_unknown_keys_are_noted_once_and_irrelevant_ones_are_not() -> None:
     settings = Settings(
         metadata=metadata(
             texts(cleanup_policy="compact", segment_ms="1", brand_new="x"),
@@ -282,7 +280,7 @@ def test_keys_that_are_not_known_are_noted_once_and_those_without_meaning_are_no
     assert settings.notes() == (f"{LOG}: brand.new is not known to Winnow; ignored",)
 
 
-def test_which_directories_are_a_topics() -> None:
+def test_directory_of_another_topic_incarnation_is_foreign() -> None:
     log = metadata()
     assert log.why_foreign("t", 0, "ID") is None
     assert log.why_foreign("another", 0, "ID") is None
@@ -294,12 +292,12 @@ def test_which_directories_are_a_topics() -> None:
         assert words in (log.why_foreign("t", partition, topic_id) or "")
 
 
-def test_metadata_log_dir_of_server_properties() -> None:
+def test_metadata_log_dir_is_read_from_server_properties() -> None:
     assert parse_server_properties("metadata.log.dir= /meta ").metadata_log_dir == "/meta"
     assert parse_server_properties("metadata.log.dir=").metadata_log_dir is None
     assert NO_PROPERTIES.metadata_log_dir is None
 
 
-def test_settings_travel_to_workers() -> None:
+def test_settings_can_be_pickled() -> None:
     settings = Settings(metadata=metadata(texts(cleanup_policy="compact", segment_bytes="5")))
     assert pickle.loads(pickle.dumps(settings)).resolve("t") == settings.resolve("t")  # noqa: S301

@@ -1,4 +1,4 @@
-"""S8.4: what a loading broker knows of producers."""
+"""S8.4: what a broker knows of producers after loading."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def stable(state: ProducerState, high_watermark: int) -> int:
     return last_stable_offset(undecided(state, high_watermark), high_watermark)
 
 
-def test_case_22_last_sequences_and_offsets() -> None:
+def test_case_22_last_sequences_and_offsets_are_known() -> None:
     rows = [
         batch(0, 2, 1, sequence=0),
         batch(3, 5, 2, sequence=0),
@@ -73,32 +73,32 @@ def test_case_22_last_sequences_and_offsets() -> None:
     assert state.producers[1].last_sequence == 3
 
 
-def test_batches_without_a_producer_leave_no_trace() -> None:
+def test_batches_without_a_producer_add_no_state() -> None:
     assert replay(EMPTY, batch(0, 2, -1, sequence=-1)).producers == {}
 
 
-def test_a_new_epoch_forgets_the_old_one_even_if_it_is_lower() -> None:
+def test_new_epoch_replaces_the_old_one_even_if_lower() -> None:
     rows = np.concatenate([batch(0, 0, 1, epoch=3), batch(1, 1, 1, epoch=2)])
     assert last_records(replay(EMPTY, rows)) == {1: (1, 2)}
 
 
 @pytest.mark.parametrize(("base", "expected"), [(2**31 - 2, 1), (2**31 - 3, 0), (5, 8), (-1, -1)])
-def test_sequences_wrap(base: int, expected: int) -> None:
+def test_sequence_numbers_wrap(base: int, expected: int) -> None:
     assert replay(EMPTY, batch(10, 13, 1, sequence=base)).producers[1].last_sequence == expected
 
 
 @pytest.mark.parametrize(("now", "left"), [(1999, [1]), (2000, [])])
-def test_case_25_a_producer_expires_at_exactly_its_time(now: int, left: list[int]) -> None:
+def test_case_25_producer_expires_exactly_at_its_time(now: int, left: list[int]) -> None:
     state = ProducerState({1: Producer(epoch=0, timestamp=1000)})
     assert list(expire(state, now=now, expiration_ms=1000).producers) == left
 
 
-def test_case_25_an_open_transaction_never_expires() -> None:
+def test_case_25_open_transaction_never_expires() -> None:
     state = ProducerState({1: Producer(epoch=0, timestamp=0, current_txn_first_offset=5)})
     assert list(expire(state, now=10**15, expiration_ms=1).producers) == [1]
 
 
-def test_an_open_transaction_holds_the_last_stable_offset() -> None:
+def test_open_transaction_limits_the_last_stable_offset() -> None:
     rows = [
         batch(4, 5, 1),
         batch(6, 6, 2, attributes=TRANSACTIONAL),
@@ -110,7 +110,7 @@ def test_an_open_transaction_holds_the_last_stable_offset() -> None:
     assert stable(state, 3) == 3
 
 
-def test_case_41_a_marker_at_or_above_the_high_watermark_decides_nothing_yet() -> None:
+def test_case_41_marker_at_the_high_watermark_decides_nothing_yet() -> None:
     rows = np.concatenate(
         [
             batch(0, 1, 1, attributes=TRANSACTIONAL),
@@ -127,7 +127,7 @@ def test_case_41_a_marker_at_or_above_the_high_watermark_decides_nothing_yet() -
     assert stable(state, 3) == 3
 
 
-def test_case_39_a_marker_of_a_new_epoch_leaves_no_data_offset() -> None:
+def test_case_39_marker_of_a_new_epoch_clears_the_data_offset() -> None:
     rows = np.concatenate(
         [batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=CONTROL)]
     )
@@ -135,7 +135,7 @@ def test_case_39_a_marker_of_a_new_epoch_leaves_no_data_offset() -> None:
     assert last_records(replay(EMPTY, rows, markers={2: marker(2, 1, epoch=0)})) == {1: (1, 0)}
 
 
-def test_an_empty_control_batch_changes_nothing_and_an_undecoded_one_is_refused() -> None:
+def test_empty_control_batch_is_ignored_and_undecoded_one_refused() -> None:
     rows = np.concatenate(
         [batch(0, 1, 1, attributes=TRANSACTIONAL), batch(2, 2, 1, attributes=CONTROL)]
     )
@@ -145,7 +145,7 @@ def test_an_empty_control_batch_changes_nothing_and_an_undecoded_one_is_refused(
     assert replay(EMPTY, rows).producers[1].current_txn_first_offset == 0
 
 
-def test_snapshot_entries() -> None:
+def test_state_is_restored_from_snapshot_entries() -> None:
     full = SimpleNamespace(
         producer_id=5,
         epoch=2,
@@ -185,7 +185,7 @@ ROWS = st.lists(
 
 
 @given(rows=ROWS, cut=st.integers(0, 25))
-def test_equals_one_batch_after_the_other_and_chunk_by_chunk(
+def test_replay_equals_replay_batch_by_batch_and_in_chunks(
     rows: list[tuple[int, int, int, str]], cut: int
 ) -> None:
     made, markers, offset = [np.zeros(0, dtype=BATCH)], {}, 0
@@ -208,7 +208,7 @@ def test_equals_one_batch_after_the_other_and_chunk_by_chunk(
 
 
 @given(rows=ROWS, cut=st.integers(0, 25))
-def test_what_leaves_a_trace_leaves_the_same_state(
+def test_replay_of_only_the_relevant_batches_gives_the_same_state(
     rows: list[tuple[int, int, int, str]], cut: int
 ) -> None:
     made, markers, offset = [np.zeros(0, dtype=BATCH)], {}, 0
@@ -222,7 +222,7 @@ def test_what_leaves_a_trace_leaves_the_same_state(
             sequence=offset,
             attributes=flags,
         )
-        row["producer_epoch"] = len(made) // 9  # epochs never go back
+        row["producer_epoch"] = len(made) // 9  # epochs never decrease
         if kind == "end":
             markers[offset] = marker(offset, max(pid, 0), epoch=len(made) // 9)
         made.append(row)

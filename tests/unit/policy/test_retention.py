@@ -1,4 +1,4 @@
-"""S7.1-S7.3: which whole segments go."""
+"""S7.1-S7.3: which whole segments are deleted."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def test_case_84_size_never_falls_below_the_limit(limit: int, gone: list[int]) -
     assert deleted(three(), delete(retention_bytes=limit)) == gone
 
 
-def test_case_84_size_counts_the_active_segment_and_can_take_it() -> None:
+def test_case_84_size_includes_the_active_segment_and_may_delete_it() -> None:
     plan = retention_plan(three(), delete(retention_bytes=0), NOW)
     assert plan is not None
     assert (len(plan.deleted), plan.roll, plan.log_start_offset) == (3, True, 15)
 
 
-def test_bytes_that_a_broker_will_cut_off_do_not_count() -> None:
+def test_bytes_that_a_broker_will_truncate_do_not_count() -> None:
     """Ten segments of 10 KB and an active one of 5 KB in a file of 100 KB: 105 KB, of which 45 KB
-    may go.
+    may be deleted.
     """
     segments = [*(segment(base, 10_000) for base in range(10)), segment(10, 100_000)]
     state = replace(partition(segments, end=11, high_watermark=10), lost_bytes=95_000)
@@ -65,11 +65,11 @@ def test_case_85_all_expired_rolls_an_empty_segment_at_the_end() -> None:
     assert plan.words == "retention.ms: 3 segments older than 10 s"
 
 
-def test_case_86_exactly_as_old_as_allowed_stays() -> None:
+def test_case_86_segment_exactly_as_old_as_allowed_is_kept() -> None:
     assert deleted(three(), delete(retention_ms=10_000)) == []
 
 
-def test_case_86_a_future_timestamp_blocks_all_after_it() -> None:
+def test_case_86_future_timestamp_blocks_all_after_it() -> None:
     state = three(last=(NOW + 1, OLD, OLD))
     assert deleted(state, delete(retention_ms=0)) == []
     assert "1 ms in the future" in why_kept(state, delete(retention_ms=0), NOW).words
@@ -83,7 +83,7 @@ def test_case_87_only_a_policy_with_delete_deletes(policy: str, gone: list[int])
 
 
 @pytest.mark.parametrize("policy", ["compact", "", "delete"])
-def test_case_88_the_log_start_offset_counts_for_every_policy(policy: str) -> None:
+def test_case_88_log_start_offset_applies_to_every_policy(policy: str) -> None:
     state = partition([segment(0), segment(5), segment(10)], start=7, end=12)
     plan = retention_plan(state, config(policy, retention_ms=-1), NOW)
     assert plan is not None
@@ -91,7 +91,7 @@ def test_case_88_the_log_start_offset_counts_for_every_policy(policy: str) -> No
     assert (plan.log_start_offset, plan.roll) == (7, False)
 
 
-def test_the_log_start_offset_never_takes_the_active_segment() -> None:
+def test_log_start_offset_never_deletes_the_active_segment() -> None:
     state = partition([segment(0), segment(5)], start=9, end=9)
     assert deleted(state, delete()) == [0]
 
@@ -100,7 +100,7 @@ def test_the_log_start_offset_never_takes_the_active_segment() -> None:
     ("high_watermark", "gone"),
     [(0, []), (4, []), (5, [0]), (9, [0]), (10, [0, 5]), (14, [0, 5]), (15, [0, 5, 10])],
 )
-def test_case_89_nothing_above_the_high_watermark_goes(
+def test_case_89_nothing_above_the_high_watermark_is_deleted(
     high_watermark: int, gone: list[int]
 ) -> None:
     segments = [segment(n, last=OLD) for n in (0, 5, 10)]
@@ -109,18 +109,18 @@ def test_case_89_nothing_above_the_high_watermark_goes(
     assert deleted(state, delete(retention_bytes=0)) == gone
 
 
-def test_case_90_a_segment_that_stays_keeps_those_after_it() -> None:
+def test_case_90_kept_segment_keeps_those_after_it() -> None:
     assert deleted(three(last=(OLD, NOW, OLD)), delete(retention_ms=5000)) == [0]
     assert deleted(three(sizes=(100, 500, 1)), delete(retention_bytes=300)) == [0]
 
 
 @pytest.mark.parametrize(("mtime", "gone"), [(OLD, [0]), (NOW, [])])
-def test_case_94_without_timestamps_the_files_age_counts(mtime: int, gone: list[int]) -> None:
+def test_case_94_without_timestamps_the_file_time_counts(mtime: int, gone: list[int]) -> None:
     state = partition([segment(0, last=-1, log_mtime_ms=mtime), segment(5)], end=10)
     assert deleted(state, delete(retention_ms=5000)) == gone
 
 
-def test_case_95_an_empty_active_segment_never_goes() -> None:
+def test_case_95_empty_active_segment_is_never_deleted() -> None:
     state = partition([segment(0, last=0), segment(5, 0, last=-1, log_mtime_ms=0)], end=5)
     plan = retention_plan(state, delete(retention_ms=0, retention_bytes=0), NOW)
     assert plan is not None
@@ -134,7 +134,7 @@ def test_case_95_an_empty_active_segment_never_goes() -> None:
     assert why_kept(alone, delete(retention_ms=0), NOW) == Reason("S7.2", "the log is empty")
 
 
-def test_case_96_a_tiered_topic_is_left_alone() -> None:
+def test_case_96_tiered_topic_is_skipped() -> None:
     settings = delete(retention_ms=0, remote_storage_enable=True)
     assert retention_plan(three(), settings, NOW) is None
     kept = why_kept(three(), settings, NOW)
@@ -150,7 +150,7 @@ def test_case_96_a_tiered_topic_is_left_alone() -> None:
         {"cleanup_policy": "compact,delete"},
     ],
 )
-def test_case_96_not_really_tiered(more: dict[str, object]) -> None:
+def test_case_96_topic_not_effectively_tiered_is_cleaned(more: dict[str, object]) -> None:
     settings = delete(retention_ms=0, remote_storage_enable=True)
     assert deleted(three(), replace(settings, **more)) == [0, 5, 10]  # type: ignore[arg-type]
 
@@ -165,7 +165,7 @@ def test_case_96_not_really_tiered(more: dict[str, object]) -> None:
         ({"remote_storage_enable": False}, False),
     ],
 )
-def test_the_checkpoint_entries_of_a_log_with_remote_storage(
+def test_checkpoint_entries_depend_on_remote_storage(
     more: dict[str, object], *, remote: bool
 ) -> None:
     settings = replace(delete(remote_storage_enable=True), **more)  # type: ignore[arg-type]
@@ -174,12 +174,12 @@ def test_the_checkpoint_entries_of_a_log_with_remote_storage(
     )
 
 
-def test_an_internal_topic_is_never_tiered() -> None:
+def test_internal_topic_is_never_tiered() -> None:
     state = partition([segment(0, last=OLD)], end=5, topic="__consumer_offsets")
     assert deleted(state, delete(retention_ms=0, remote_storage_enable=True)) == [0]
 
 
-def test_each_rule_works_on_what_the_one_before_left() -> None:
+def test_each_rule_applies_to_what_the_previous_one_kept() -> None:
     state = partition(
         [segment(n, last=OLD if n < 15 else NOW) for n in (0, 5, 10, 15)], start=5, end=20
     )
@@ -192,7 +192,7 @@ def test_each_rule_works_on_what_the_one_before_left() -> None:
     )
 
 
-def test_case_92_a_second_run_finds_nothing() -> None:
+def test_case_92_second_run_deletes_nothing() -> None:
     settings = delete(retention_ms=5000)
     state = three(last=(OLD, NOW, NOW))
     plan = retention_plan(state, settings, NOW)
@@ -232,7 +232,7 @@ def test_case_92_a_second_run_finds_nothing() -> None:
         ),
     ],
 )
-def test_reasons_for_keeping(
+def test_kept_log_has_a_rule_and_a_reason(
     state: PartitionState, settings: TopicConfig, rule: str, words: str
 ) -> None:
     assert retention_plan(state, settings, NOW) is None

@@ -1,4 +1,4 @@
-"""Which source wins, and when a topic's policy counts as known."""
+"""Which source of a setting applies, and when a topic's policy counts as known."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def known(settings: Settings, topic: str = "t", *, node_id: int | None = None) -
     return config
 
 
-def test_from_the_weakest_source_to_the_strongest() -> None:
+def test_sources_override_each_other_in_kafkas_order() -> None:
     text = "t\n"
     steps: list[tuple[Settings, int, str]] = []
     steps.append(
@@ -104,7 +104,7 @@ def test_from_the_weakest_source_to_the_strongest() -> None:
         assert (config.retention_ms, config.sources["retention.ms"]) == (value, source)
 
 
-def test_the_last_topic_set_that_matches_wins() -> None:
+def test_last_matching_topic_set_applies() -> None:
     sets = [
         parse_topic_set(text)
         for text in (
@@ -133,7 +133,7 @@ def test_the_last_topic_set_that_matches_wins() -> None:
         ("log.retention.\\\n   ms=8", 8),
     ],
 )
-def test_synonyms_in_kafkas_order(properties: str, expected: int) -> None:
+def test_synonyms_apply_in_kafkas_order(properties: str, expected: int) -> None:
     settings = Settings(
         topic_configs=parse_topic_configs("t"),
         server_properties=parse_server_properties(properties),
@@ -141,7 +141,7 @@ def test_synonyms_in_kafkas_order(properties: str, expected: int) -> None:
     assert known(settings).retention_ms == expected
 
 
-def test_a_stronger_source_wins_whatever_the_synonym() -> None:
+def test_stronger_source_applies_for_any_synonym() -> None:
     settings = Settings(
         topic_configs=parse_topic_configs("t"),
         server_properties=parse_server_properties("log.retention.ms=1"),
@@ -163,7 +163,7 @@ def test_a_stronger_source_wins_whatever_the_synonym() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("topic", ["t", "__consumer_offsets"])
-def test_a_policy_that_nobody_told_is_not_guessed(settings: Settings, topic: str) -> None:
+def test_policy_without_any_source_is_unknown(settings: Settings, topic: str) -> None:
     found = settings.resolve(topic)
     assert isinstance(found, Unknown)
     assert f"--topic-set '{topic}:cleanup.policy=" in found.reason
@@ -202,7 +202,7 @@ def test_a_policy_that_nobody_told_is_not_guessed(settings: Settings, topic: str
         ),
     ],
 )
-def test_a_policy_that_somebody_told(settings: Settings, policy: str) -> None:
+def test_policy_from_any_source_is_known(settings: Settings, policy: str) -> None:
     assert known(settings).policy == policy
 
 
@@ -228,16 +228,14 @@ def test_a_policy_that_somebody_told(settings: Settings, policy: str) -> None:
         ),
     ],
 )
-def test_a_default_that_deletes_is_not_assumed_whoever_names_the_topic(
-    settings: Settings, key: str
-) -> None:
+def test_default_that_deletes_is_never_assumed(settings: Settings, key: str) -> None:
     found = settings.resolve("t")
     assert isinstance(found, Unknown)
     assert found.reason.startswith(f"topic t has no {key} of its own")
     assert "Pass --server-properties FILE" in found.reason
 
 
-def test_the_section_of_the_broker_that_owns_the_directory() -> None:
+def test_section_of_the_owning_broker_applies() -> None:
     text = "t\n" + "".join(
         f"Dynamic configs for broker {n} are:\n  log.retention.ms={n}\n" for n in (1, 2)
     )
@@ -253,7 +251,7 @@ def test_the_section_of_the_broker_that_owns_the_directory() -> None:
 @pytest.mark.parametrize(
     "text", ["retention.ms", "=1", "log.cleaner.treads=1", "frobnicate=1", "segment.bytes=1"]
 )
-def test_a_wrong_set_is_refused(text: str) -> None:
+def test_malformed_set_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--set"):
         parse_set(text)
 
@@ -261,12 +259,12 @@ def test_a_wrong_set_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["retention.ms=1", "t:retention.ms", ":retention.ms=1", "t:log.retention.ms=1", "t:x=1"]
 )
-def test_a_wrong_topic_set_is_refused(text: str) -> None:
+def test_malformed_topic_set_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--topic-set"):
         parse_topic_set(text)
 
 
-def test_ignored_settings_are_said_once() -> None:
+def test_ignored_settings_are_noted_once() -> None:
     settings = Settings(
         sets=[
             parse_set("num.io.threads=3"),
@@ -290,7 +288,7 @@ def test_ignored_settings_are_said_once() -> None:
     assert "log.retention.hours" in notes[5]
 
 
-def test_the_rate_of_the_brokers_cleaner() -> None:
+def test_io_rate_comes_from_the_brokers_cleaner_settings() -> None:
     properties = parse_server_properties("log.cleaner.io.max.bytes.per.second=5e6")
     assert Settings().io_rate(node_id=1) is None
     assert Settings(server_properties=properties).io_rate(node_id=1) == 5_000_000
@@ -302,17 +300,17 @@ def test_the_rate_of_the_brokers_cleaner() -> None:
 
 
 @pytest.mark.parametrize("text", ["a=b\nlog.retention.ms=x", "a=b\nlog.segment.bytes=5"])
-def test_a_wrong_server_property_names_the_line(text: str) -> None:
+def test_malformed_server_property_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(UsageError, match="--server-properties line 2"):
         parse_server_properties(text)
 
 
-def test_a_broken_escape_is_a_usage_error() -> None:
+def test_malformed_escape_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="properties file"):
         parse_server_properties("a=\\uXYZW")
 
 
-def test_settings_travel_to_workers() -> None:
+def test_settings_can_be_pickled() -> None:
     settings = Settings(
         topic_configs=parse_topic_configs("t cleanup.policy=compact"),
         server_properties=parse_server_properties("log.retention.ms=1"),

@@ -1,4 +1,4 @@
-"""S5.4: what becomes of whole batches."""
+"""S5.4: which batches survive without their records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAR = 10**9
 
 
 def batches(*rows: tuple[int, int, int, bool]) -> NDArray[np.void]:
-    """Rows of (last offset, producer id, epoch, control)."""
+    """Return rows of (last offset, producer id, epoch, control)."""
     made = np.zeros(len(rows), dtype=BATCH)
     for at, (last, pid, epoch, control) in enumerate(rows):
         made[at]["last_offset"] = last
@@ -25,14 +25,14 @@ def batches(*rows: tuple[int, int, int, bool]) -> NDArray[np.void]:
     return made
 
 
-def test_case_23_the_last_batch_of_each_producer_stays() -> None:
+def test_case_23_last_batch_of_each_producer_is_kept() -> None:
     rows = batches((0, 1, 0, False), (1, 2, 0, False), (2, 3, 0, False), (3, 2, 0, False))
     codes = batch_retention(rows, last_records={1: (0, 0), 2: (3, 0), 3: (2, 0)}, end_offset=FAR)
     assert codes.tolist() == [RETAIN_EMPTY, DELETE_EMPTY, RETAIN_EMPTY, RETAIN_EMPTY]
     assert codes.dtype == np.int8
 
 
-def test_case_25_an_expired_producer_protects_nothing() -> None:
+def test_case_25_expired_producer_protects_nothing() -> None:
     rows = batches((0, 1, 0, False), (1, 2, 0, False))
     assert batch_retention(rows, last_records={2: (1, 0)}, end_offset=FAR).tolist() == [
         DELETE_EMPTY,
@@ -40,7 +40,7 @@ def test_case_25_an_expired_producer_protects_nothing() -> None:
     ]
 
 
-def test_case_15_the_batch_that_ends_the_range_stays() -> None:
+def test_case_15_batch_that_ends_the_range_is_kept() -> None:
     rows = batches((4, -1, -1, False), (9, -1, -1, False))
     assert batch_retention(rows, last_records={}, end_offset=10).tolist() == [
         DELETE_EMPTY,
@@ -48,7 +48,7 @@ def test_case_15_the_batch_that_ends_the_range_stays() -> None:
     ]
 
 
-def test_batches_without_a_producer_are_nobodys_last() -> None:
+def test_batches_without_a_producer_are_not_protected() -> None:
     rows = batches((-1, -1, -1, True), (5, -1, 0, True))
     assert (
         batch_retention(rows, last_records={-1: (5, 0), 7: (None, -1)}, end_offset=FAR).tolist()
@@ -56,20 +56,20 @@ def test_batches_without_a_producer_are_nobodys_last() -> None:
     )
 
 
-def test_case_24_aborted_data_goes_unless_it_is_the_last_of_its_producer() -> None:
+def test_case_24_aborted_batch_is_dropped_unless_last_of_its_producer() -> None:
     rows = batches((0, 1, 0, False), (1, 1, 0, False), (2, 1, 0, True))
     discard = np.array([True, True, False])
     codes = batch_retention(rows, last_records={1: (1, 0)}, end_offset=FAR, discard=discard)
     assert codes.tolist() == [DELETE, RETAIN_EMPTY, DELETE_EMPTY]
 
 
-def test_case_39_without_a_data_offset_the_marker_of_the_epoch_is_protected() -> None:
+def test_case_39_marker_is_kept_if_its_producer_has_no_data_offset() -> None:
     rows = batches((0, 1, 4, False), (1, 1, 4, True), (2, 1, 5, True))
     codes = batch_retention(rows, last_records={1: (None, 5)}, end_offset=FAR)
     assert codes.tolist() == [DELETE_EMPTY, DELETE_EMPTY, RETAIN_EMPTY]
 
 
-def test_with_a_data_offset_a_marker_is_not_protected() -> None:
+def test_marker_is_not_kept_if_its_producer_has_a_data_offset() -> None:
     rows = batches((0, 1, 5, False), (1, 1, 5, True))
     assert batch_retention(rows, last_records={1: (0, 5)}, end_offset=FAR).tolist() == [
         RETAIN_EMPTY,
@@ -77,7 +77,7 @@ def test_with_a_data_offset_a_marker_is_not_protected() -> None:
     ]
 
 
-def test_no_batches() -> None:
+def test_no_batches_give_no_codes() -> None:
     assert batch_retention(batches(), last_records={1: (0, 0)}, end_offset=5).tolist() == []
 
 
@@ -92,7 +92,7 @@ def test_no_batches() -> None:
     ),
     end=st.integers(0, 7),
 )
-def test_equals_the_rule_read_aloud(
+def test_batch_retention_agrees_with_the_rule_in_plain_code(
     rows: list[tuple[int, int, int, bool]],
     last: dict[int, tuple[int | None, int]],
     end: int,

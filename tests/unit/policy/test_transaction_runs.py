@@ -1,6 +1,4 @@
-"""How transactions run through the segments of a log, and where its index disagrees with it (case
-42).
-"""
+"""How transactions span the segments of a log, and where its index contradicts it (case 42)."""
 
 from __future__ import annotations
 
@@ -26,8 +24,8 @@ def folded(log: Log, *, high_watermark: int = FAR, log_start_offset: int = 0) ->
 
 
 def one_by_one(log: Log, high_watermark: int, log_start: int) -> tuple[list[set[int]], int | None]:
-    """The producers that are open at each segment's start, and the first offset of what is
-    undecided, at or above the log start offset.
+    """Return the producers open at each segment's start, and the first undecided offset at or above
+    the log start offset.
     """
     opened: set[int] = set()
     live: dict[int, int] = {}
@@ -55,7 +53,7 @@ def one_by_one(log: Log, high_watermark: int, log_start: int) -> tuple[list[set[
 
 @settings(max_examples=300, deadline=None)
 @given(log=sound_logs(), high_watermark=st.integers(0, 60), log_start=st.integers(0, 60))
-def test_the_summaries_of_segments_say_what_going_through_the_whole_log_says(
+def test_segment_summaries_agree_with_a_walk_of_the_whole_log(
     log: Log, high_watermark: int, log_start: int
 ) -> None:
     opened, undecided = one_by_one(log, high_watermark, log_start)
@@ -64,7 +62,7 @@ def test_the_summaries_of_segments_say_what_going_through_the_whole_log_says(
     assert (found.undecided.first_offset if found.undecided else None) == undecided
 
 
-def test_case_33_data_in_one_segment_and_its_marker_in_another() -> None:
+def test_case_33_transaction_spans_data_and_marker_segments() -> None:
     log = Log()
     first = log.data(7)
     log.roll()
@@ -79,7 +77,7 @@ def test_case_33_data_in_one_segment_and_its_marker_in_another() -> None:
 
 @pytest.mark.parametrize("roll", [False, True])
 @pytest.mark.parametrize(("high_watermark", "first"), [(4, None), (3, 1), (2, 1), (1, None)])
-def test_case_41_a_marker_at_or_above_the_high_watermark(
+def test_case_41_marker_at_the_high_watermark_is_undecided(
     high_watermark: int, first: int | None, *, roll: bool
 ) -> None:
     log = Log()
@@ -95,7 +93,7 @@ def test_case_41_a_marker_at_or_above_the_high_watermark(
 
 
 @pytest.mark.parametrize("roll", [False, True])
-def test_case_42_an_abort_marker_with_data_and_without_an_entry(*, roll: bool) -> None:
+def test_case_42_abort_marker_with_data_but_no_entry_is_refused(*, roll: bool) -> None:
     log = Log()
     log.data(7)
     if roll:
@@ -108,9 +106,9 @@ def test_case_42_an_abort_marker_with_data_and_without_an_entry(*, roll: bool) -
 
 
 @pytest.mark.parametrize("roll", [False, True])
-def test_below_the_log_start_an_abort_marker_may_have_lost_its_entry(*, roll: bool) -> None:
-    """Kafka's cleaner asks for no aborted transaction that ends there, and writes none of them
-    (S5.8).
+def test_abort_marker_below_the_log_start_needs_no_entry(*, roll: bool) -> None:
+    """Kafka's cleaner does not look up aborted transactions that end there, and writes no entries
+    for them (S5.8).
     """
     log = Log()
     log.data(7)
@@ -126,9 +124,7 @@ def test_below_the_log_start_an_abort_marker_may_have_lost_its_entry(*, roll: bo
 
 
 @pytest.mark.parametrize("roll", [False, True])
-def test_data_at_the_log_start_needs_an_entry_that_begins_there_whatever_lies_below(
-    *, roll: bool
-) -> None:
+def test_aborted_data_at_the_log_start_needs_an_entry_from_there(*, roll: bool) -> None:
     log = Log()
     log.data(7)
     second = log.data(7, 2)
@@ -145,7 +141,7 @@ def test_data_at_the_log_start_needs_an_entry_that_begins_there_whatever_lies_be
         folded(log, log_start_offset=second + 1)
 
 
-def test_case_42_an_entry_without_its_marker() -> None:
+def test_case_42_entry_without_its_marker_is_refused() -> None:
     log = Log()
     log.abort(7, log.data(7))
     log.types[0] = COMMIT
@@ -157,7 +153,7 @@ def test_case_42_an_entry_without_its_marker() -> None:
 
 @pytest.mark.parametrize("roll", [False, True])
 @pytest.mark.parametrize("second", [False, True])
-def test_case_42_an_entry_that_begins_after_the_data(*, second: bool, roll: bool) -> None:
+def test_case_42_entry_that_begins_after_the_data_is_refused(*, second: bool, roll: bool) -> None:
     log = Log()
     if second:
         log.marker(7, COMMIT)
@@ -170,7 +166,7 @@ def test_case_42_an_entry_that_begins_after_the_data(*, second: bool, roll: bool
 
 
 @pytest.mark.parametrize("roll", [False, True])
-def test_case_42_an_entry_across_another_marker(*, roll: bool) -> None:
+def test_case_42_entry_across_another_marker_is_refused(*, roll: bool) -> None:
     log = Log()
     first = log.data(7)
     log.marker(7, COMMIT)
@@ -182,7 +178,7 @@ def test_case_42_an_entry_across_another_marker(*, roll: bool) -> None:
         folded(log)
 
 
-def test_an_abort_marker_of_which_nothing_is_left_needs_no_entry() -> None:
+def test_abort_marker_without_data_needs_no_entry() -> None:
     log = Log()
     log.marker(7, ABORT)
     assert folded(log).undecided is None

@@ -1,4 +1,4 @@
-"""S4.1: what transactions decide about batches, against Kafka's own way of going through them."""
+"""S4.1: what transactions decide about batches, compared with Kafka's own procedure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from winnow.wire.batch import CONTROL, TRANSACTIONAL
 def as_kafka(
     log: Log, groups: list[list[tuple[int, int]]], *, log_start_offset: int = 0
 ) -> tuple[list[bool], list[list[int]]]:
-    """Kafka's walk: the transactions of each source segment are fetched before its batches are read
-    (S5.3), but for those that end below the log start offset.
+    """Judge as Kafka does: fetch the transactions of each source segment before its batches are
+    read (S5.3), except those that end below the log start offset.
     """
     state = CleanedTransactions()
     types = iter(log.types)
@@ -25,8 +25,8 @@ def as_kafka(
     for group in groups:
         state.index = []
         for start, end in group:
-            # `collectAbortedTxns`: in the order of the markers, up to the first after which nothing
-            # older is open.
+            # `collectAbortedTxns`: in the order of the markers, up to the first after which no
+            # older transaction is open.
             for producer, first, last, stable in log.aborted:
                 if last < log_start_offset:
                     continue
@@ -55,7 +55,7 @@ def as_kafka(
 
 @settings(max_examples=300, deadline=None)
 @given(log=sound_logs(), data=st.data())
-def test_every_group_alone_is_judged_as_kafka_judges_the_whole_round(
+def test_groups_are_judged_separately_as_kafka_judges_the_round(
     log: Log, data: st.DataObject
 ) -> None:
     segments = log.segments()
@@ -92,7 +92,7 @@ def test_every_group_alone_is_judged_as_kafka_judges_the_whole_round(
 
 
 @given(log=sound_logs(), cut=st.integers(0, 30), start=st.integers(0, 60))
-def test_a_split_goes_on_where_the_one_before_it_ended(log: Log, cut: int, start: int) -> None:
+def test_split_continues_from_the_state_of_the_previous_one(log: Log, cut: int, start: int) -> None:
     rows, types = log.rows, log.all_types
     control = (rows["attributes"] & CONTROL) != 0
     index = log.index[log.index["last_offset"] >= start] if len(log.index) else log.index
@@ -109,7 +109,7 @@ def test_a_split_goes_on_where_the_one_before_it_ended(log: Log, cut: int, start
     assert second.after == at_once.after
 
 
-def test_case_28_only_the_batches_between_first_offset_and_marker_are_aborted() -> None:
+def test_case_28_only_batches_from_first_offset_to_marker_are_aborted() -> None:
     log = Log()
     log.plain(7)
     first = log.data(7, 2)
@@ -132,7 +132,7 @@ def test_case_28_only_the_batches_between_first_offset_and_marker_are_aborted() 
     assert not aborted_batches(rows[:0], log.index).any()
 
 
-def test_case_35_an_empty_data_batch_keeps_its_marker() -> None:
+def test_case_35_empty_data_batch_keeps_its_marker() -> None:
     log = Log()
     log.abort(7, log.data(7))
     judged = judge(log.rows, log.all_types, aborted=log.index)
@@ -141,7 +141,7 @@ def test_case_35_an_empty_data_batch_keeps_its_marker() -> None:
 
 
 @pytest.mark.parametrize("kind", [COMMIT, ABORT])
-def test_cases_29_34_a_marker_without_data_can_go_and_one_whose_data_lies_before_the_group_can_not(
+def test_cases_29_34_marker_is_discardable_only_without_earlier_data(
     kind: int,
 ) -> None:
     log = Log()
@@ -157,7 +157,7 @@ def test_cases_29_34_a_marker_without_data_can_go_and_one_whose_data_lies_before
     assert carried.after == Carried(frozenset({9}))
 
 
-def test_case_31_an_empty_control_batch_can_go_and_a_marker_of_another_kind_stays() -> None:
+def test_case_31_empty_control_batch_is_discardable_other_markers_not() -> None:
     log = Log()
     log.data(7)
     log.marker(7, EMPTY)
@@ -167,9 +167,9 @@ def test_case_31_an_empty_control_batch_can_go_and_a_marker_of_another_kind_stay
     assert judged.after == Carried(frozenset({7}))
 
 
-def test_what_was_aborted_below_the_log_start_counts_as_committed_for_the_next_commit() -> None:
-    """Kafka's cleaner asks for no entry of it: the ABORT marker is nobody's, and the COMMIT has
-    data (S4.1).
+def test_aborted_data_below_the_log_start_counts_for_the_next_commit() -> None:
+    """Kafka's cleaner does not look up its entry: the ABORT marker has no transaction, and the
+    COMMIT has data (S4.1).
     """
     log = Log()
     log.abort(7, log.data(7))

@@ -1,5 +1,5 @@
-"""Logs with transactions as rows of batch headers: sound ones, some of whose batches were cleaned
-away before.
+"""Logs with transactions as rows of batch headers. They are sound, and some batches may have been
+cleaned away.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ class Log:
         return np.array(self.aborted, ABORTED)
 
     def segments(self) -> list[tuple[int, int]]:
-        """[base offset, next base offset) of each."""
+        """Return [base offset, next base offset) of each segment."""
         return list(zip(self.bases, [*self.bases[1:], self.next_offset], strict=True))
 
 
 @st.composite
 def sound_logs(draw: st.DrawFn) -> Log:  # noqa: PLR0912 - one branch for each thing that can happen
-    """What brokers write and cleaners leave: data may be missing anywhere, a marker only if its
-    data is, too.
+    """Draw logs as brokers write and cleaners leave them: any data may be missing, and a marker
+    only if its data is missing.
     """
     log, begun, left = Log(), dict[int, int](), dict[int, int]()
     for _ in range(draw(st.integers(0, 30))):
@@ -100,7 +100,7 @@ def sound_logs(draw: st.DrawFn) -> Log:  # noqa: PLR0912 - one branch for each t
         elif what == "other":
             log.marker(producer, OTHER)
         elif what == "empty":
-            # All that is left of a marker: of its transaction nothing is there.
+            # A marker alone: no data of its transaction is left.
             if left.get(producer, 0) == 0:
                 log.marker(producer, EMPTY)
                 begun.pop(producer, None)
@@ -120,10 +120,10 @@ def sound_logs(draw: st.DrawFn) -> Log:  # noqa: PLR0912 - one branch for each t
             elif what == "commit":
                 log.marker(producer, COMMIT)
             elif first is None or (not had and draw(st.booleans())):
-                log.marker(producer, ABORT)  # its entry went before it
+                log.marker(producer, ABORT)  # its entry was removed earlier
             else:
                 log.abort(producer, first)
-    # The index knows the last stable offset after each marker; no later entry begins below it.
+    # The index holds the last stable offset after each marker. No later entry begins below it.
     log.aborted = [
         (
             p,
