@@ -1,7 +1,7 @@
 """How many bytes the records of one batch may take in memory.
 
 A batch of 58 KB can hold 1.9 GB, which Kafka's default limit allows. A task needs up to four times
-as much to rewrite it, so that a batch may take a quarter of a core's share of the memory.
+that much to rewrite it, so a batch may take a quarter of a core's share of the memory.
 WINNOW_MAX_BATCH_BYTES sets another limit.
 """
 
@@ -18,24 +18,26 @@ from winnow.errors import UsageError
 
 VARIABLE = "WINNOW_MAX_BATCH_BYTES"
 LEAST_BYTES = 256 * 2**20
-"""Of the limit, whatever memory there is, unless the process itself is limited to less."""
+"""The limit is never lower, however little memory there is, unless the process itself has less."""
 _TIMES = 4
 _OTHERS = 4
-"""A quarter of the memory is for the JVM, the page cache and all else."""
+"""A quarter of the memory is left for the JVM, the page cache and everything else."""
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 @cache
 def batch_budget() -> int:
-    """Bytes, for this process and as long as it lives."""
+    """The limit in bytes, computed once per process."""
     return budget_of(os.environ, memory=_memory(), cores=_cores(), process=_process_limit())
 
 
 def budget_of(
     environment: Mapping[str, str], *, memory: int, cores: int, process: int | None
 ) -> int:
-    """`memory` of the machine or container, in bytes, `process`: what this process alone may have,
-    None: no limit.
+    """Return the limit in bytes.
+
+    `memory`: bytes of the machine or container. `process`: the limit of this process alone, None if
+    it has none.
     """
     given = environment.get(VARIABLE)
     if given is not None:
@@ -49,7 +51,7 @@ def budget_of(
 
 
 def hint() -> str:
-    """What to do about a batch that is larger."""
+    """What to do about a batch that exceeds the limit."""
     return (
         f"A batch may take {batch_budget()} bytes in the memory of this machine. To allow more, set {VARIABLE} for the "
         "workers, for example with `--conf spark.executorEnv.WINNOW_MAX_BATCH_BYTES=2147483639`, or as an environment "

@@ -1,4 +1,4 @@
-"""The clock of this machine: the default of every `now`, and when a run began and ended."""
+"""The clock of this machine: the default of every `now`, and the start and end times of a run."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch."""
+    """Return milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

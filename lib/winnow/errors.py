@@ -1,8 +1,7 @@
-"""The few kinds of error that Winnow raises.
+"""The errors that Winnow raises.
 
-Every message says what was expected, what was found, where, and what to do; build it with the
-fields below so that none of the four is forgotten. A `CorruptLogError` concerns one partition and
-never stops the others.
+Every message says what was expected, what was found, where, and what to do. The fields below keep
+the four parts apart. A `CorruptLogError` concerns one partition and never stops the others.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from typing import Final, Self
 from winnow.words import redacted
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Numbers of the OSErrors that say so: the disk is full, or what this user may have of it."""
+"""The errno values of a full disk and of an exhausted quota."""
 
 
 FAILS_ONE_PARTITION: Final = Exception
-"""What to catch around the work on one of many partitions: any exception is the failure of that
-partition, and the others go on. `failure_of` has the words for it. What ends the whole run, like a
-signal, is no `Exception`.
+"""What to catch around the work on one of many partitions. Any exception fails that partition only;
+the run continues with the others. `failure_of` returns its message. Events that end the whole run,
+such as a signal, are not an `Exception`.
 """
 
 _log = logging.getLogger(__name__)
 
 
 class WinnowError(Exception):
-    """Base of all errors raised on purpose. `exit_code` is what the command line returns for it."""
+    """Base of all errors raised on purpose. The command line exits with `exit_code`."""
 
     exit_code = 1
 
@@ -41,10 +40,10 @@ class WinnowError(Exception):
         hint: str | None = None,
         position: int | None = None,
     ) -> None:
-        """`position`: the byte of the file at which it is, for programs; people are told by
-        `where`.
+        """`position`: the byte of the file where the problem is, for programs. People read `where`.
 
-        Credentials of URLs are left out of all texts: errors are logged, recorded and shown.
+        Credentials in URLs are removed from all texts, because errors are logged, recorded and
+        shown.
         """
         self.problem = redacted(problem)
         self.expected = _without_secrets(expected)
@@ -55,8 +54,8 @@ class WinnowError(Exception):
         super().__init__(self._message())
 
     def at(self, where: str) -> Self:
-        """The same error, told of this place. A byte that it names is one of another count, and
-        left out.
+        """Return the same error with this `where`. `position` is dropped: it counts from another
+        start.
         """
         return type(self)(
             self.problem, expected=self.expected, found=self.found, where=where, hint=self.hint
@@ -64,8 +63,8 @@ class WinnowError(Exception):
 
     @property
     def what(self) -> str:
-        """The problem with what was expected and found, for those who say themselves where and what
-        to do.
+        """The problem with what was expected and found, for callers that add the place and the
+        remedy themselves.
         """
         parts = [self.problem]
         if self.expected is not None:
@@ -106,8 +105,8 @@ def _rebuild(
 
 
 def failure_of(error: Exception) -> str:
-    """What to say of an exception that failed one partition. One that nobody raised on purpose is
-    logged as well.
+    """Return the message for an exception that failed one partition. Unexpected exceptions are
+    logged too.
     """
     if isinstance(error, WinnowError | OSError):
         return str(error)
@@ -119,48 +118,48 @@ def failure_of(error: Exception) -> str:
 
 
 class UsageError(WinnowError):
-    """The command or its settings make no sense; nothing was looked at."""
+    """The command or its settings are invalid. Nothing was read."""
 
     exit_code = 2
 
 
 class StoppedError(WinnowError):
-    """The run was asked to end, or its time was over, before it had a result."""
+    """The run was asked to stop, or its time was up, before it had a result."""
 
     exit_code = 3
 
 
 class CorruptLogError(WinnowError):
-    """Bytes of one partition that can't be understood. The partition is left alone."""
+    """Bytes of one partition that cannot be understood. The partition is not changed."""
 
     exit_code = 3
 
 
 class OversizedBatchError(CorruptLogError):
-    """A batch that holds more than it may when it is decompressed."""
+    """A batch whose decompressed size exceeds the limit."""
 
 
 class BatchMemoryError(OversizedBatchError):
-    """A batch that may be sound, but needs more memory than a task may take. The partition is left
-    as it was.
+    """A batch that may be sound but needs more memory than a task may use. The partition is not
+    changed.
     """
 
     exit_code = 1
 
 
 class VerificationError(WinnowError):
-    """A staged segment, read back, is not what was meant. Nothing of its partition is committed."""
+    """A staged segment, read back, is not what was written. Its partition is not committed."""
 
     exit_code = 4
 
 
 class LogDirInUseError(WinnowError):
-    """Somebody else holds `.lock`."""
+    """Another process holds `.lock`."""
 
     exit_code = 5
 
 
 class NoSpaceError(WinnowError):
-    """The file system can't hold what would be written."""
+    """The file system has no room for what would be written."""
 
     exit_code = 6

@@ -1,5 +1,5 @@
-"""Packages that only some runs need. Messages name these: on PyPI, `winnow` is a stranger's
-package.
+"""Packages that only some runs need. Messages name these packages and not `winnow[extra]`: the
+`winnow` on PyPI is another project.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ S3 = "obstore>=0.12,<1"
 
 
 def how_to_install(requirement: str) -> str:
-    """A command for the Python that runs this."""
+    """Return the pip command for the Python that runs this."""
     return shlex.join([sys.executable, "-m", "pip", "install", requirement])

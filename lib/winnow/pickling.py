@@ -1,4 +1,4 @@
-"""Values that go between the driver and its tasks by the hundred thousand."""
+"""Fast pickling for values that move between driver and tasks by the hundred thousand."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _T = TypeVar("_T")
 
 
 def pickled_by_fields(cls: type[_T]) -> type[_T]:
-    """A frozen dataclass, of two fields or more, that pickles as a call of itself: Python's own way
-    asks for the names of all fields again for each value, and takes several times as long.
+    """Make a frozen dataclass, of two fields or more, pickle as a call of its constructor. Python's
+    default looks up the names of all fields for each value and takes several times as long.
     """
     values = attrgetter(*_names(cls))  # type: ignore[arg-type]
     by_name = any(field.kw_only for field in fields(cls))  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""What a log directory holds, as plain values: read once, never changed, no file behind them.
+"""The contents of a log directory as plain, frozen values with no open files behind them.
 
-`logdir.listing` makes them, `policy` decides over them, `engine` refines them with what only a walk
-over the batches can tell.
+`logdir.listing` makes them and `policy` decides over them. `clean` refines them with facts that
+need a walk over the batches.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class TopicPartition:
 @pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment as its files' sizes and ends tell it, without reading the log.
+    """One segment, as the sizes and ends of its files describe it. The log itself is not read.
 
-    Sizes in bytes, timestamps and times in ms. A size is None where the file is missing.
+    Sizes are in bytes, timestamps and times in ms. A size is None if the file is missing.
     """
 
     base_offset: int
@@ -38,16 +38,16 @@ class Segment:
     last_timeindex_timestamp: int
     """Timestamp of the last time-index entry, -1 if there is none (S1.7)."""
     first_batch_max_timestamp: int
-    """maxTimestamp of the first batch, -1 if unknown or empty; for `max.compaction.lag.ms` only
-    (S3.4).
+    """maxTimestamp of the first batch, -1 if unknown or empty. Only `max.compaction.lag.ms` uses
+    it (S3.4).
     """
     log_stamp: tuple[int, ...] = field(default=(), compare=False)
     """`Entry.stamp` of the `.log`."""
 
     @property
     def largest_timestamp(self) -> int:
-        """What a broker takes for the newest record: the time index's last entry, else the file's
-        age (S3.2).
+        """The timestamp that a broker takes for the newest record: the last entry of the time
+        index, or the file's mtime if there is none (S3.2).
         """
         return (
             self.last_timeindex_timestamp
@@ -58,12 +58,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One partition directory, with what the log directory's checkpoints say of it.
+    """One partition directory, with its entries in the log directory's checkpoints.
 
     `segments` ascend by base offset; the last one is the active segment (S8.3). Offsets are
-    resolved as a broker's loader would: `log_start_offset` = max(checkpoint, first base),
-    `high_watermark` clamped to [log_start_offset, log_end_offset], missing checkpoint entry =
-    log_start_offset.
+    resolved as a broker's loader resolves them: `log_start_offset` = max(checkpoint, first base),
+    `high_watermark` clamped to [log_start_offset, log_end_offset]. A missing checkpoint entry
+    counts as log_start_offset.
     """
 
     log_dir: str
@@ -78,14 +78,14 @@ class PartitionState:
     leader_epochs: tuple[tuple[int, int], ...]
     """(epoch, start offset), ascending; empty if there is no leader-epoch-checkpoint."""
     trusted_end: int | None = None
-    """After an unclean shutdown (S8.2): segments that reach beyond it were listed and not looked
-    into, the high watermark is not above it or in the active segment, and the log end offset is as
-    far as the log can be read. None: all is sound.
+    """Set only after an unclean shutdown (S8.2). Segments that reach beyond this offset were listed
+    but not read. The high watermark is neither above it nor in the active segment. The log end
+    offset is the end of the readable log. None: the whole log can be trusted.
     """
 
     lost_bytes: int = 0
-    """After an unclean shutdown: of `log_bytes`, those that a starting broker will cut off behind
-    the last whole batch (`winnow.logdir.after_crash`).
+    """After an unclean shutdown: the part of `log_bytes` behind the last whole batch, which a
+    starting broker will cut off (`winnow.logdir.after_crash`).
     """
 
     @property
@@ -98,25 +98,25 @@ class PartitionState:
 
     @property
     def log_bytes(self) -> int:
-        """On the disk."""
+        """Size of all `.log` files on disk."""
         return sum(s.log_bytes for s in self.segments)
 
     @property
     def whole_bytes(self) -> int:
-        """Those that rules count: what the log has once a broker has started on it."""
+        """The size that the rules count: that of the log after a broker has started on it."""
         return self.log_bytes - self.lost_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entries:
-    """What the settings of a log say about its entries in the checkpoints."""
+    """How a log's settings affect its entries in the checkpoints."""
 
     compacted: bool
-    """Its first dirty offset is raised to the log start offset. That of any other log is stale:
-    Kafka leaves it.
+    """A compacted log's first dirty offset is raised to the log start offset. For any other log the
+    entry is stale and Kafka does not change it.
     """
     remote: bool
-    """A part of it may lie in remote storage. A broker then takes the log start offset from the
-    checkpoint, whatever the first segment is, and 0 if there is no entry: so the entry is kept, and
+    """A part of the log may lie in remote storage. A broker then takes the log start offset from
+    the checkpoint, whatever the first segment is, and 0 without an entry. So the entry is kept and
     never lowered.
     """

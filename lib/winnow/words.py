@@ -1,4 +1,4 @@
-"""Figures as a person reads them."""
+"""Sizes, times and texts formatted for people."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 from datetime import UTC, datetime
 
 _STEP = 1024
-# A secret may have slashes in it, as those of S3 do. What is a number and a slash after the colon
-# is a port.
+# A secret may contain slashes, as S3 secrets do. A number and a slash after the colon are a port.
 _USER_AND_SECRET = re.compile(
     r"""([A-Za-z][A-Za-z0-9+.-]*://)(?:[^\s/@:"'<>]*:(?![0-9]+/)[^\s@"'<>]*|[^\s/@"'<>]+)@"""
 )
@@ -24,13 +23,13 @@ def size(count: int) -> str:
     value = float(count)
     for unit in ("KiB", "MiB", "GiB", "TiB"):
         value /= _STEP
-        if abs(value) < _STEP - 0.05:  # what would print as 1024.0 goes up a unit
+        if abs(value) < _STEP - 0.05:  # what would print as 1024.0 takes the next unit
             return f"{value:.1f} {unit}"
     return f"{value / _STEP:.1f} PiB"
 
 
 def moment(now: int) -> str:
-    """ISO-8601 in UTC of milliseconds since the epoch."""
+    """Format milliseconds since the epoch as ISO-8601 in UTC."""
     return (
         datetime.fromtimestamp(now / 1000, tz=UTC)
         .isoformat(timespec="seconds")
@@ -39,21 +38,21 @@ def moment(now: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Nothing that a terminal would obey, or that can't be encoded: names and values may come from
-    damaged files.
+    """Escape everything that a terminal would obey or that cannot be encoded. Names and values may
+    come from damaged files.
     """
     return "\n".join(map(one_line, text.split("\n")))
 
 
 def one_line(text: str) -> str:
-    """The same for what has to be one line: a name with a line break can't pass for two."""
+    """Like `printable`, for a single line: line breaks are escaped too."""
     return (
         text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
     )
 
 
 def redacted(text: str) -> str:
-    """Without the credentials of the URLs in it: `s3a://***@bucket`, `?token=***`. All else stays."""
+    """Remove the credentials from URLs: `s3a://***@bucket`, `?token=***`. Keep all other text."""
     if "://" not in text:
         return text
     return _SECRET_PARAMETER.sub(r"\1***", _USER_AND_SECRET.sub(r"\1***@", text))
@@ -68,8 +67,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def instant(ms: int) -> str:
-    """ISO-8601 in UTC to the millisecond, as `--timestamp` takes it; `no time` for -1, a number for
-    no time of ours.
+    """Format as ISO-8601 in UTC to the millisecond, as `--timestamp` takes it. -1 becomes `no time`;
+    a value outside the calendar becomes a number.
     """
     if ms == -1:
         return "no time"

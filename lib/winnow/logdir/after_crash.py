@@ -1,8 +1,9 @@
 """How much of a log a broker keeps when it starts after a crash (S8.2).
 
-It reads what its recovery point does not cover, batch by batch, and cuts the log behind the last
-whole one: zeros of a preallocated file, a torn batch, one with a wrong CRC. Segments after the cut
-go. Until then a file is larger than its part of the log, and no rule may count with its size.
+The broker reads everything above its recovery point, batch by batch. It cuts the log behind the
+last whole batch: zeros of a preallocated file, a torn batch, a wrong CRC. It deletes the segments
+after the cut. Until then a file is larger than its part of the log, so rules must not count its
+size.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class WholeEnd:
 
 
 def whole_end(directory: str, segment: Segment) -> WholeEnd:
-    """Reads all bytes of a `.log` up to the first that is not part of a whole batch."""
+    """Read a `.log` up to the first byte that is not part of a whole batch, and return that end."""
     path = f"{directory}/{segment_file(segment.base_offset, LOG)}"
     end = WholeEnd(0, segment.base_offset)
     with map_range(path, 0, segment.log_bytes, gradually=True) as buf:
@@ -46,10 +47,9 @@ def whole_end(directory: str, segment: Segment) -> WholeEnd:
 
 
 def lost_bytes(directory: str, unread: Sequence[Segment], active: WholeEnd) -> int:
-    """Of the last segments of a log, which nobody has looked into, the bytes that a broker will cut
-    off or remove.
+    """Return how many bytes of the unread last segments of a log a broker will cut off or remove.
 
-    `active`: the end of the last one of them.
+    `active`: the end of the last of these segments.
     """
     lost = 0
     for segment in unread:

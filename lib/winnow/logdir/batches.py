@@ -1,5 +1,5 @@
-"""The batches of a file in order, read in pieces and never mapped: a file that is cut off meanwhile
-is no crash.
+"""Read the batches of a file in order, in pieces. The file is never mapped, so truncating it
+meanwhile does not crash the reader.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from winnow.wire.walk import WalkStatus, describe, first_bad_crc, walk_batches
 
 PIECE_BYTES = 4 << 20
 MAX_BATCH_BYTES = 64 << 20
-"""Of a batch whose records are shown, when decompressed: each becomes an object, of thirty times
-its size at worst.
+"""Limit on the decompressed size of a batch whose records are shown. Each record becomes an object
+of up to thirty times its size.
 """
 SMALLEST_ENTRY = FRAME_SIZE + RECORD_OVERHEAD_V0
 _ROWS = 1 << 14
@@ -36,7 +36,7 @@ _ROWS = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Whole batches of a file. `rows` (BATCH) count positions in `data`, which begins at byte
+    """Whole batches of a file. Positions in `rows` (BATCH) refer to `data`, which begins at byte
     `start` of the file.
     """
 
@@ -51,7 +51,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why the walk through a file did not come to its end, and at which byte of it."""
+    """Why reading stopped before the end of the file, and at which byte."""
 
     status: WalkStatus
     position: int
@@ -59,8 +59,8 @@ class Stop:
 
 
 class TornLogError(CorruptLogError):
-    """The file ends inside of a batch, or an entry claims to be longer than what is left, or there
-    are only zeros.
+    """The file ends inside a batch, or an entry's length exceeds the rest of the file, or only
+    zeros follow.
     """
 
 
@@ -73,12 +73,11 @@ def read_batches(
     least_offset: int = 0,
     piece_bytes: int = PIECE_BYTES,
 ) -> Iterator[Piece]:
-    """All batches of a file of `size` bytes from byte `start` on, which must be the beginning of
-    one.
+    """Yield all batches of a file of `size` bytes from byte `start` on. A batch must begin there.
 
-    Raises CorruptLogError, after the batches before it, at the first that can't be read
-    (TornLogError where the file seems to end too early) or whose offsets do not ascend from
-    `least_offset`, and if the file became shorter.
+    Raises CorruptLogError, after the batches before it, at the first batch that cannot be read
+    (TornLogError if the file seems to end too early) or whose offsets do not ascend from
+    `least_offset`. Raises it too if the file became shorter.
     """
     for item in read_to_stop(
         storage, path, size=size, start=start, least_offset=least_offset, piece_bytes=piece_bytes
@@ -97,9 +96,9 @@ def read_to_stop(
     least_offset: int = 0,
     piece_bytes: int = PIECE_BYTES,
 ) -> Iterator[Piece | Stop]:
-    """As `read_batches`, but what can't be read is the last item instead of an error."""
+    """Like `read_batches`, but a `Stop` as the last item replaces the error."""
     at, least = start, least_offset
-    usual = wanted = max(piece_bytes, HEADER_V2_SIZE)  # less would not show how much a batch needs
+    usual = wanted = max(piece_bytes, HEADER_V2_SIZE)  # less would not show a batch's length
     rows = np.empty(_ROWS, BATCH)
     while at < size:
         length = min(wanted, size - at)
@@ -128,8 +127,8 @@ def read_to_stop(
 
 
 def records_of(piece: Piece, i: int, path: str) -> list[Record]:
-    """The records of batch `i` of a piece of `path`. Raises CorruptLogError if they can't be read."""
-    from winnow.wire.inflate import inflate  # noqa: PLC0415 - loads all codecs: not for those who read headers only
+    """Return the records of batch `i` of a piece of `path`. Raises CorruptLogError."""
+    from winnow.wire.inflate import inflate  # noqa: PLC0415 - it loads all codecs: slow for headers
 
     try:
         blocks = inflate(piece.data, piece.rows[i : i + 1], limit=MAX_BATCH_BYTES)
@@ -140,15 +139,15 @@ def records_of(piece: Piece, i: int, path: str) -> list[Record]:
 
 
 def counted_from(error: CorruptLogError, path: str, start: int) -> CorruptLogError:
-    """The same error, of a part of the file at `path` that begins at byte `start`; the error counts
-    from there.
+    """Return the same error for the file at `path`. Its place counts from byte `start`, where the
+    part that was read begins.
     """
     where = path if error.where is None else f"{path}, {error.where}, counted from byte {start}"
     return error.at(where)
 
 
 def bad_crcs(piece: Piece) -> Iterator[int]:
-    """Rows whose CRC is not that of their bytes."""
+    """Yield the rows whose CRC does not match their bytes."""
     begin = 0
     while (found := first_bad_crc(piece.data, piece.rows[begin:])) >= 0:
         yield begin + found
@@ -156,8 +155,8 @@ def bad_crcs(piece: Piece) -> Iterator[int]:
 
 
 def _needed(data: Bytes, left: int) -> int:
-    """Bytes of the entry at the start of `data`, at most `left`; 0 if its magic says that it is
-    none.
+    """Return the bytes of the entry at the start of `data`, at most `left`. 0 if its magic is not
+    valid or it does not fit.
     """
     if len(data) <= MAGIC_AT or data[MAGIC_AT] > MAX_MAGIC:
         return 0

@@ -21,19 +21,19 @@ from winnow.storage.contract import Storage
 _MAX_INT = 2**31 - 1
 _MAX_LONG = 2**63 - 1
 _NUMBER = re.compile(r"\+?0*([0-9]{1,19})")
-"""No more digits than a long has: Python refuses to make a number of thousands of them."""
+"""No more digits than a long has: Python refuses to parse thousands of digits."""
 _LIKE_A_NUMBER = re.compile(r"[+-]?[0-9]{1,24}")
 _HINT = "A broker would take the whole log directory offline; restore or remove the file."
 
 
 def read_offset_checkpoint(storage: Storage, path: str) -> dict[TopicPartition, int]:
-    """Offset per partition in the order of the file; empty if there is no such file or nothing in
-    it.
+    """Return the offset of each partition, in the order of the file. Empty if the file is missing
+    or empty.
 
-    An offset may be negative: Kafka reads it, and every rule then takes it for one below the log.
+    An offset may be negative: Kafka reads it, and every rule takes it for an offset below the log.
 
-    Raises CorruptLogError for whatever a broker would not read, and for a partition that is named
-    twice.
+    Raises CorruptLogError for anything that a broker would not read, and for a partition that is
+    named twice.
     """
     offsets: dict[TopicPartition, int] = {}
     for number, (topic, partition, offset) in _read_lines(storage, path, fields=3):
@@ -49,11 +49,11 @@ def read_offset_checkpoint(storage: Storage, path: str) -> dict[TopicPartition, 
 def update_offset_checkpoint(
     storage: Storage, path: str, updates: Mapping[TopicPartition, int | None]
 ) -> bool:
-    """Sets entries, or removes them where the value is None, in one read-modify-write (S8.7).
+    """Set entries, or remove those whose value is None, in one read-modify-write (S8.7).
 
-    All other entries and the order of lines stay; new ones come last. Returns False if nothing had
-    to be written. Raises CorruptLogError if the file as it is can't be read: it is never replaced
-    by a guess.
+    All other entries and the order of lines are kept; new entries come last. Returns False if
+    nothing had to be written. Raises CorruptLogError if the current file cannot be read; such a
+    file is never replaced.
     """
     before = read_offset_checkpoint(storage, path)
     after = dict(before)
@@ -73,11 +73,11 @@ def update_offset_checkpoint(
 def write_checkpoint(
     storage: Storage, path: str, lines: Sequence[str], *, attributes_of: str
 ) -> None:
-    """Kafka's own protocol: `<name>.tmp`, fsync, rename over the target, fsync of the directory
-    (S1.5).
+    """Write with Kafka's protocol: `<name>.tmp`, fsync, rename over the target, fsync of the
+    directory (S1.5).
 
-    Owner and mode are those of the file that is replaced, or of `attributes_of` if there is none
-    yet.
+    Owner and mode are copied from the file that is replaced, or from `attributes_of` if there is
+    none yet.
     """
     temporary, directory = f"{path}.tmp", path.rpartition("/")[0]
     with storage.changing(directory):
@@ -95,10 +95,10 @@ def write_checkpoint(
 
 
 def read_leader_epochs(storage: Storage, directory: str) -> tuple[tuple[int, int], ...]:
-    """(epoch, start offset) of a partition, ascending in both; empty if there is no
+    """Return (epoch, start offset) of a partition, ascending in both. Empty if there is no
     leader-epoch-checkpoint.
 
-    Raises CorruptLogError for what a broker would not read or does not write
+    Raises CorruptLogError for anything that a broker would not read or does not write
     (`LeaderEpochFileCache`).
     """
     path = f"{directory}/{LEADER_EPOCHS}"
@@ -120,10 +120,10 @@ def read_leader_epochs(storage: Storage, directory: str) -> tuple[tuple[int, int
 def fold_leader_epochs(
     epochs: Sequence[tuple[int, int]], log_start_offset: int
 ) -> tuple[tuple[int, int], ...]:
-    """Epochs after the log start offset was raised (S7.4,
+    """Return the epochs after the log start offset was raised (S7.4,
     `LeaderEpochFileCache.truncateFromStart`).
 
-    Those that begin at or before it become one entry: the highest such epoch, from the log start
+    Epochs that begin at or before it become one entry: the highest of them, from the log start
     offset on.
     """
     before = [epoch for epoch, offset in epochs if offset <= log_start_offset]
@@ -141,7 +141,7 @@ def write_leader_epochs(
 
 
 def _read_lines(storage: Storage, path: str, *, fields: int) -> list[tuple[int, list[str]]]:
-    """(line number from 1, its fields) of each entry."""
+    """Return (line number from 1, its fields) of each entry."""
     data = read_if_there(storage, path)
     if data is None:
         return []
@@ -183,8 +183,8 @@ def _offset(text: str, path: str, line: int) -> int:
 
 
 def _shown(text: str) -> str:
-    """A number, or how long it is: a name of another file, given to a checkpoint, shows nothing of
-    what is in it.
+    """Return a number as it is, and any other text as its length. Another file, passed as a
+    checkpoint by mistake, must not show its contents.
     """
     return (
         repr(text)

@@ -1,9 +1,9 @@
-"""Entries of the cleaner's checkpoints that do not lie beside their partition (S1.5).
+"""Entries of cleaner checkpoints that lie in another log directory than their partition (S1.5).
 
-A broker reads the cleaner's checkpoints of all its log directories into one map. It refuses a
-partition that two of them name: its cleaner dies at the start ("Duplicate key"). Such a state comes
-from a partition that somebody moved to another log directory by hand: the entry stays behind, and
-the next cleaning writes a second one.
+A broker reads the cleaner checkpoints of all its log directories into one map. If two of them name
+the same partition, its cleaner dies at the start ("Duplicate key"). This happens when somebody
+moves a partition to another log directory by hand: the old entry is left behind, and the next
+cleaning writes a second one.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from winnow.storage.contract import Storage
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misplaced:
     """A partition whose entry is in the checkpoint of another log directory of its broker, or in
-    more than one.
+    several checkpoints.
     """
 
     topic_partition: TopicPartition
     home: str | None
-    """The log directory that holds the partition; None: none of those given."""
+    """The log directory that holds the partition. None if none of the given ones does."""
     named_in: tuple[str, ...]
-    """Log directories whose checkpoint names it."""
+    """The log directories whose checkpoint names it."""
 
     @property
     def doubled(self) -> bool:
-        """A broker's cleaner dies of it."""
+        """Whether a broker's cleaner would die of it."""
         return len(self.named_in) > 1
 
 
 def misplaced_entries(log_dirs: Sequence[LogDir]) -> tuple[Misplaced, ...]:
-    """By node, then by partition."""
+    """Return them by node, then by partition."""
     found: list[Misplaced] = []
     for node in dict.fromkeys(log_dir.meta.node_id for log_dir in log_dirs):
         mine = [log_dir for log_dir in log_dirs if log_dir.meta.node_id == node]
@@ -58,11 +58,11 @@ def misplaced_entries(log_dirs: Sequence[LogDir]) -> tuple[Misplaced, ...]:
 
 
 def gather_entry(storage: Storage, entry: Misplaced, offset: int) -> None:
-    """Leaves one entry of a partition, in the checkpoint of its home. `offset`: its first dirty
+    """Keep one entry of a partition, in the checkpoint of its home. `offset`: its first dirty
     offset.
 
-    The others are removed first: after a crash in between the partition has none, and is cleaned
-    from its start.
+    The other entries are removed first. After a crash in between, the partition has no entry and
+    is cleaned from its start.
     """
     if entry.home is None:
         return

@@ -1,14 +1,14 @@
-"""Which bytes of a segment are no batches (S2), and where the log is whole again.
+"""Find the bytes of a segment that are not batches (S2), and where the log is whole again.
 
-Damage begins with the first entry whose header makes no sense, whose offsets do not fit between its
-neighbours', or that does not match its CRC. It ends where the size that this entry tells leads to a
-whole batch or to the end of the segment. Where that can't be believed either, it ends at the next
-batch that is provably one: its offsets fit, its CRC matches, and another batch or the end of the
-segment follows it. Without the last condition the value of a record that holds a batch, in an entry
-whose size is damaged, would pass for one.
+Damage begins at the first entry whose header makes no sense, whose offsets do not fit between its
+neighbours, or whose CRC does not match. It ends where the size in this entry leads to a whole batch
+or to the end of the segment. If that size cannot be trusted either, it ends at the next batch that
+is provably one: its offsets fit, its CRC matches, and another batch or the end of the segment
+follows it. The last condition matters: an entry with a damaged size may hold a record whose value
+contains a batch, and that value must not pass for a batch of the log.
 
-No CRC covers a base offset. Where one is too high, what comes after it seems to be out of order and
-is not the damage.
+No CRC covers a base offset. If one is too high, the batches after it seem to be out of order, but
+they are not the damage.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ class Damage:
     start: int
     end: int
     least_offset: int
-    """The offset after the last batch before these bytes; the segment's base offset if there is
+    """The offset after the last batch before these bytes. The segment's base offset if there is
     none.
     """
     end_offset: int
-    """Base offset of the next batch after them, in this segment or another: what they held lies
-    below.
+    """Base offset of the next batch after them, in this segment or another. The lost records lie
+    below it.
     """
 
 
 def find_damage(
     path: str, log_bytes: int, *, base_offset: int, end_offset: int
 ) -> tuple[Damage, ...]:
-    """All of it in the log of a segment, ascending. `end_offset`: base offset of the next segment.
+    """Return all damage in the log of a segment, ascending. `end_offset`: base offset of the next
+    segment.
 
-    Reads every byte. A batch whose CRC matches counts as whole: whether its records can be read is
-    not looked at.
+    Reads every byte. A batch whose CRC matches counts as whole; its records are not checked.
     """
     with map_range(path, 0, log_bytes) as buf:
         return tuple(damage_in(buf, base_offset=base_offset, end_offset=end_offset))
@@ -83,7 +83,7 @@ class _End:
 
 
 def whole_rows(buf: Bytes, start: int, least_offset: int) -> Iterator[Rows]:
-    """BATCH rows from a byte on, some at a time, as far as headers make sense."""
+    """Yield BATCH rows in chunks from byte `start` on, as far as headers make sense."""
     rows = np.empty(_ROWS, BATCH)
     status = WalkStatus.FULL
     while status is WalkStatus.FULL:
@@ -94,8 +94,8 @@ def whole_rows(buf: Bytes, start: int, least_offset: int) -> Iterator[Rows]:
 
 
 def _sound(buf: Bytes, begin: _End, end_offset: int) -> tuple[_End | None, _End]:
-    """Where the last batch before the first damage begins, None if there is none, and where it
-    ends.
+    """Return where the last batch before the first damage begins (None if there is none), and where
+    it ends.
     """
     last, end = None, begin
     for rows in whole_rows(buf, begin.position, begin.least_offset):
@@ -111,9 +111,9 @@ def _sound(buf: Bytes, begin: _End, end_offset: int) -> tuple[_End | None, _End]
 
 
 def _reaches_too_far(buf: Bytes, last: _End, end: _End, end_offset: int) -> bool:
-    """Whether it is the batch between these two whose offsets are wrong, and not the next one's.
+    """Whether the batch between these two has wrong offsets, and not the next one.
 
-    It is if the next one would be in order without it, and ends right where its own successor
+    It has if the next batch would be in order without it and also ends where its own successor
     begins, or if both of these lie below the end of the batch.
     """
     rows = _headers(buf, end.position, last.least_offset, count=2)
@@ -133,7 +133,7 @@ def _whole_again(buf: Bytes, start: int, least: int, end_offset: int) -> int:
             return int(told)
     position = start
     while True:
-        # Of what follows only: positions count from there.
+        # The slice starts behind `position`, and the result counts from there.
         found = find_batch(buf[position + 1 :], 0, least, end_offset)
         if found < 0:
             return len(buf)

@@ -1,8 +1,7 @@
-"""The usual partition directory of this machine, listed in a few calls: what a survey of a great
-many is made of.
+"""List an ordinary local partition directory in a few calls. A survey of many partitions uses it.
 
-`winnow.logdir.listing` says the same of it, file by file, and of every other one what is wrong with
-it.
+`winnow.logdir.listing` returns the same, file by file. It also handles every other directory and
+reports what is wrong with it.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ from winnow.wire.batch import HEADER_V2_SIZE, MAX_OFFSET_SPAN
 from winnow.wire.buffers import as_bytes
 
 _ROOM = 4 * 2**20
-"""For all indexes of a partition. Where there are more, it matters little how they are read."""
+"""Buffer for all indexes of a partition. If they need more, speed no longer depends on it."""
 
 
 def list_sound(directory: str) -> SegmentListing | None:
-    """As `list_segments`; None where anything at all is unusual."""
+    """Like `list_segments`, but None if anything is unusual."""
     if is_remote(directory):
         return None
     with suppress(OSError, CorruptLogError):
@@ -56,7 +55,7 @@ def list_sound(directory: str) -> SegmentListing | None:
 
 
 def _listed(directory: str, descriptor: int) -> SegmentListing | None:
-    """Raises OSError or CorruptLogError where `list_segments` may have to say more."""
+    """Raises OSError or CorruptLogError where `list_segments` may have more to report."""
     status: dict[str, os.stat_result] = {}
     rest: set[str] = set()
     with os.scandir(descriptor) as found:
@@ -101,8 +100,8 @@ def _segments(
     indexes: Sequence[str],
     status: Mapping[str, os.stat_result],
 ) -> tuple[Segment, ...] | None:
-    """`indexes`: of each base, ascending, the names of offset index and time index. None unless all
-    are sound.
+    """Return None unless all indexes are sound. `indexes`: the names of offset index and time index
+    of each base, ascending.
     """
     logs = [segment_file(base, LOG) for base in bases]
     entries, heads = np.empty(_ROOM, np.uint8), np.empty(HEADER_V2_SIZE * len(logs) + 1, np.uint8)

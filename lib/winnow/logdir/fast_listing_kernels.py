@@ -1,5 +1,5 @@
-"""Whether the indexes of a segment are sound, as `winnow.logdir.index` has it, in one pass (S1.6,
-S1.7, S8.5).
+"""Check the indexes of a segment in one pass, by the rules of `winnow.logdir.index` (S1.6, S1.7,
+S8.5).
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ def indexes_are_sound(
     log_bytes: Any,
     last_timestamps: Any,
 ) -> bool:
-    """`data`: per segment its offset index and its time index, file f from `bounds[f]` to `bounds[f
-    + 1]`. `last_timestamps`: int64[segments], gets that of each time index, -1 of an empty one.
+    """Whether all indexes are sound.
+
+    `data`: offset index and time index of each segment; file f lies from `bounds[f]` to
+    `bounds[f + 1]`. `last_timestamps`: int64[segments], receives the last timestamp of each time
+    index, -1 if it is empty.
     """
     for segment in range(base_offsets.size):
         base, end = base_offsets[segment], end_offsets[segment]
@@ -56,6 +59,6 @@ def indexes_are_sound(
 
 
 def warm_up() -> None:
-    """Compiles the kernel, or takes it from numba's cache."""
+    """Compile the kernel, or load it from numba's cache."""
     none: NDArray[np.int64] = np.empty(0, np.int64)
     indexes_are_sound(as_bytes(bytes(1)), np.zeros(1, np.int64), none, none, none, none)

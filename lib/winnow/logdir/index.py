@@ -1,4 +1,4 @@
-"""Offset index and time index of a segment: read and checked, or built as the log is (S1.6, S1.7)."""
+"""Offset index and time index of a segment: read, checked, or built with the log (S1.6, S1.7)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _NO_ENTRY_FITS = (
 def read_offset_index(
     storage: Storage, path: str, *, base_offset: int, log_bytes: int, end_offset: int | None = None
 ) -> Array:
-    """All entries of a `.index` file as OFFSET_ENTRY rows.
+    """Return all entries of a `.index` file as OFFSET_ENTRY rows.
 
-    A broker believes every byte of it (S8.5), so a tail that can't be entries - such as the zeros
-    that a crash leaves of a preallocated index - is an error: raises CorruptLogError unless the
-    size is a multiple of 8, offsets and positions ascend strictly, positions lie in (0, log_bytes)
-    and offsets in [base_offset, end_offset).
+    A broker trusts every byte of it (S8.5), so a tail that cannot be entries is an error, such as
+    the zeros that a crash leaves in a preallocated index. Raises CorruptLogError unless the size is
+    a multiple of 8, offsets and positions ascend strictly, positions lie in (0, log_bytes) and
+    offsets in [base_offset, end_offset).
     """
     data = storage.read_bytes(path)
     return decode_offset_index(
@@ -47,7 +47,7 @@ def read_offset_index(
 def decode_offset_index(
     data: bytes, path: str, *, base_offset: int, log_bytes: int, end_offset: int | None = None
 ) -> Array:
-    """As `read_offset_index`, of what was read."""
+    """Like `read_offset_index`, for data already read."""
     raw = _entries(data, _OFFSET_ENTRY_ON_DISK, path)
     entries = np.empty(raw.shape[0], OFFSET_ENTRY)
     if not raw.shape[0]:
@@ -57,7 +57,7 @@ def decode_offset_index(
     offsets, positions = entries["offset"], entries["position"]
     if _ascend_within(offsets, base_offset, end_offset) and _ascend_within(positions, 1, log_bytes):
         return entries
-    # Which of them, and what is wrong with it:
+    # Find the first bad entry and report what is wrong with it.
     _check_each(entries["position"] > 0, entries, path, OFFSET_ENTRY_SIZE, "a position above 0")
     _check_each(
         entries["position"] < log_bytes,
@@ -81,10 +81,10 @@ def decode_offset_index(
 def read_time_index(
     storage: Storage, path: str, *, base_offset: int, end_offset: int | None = None
 ) -> Array:
-    """All entries of a `.timeindex` file as TIME_ENTRY rows.
+    """Return all entries of a `.timeindex` file as TIME_ENTRY rows.
 
     Raises CorruptLogError unless the size is a multiple of 12, timestamps ascend strictly from 0,
-    offsets don't descend and lie in [base_offset, end_offset).
+    and offsets do not descend and lie in [base_offset, end_offset).
     """
     return decode_time_index(
         storage.read_bytes(path), path, base_offset=base_offset, end_offset=end_offset
@@ -94,7 +94,7 @@ def read_time_index(
 def decode_time_index(
     data: bytes, path: str, *, base_offset: int, end_offset: int | None = None
 ) -> Array:
-    """As `read_time_index`, of what was read."""
+    """Like `read_time_index`, for data already read."""
     raw = _entries(data, _TIME_ENTRY_ON_DISK, path)
     entries = np.empty(raw.shape[0], TIME_ENTRY)
     if not raw.shape[0]:
@@ -106,7 +106,7 @@ def decode_time_index(
         offsets, base_offset, end_offset, strictly=False
     ):
         return entries
-    # Which of them, and what is wrong with it:
+    # Find the first bad entry and report what is wrong with it.
     _check_each(
         entries["timestamp"] >= 0, entries, path, TIME_ENTRY_SIZE, "a timestamp of at least 0"
     )
@@ -125,10 +125,10 @@ def decode_time_index(
 
 
 def without_preallocated(data: bytes, entry_size: int) -> bytes:
-    """An index without the zeros that a running broker, or a crash, leaves after its entries
+    """Remove the zeros that a running broker, or a crash, leaves after the entries of an index
     (S1.6).
 
-    An only entry of zeros is kept: timestamp 0 at the base offset is a possible one.
+    A single entry of zeros is kept: it may be timestamp 0 at the base offset.
     """
     if len(data) <= entry_size:
         return data
@@ -151,8 +151,8 @@ def _entries(data: bytes, dtype: np.dtype[Any], path: str) -> Array:
 
 
 def _ascend_within(values: Array, least: int, end: int | None, *, strictly: bool = True) -> bool:
-    """One or more values. Nearly all indexes are sound, and this takes a third of the time that
-    naming a fault does.
+    """Check one or more values. Nearly all indexes are sound, and this check takes a third of the
+    time of finding the fault.
     """
     if values[0] < least or (end is not None and values[-1] >= end):
         return False
@@ -197,17 +197,17 @@ def _check_each(fine: Array, entries: Array, path: str, entry_size: int, expecte
 def check_index_against(
     index: Array, batches: Array, *, file: str, wrappers: Array | None = None
 ) -> None:
-    """Compares the entries of an offset index with all batches of its segment.
+    """Compare the entries of an offset index with all batches of its segment.
 
     `index`: OFFSET_ENTRY rows of `read_offset_index`. `batches`: rows with at least the `position`
     and `last_offset` of BATCH, in file order. Kafka 4 names the last offset of the batch at the
-    position; older versions wrote one entry per append of several batches, with the first one's
-    position and the last one's offset. So the position must be a batch start and the offset the
-    last offset of that batch or of a later one before the next entry. `wrappers`, a bool per batch,
-    says which are compressed ones of v0 and v1: versions before 0.11 named the first offset inside
-    of them.
+    position. Older versions wrote one entry per append of several batches, with the position of the
+    first one and the offset of the last one. So the position must be the start of a batch, and the
+    offset the last offset of that batch or of a later one before the next entry. `wrappers`, a bool
+    per batch, marks compressed batches of v0 and v1: versions before 0.11 named the first offset
+    inside them.
 
-    Raises CorruptLogError for the first entry of which that isn't true.
+    Raises CorruptLogError for the first entry that breaks this rule.
     """
     if not index.shape[0]:
         return
@@ -217,7 +217,7 @@ def check_index_against(
     )
     at = np.searchsorted(starts, index["position"])
     ends = np.searchsorted(lasts, index["offset"])
-    # A row of its own stands for "beyond the last batch".
+    # An extra row stands for "beyond the last batch".
     starts, lasts = np.append(starts, -1), np.append(lasts, -1)
     _check_each(
         starts[at] == index["position"], index, file, OFFSET_ENTRY_SIZE, "the position of a batch"
@@ -239,17 +239,17 @@ def check_index_against(
 
 
 class IndexBuilder:
-    """Both indexes of one segment, built while its batches are written in order (S1.6, S1.7, S5.9).
+    """Build both indexes of one segment while its batches are written in order (S1.6, S1.7, S5.9).
 
-    Batches come in chunks of any size; the files don't depend on how they were cut.
-    `max_index_bytes` is `segment.index.bytes`: beyond it Kafka's cleaner fails, too, and leaves the
-    partition alone.
+    Batches come in chunks of any size; the size of the chunks does not change the files.
+    `max_index_bytes` is `segment.index.bytes`. Kafka's cleaner also fails if an index exceeds it,
+    and does not change the partition.
     """
 
     def __init__(
         self, *, base_offset: int, index_interval_bytes: int, max_index_bytes: int | None = None
     ) -> None:
-        # Here and not above: importing numba takes longer than a survey, which only reads indexes.
+        # Imported here: numba takes longer to import than a survey, which only reads indexes.
         from winnow.logdir import index_kernels  # noqa: PLC0415
 
         self._kernels = index_kernels
@@ -257,7 +257,7 @@ class IndexBuilder:
         self._interval = index_interval_bytes
         unlimited = 2**62
         self._room = unlimited if max_index_bytes is None else max_index_bytes // OFFSET_ENTRY_SIZE
-        # One slot is kept for the forced last entry.
+        # One slot is reserved for the forced last entry.
         self._time_room = (
             unlimited if max_index_bytes is None else max_index_bytes // TIME_ENTRY_SIZE - 1
         )
@@ -269,10 +269,10 @@ class IndexBuilder:
         self._time_count = 0
 
     def append(self, batches: Array) -> None:
-        """Takes the next batches: BATCH rows whose `position` is the one in the segment's file.
+        """Add the next batches: BATCH rows with their `position` in the segment's file.
 
         Raises CorruptLogError if an offset or a position does not fit into an index entry, if
-        offsets don't ascend, or if the index would grow beyond `max_index_bytes`.
+        offsets do not ascend, or if the index would exceed `max_index_bytes`.
         """
         rows = np.ascontiguousarray(batches)
         if rows.dtype != BATCH:
@@ -293,8 +293,7 @@ class IndexBuilder:
             times["timestamp"],
             times["relative_offset"],
         )
-        # Kafka asks whether the time index is full before it looks whether there is anything to
-        # add.
+        # Kafka checks whether the time index is full before it checks for anything to add.
         asked = self._time_count + time_count + (self._state[self._kernels.WITHOUT_TIME] > 0)
         if self._count + count > self._room or asked > self._time_room:
             raise CorruptLogError(
@@ -309,8 +308,8 @@ class IndexBuilder:
         self._time_parts.append(times[:time_count].astype(_TIME_ENTRY_ON_DISK).tobytes())
 
     def finish(self) -> tuple[bytes, bytes]:
-        """Content of the `.index` and of the `.timeindex`, the latter with its forced last entry
-        (S1.7).
+        """Return the content of the `.index` and of the `.timeindex`, which ends with its forced
+        last entry (S1.7).
         """
         timestamp = int(self._state[self._kernels.MAX_TIMESTAMP])
         offset = int(self._state[self._kernels.OFFSET_OF_MAX])
@@ -355,7 +354,7 @@ _NATIVE_TIME_ENTRY = np.dtype([("timestamp", np.int64), ("relative_offset", np.i
 
 
 def warm_up() -> None:
-    """Compiles the kernel, or takes it from numba's cache."""
+    """Compile the kernel, or load it from numba's cache."""
     builder = IndexBuilder(base_offset=0, index_interval_bytes=0)
     rows = np.zeros(2, BATCH)
     rows["size"], rows["position"], rows["last_offset"] = 61, [0, 61], [0, 1]

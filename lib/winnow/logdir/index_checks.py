@@ -1,4 +1,4 @@
-"""The indexes of a segment held against the batches of its log (S1.6, S1.7)."""
+"""Check the indexes of a segment against the batches of its log (S1.6, S1.7)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ COLUMNS = np.dtype(
         ("wrapper", np.bool_),
     ]
 )
-"""What indexes can be held against: one row per batch, in file order."""
+"""What indexes are checked against: one row per batch, in file order."""
 
 
 def columns_of(piece: Piece) -> Array:
-    """Dtype COLUMNS."""
+    """Return rows of dtype COLUMNS."""
     columns = np.empty(len(piece.rows), COLUMNS)
     columns["position"] = piece.rows["position"] + piece.start
     for name in ("base_offset", "last_offset", "max_timestamp"):
@@ -43,11 +43,12 @@ def check_offset_index(
     end_offset: int,
     sound_bytes: int | None = None,
 ) -> None:
-    """Content of a `.index` file against `batches`, dtype COLUMNS, of a log of `log_bytes` bytes.
+    """Check the content of a `.index` file against `batches`, dtype COLUMNS, of a log of
+    `log_bytes` bytes.
 
-    Raises CorruptLogError for the first entry that makes no sense or is not one of these batches.
-    `sound_bytes`: they are all that begin below it, and entries for what comes later are not held
-    against any.
+    Raises CorruptLogError for the first entry that makes no sense or matches none of these batches.
+    `sound_bytes`: `batches` are all that begin below this position; entries above it are not
+    checked.
     """
     entries = decode_offset_index(
         data, path, base_offset=base_offset, log_bytes=log_bytes, end_offset=end_offset
@@ -60,15 +61,15 @@ def check_offset_index(
 def time_index_faults(
     entries: Array, batches: Array, path: str, *, complete: bool
 ) -> Iterator[CorruptLogError]:
-    """What is wrong with TIME_ENTRY rows: each names a batch whose timestamp is the largest so far
-    (S1.7).
+    """Yield what is wrong with TIME_ENTRY rows. Each must name a batch whose timestamp is the
+    largest so far (S1.7).
 
     Kafka 4 names the last offset of that batch, older versions the offset of a record in it.
-    `batches`: dtype COLUMNS. `complete`: these are all batches of the log, and the last entry is
-    there that is made when a segment is closed.
+    `batches`: dtype COLUMNS. `complete`: these are all batches of the log, and the index has the
+    entry that is added when a segment is closed.
     """
     lasts, stamps = batches["last_offset"], batches["max_timestamp"]
-    # A wrapper's header does not tell where it begins: after the batch before is all that is known.
+    # A wrapper's header does not say where it begins, only that it is after the previous batch.
     firsts = np.where(
         batches["wrapper"], np.append(np.int64(-1), lasts)[:-1] + 1, batches["base_offset"]
     )

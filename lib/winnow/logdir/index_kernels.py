@@ -1,6 +1,6 @@
 """When a batch gets an index entry: the rule of S1.6 and S1.7 as a kernel and as its plain twin.
 
-The state between two chunks is an int64 array, see the constants for its places.
+The state between two chunks is an int64 array; the constants name its places.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from numba import njit
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BYTES_SINCE_ENTRY = 0
-"""Bytes of batches since the last entry; starts at 0, so that the first batch never gets one."""
+"""Bytes of batches since the last entry. Starts at 0, so the first batch never gets one."""
 MAX_TIMESTAMP = 1
 OFFSET_OF_MAX = 2
 LAST_TIME_ENTRY = 3
-"""Timestamp of the last time-index entry; an empty time index counts as -1, so that -1 never gets
-one.
+"""Timestamp of the last time-index entry. An empty time index counts as -1, so that -1 never gets
+an entry.
 """
 WITHOUT_TIME = 4
 """Entries of the offset index since the last one of the time index."""
@@ -40,10 +40,10 @@ def index_chunk(
     time_timestamps: Array,
     time_offsets: Array,
 ) -> tuple[int, int]:
-    """Fills the entries that these batches get and returns how many of both kinds.
+    """Fill in the entries that these batches get, and return how many of both kinds.
 
-    Inputs are int64 arrays of one length; the four outputs have at least that length and offsets in
-    them are relative.
+    Inputs are int64 arrays of equal length. The four outputs are at least that long, and their
+    offsets are relative.
     """
     count = 0
     time_count = 0
@@ -78,7 +78,7 @@ def index_chunk(
 
 
 def index_plain(batches: Array, *, base_offset: int, interval: int) -> tuple[bytes, bytes]:
-    """Both index files of a whole segment, slow and obvious: the twin of `IndexBuilder`."""
+    """Build both index files of a whole segment, slow and obvious: the twin of `IndexBuilder`."""
     index, timeindex = bytearray(), bytearray()
     counter, largest, entered = 0, (-1, -1), -1
     for batch in batches:

@@ -1,11 +1,12 @@
-"""A lease on a log directory that has no locks: who has it may change the directory, as long as it
-is renewed.
+"""A lease on a log directory that has no locks. Its holder may change the directory as long as it
+renews the lease.
 
-The clocks of two hosts are never compared. A holder counts from before each renewal, by its own
-clock, and gives up when three quarters of the length have passed without another one. Who finds a
-lease watches it, by its own clock: one that is renewed is somebody's; one that has stayed as it was
-for its whole length is taken over, which one of two can do (`winnow.storage.lease_file`). The last
-quarter is for what the holder had sent before it gave up.
+The clocks of two hosts are never compared. A holder counts by its own clock, from before each
+renewal, and gives up when three quarters of the length have passed without another one. A process
+that finds a lease watches it by its own clock. If it is renewed, somebody holds it. If it does not
+change for its whole length, it is taken over, and only one process can succeed
+(`winnow.storage.lease_file`). The last quarter leaves time for writes that the holder had sent
+before it gave up.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ LENGTH_S = 60.0
 _SHORTEST_S, _LONGEST_S = 0.1, 3600.0
 _MOST_BYTES = 4096
 _LOOKS = 30
-"""In the length of a lease that is watched."""
+"""How often a watched lease is read in its length."""
 _log = logging.getLogger(__name__)
 
 
 def boot_clock() -> float:
-    """Seconds; goes on while the process or the whole machine sleeps, and nobody sets it."""
+    """Return seconds of a clock that nobody sets and that runs on while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Lease:
-    """Renewed by a thread until `close()` or the end of the `with` block; a fence in
+    """A lease, renewed by a thread until `close()` or the end of the `with` block. It is a fence in
     `winnow.storage.places`.
     """
 
@@ -68,7 +69,7 @@ class Lease:
         self._thread.start()
 
     def check(self) -> None:
-        """Raises LogDirInUseError once it is lost, and ever after."""
+        """Raise LogDirInUseError if the lease is lost. A lost lease is never regained."""
         if self._why_lost is None and self._clock() > self._good_until:
             self._why_lost = "it could not be renewed in time"
         if self._why_lost is not None:
@@ -80,7 +81,7 @@ class Lease:
             )
 
     def renew(self) -> bool:
-        """Once. False: it could not be, this time or for good."""
+        """Renew once. Return False if that failed, this time or for good."""
         began = self._clock()
         try:
             self._seen = self._file.renew(
@@ -93,12 +94,12 @@ class Lease:
             _log.warning("the lease on %s could not be renewed: %s", self._log_dir, error)
             return False
         self._renewals += 1
-        if self._clock() <= self._good_until:  # else it came too late, and stays lost
+        if self._clock() <= self._good_until:  # else too late: it remains lost
             self._good_until = began + self._length_s * 3 / 4
         return True
 
     def close(self) -> None:
-        """Gives it back, unless it is lost. That it can't be removed is no error: it expires."""
+        """Release the lease unless it is lost. A failed removal is no error: the lease expires."""
         if self._closed.is_set():
             return
         self._closed.set()
@@ -134,8 +135,8 @@ def take_lease(
     length_s: float | None = None,
     clock: Callable[[], float] = boot_clock,
 ) -> Lease:
-    """Raises LogDirInUseError, naming the holder, if somebody renews it; one that nobody renews is
-    taken over.
+    """Take the lease. Raises LogDirInUseError, naming the holder, if somebody renews it. A lease
+    that nobody renews is taken over.
     """
     length_s = LENGTH_S if length_s is None else length_s
     told: dict[str, object] = {
@@ -153,19 +154,19 @@ def take_lease(
             data = _encode(told, renewals=0)
             seen = file.create(data) if expired is None else file.take_over(expired, data)
         except FileExistsError:
-            continue  # somebody was faster: who it is will be seen
+            continue  # another process was faster: the next look shows which
         return Lease(log_dir, file, told, seen, began=began, length_s=length_s, clock=clock)
 
 
 def refuse_leased(
     log_dir: str, file: LeaseFile, *, clock: Callable[[], float] = boot_clock
 ) -> None:
-    """For who only reads: LogDirInUseError if somebody renews a lease here."""
+    """For callers that only read. Raises LogDirInUseError if somebody renews a lease here."""
     _watch(log_dir, file, clock)
 
 
 def _watch(log_dir: str, file: LeaseFile, clock: Callable[[], float]) -> Seen | None:
-    """The lease that has expired, None if there is none. LogDirInUseError if it is renewed."""
+    """Return the expired lease, None if there is none. Raises LogDirInUseError if it is renewed."""
     first = file.look()
     if first is None:
         return None
@@ -181,7 +182,7 @@ def _watch(log_dir: str, file: LeaseFile, clock: Callable[[], float]) -> Seen | 
     while looked < until:
         time.sleep(length_s / _LOOKS)
         seen, before, looked = file.look(), looked, clock()
-        if looked - before > length_s / 4:  # whoever could not look could not renew either
+        if looked - before > length_s / 4:  # while we could not look, the holder could not renew
             until = looked + length_s
         if seen is None:
             return None
@@ -200,7 +201,9 @@ def _encode(told: dict[str, object], *, renewals: int) -> bytes:
 
 
 def _field(seen: Seen, name: str) -> Value:
-    """Of nothing for what can't be read: one that is just being written, or is damaged."""
+    """Return a field of the lease, or an empty value if it cannot be read: it may be half written
+    or damaged.
+    """
     try:
         return parse_json(seen.data, LEASE, most_bytes=_MOST_BYTES).fields({name}, None)[name]
     except CorruptLogError:

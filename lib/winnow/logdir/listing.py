@@ -1,4 +1,4 @@
-"""One partition directory as its files' names, sizes and ends tell it (S1.2, S8.3, S8.5)."""
+"""One partition directory, as the names, sizes and ends of its files show it (S1.2, S8.3, S8.5)."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ __all__ = [
 ]
 
 _MAX_TIMESTAMPS_AT = {1: 18, MAX_MAGIC: MAX_TIMESTAMP_AT}
-"""By magic. That of a v1 record or wrapper follows offset, length, CRC, magic and attributes
-(S2.1).
+"""By magic. In a v1 record or wrapper the timestamp follows offset, length, CRC, magic and
+attributes (S2.1).
 """
 
 
 @pickled_by_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentListing:
-    """What a partition directory holds. `problems` empty means that all of it can be relied on."""
+    """The contents of a partition directory. If `problems` is empty, all of it can be trusted."""
 
     directory: str
     segments: tuple[Segment, ...]
@@ -60,19 +60,19 @@ class SegmentListing:
     snapshot_offsets: tuple[int, ...]
     leader_epochs: tuple[tuple[int, int], ...]
     leftovers: tuple[str, ...]
-    """Names that an interrupted cleaning or deletion left; `recovery.recover` deals with them."""
+    """Names left by an interrupted cleaning or deletion; `recovery.recover` deals with them."""
     problems: tuple[CorruptLogError, ...]
 
 
 def list_segments(
     storage: Storage, directory: str, *, trusted_end: int | None = None
 ) -> SegmentListing:
-    """Reads sizes, times, index files and the first batch header of each segment, not the log.
+    """Read sizes, times, index files and the first batch header of each segment, but not the log.
 
-    Of segments that do not end at or below `trusted_end`, if given, only sizes and times: what else
-    they hold may be what a crash made of it (S8.2).
+    For segments that do not end at or below `trusted_end`, if given, only sizes and times are read:
+    a crash may have damaged the rest (S8.2).
 
-    Never raises CorruptLogError: what it finds wrong is in `problems`, one for each finding.
+    Never raises CorruptLogError. Everything found wrong is in `problems`, one for each finding.
     """
     problems: list[CorruptLogError] = []
     entries = storage.list_dir(directory)
@@ -184,8 +184,8 @@ def _unread(files: Mapping[str, Entry], base: int) -> Segment:
 
 
 def _kind(entry: Entry) -> str:
-    """What Kafka would follow a link to is out of reach of this log directory's lock, and would
-    stay when it goes.
+    """Name a file that is not regular. A link is refused: this log directory's lock does not
+    protect its target, and deleting the link would leave the target behind.
     """
     if entry.is_link:
         return "a symbolic link"
@@ -207,8 +207,8 @@ def _missing(path: str) -> CorruptLogError:
 
 
 def first_max_timestamp(head: bytes) -> int:
-    """The first batch's maxTimestamp, -1 if there is none or it can't be told (S3.4). `head`: what
-    the log begins with, a v2 header's bytes of it.
+    """Return the first batch's maxTimestamp, -1 if there is none or it is unknown (S3.4). `head`:
+    the first bytes of the log, as many as a v2 header has.
     """
     if len(head) <= MAGIC_AT:
         return NO_TIMESTAMP
@@ -228,15 +228,15 @@ def resolve(
     trusted_end: int | None = None,
     lost_bytes: int = 0,
 ) -> PartitionState:
-    """The offsets that a broker's loader would arrive at (S8.3).
+    """Resolve the offsets as a broker's loader would (S8.3).
 
     `log_end_offset`: the offset after the last batch of the last segment, its base offset if it is
-    empty. `trusted_end`: that of `list_segments`. The high watermark is lowered to it and to the
-    active segment, so that no rule takes what lies above (S8.2). `lost_bytes`: see
+    empty. `trusted_end`: as in `list_segments`. The high watermark is lowered to it and to the
+    active segment, so that no rule applies to what lies above (S8.2). `lost_bytes`: see
     `PartitionState`.
 
-    Raises CorruptLogError if there is no segment, or if the log start offset of the checkpoint lies
-    beyond the log end offset: a broker would answer that by deleting the whole log (S6.3).
+    Raises CorruptLogError if there is no segment, or if the checkpoint's log start offset lies
+    beyond the log end offset: a broker would then delete the whole log (S6.3).
     """
     if not listing.segments:
         raise CorruptLogError(

@@ -1,9 +1,9 @@
-"""The lock on a log directory that keeps brokers out, and finds them there (S8.1).
+"""The lock on a log directory. It keeps brokers out and detects running ones (S8.1).
 
-A broker holds Java's `FileChannel.tryLock` on `.lock`, which on Linux is a POSIX record lock over
-the whole file. An open-file-description lock is of the same family, so that either excludes the
-other, but belongs to the descriptor: a POSIX lock would vanish as soon as anything in this process
-closed another descriptor of the file.
+A broker holds Java's `FileChannel.tryLock` on `.lock`: on Linux a POSIX record lock over the whole
+file. Winnow takes an open-file-description lock, which conflicts with a POSIX lock but belongs to
+the descriptor. A POSIX lock would vanish as soon as anything in this process closed another
+descriptor of the file.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from winnow.words import redacted
 _SECRET = re.compile(
     r"(\S*(?:secret|password|passwd|token|credential|api.?key)[\w.-]*[= ])\S+", re.IGNORECASE
 )
-"""A setting or an option of another process that nobody should be told."""
+"""A setting or an option of another process that must not be shown."""
 _FLOCK = struct.Struct("hhqqi4x")
-"""`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end, however far),
+"""`struct flock` of 64-bit Linux: l_type, l_whence, l_start, l_len (0: to the end of the file),
 l_pid.
 """
 
@@ -47,7 +47,7 @@ class LogDirLock:
         self._fd: int | None = fd
 
     def close(self) -> None:
-        """Lets go. The file stays: brokers never remove it either."""
+        """Release the lock. The file is kept: brokers never remove it either."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -65,20 +65,21 @@ class LogDirLock:
 
 
 def lock_log_dir(log_dir: str) -> LogDirLock | Lease:
-    """Keeps everybody else out of a log directory that is to be changed; of a URL by a lease.
+    """Lock a log directory that is to be changed. For a URL, take a lease.
 
-    On this machine it is locked as a broker does, creating `.lock` if it is missing. Raises
-    LogDirInUseError, naming the process if it can be found, if somebody has it, and WinnowError if
-    this process may not write here or the file system has no locks.
+    A local directory is locked as a broker locks it; `.lock` is created if it is missing. Raises
+    LogDirInUseError if the lock is held, naming the process if it can be found. Raises WinnowError
+    if this process may not write here or the file system has no locks.
     """
     return take_lease(log_dir, lease_file_of(log_dir)) if is_remote(log_dir) else _lock(log_dir)
 
 
 def lock_to_read(log_dir: str) -> AbstractContextManager[object]:
-    """Of a log directory that a broker may run on: as `lock_log_dir`.
+    """Lock a log directory for reading. A broker may run on a local one, so it is locked as by
+    `lock_log_dir`.
 
-    Of a URL nothing is written: no broker runs there, and it is enough that nobody has its lease
-    when this begins. Whatever a run replaces meanwhile is noticed by who reads it.
+    For a URL nothing is written. No broker runs there, so it is enough that nobody holds the lease
+    at the start. Readers notice files that a run replaces meanwhile.
     """
     return share_log_dir(log_dir) or nullcontext() if is_remote(log_dir) else _lock(log_dir)
 
@@ -105,23 +106,23 @@ def _lock(log_dir: str) -> LogDirLock:
 
 
 def _open_or_create(path: str) -> int:
-    """A regular file, never one that a link leads to.
+    """Open a regular file, never the target of a link.
 
-    A new one belongs to the owner of the directory: a broker has to open it for writing.
+    A new file belongs to the owner of the directory: a broker must be able to write to it.
     """
     while True:
         with suppress(FileNotFoundError):
             return open_file(path, os.O_RDWR)
-        with suppress(FileExistsError):  # somebody was faster
+        with suppress(FileExistsError):  # another process was faster
             return create_file(path, flags=os.O_RDWR, shared=True)
 
 
 def share_log_dir(log_dir: str) -> LogDirLock | None:
-    """Keeps brokers out of a log directory that is only read, without writing anything there.
+    """Keep brokers out of a log directory that is only read, without writing anything there.
 
-    None if that can't be done: there is no `.lock`, this process may not read it, or the file
-    system has no locks; of a URL once it is known that nobody has its lease. Raises
-    LogDirInUseError as `lock_log_dir` does. Others may share it.
+    Returns None if that is impossible: there is no `.lock`, this process may not read it, or the
+    file system has no locks. Returns None for a URL once it is known that nobody holds its lease.
+    Raises LogDirInUseError as `lock_log_dir` does. Several readers may share the lock.
     """
     if is_remote(log_dir):
         refuse_leased(log_dir, lease_file_of(log_dir))
@@ -153,7 +154,7 @@ def _in_use(log_dir: str, holder: str) -> LogDirInUseError:
 
 
 def _no_lock(log_dir: str, error: OSError) -> WinnowError:
-    """Without the lock nothing is looked at, not even for a plan: a broker could be writing."""
+    """Without the lock nothing is read, not even for a plan: a broker could be writing."""
     if error.errno in (errno.EACCES, errno.EPERM):
         hint = "Run as the user that the directory belongs to, or as root."
         with suppress(OSError):
@@ -193,18 +194,14 @@ def _describe_holder(fd: int) -> str:
 
 
 def _posix_holder(fd: int) -> int | None:
-    """The kernel names the holder of a POSIX lock; 0 stands for another pid namespace, -1 for an
-    OFD lock.
-    """
+    """The kernel names the holder of a POSIX lock. 0: another pid namespace; -1: an OFD lock."""
     answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _whole_file())
     kind, _, _, _, pid = _FLOCK.unpack(answer)
     return int(pid) if kind != fcntl.F_UNLCK and pid > 0 else None
 
 
 def _ofd_holder(fd: int) -> int | None:
-    """Looks through every process that may be looked at for a descriptor of this file that owns a
-    lock.
-    """
+    """Search all accessible processes for a descriptor of this file that owns a lock."""
     wanted = os.fstat(fd)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -243,8 +240,8 @@ def _command_line(pid: int) -> str:
 
 
 def _without_options(words: list[str]) -> list[str]:
-    """A broker's class path fills pages; its main class and arguments are what an operator knows it
-    by.
+    """Drop the JVM options. A broker's class path fills pages; operators know a broker by its main
+    class and arguments.
     """
     at = 0
     while at < len(words) and words[at].startswith("-"):
@@ -254,12 +251,10 @@ def _without_options(words: list[str]) -> list[str]:
 
 @contextmanager
 def locked(log_dirs: Sequence[str], *, to_change: bool) -> Iterator[Sequence[LogDir]]:
-    """The log directories, looked at again once nobody else can change them; see
-    `winnow.logdir.lock`.
-    """
+    """Lock the log directories and survey them again under the lock; see `winnow.logdir.lock`."""
     storage = Places()
     with ExitStack() as locks:
-        # First without the lock: `.lock` is made only where a broker would have made it.
+        # Survey first without the lock: `.lock` is created only where a broker would create it.
         for log_dir in survey_log_dirs(storage, log_dirs):
             locks.enter_context(
                 lock_log_dir(log_dir.path) if to_change else lock_to_read(log_dir.path)

@@ -1,6 +1,4 @@
-"""How far the lock on a log directory is seen: on some mounts of network file systems no farther
-than this host.
-"""
+"""Which hosts see the lock on a log directory. On some network mounts only this host does."""
 
 from __future__ import annotations
 
@@ -17,14 +15,14 @@ _LOCAL_ONLY = {
     "cifs": frozenset({"nobrl", "forcemandatorylock"}),
     "smb3": frozenset({"nobrl", "forcemandatorylock"}),
 }
-"""File system type -> options with which record locks, a broker's and ours, stay on the host that
+"""File system type -> mount options that keep record locks, a broker's and ours, on the host that
 takes them.
 """
 
 
 def why_seen_here_only(path: str) -> str | None:
-    """What is to be said of a log directory whose lock another host does not see. None: nothing is
-    known against it.
+    """Return a warning if other hosts do not see the lock on this log directory, else None. None
+    also if that cannot be found out.
     """
     try:
         with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as mounts:
@@ -40,8 +38,8 @@ def why_seen_here_only(path: str) -> str | None:
 
 
 def local_only(mounts: Iterable[str], device: int) -> str | None:
-    """Of the lines of mountinfo, type and option of the mount of this device if its locks are
-    local.
+    """Return type and option of this device's mount if its locks are local. `mounts`: the lines of
+    mountinfo.
     """
     number = f"{os.major(device)}:{os.minor(device)}"
     for line in mounts:

@@ -1,4 +1,4 @@
-"""Whose log directory it is, and whether its broker stopped in good order (S1.3, S1.4)."""
+"""The owner of a log directory, and whether its broker shut down cleanly (S1.3, S1.4)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _JAVA_INT = re.compile(r"[+-]?[0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """`meta.properties`. `node_id` is `broker.id` where the version is 0; what is missing is None."""
+    """`meta.properties`. `node_id` is `broker.id` in version 0. Missing fields are None."""
 
     version: int
     node_id: int | None
@@ -26,8 +26,8 @@ class MetaProperties:
 
 
 def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
-    """Raises UsageError if the file is missing or a broker would not accept it: then this is no log
-    directory.
+    """Read `meta.properties`. Raises UsageError if it is missing or a broker would not accept it:
+    then this is not a log directory.
     """
     path = f"{log_dir}/{META_PROPERTIES}"
     try:
@@ -43,7 +43,7 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
     if data is None:
         raise no_log_dir(log_dir, unfinished=storage.exists(f"{log_dir}/{UNFINISHED}"))
     try:
-        # Kafka reads it by Properties.load(InputStream), which is Latin-1 by definition.
+        # Kafka reads it with Properties.load(InputStream), which is Latin-1 by definition.
         properties = javaproperties.loads(data.decode("latin-1"))
         version = _integer(properties.get("version", "0"))
         node_id = properties.get("broker.id" if version == 0 else "node.id")
@@ -63,7 +63,9 @@ def read_meta(storage: Storage, log_dir: str) -> MetaProperties:
 
 
 def no_log_dir(where: str, *, unfinished: bool) -> UsageError:
-    """Of a directory without `meta.properties`. `unfinished`: one that `clean --output` began."""
+    """Return the error for a directory without `meta.properties`. `unfinished`: `clean --output`
+    began to write it.
+    """
     if unfinished:
         problem, hint = (
             "a log directory that a run has not finished writing",
@@ -93,8 +95,8 @@ def _integer(text: str) -> int:
 
 
 def was_shut_down_cleanly(storage: Storage, log_dir: str) -> bool:
-    """Only the marker's existence counts, whatever is in it (S1.4). A link is none: a broker makes
-    no links.
+    """Only the existence of the marker file counts, whatever it contains (S1.4). A link does not
+    count: a broker makes no links.
     """
     found = entry_if_there(storage, f"{log_dir}/{CLEAN_SHUTDOWN}")
     return found is not None and not found.is_link

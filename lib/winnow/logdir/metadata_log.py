@@ -1,11 +1,11 @@
-"""The files of the cluster's metadata log: which snapshot and which segments, batch by batch, down
-to the values of their records (S9.3).
+"""The files of the cluster's metadata log: its snapshots and segments, batch by batch, down to the
+values of their records (S9.3).
 
-The log is an ordinary one of v2 batches, but nothing is ever compacted in it: from the first batch
-that counts to the last one, each begins where the one before ended. A gap means that records are
-missing, and with them settings.
+The log has ordinary v2 batches but is never compacted. From the first batch that counts to the last
+one, each begins where the previous one ended. A gap means that records are missing, and settings
+with them.
 
-A crash can tear the end of the last segment. As Kafka does, the log then ends with its last whole
+A crash can tear the end of the last segment. As in Kafka, the log then ends with its last whole
 batch.
 """
 
@@ -32,14 +32,14 @@ CHECKPOINT_SUFFIX = ".checkpoint"
 
 _SNAPSHOT_NAME = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 _MAX_BATCH_BYTES = 16 * 1024 * 1024
-"""Decompressed; a controller writes no batch of more than 8 MiB."""
+"""Decompressed. A controller writes no batch of more than 8 MiB."""
 _ROWS = 65_536
 _ANY_OFFSET = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SnapshotId:
-    """Of a `.checkpoint` file: it holds the state made by all records below `end_offset`."""
+    """A `.checkpoint` file. It holds the state made by all records below `end_offset`."""
 
     end_offset: int
     epoch: int
@@ -51,7 +51,7 @@ class SnapshotId:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A record's value, which may be null, and the offset of the record."""
+    """A record's value, which may be null, and its offset."""
 
     offset: int
     data: bytes | None
@@ -65,13 +65,13 @@ class LogValues:
 
     values: Sequence[Value]
     end_offset: int
-    """The offset after the last batch; at least the one that reading began with."""
+    """The offset after the last batch, or the start offset of the read if that is higher."""
     torn: str | None = None
-    """What the end of the log holds beside whole batches, in words; None if nothing."""
+    """A description of what follows the last whole batch. None if nothing does."""
 
 
 def list_snapshots(storage: Storage, directory: str) -> tuple[SnapshotId, ...]:
-    """Newest first. Unfinished ones (`.checkpoint.part`) and those to be deleted have other names."""
+    """Return them newest first. Unfinished (`.checkpoint.part`) and deleted ones have other names."""
     names = (
         _SNAPSHOT_NAME.fullmatch(entry.name)
         for entry in storage.list_dir(directory)
@@ -81,8 +81,8 @@ def list_snapshots(storage: Storage, directory: str) -> tuple[SnapshotId, ...]:
 
 
 def read_snapshot(storage: Storage, directory: str, snapshot: SnapshotId) -> list[Value]:
-    """The data records of a snapshot, in order. Raises CorruptLogError if it is not complete or not
-    sound.
+    """Return the data records of a snapshot, in order. Raises CorruptLogError if it is incomplete
+    or damaged.
     """
     path = f"{directory}/{snapshot.file}"
     buf = as_bytes(storage.read_bytes(path))
@@ -101,9 +101,9 @@ def read_snapshot(storage: Storage, directory: str, snapshot: SnapshotId) -> lis
 
 
 def read_log(storage: Storage, directory: str, *, start: int) -> LogValues:
-    """Data records at or above offset `start`.
+    """Return the data records at or above offset `start`.
 
-    Raises CorruptLogError if a batch before the last whole one is not sound, and if records from
+    Raises CorruptLogError if a batch before the last whole one is damaged, or if records from
     `start` on are missing.
     """
     names = [
@@ -112,7 +112,7 @@ def read_log(storage: Storage, directory: str, *, start: int) -> LogValues:
         if entry.is_file and entry.name.endswith(LOG)
     ]
     bases = sorted(base_offset_of(name) for name in names)
-    # All below the last segment that begins at or before `start` is in the snapshot.
+    # The snapshot covers everything below the last segment that begins at or before `start`.
     bases = bases[max(sum(base <= start for base in bases) - 1, 0) :]
     values: list[Value] = []
     expected = min([start, *bases])
@@ -135,10 +135,10 @@ def read_log(storage: Storage, directory: str, *, start: int) -> LogValues:
 
 
 def _without_torn_end(buf: Bytes, path: str, base: int) -> tuple[Bytes, str | None]:
-    """The bytes up to the end of the last whole batch, if nothing but damage follows it, and what
-    was left out.
+    """Return the bytes up to the end of the last whole batch if only damage follows it, and a
+    description of what was left out.
 
-    Damage between whole batches stays in: no crash makes it, and the batches after it count.
+    Damage between whole batches is kept: no crash causes it, and the batches after it count.
     """
     first = next(damage_in(buf, base_offset=base, end_offset=_ANY_OFFSET), None)
     if first is None or first.end < len(buf):
@@ -148,7 +148,7 @@ def _without_torn_end(buf: Bytes, path: str, base: int) -> tuple[Bytes, str | No
 
 
 def _check_no_gap(rows: Rows, expected: int, path: str) -> int:
-    """The offset after the last of `rows`, each of which begins where the one before ended."""
+    """Return the offset after the last row. Each row must begin where the previous one ended."""
     following = rows["last_offset"] + 1
     before = np.concatenate(([expected], following[:-1]))
     wrong = np.flatnonzero(rows["base_offset"] != before)
@@ -171,7 +171,7 @@ def _gap(expected: int, found: int, where: str) -> CorruptLogError:
 
 
 def _batches(buf: Bytes, path: str, *, least_offset: int) -> Iterator[Rows]:
-    """All batches of a file, some rows at a time; sound, their CRCs included."""
+    """Yield all batches of a file in chunks of rows, with their CRCs checked."""
     position, status, least = 0, WalkStatus.FULL, least_offset
     while status is WalkStatus.FULL:
         out = np.zeros(min(_ROWS, len(buf) // HEADER_V2_SIZE + 1), BATCH)
@@ -213,7 +213,7 @@ def _values(buf: Bytes, rows: Rows, path: str) -> Iterator[Value]:
 
 
 def _control_types(buf: Bytes, row: np.void, path: str) -> list[ControlType]:
-    """Of the records of a control batch (S2.3); empty for any other batch."""
+    """Return the types of the records of a control batch (S2.3); empty for any other batch."""
     if not int(row["attributes"]) & CONTROL:
         return []
     return [control_type(record.key) for record in _records(buf, row, path)]

@@ -35,24 +35,24 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"
 METADATA_TOPIC = "__cluster_metadata"
 
 STAGING_PREFIX = ".winnow-"
-"""Begins the name of every sub-directory that Winnow makes in a partition directory, where Kafka's
-loader looks at regular files only. Never in the log directory itself: there it would keep the
-broker from starting (S1.1).
+"""Prefix of every sub-directory that Winnow makes in a partition directory. Kafka's loader looks
+only at regular files there. Never used in the log directory itself: there it would keep the broker
+from starting (S1.1).
 """
 KEPT_PREFIX = ".winnow-kept-"
-"""Then a run id: what that run replaced or deleted (`winnow.logdir.commit.kept`). No staging: it
-stays.
+"""Followed by a run id: what that run replaced or deleted (`winnow.logdir.commit.kept`). It is not
+a staging directory and is not removed with them.
 """
 QUARANTINE_PREFIX = ".winnow-quarantine-"
-"""Then a run id: the bytes that run moved out of damaged segments
-(`winnow.logdir.commit.quarantine`). It stays, too.
+"""Followed by a run id: the bytes that this run moved out of damaged segments
+(`winnow.logdir.commit.quarantine`). It is not removed with staging directories either.
 """
 UNFINISHED = ".winnow-unfinished"
-"""In a log directory that a run writes elsewhere, from the first to the last moment
-(docs/decisions/0024).
+"""A marker in a log directory that a run writes elsewhere. It is there until the directory is
+complete (docs/decisions/0024).
 """
 KEEPING_SUFFIX = "-keep"
-"""Ends the name of the staging directory that says: whoever replaces a segment here keeps it."""
+"""Suffix of the staging directory that marks a partition whose replaced segments are kept."""
 
 _MAX_INT = 2**31 - 1
 _MAX_LONG = 2**63 - 1
@@ -63,7 +63,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class DirectoryKind(StrEnum):
-    """What the name of a sub-directory of a log directory makes it."""
+    """The kind of a sub-directory of a log directory, by its name."""
 
     CURRENT = "current"
     DELETE = "delete"
@@ -76,28 +76,28 @@ class PartitionDirectory:
     name: str
     kind: DirectoryKind
     topic_partition: TopicPartition | None
-    """None for `-delete` and `-stray`: the topic in such a name may be cut off."""
+    """None for `-delete` and `-stray`: the topic in such a name may be truncated."""
 
     @property
     def is_canonical(self) -> bool:
-        """Whether a broker would give the partition this very name: `t-007` is read as t-7, but
-        never written.
+        """Whether a broker would give the partition this name. `t-007` is read as t-7 but never
+        written.
         """
         return self.kind is not DirectoryKind.CURRENT or self.name == str(self.topic_partition)
 
     @property
     def has_legal_topic(self) -> bool:
-        """Whether Kafka would create a topic of that name.
+        """Whether Kafka would create a topic of this name.
 
-        A broker loads others, too, and may write them into checkpoints that no broker can read any
-        more.
+        A broker also loads other names, and may write them into checkpoints that no broker can read
+        afterwards.
         """
         topic = "" if self.topic_partition is None else self.topic_partition.topic
         return _TOPIC.fullmatch(topic) is not None and topic not in {".", ".."}
 
 
 def parse_partition_dir(name: str) -> PartitionDirectory:
-    """What a broker takes a sub-directory of a log directory for (S1.2,
+    """Parse the name of a sub-directory of a log directory as a broker does (S1.2,
     `LocalLog.parseTopicPartitionName`).
 
     Raises UsageError for a name that would keep a broker from starting.
@@ -109,7 +109,7 @@ def parse_partition_dir(name: str) -> PartitionDirectory:
         raise _not_a_partition(name, f"TOPIC-PARTITION.UNIQUEID-{kind}")
     plain = name if kind is DirectoryKind.CURRENT else name[: name.rindex(".")]
     topic, dash, number = plain.rpartition("-")
-    # The text after the last dash holds none, so that a negative number can't appear.
+    # The text after the last dash has no dash, so a negative number cannot appear.
     if not dash or not topic or not _JAVA_INT.fullmatch(number) or int(number) > _MAX_INT:
         raise _not_a_partition(name, "TOPIC-PARTITION")
     known = kind in {DirectoryKind.CURRENT, DirectoryKind.FUTURE}
@@ -126,18 +126,18 @@ def _not_a_partition(name: str, expected: str) -> UsageError:
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
-    """Name of a segment's file: 20 digits, then the suffix, which may be a composed one such as
-    `.log.swap`.
+    """Return the name of a segment's file: 20 digits, then the suffix, which may be composed, such
+    as `.log.swap`.
     """
     return f"{base_offset:020d}{suffix}"
 
 
 def base_offset_of(name: str) -> int:
-    """The number before the first dot of a file name (S1.10, `LogFileUtils.offsetFromFile`).
+    """Return the number before the first dot of a file name (S1.10, `LogFileUtils.offsetFromFile`).
 
-    Raises CorruptLogError unless it has the 20 digits that Kafka writes: its loader throws on a
-    name without a number, and another spelling of the same number would be a second file for one
-    offset.
+    Raises CorruptLogError unless it has the 20 digits that Kafka writes. Kafka's loader throws on a
+    name without a number, and another spelling of the same number would be a second file for the
+    same offset.
     """
     digits = name.partition(".")[0]
     if not _BASE_OFFSET.fullmatch(digits) or int(digits) > _MAX_LONG:

@@ -1,4 +1,4 @@
-"""Which incarnation of a topic a partition directory belongs to (S1.2)."""
+"""Read a partition's topic id, which tells two topics of the same name apart (S1.2)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _MAX_BYTES = 4096
 
 
 def read_topic_id(storage: Storage, directory: str) -> str | None:
-    """The topic id in `partition.metadata`, as Kafka spells it; None if there is no such file or it
-    is empty.
+    """Return the topic id in `partition.metadata`, as Kafka spells it. None if the file is missing
+    or empty.
 
     Raises CorruptLogError for a file that a broker could not read.
     """

@@ -1,4 +1,4 @@
-"""Producer snapshots: what a log knows of its producers as of an offset (S1.9).
+"""Producer snapshots: the state of a log's producers as of an offset (S1.9).
 
 version   int16   1
 crc       uint32  CRC-32C of all bytes from here on
@@ -27,8 +27,8 @@ _CRC_COVERS_FROM = 6
 
 @dataclass(frozen=True, slots=True)
 class ProducerEntry:
-    """State of one producer after its last batch below the snapshot's offset. -1 stands for none
-    throughout.
+    """State of one producer after its last batch below the snapshot's offset. In every field -1
+    means none.
     """
 
     producer_id: int
@@ -39,14 +39,14 @@ class ProducerEntry:
     offset_delta: int
     """Last minus first offset of that batch."""
     timestamp: int
-    """ms, of that batch or of a marker that came later."""
+    """In ms, of that batch or of a later marker."""
     coordinator_epoch: int
     current_txn_first_offset: int
 
 
 def read_snapshot(storage: Storage, path: str) -> tuple[ProducerEntry, ...]:
-    """Raises CorruptLogError for a wrong version, CRC or size: a broker then uses the next older
-    snapshot.
+    """Read a snapshot. Raises CorruptLogError for a wrong version, CRC or size: a broker then uses
+    the next older snapshot.
     """
     return decode_snapshot(storage.read_bytes(path), where=path)
 
@@ -91,7 +91,7 @@ def _crc32c(data: bytes) -> int:
 
 @cache
 def _table() -> tuple[int, ...]:
-    """CRC-32C (Castagnoli), reflected. Snapshots are small: no kernel is worth its start-up here."""
+    """CRC-32C (Castagnoli), reflected. Snapshots are small: a kernel would not repay its start-up."""
     table = []
     for index in range(256):
         value = index

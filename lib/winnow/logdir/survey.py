@@ -1,4 +1,4 @@
-"""Which log directories these are and which partitions they hold (S1.1-S1.5)."""
+"""Identify log directories and list their partitions (S1.1-S1.5)."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class SkippedDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:
-    """The four offset checkpoints of a log directory; a missing file is an empty one."""
+    """The four offset checkpoints of a log directory. A missing file counts as empty."""
 
     cleaner: dict[TopicPartition, int] = field(default_factory=dict)
-    """Of partitions held here: the least that the checkpoint of any given log directory of the
-    broker says.
+    """For partitions held here: the lowest entry in the checkpoints of all given log directories of
+    the broker.
     """
     log_start: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermark: dict[TopicPartition, int] = field(default_factory=dict)
@@ -53,22 +53,22 @@ class LogDir:
     path: str
     meta: MetaProperties
     clean_shutdown: bool
-    """Without it a broker checks the end of every log again (S8.2)."""
+    """If False, a broker checks the end of every log again (S8.2)."""
     partitions: tuple[TopicPartition, ...]
     skipped: tuple[SkippedDirectory, ...]
     checkpoints: Checkpoints
     error: CorruptLogError | None
-    """A malformed checkpoint: it concerns every partition here, and `checkpoints` is empty."""
+    """Set if a checkpoint is malformed. It concerns every partition here; `checkpoints` is empty."""
     cleaner_file: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The entries of its own `cleaner-offset-checkpoint`."""
 
 
 def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, ...]:
-    """Looks at log directories of one or more nodes of one cluster, in the order given.
+    """Survey log directories of one or more nodes of one cluster, in the order given.
 
-    Raises UsageError for what is no Kafka log directory, for a sub-directory that would keep a
-    broker from starting, a directory given twice, directories of different clusters, and a
-    partition that is in two of the same node.
+    Raises UsageError for a path that is not a Kafka log directory, a sub-directory that would keep
+    a broker from starting, a directory given twice, directories of different clusters, and a
+    partition in two directories of the same node.
     """
     paths = [storage.canonical(path) for path in log_dirs]
     for given, path in zip(log_dirs, paths, strict=True):
@@ -97,8 +97,8 @@ def survey_log_dirs(storage: Storage, log_dirs: Sequence[str]) -> tuple[LogDir, 
 
 
 def _with_cleaner_of_broker(log_dir: LogDir, found: Sequence[LogDir]) -> LogDir:
-    """A broker reads the cleaner's checkpoints of all its directories together. Of two entries the
-    lower one is safe: what lies above it is cleaned again (S8.7).
+    """A broker reads the cleaner checkpoints of all its directories together. Of two entries the
+    lower one is safe: the part above it is cleaned again (S8.7).
     """
     siblings = [other for other in found if other.meta.node_id == log_dir.meta.node_id]
     if len(siblings) == 1 or log_dir.error is not None:
@@ -121,7 +121,7 @@ def _survey(storage: Storage, path: str) -> LogDir:
     for entry in storage.list_dir(path):
         if not (
             entry.is_dir or entry.leads_to_dir
-        ):  # of a partition that is a link it is said that it is one
+        ):  # a partition that is a link is reported as one
             continue
         if entry.name == REMOTE_INDEX_CACHE:
             skipped.append(SkippedDirectory(entry.name, "the index cache of tiered storage"))
@@ -176,15 +176,15 @@ def _survey(storage: Storage, path: str) -> LogDir:
 
 
 def _from_zero(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """A negative offset lies below every log, as 0 does. Only the cleaner's is said to be reset
-    (S3.2).
+    """Raise negative offsets to 0. Both lie below every log, and only a reset of the cleaner's
+    offset is reported (S3.2).
     """
     return {key: max(0, offset) for key, offset in offsets.items()}
 
 
 def check_one_node(log_dirs: Sequence[LogDir], what: str) -> None:
-    """Raises UsageError where log directories of several nodes were given to what works on those of
-    one.
+    """Raise UsageError if log directories of several nodes were given to a verb that works on one
+    node.
     """
     for other in log_dirs[1:]:
         _check_same(

@@ -26,23 +26,23 @@ VERSION = 0
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:
-    """One aborted transaction; all offsets are absolute."""
+    """One aborted transaction. All offsets are absolute."""
 
     producer_id: int
     first_offset: int
     last_offset: int
-    """Offset of its ABORT marker: the segment that holds the marker holds the entry."""
+    """Offset of its ABORT marker. The entry is in the segment that holds the marker."""
     last_stable_offset: int
 
 
 def read_txn_index(
     storage: Storage, path: str, *, base_offset: int, end_offset: int | None = None
 ) -> tuple[AbortedTransaction, ...]:
-    """All entries of a `.txnindex` file.
+    """Return all entries of a `.txnindex` file.
 
-    `base_offset` is its segment's, `end_offset` the next one's. Raises CorruptLogError for a torn
-    end, another version, offsets below 0, a transaction that ends before it begins, and markers
-    that do not ascend or lie outside of [base_offset, end_offset): a broker would rebuild the
+    `base_offset` is that of its segment, `end_offset` that of the next one. Raises CorruptLogError
+    for a torn end, another version, offsets below 0, a transaction that ends before it begins, and
+    markers that do not ascend or lie outside [base_offset, end_offset). A broker would rebuild the
     segment's indexes (S1.8).
     """
     return decode_txn_index(
@@ -53,7 +53,7 @@ def read_txn_index(
 def decode_txn_index(
     data: bytes, path: str, *, base_offset: int, end_offset: int | None = None
 ) -> tuple[AbortedTransaction, ...]:
-    """As `read_txn_index`, of what was read."""
+    """Like `read_txn_index`, for data already read."""
     if len(data) % ENTRY.size:
         torn = len(data) - len(data) % ENTRY.size
         raise _corrupt(f"a multiple of {ENTRY.size} bytes", f"{len(data)} bytes", path, torn)
@@ -90,10 +90,10 @@ def encode_txn_index(entries: Iterable[AbortedTransaction]) -> bytes:
 def aborted_between(
     entries: Sequence[AbortedTransaction], start: int, end: int
 ) -> tuple[tuple[AbortedTransaction, ...], bool]:
-    """Those that touch offsets [start, end), and whether the search is complete with this segment.
+    """Return those that touch offsets [start, end), and whether this segment completes the search.
 
-    As Kafka's `collectAbortedTxns`: where it is not complete, the next segments' entries belong to
-    the answer as well.
+    Same as Kafka's `collectAbortedTxns`: if the search is incomplete, the entries of the next
+    segments belong to the answer too.
     """
     found = []
     for entry in entries:
