@@ -1,8 +1,8 @@
-"""Where an offset or a timestamp leads: which segment, which index entry, which batch (S1.6, S1.7).
+"""Find the segment, index entry and batch for an offset or a timestamp (S1.6, S1.7).
 
-As a broker finds it: the segment by binary search over the base offsets in the file names, a place
-to begin in it by binary search in its sparse index, the batch by a scan from there. A timestamp
-leads to the first record at or after it, in the first segment whose largest timestamp reaches it -
+It searches as a broker does: the segment by binary search over the base offsets in the file names,
+a start position by binary search in the sparse index, the batch by a scan from there. A timestamp
+leads to the first record at or after it, in the first segment whose largest timestamp reaches it,
 and in no later one, exactly as `offsetsForTimes` answers.
 """
 
@@ -41,24 +41,24 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A batch in a log, and how it was come by."""
+    """A batch in a log, and how it was found."""
 
     path: str
     base_offset: int
-    """Of the segment."""
+    """Base offset of the segment."""
     index_entry: IndexEntry | None
-    """Where the scan began; None if it was the start of the file."""
+    """The index entry where the scan began. None if it began at the start of the file."""
     scanned: int
-    """Batches whose headers were read on the way, this one included."""
+    """How many batch headers were read, this one included."""
     piece: Piece
     row: int
     """The batch is this row of the piece."""
     record: Record | None
-    """The first record at or after what was asked for; None where the batch has none of that kind
-    (left).
+    """The first matching record at or after the offset or timestamp. None if cleaning left no such
+    record in the batch.
     """
     notes: tuple[str, ...]
-    """Indexes that could not be used."""
+    """Why indexes could not be used."""
 
     @property
     def position(self) -> int:
@@ -70,8 +70,8 @@ class Segments:
     """The segments of one partition directory, by their file names."""
 
     def __init__(self, storage: Storage, directory: str) -> None:
-        """Raises CorruptLogError if there is a log whose name is no offset, one that is no file, or
-        none at all.
+        """Raises CorruptLogError if the name of a log is not an offset, if a log is not a regular
+        file, or if there is none.
         """
         self._storage = storage
         self.directory = directory
@@ -89,25 +89,25 @@ class Segments:
             )
 
     def find_offset(self, offset: int) -> Found | None:
-        """The first batch that ends at or after `offset`, and its first record from there on.
+        """Return the first batch that ends at or after `offset`, and its first record from there.
 
-        None if the log ends before it. An offset below the log begins at its first batch: what a
-        broker refuses is for the caller to know (log start offset).
+        None if the log ends before it. For an offset below the log it is the first batch. A broker
+        refuses offsets below the log start offset; checking that is up to the caller.
         """
         for number in range(max(bisect_right(self.bases, offset) - 1, 0), len(self.bases)):
-            # What the floor segment no longer has, since it was compacted, is followed by the next
-            # one's first batch.
+            # If compaction removed the offset from the floor segment, the first batch of the next
+            # segment follows.
             found = self._scan_for_offset(number, offset)
             if found is not None:
                 return found
         return None
 
     def first_data_record(self, offset: int) -> Record | None:
-        """What a `read_uncommitted` consumer that seeks to `offset` gets first; None at the end of
-        the log.
+        """Return the first record that a `read_uncommitted` consumer gets when it seeks to
+        `offset`. None at the end of the log.
 
-        `Found.record` may be another one: of a control batch, or none where cleaning left less of a
-        batch.
+        `Found.record` may be another one: it may be of a control batch, or None where cleaning
+        removed records of a batch.
         """
         for number in range(max(bisect_right(self.bases, offset) - 1, 0), len(self.bases)):
             entry = self._floor(number, offset, [])
@@ -122,10 +122,10 @@ class Segments:
         return None
 
     def find_timestamp(self, timestamp: int, *, log_start_offset: int = 0) -> Found | None:
-        """The first record from the log start offset on whose timestamp (ms) is `timestamp` or
-        later; None without one.
+        """Return the first record from the log start offset on whose timestamp (ms) is `timestamp`
+        or later. None if there is none.
 
-        Raises CorruptLogError where it is in a batch that can't be read.
+        Raises CorruptLogError if that record is in a batch that cannot be read.
         """
         for number in range(len(self.bases)):
             times, notes = self.time_index(number)
@@ -134,8 +134,8 @@ class Segments:
         return None
 
     def end_offset(self) -> int:
-        """The offset after the last batch of the active segment; its base offset if there is none
-        (S8.3).
+        """Return the offset after the last batch of the active segment, or its base offset if it
+        has no batch (S8.3).
         """
         last = len(self.bases) - 1
         entry = self._floor(last, MAX_BASE_OFFSET, [])
@@ -198,8 +198,8 @@ class Segments:
         )
 
     def _largest_timestamp(self, number: int, times: Array, notes: Sequence[str]) -> int:
-        """As a broker has it: the time index's last entry, else the file's age. Where the index
-        can't tell, the log.
+        """Return a segment's largest timestamp as a broker sees it: the last entry of the time
+        index, else the file's mtime. If the index is unusable, read the log.
         """
         if notes:
             return max(
@@ -208,8 +208,8 @@ class Segments:
         return int(times["timestamp"][-1]) if len(times) else self._log(number).mtime_ms
 
     def time_index(self, number: int) -> tuple[Array, list[str]]:
-        """Entries of a segment's time index, and why its last one is not the largest timestamp, if
-        so.
+        """Return the entries of a segment's time index, and notes on why its last entry may not be
+        the largest timestamp.
         """
         path = self.path(number, TIMEINDEX)
         empty = decode_time_index(b"", path, base_offset=0)
@@ -228,8 +228,8 @@ class Segments:
         return times, []
 
     def offset_index(self, number: int) -> tuple[Array, list[str]]:
-        """Entries of a segment's offset index, none if there is no file, and why it could not be
-        used, if so.
+        """Return the entries of a segment's offset index, none if the file is missing, and notes on
+        why it could not be used.
         """
         path, base, size = self.path(number, INDEX), self.bases[number], self.log_bytes(number)
         data = b""
@@ -245,26 +245,26 @@ class Segments:
             ]
 
     def log_bytes(self, number: int) -> int:
-        """Size of a segment's log when the directory was listed."""
+        """Return the size of a segment's log when the directory was listed."""
         return self._log(number).size
 
     def log_mtime_ns(self, number: int) -> int:
-        """Of a segment's log when the directory was listed."""
+        """Return the mtime of a segment's log when the directory was listed."""
         return self._log(number).mtime_ns
 
     def path(self, number: int, suffix: str = LOG) -> str:
-        """Of a file of a segment."""
+        """Return the path of a segment's file."""
         return f"{self.directory}/{segment_file(self.bases[number], suffix)}"
 
     def floor(self, number: int, offset: int) -> int:
-        """Byte of a segment's log from which on all batches lie that reach `offset`, as near as its
-        index knows.
+        """Return the best start position that the index knows: all batches that reach `offset` lie
+        at or after this byte of the segment's log.
         """
         entry = self._floor(number, offset, [])
         return entry.position if entry else 0
 
     def _floor(self, number: int, offset: int, notes: list[str]) -> IndexEntry | None:
-        """The last entry of the offset index at or below `offset`."""
+        """Return the last entry of the offset index at or below `offset`."""
         entries, why = self.offset_index(number)
         notes += why
         at = int(np.searchsorted(entries["offset"], offset, side="right")) - 1
@@ -284,7 +284,7 @@ class Segments:
         )
 
     def _end(self, number: int) -> int:
-        """Offsets in the segment are below it."""
+        """Return an upper limit: all offsets in the segment are below it."""
         following = self.bases[number + 1 : number + 2]
         return following[0] if following else self.bases[number] + MAX_OFFSET_SPAN + 1
 

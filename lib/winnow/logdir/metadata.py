@@ -1,5 +1,5 @@
-"""Topics and settings as the log directory's own `__cluster_metadata-0` has them (S9.3): the newest
-complete snapshot, and what the log says after it.
+"""Read topics and settings from the log directory's own `__cluster_metadata-0` (S9.3): the newest
+complete snapshot, then the log after it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NODE_ID = re.compile(r"[0-9]{1,10}")
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
-    """A setting's text, and the record that it stands in."""
+    """A setting's value, and the record that set it."""
 
     value: str = field(repr=False)
     """Not in `repr`: a broker's settings may be passwords."""
@@ -54,29 +54,29 @@ Configs = Mapping[str, ConfigValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMetadata:
-    """What there is at `end_offset`: all that this node knew of the cluster when it was stopped."""
+    """The metadata at `end_offset`: all that this node knew of the cluster when it was stopped."""
 
     directory: str
     end_offset: int
     """The offset after the last record."""
     topics: Mapping[str, Topic]
     topic_configs: Mapping[str, Configs]
-    """Overrides by topic; a topic without any is not in it."""
+    """Overrides by topic. A topic without overrides is missing."""
     broker_configs: Mapping[int, Configs]
     """Dynamic configs by node id."""
     all_brokers: Configs
-    """Dynamic configs that hold for every broker which has none of its own."""
+    """Dynamic configs that apply to every broker without its own value."""
     metadata_version: int | None
     notes: tuple[str, ...]
 
 
 def read_cluster_metadata(storage: Storage, directory: str) -> ClusterMetadata:
-    """The state that a `__cluster_metadata-0` directory holds.
+    """Read the state in a `__cluster_metadata-0` directory.
 
-    Raises CorruptLogError if it can't be known for sure: a batch or record that is not sound,
-    records that are missing, a setting in a version that is not known. A snapshot that is not whole
-    is passed over, and that is said, if an older one and the log, or the log alone, tell as much.
-    The same holds for the torn end of the last segment.
+    Raises CorruptLogError if the state is uncertain: a batch or record is not sound, records are
+    missing, or a setting has an unknown version. An incomplete snapshot is skipped, with a note, if
+    an older one and the log, or the log alone, give the same state. The same holds for a torn end
+    of the last segment.
     """
     image = _Image()
     notes: list[str] = []
@@ -136,11 +136,11 @@ class _Topic:
 
 
 _Applied = tuple[MetadataRecord, str, str]
-"""A record, where it is said to stand, and where it is in its file."""
+"""A record, its place as shown to people, and its place in its file."""
 
 
 class _Image:
-    """The state while records are applied to it, one after the other."""
+    """The state while records are applied, one after the other."""
 
     def __init__(self) -> None:
         self.topics: dict[str, _Topic] = {}  # by id
@@ -157,15 +157,15 @@ class _Image:
         return self._transaction is not None
 
     def notes(self) -> list[str]:
-        """Which records a newer Kafka wrote."""
+        """Report which records a newer Kafka wrote."""
         return [
             f"{METADATA_DIR} has a {kind}, which is newer than this Winnow: only its names and ids are read"
             for kind in sorted(self._newer)
         ]
 
     def apply(self, values: Iterable[Value], where: str | None) -> None:
-        """`where` is said of settings that stand in these records; each one's own offset if it is
-        None.
+        """Apply records. `where`: the place to report for their settings. If None, each record's
+        own offset is reported.
         """
         for value in values:
             try:
@@ -181,7 +181,7 @@ class _Image:
                 )
 
     def _in_order(self, applied: _Applied) -> None:
-        """Records of a transaction are applied together at its end, or not at all."""
+        """Apply the records of a transaction together at its end, or not at all."""
         record, _, place = applied
         match record:
             case BeginTransactionRecord():

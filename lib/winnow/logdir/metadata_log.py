@@ -71,7 +71,7 @@ class LogValues:
 
 
 def list_snapshots(storage: Storage, directory: str) -> tuple[SnapshotId, ...]:
-    """Return them newest first. Unfinished (`.checkpoint.part`) and deleted ones have other names."""
+    """Return them newest first. Unfinished (`.checkpoint.part`) and deleted ones do not match."""
     names = (
         _SNAPSHOT_NAME.fullmatch(entry.name)
         for entry in storage.list_dir(directory)

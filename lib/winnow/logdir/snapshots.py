@@ -91,7 +91,7 @@ def _crc32c(data: bytes) -> int:
 
 @cache
 def _table() -> tuple[int, ...]:
-    """CRC-32C (Castagnoli), reflected. Snapshots are small: a kernel would not repay its start-up."""
+    """CRC-32C (Castagnoli), reflected. Snapshots are small: a kernel costs more to start."""
     table = []
     for index in range(256):
         value = index

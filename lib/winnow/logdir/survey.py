@@ -58,7 +58,7 @@ class LogDir:
     skipped: tuple[SkippedDirectory, ...]
     checkpoints: Checkpoints
     error: CorruptLogError | None
-    """Set if a checkpoint is malformed. It concerns every partition here; `checkpoints` is empty."""
+    """Set if a checkpoint is malformed. It affects every partition; `checkpoints` is empty."""
     cleaner_file: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The entries of its own `cleaner-offset-checkpoint`."""
 

@@ -1,10 +1,9 @@
-"""The log that a kept run belongs to. An undo is for this log and no other (docs/decisions/0036).
+"""The log that a kept run belongs to. An undo works on this log and no other (docs/decisions/0036).
 
-It is written down before the run changes anything. What an undo gives back must be this log again,
-and whatever was appended since. A segment is known by its size, its time, both ends of its log and
-its transaction index: nothing that cleans a segment leaves all of these as they were.
+It is recorded before the run changes anything. An undo must restore exactly this log, plus anything
+appended since. A segment is identified by its size, its mtime, both ends of its log and its
+transaction index. Cleaning a segment changes at least one of these.
 """
-
 from __future__ import annotations
 
 import hashlib
@@ -27,9 +26,9 @@ class KnownSegment:
     log_bytes: int
     mtime_ns: int
     ends_sha256: str
-    """Of the first and the last 4 KiB of these bytes of the log."""
+    """SHA-256 of the first and the last 4 KiB of these bytes of the log."""
     txnindex_sha256: str
-    """Of the transaction index. A missing one counts as an empty one: a broker may create it."""
+    """SHA-256 of the transaction index. A missing one counts as empty: a broker may create it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +37,13 @@ class BoundLog:
     closed: tuple[KnownSegment, ...]
     """Ascending by base offset."""
     active: KnownSegment
-    """Appends may follow the bytes that are known of it. After an unclean shutdown: the first
-    segment that was not trusted, of which no byte is known.
+    """Appends may follow its known bytes. After an unclean shutdown: the first segment that was not
+    trusted, with no known byte.
     """
 
 
 def bind(storage: Storage, state: PartitionState) -> BoundLog:
-    """The log as it is now."""
+    """Describe the log as it is now."""
     trusted = [
         following.base_offset <= state.trusted_end if state.trusted_end is not None else True
         for following in state.segments[1:]
@@ -69,7 +68,7 @@ def encode_bound(bound: BoundLog) -> Mapping[str, object]:
 
 
 def decode_bound(value: Value) -> BoundLog:
-    """Raises CorruptLogError for what `encode_bound` did not write."""
+    """Raises CorruptLogError for a value that `encode_bound` did not write."""
     fields = value.fields({"log_end_offset", "closed", "active"}, None)
     return BoundLog(
         log_end_offset=fields["log_end_offset"].integer(),
@@ -79,10 +78,10 @@ def decode_bound(value: Value) -> BoundLog:
 
 
 def check_bound(storage: Storage, bound: BoundLog, log: Mapping[int, str], directory: str) -> None:
-    """Raises CorruptLogError unless the segments of `log` (path of the `.log` by base offset) are
-    this log, grown.
+    """Raise CorruptLogError unless the segments of `log` (path of the `.log` by base offset) are
+    this log, possibly with appends.
 
-    Segments above the active one may be new: what is in them is for others to check.
+    Segments above the active one may be new. Their contents are not checked here.
     """
     wanted = [segment.base_offset for segment in bound.closed]
     found = [base for base in sorted(log) if base < bound.active.base_offset]

@@ -1,10 +1,9 @@
-"""The journal of a cleaning round: what the driver is about to do to one partition, on disk before
-the first rename.
+"""The journal of a cleaning round: what the driver is about to do to one partition, written to disk
+before the first rename.
 
-It lies in the staging directory, where Kafka's loader does not look. With it the next run can
-finish what a crash interrupted (`winnow.logdir.commit.roll_forward`); without it, or with one that
-can't be understood, the round was never begun or is given up, and what the crash left is for
-`winnow.logdir.commit.recovery` alone.
+It lies in the staging directory, which Kafka's loader ignores. With it the next run can finish what
+a crash interrupted (`winnow.logdir.commit.roll_forward`). If it is missing or unreadable, the round
+never began or is given up, and only `winnow.logdir.commit.recovery` cleans up after the crash.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ _NEEDED = {LOG, INDEX, TIMEINDEX}
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """`name` is that in the staging directory; the size is in bytes."""
+    """`name` is the name in the staging directory. The size is in bytes."""
 
     name: str
     size: int
     crc32c: int | None = None
-    """Of the whole file; None in a journal of an earlier version."""
+    """CRC-32C of the whole file. None in a journal of an earlier version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A staged segment; it keeps sizes, times and content when it is renamed."""
+    """A staged segment. Renames keep its sizes, times and content."""
 
     files: Mapping[str, StagedFile]
     """By suffix."""
@@ -54,18 +53,18 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalGroup:
-    """What becomes one segment: its base offset is that of the first source."""
+    """Sources that become one segment. Its base offset is that of the first source."""
 
     sources: tuple[Segment, ...]
-    """As they were when they were looked at."""
+    """As they were when they were listed."""
     open_producers: tuple[int, ...] = ()
-    """Those with transactional data before the group after their last marker (S4.1)."""
+    """Producers with transactional data before the group and after their last marker (S4.1)."""
     lingering: tuple[int, ...] = ()
-    """Those whose aborted data, below the log start offset, counts as committed up to their next
-    COMMIT (S4.1).
+    """Producers whose aborted data, below the log start offset, counts as committed up to their
+    next COMMIT (S4.1).
     """
     output: Output | None = None
-    """None: its turn has not come yet."""
+    """None: the group has not been rewritten yet."""
 
     @property
     def base_offset(self) -> int:
@@ -82,13 +81,13 @@ class JournalGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """What the groups that have no output yet are to be rewritten with: the log no longer tells it
-    when some have.
+    """The inputs for rewriting the groups without an output. Once some groups are rewritten, the
+    log no longer provides them.
     """
 
     first_dirty_offset: int
     legacy_delete_horizon_ms: int
-    """Tombstones of v0 and v1 stay in segments whose `.log` is younger (S5.1)."""
+    """Tombstones of v0 and v1 are kept in segments whose `.log` is younger (S5.1)."""
     last_records: tuple[tuple[int, int | None, int], ...]
     """Producer id, offset of its last data batch, epoch (S5.4)."""
 
@@ -99,12 +98,12 @@ class Journal:
     now: int
     """The clock of the round, ms."""
     end_offset: int
-    """The cleaner checkpoint when all groups are in place."""
+    """The cleaner checkpoint after all groups are in place."""
     checkpoint_before: int | None
     groups: tuple[JournalGroup, ...]
-    """Ascending; those without an output come last."""
+    """Ascending. Groups without an output come last."""
     rest: Rest | None = None
-    """None: all groups have their output."""
+    """None: every group has its output."""
 
     @property
     def waiting(self) -> tuple[JournalGroup, ...]:
@@ -113,8 +112,8 @@ class Journal:
 
     @property
     def has_checksums(self) -> bool:
-        """Of all staged files. Without them nobody can tell whether a file is still what was
-        staged.
+        """Whether all staged files have checksums. Without them nobody can tell whether a file is
+        still what was staged.
         """
         files = (
             file for group in self.groups if group.output for file in group.output.files.values()
@@ -123,9 +122,9 @@ class Journal:
 
 
 def with_staged(storage: Storage, journal: Journal, staged: Iterable[StagedGroup]) -> Journal:
-    """The journal of a round of which these groups have been staged as well.
+    """Return the journal of a round in which these groups are staged too.
 
-    Looks at the sizes of their files, and reads those whose checksum is not told.
+    Takes the sizes of their files, and reads the files whose checksum is not given.
     """
     outputs = {group.base_offset: _output(storage, group) for group in staged}
     groups = tuple(
@@ -153,8 +152,8 @@ def _checksum(storage: Storage, group: StagedGroup, suffix: str) -> int:
 
 
 def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
-    """Puts it into the staging directory, in the place of an earlier one. It lasts when this
-    returns, as do the names of all that is staged.
+    """Write it to the staging directory, replacing an earlier one. When this returns, the journal
+    and the names of all staged files are durable.
     """
     path, temporary = f"{staging}/{JOURNAL}", f"{staging}/{JOURNAL}.tmp"
     told = {"version": VERSION, **asdict(journal, dict_factory=_without_stamps)}
@@ -169,21 +168,21 @@ def write_journal(storage: Storage, staging: str, journal: Journal) -> None:
 
 
 def _without_stamps(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A copy of a log directory, or a link that is kept of a file, has other stamps and the same
-    bytes.
+    """Drop the stamps: a copy of a log directory, or a hard link that is kept of a file, has other
+    stamps and the same bytes.
     """
     return {name: value for name, value in items if name != _STAMP}
 
 
 def leave_journal(storage: Storage, staging: str) -> None:
-    """Removes everything else: files of tasks that ran twice, groups that are staged anew."""
+    """Remove everything else: files of duplicate tasks, and of groups that are staged again."""
     for entry in storage.list_dir(staging):
         if entry.name != JOURNAL:
             storage.unlink(f"{staging}/{entry.name}")
 
 
 def read_journal(storage: Storage, staging: str) -> Journal | None:
-    """None if there is none, or one that no such run wrote: a round can always be given up."""
+    """Return None if there is none or no run wrote it: a round can always be given up."""
     path = f"{staging}/{JOURNAL}"
     if not storage.exists(path):
         return None
@@ -194,7 +193,7 @@ def read_journal(storage: Storage, staging: str) -> Journal | None:
 
 
 def _journal(value: Value) -> Journal:
-    """Raises CorruptLogError for whatever `write_journal` would not have written."""
+    """Raises CorruptLogError for anything that `write_journal` would not have written."""
     found = value.fields({"version", *_names(Journal)})
     found["version"].version(VERSION)
     groups = tuple(_group(group) for group in found["groups"].items())
@@ -269,7 +268,7 @@ def _segment(value: Value) -> Segment:
 
 
 def _file(value: Value, name: str) -> StagedFile:
-    """A name in a journal becomes a path: it must be that of an attempt at this very file."""
+    """A name in a journal becomes a path, so it must be that of an attempt at this very file."""
     found = value.fields({"name", "size"}, {"crc32c"})
     told = found["name"].text()
     attempt = told.removeprefix(f"{name}.")

@@ -1,14 +1,14 @@
 """Keep what is about to be replaced or deleted, under a second name (`winnow.logdir.commit.kept`
 has the layout).
 
-Every step is linked and described in a staging directory, made durable, and gets its place by one
-rename, before the first rename of the swap. So the protocol of the swap stays what it is (S6.1),
-and whoever finishes it after a crash, Kafka's loader included, can't reach what is kept: that is
-whole, or not there.
+Every step is linked and described in a staging directory, made durable, and put in place by one
+rename, before the first rename of the swap. So the protocol of the swap does not change (S6.1).
+Whatever finishes the swap after a crash, Kafka's loader included, cannot reach the kept files: they
+are complete or absent.
 
-While `.winnow-RUN-keep` lies in a partition directory, whatever is replaced there is kept. The mode
-is a fact on the disk: a recovery that finishes the round of a run that died keeps as that run would
-have.
+While `.winnow-RUN-keep` exists in a partition directory, everything replaced there is kept. The
+mode is recorded on disk, so a recovery that finishes the round of a dead run keeps as that run
+would have.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def begin_keeping(
     now: int,
     cleaner_checkpoint_after: int | None = None,
 ) -> None:
-    """From here on what is replaced in this partition is kept. `state`: before the first change.
-    Hold the lock.
+    """Start to keep what is replaced in this partition. `state`: before the first change. Hold the
+    lock.
 
-    `cleaner_checkpoint_after`: where the run is about to move the cleaner checkpoint. That is all
-    that is written down if this run keeps here already.
+    `cleaner_checkpoint_after`: where the run is about to move the cleaner checkpoint. If this run
+    already keeps here, only this is recorded.
     """
     directory, kept = state.directory, kept_path(state.directory, run_id)
     staging = keeping_path(directory, run_id)
@@ -106,10 +106,10 @@ def keep(
     outputs: Mapping[int, str] | None = None,
     next_base: int | None = None,
 ) -> None:
-    """Keeps the files `names`, which are to go now, if what goes from this partition is to be kept.
+    """Keep the files `names`, which are about to be removed, if this partition is being kept.
 
-    `outputs`: by base offset, the staged logs that are to take their place. `next_base`: nothing
-    is, and this is the lowest segment that stays.
+    `outputs`: the staged logs that replace them, by base offset. `next_base`: nothing replaces
+    them, and this is the lowest segment that is retained.
     """
     run_id = _run_that_keeps(storage.list_dir(directory))
     if run_id is None:
@@ -136,7 +136,7 @@ def keep(
 
 
 def end_keeping(storage: Storage, directory: str, *, run_id: str) -> KeptRun | None:
-    """The run is through with this partition. What it keeps, None if nothing of it went."""
+    """Stop keeping in this partition. Return what the run keeps, None if it removed nothing."""
     settle_kept(storage, directory, run_id=run_id)
     remove_staging(storage, keeping_path(directory, run_id))
     return (
@@ -147,17 +147,17 @@ def end_keeping(storage: Storage, directory: str, *, run_id: str) -> KeptRun | N
 
 
 def settle_kept(storage: Storage, directory: str, *, run_id: str) -> None:
-    """Drops what was kept for a step that never came to pass: what was to go is still in its place.
+    """Drop what was kept for a step that never happened: its files are still in place.
 
-    For a partition directory in which no swap is under way, but the staging directory of
-    `begin_keeping` is still there: what is dropped ends in it.
+    Call it while no swap is under way and the staging directory of `begin_keeping` still exists.
+    What is dropped moves into that directory.
     """
     if not storage.exists(kept_path(directory, run_id)):
         return
     try:
         run = read_kept(storage, directory, run_id)
     except CorruptLogError:
-        return  # it stays as it is, and whoever wants to undo it is told
+        return  # it is left unchanged; an undo reports it
     dropped = [step.path for step in run.steps if not _came_to_pass(storage, directory, step)]
     if len(dropped) == len(run.steps):
         dropped = [run.path]
@@ -166,12 +166,12 @@ def settle_kept(storage: Storage, directory: str, *, run_id: str) -> None:
 
 
 def keeping_path(directory: str, run_id: str) -> str:
-    """The staging directory that is there as long as the run keeps."""
+    """Return the staging directory that exists as long as the run keeps."""
     return f"{directory}/{STAGING_PREFIX}{run_id}{KEEPING_SUFFIX}"
 
 
 def _build(storage: Storage, staging: str) -> str:
-    """A new directory for what gets its place when it is whole."""
+    """Make a directory for contents that are put in place when they are complete."""
     building = f"{staging}/{uuid.uuid4().hex}"
     storage.mkdir(building)
     storage.fsync_dir(staging)
@@ -184,7 +184,7 @@ def _run_that_keeps(entries: Sequence[Entry]) -> str | None:
 
 
 def run_id_of_keeping(name: str) -> str | None:
-    """Of the name of a staging directory of `begin_keeping`; None for any other."""
+    """Return the run id in the name of a staging directory of `begin_keeping`, else None."""
     if name.startswith(STAGING_PREFIX) and name.endswith(KEEPING_SUFFIX):
         return name.removeprefix(STAGING_PREFIX).removesuffix(KEEPING_SUFFIX)
     return None
@@ -198,7 +198,7 @@ def _came_to_pass(storage: Storage, directory: str, step: Step) -> bool:
     logs = [file for file in step.files if file.suffix == LOG]
     if not all(in_place(there, file) for file in logs):
         return True
-    # As large and as old as it was: a batch may have been rewritten in the same size.
+    # Compare size and mtime: a batch may have been rewritten in the same size.
     return all(
         segment_file(out.base_offset, LOG) in there
         and identify(storage, out.base_offset, f"{directory}/{segment_file(out.base_offset, LOG)}")

@@ -1,4 +1,4 @@
-"""What a run has kept of a partition, as its manifests tell it (`winnow.logdir.commit.keeping`
+"""What a run has kept of a partition, read from its manifests (`winnow.logdir.commit.keeping`
 writes them).
 
 TOPIC-P/.winnow-kept-RUN/run.json             when, and the log and the side files as they were before
@@ -40,9 +40,9 @@ _READ_BYTES = 16 * 2**20
 
 class StepKind(StrEnum):
     REPLACED = "replaced"
-    """Other segments took the place of these."""
+    """Other segments replaced these."""
     DELETED = "deleted"
-    """The log begins later now."""
+    """The start of the log was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,30 +58,30 @@ class KeptFile:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A segment that took the place of others, known by its bytes."""
+    """A segment that replaced others, identified by its bytes."""
 
     base_offset: int
     log_bytes: int
     sha256: str
-    """Of the log."""
+    """SHA-256 of the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Segments that went together."""
+    """Segments that were removed together."""
 
     path: str
     kind: StepKind
     files: tuple[KeptFile, ...]
-    """All files of these segments, and producer snapshots that went with them."""
+    """All files of these segments, and the producer snapshots that were removed with them."""
     outputs: tuple[Output, ...]
-    """Ascending by base offset; none if the segments were deleted."""
+    """Ascending by base offset. Empty if the segments were deleted."""
     next_base: int | None
-    """Base offset of the lowest segment that stayed, if they were deleted."""
+    """Base offset of the lowest retained segment, if these were deleted."""
 
     @property
     def bases(self) -> tuple[int, ...]:
-        """Base offsets of the segments that went, ascending."""
+        """Return the base offsets of the removed segments, ascending."""
         return tuple(sorted(base_offset_of(file.name) for file in self.files if file.suffix == LOG))
 
 
@@ -93,22 +93,22 @@ class KeptRun:
     path: str
     kept_at_ms: int
     log_start_offset: int
-    """This and the next three are as they were before the run."""
+    """This and the next three fields hold the values before the run."""
     log_start_checkpoint: int | None
     cleaner_checkpoint: int | None
     leader_epochs: tuple[tuple[int, int], ...]
     bound: BoundLog | None
-    """The log as it was before the run. None: an older version of Winnow kept this."""
+    """The log before the run. None: an older version of Winnow kept this."""
     cleaner_checkpoint_after: int | None
     """Where the run moves the cleaner checkpoint, if it does."""
     closed_by: str | None
-    """What says that nothing of this is put back any more, such as an erasure."""
+    """Why none of this may be put back any more, such as an erasure."""
     steps: tuple[Step, ...]
     """In the order in which they were done."""
 
     @property
     def bytes(self) -> int:
-        """What purging it frees."""
+        """The bytes that purging it frees."""
         return sum(file.size for step in self.steps for file in step.files)
 
     @property
@@ -121,8 +121,8 @@ def kept_path(directory: str, run_id: str) -> str:
 
 
 def kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
-    """Of every run that keeps something of a partition, ascending: those of Winnow begin with the
-    time.
+    """Return the ids of all runs that keep something of a partition, ascending. Ids that Winnow
+    made begin with the time.
     """
     entries = storage.list_dir(directory)
     return tuple(
@@ -133,8 +133,8 @@ def kept_run_ids(storage: Storage, directory: str) -> tuple[str, ...]:
 
 
 def read_kept(storage: Storage, directory: str, run_id: str) -> KeptRun:
-    """Raises CorruptLogError for manifests that can't be understood, and for files that are not as
-    they tell.
+    """Raises CorruptLogError for manifests that cannot be understood, and for files that do not
+    match them.
     """
     path = kept_path(directory, run_id)
     fields = read_manifest(storage, f"{path}/{RUN_JSON}", _RUN_FIELDS)
@@ -164,8 +164,8 @@ def read_kept(storage: Storage, directory: str, run_id: str) -> KeptRun:
 
 
 def close_kept(storage: Storage, directory: str, *, why: str) -> tuple[str, ...]:
-    """Nothing that runs kept of a partition so far is put back any more: the ids of those runs.
-    Hold the lock.
+    """Close everything that runs kept of a partition so far: none of it can be put back any more.
+    Return the ids of those runs. Hold the lock.
 
     `why`: who closed them, as `an erasure (run ID)`. They can still be purged.
     """
@@ -179,7 +179,7 @@ def close_kept(storage: Storage, directory: str, *, why: str) -> tuple[str, ...]
 
 
 def _closed_by(storage: Storage, path: str) -> str | None:
-    """Half of the file counts as the whole: a crash has left it."""
+    """Return why it is closed. A half-written file counts as closed: a crash has left it."""
     if not storage.exists(f"{path}/{CLOSED_JSON}"):
         return None
     try:
@@ -220,7 +220,7 @@ def _read_step(storage: Storage, path: str) -> Step:
 
 
 def read_manifest(storage: Storage, path: str, needed: Collection[str]) -> Mapping[str, Value]:
-    """The fields of a manifest of this version. Raises CorruptLogError for anything else."""
+    """Return the fields of a manifest of this version. Raises CorruptLogError for anything else."""
     fields = read_json(storage, path, hint=_HINT).fields({"version", *needed}, None)
     fields["version"].version(VERSION)
     return fields
@@ -231,7 +231,7 @@ def encode_manifest(fields: Mapping[str, object]) -> bytes:
 
 
 def sha256_of(storage: Storage, path: str, start: int, end: int) -> str:
-    """Of bytes [start, end) of a file."""
+    """Return the SHA-256 of bytes [start, end) of a file."""
     digest = hashlib.sha256()
     while start < end:
         part = storage.read_range(path, start, min(_READ_BYTES, end - start))
@@ -243,7 +243,7 @@ def sha256_of(storage: Storage, path: str, start: int, end: int) -> str:
 
 
 def identify(storage: Storage, base_offset: int, path: str) -> Output:
-    """The segment whose log is at `path`, read to its end."""
+    """Identify the segment whose log is at `path`. Reads the whole log."""
     size = storage.entry(path).size
     return Output(base_offset, size, sha256_of(storage, path, 0, size))
 
@@ -263,7 +263,7 @@ def _read_output(value: Value) -> Output:
 
 
 def _name(value: Value) -> str:
-    """A name is part of a path: only those of segments are let in."""
+    """A name becomes part of a path, so only names of segment files are accepted."""
     name = value.text()
     digits, _, rest = name.partition(".")
     known = (

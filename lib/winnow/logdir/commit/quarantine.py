@@ -1,7 +1,7 @@
-"""Move the damaged bytes of segments aside, whole and recorded, and leave the segments without
-them.
+"""Move the damaged bytes of segments into quarantine, complete and recorded, and rewrite the
+segments without them.
 
-What was moved is on the disk (`winnow.logdir.commit.set_aside`), read back and compared, before the
+The bytes are copied to disk (`winnow.logdir.commit.set_aside`), read back and compared before the
 first segment is replaced by the protocol of the swap (S6.1). The log gets a gap between offsets, as
 after a compaction.
 """
@@ -45,7 +45,7 @@ class StagedQuarantine:
     """As it was when it was read."""
     damages: tuple[Damage, ...]
     paths: Mapping[str, str]
-    """Staged file per suffix, under the name it will have."""
+    """Staged file per suffix, under its final name."""
 
     @property
     def log_bytes(self) -> int:
@@ -62,9 +62,9 @@ def stage_segment(
     index_interval_bytes: int,
     segment_index_bytes: int,
 ) -> StagedQuarantine:
-    """Writes the segment without its damage into the directory `staging`, and reads it back.
+    """Write the segment without its damage into the directory `staging`, and read it back.
 
-    Its transaction index stays as it is. Raises CorruptLogError and VerificationError.
+    Its transaction index is not changed. Raises CorruptLogError and VerificationError.
     """
     base = segment.base_offset
     source = f"{directory}/{segment_file(base, LOG)}"
@@ -113,11 +113,11 @@ def commit_quarantine(
     run_id: str,
     now: int,
 ) -> int:
-    """Moves the damage aside, then puts the staged segments in the place of their sources,
-    ascending. Hold the lock.
+    """Move the damage aside, then replace the sources by the staged segments, ascending. Hold the
+    lock.
 
     Returns how many bytes were moved. Raises CorruptLogError before anything is moved if the
-    partition is not as it was, VerificationError if what was moved aside can't be read back.
+    partition has changed, VerificationError if the quarantined bytes cannot be read back.
     """
     directory = state.directory
     for item in staged:
@@ -147,7 +147,7 @@ def _check(storage: Storage, directory: str, item: StagedQuarantine) -> dict[str
 
 
 def _between(damages: Sequence[Damage], size: int) -> list[tuple[int, int]]:
-    """The ranges of a log that are no damage."""
+    """Return the ranges of a log that are not damaged."""
     edges = [0, *(edge for damage in damages for edge in (damage.start, damage.end)), size]
     return [
         (start, end)

@@ -1,9 +1,8 @@
 """Finish or roll back what a crash interrupted, exactly as Kafka's loader would (S6.3, passes 1-3
 and orphans of 4).
 
-`.cleaned` files were never complete: they go, and with them every `.swap` at or above the lowest of
-them. The `.swap` files that remain are complete: what lies in their range goes, and they take its
-place.
+`.cleaned` files were never complete: they are removed, and with them every `.swap` at or above the
+lowest of them. The remaining `.swap` files are complete: they replace everything in their range.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from winnow.storage.contract import COMMIT_RECORD, Entry, Storage
 
 @dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """Names inside the partition directory. Empty twice: there was nothing to do."""
+    """Names inside the partition directory. Both empty: there was nothing to do."""
 
     removed: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
@@ -44,7 +43,7 @@ class RecoveryReport:
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """What is to be done, in this order; directory syncs lie between."""
+    """What to do, in this order, with directory syncs in between."""
 
     stale_swaps: tuple[str, ...]
     cleaned: tuple[str, ...]
@@ -58,12 +57,12 @@ class _Steps:
 
 
 def leftovers(storage: Storage, directory: str) -> tuple[str, ...]:
-    """Names that `recover` would act on; empty for a directory that needs none."""
+    """Return the names that `recover` would act on; empty if there is nothing to do."""
     return leftover_names(storage.list_dir(directory))
 
 
 def preview(storage: Storage, directory: str) -> tuple[str, ...]:
-    """`leftovers`; raises CorruptLogError where `recover` would refuse. Changes nothing."""
+    """Like `leftovers`, but raises CorruptLogError where `recover` would refuse. Read-only."""
     entries = storage.list_dir(directory)
     left = leftover_names(entries)
     if left:
@@ -72,7 +71,7 @@ def preview(storage: Storage, directory: str) -> tuple[str, ...]:
 
 
 def leftover_names(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """`leftovers` of a directory that was listed already.
+    """Like `leftovers`, for a directory that was listed already.
 
     Raises CorruptLogError for a leftover whose name has no offset: Kafka's loader throws on it
     (S1.10).
@@ -109,12 +108,12 @@ def _refuse_links(entries: Sequence[Entry]) -> None:
 
 
 def recover(storage: Storage, directory: str, *, keep: Sequence[str] = ()) -> RecoveryReport:
-    """Brings a partition directory into the state in which a broker's loader would use it. Hold the
+    """Bring a partition directory into the state in which a broker's loader would use it. Hold the
     lock.
 
-    `keep`: paths of staging directories that are not touched. May be interrupted at any point and
-    run again. Raises CorruptLogError, before anything is changed, unless every `.swap` log is whole
-    and may take the place of what lies in its range (`winnow.logdir.commit.swap_checks`).
+    `keep`: paths of staging directories that are left untouched. May be interrupted at any point
+    and run again. Raises CorruptLogError, before anything is changed, unless every `.swap` log is
+    whole and may replace what lies in its range (`winnow.logdir.commit.swap_checks`).
     """
     left = leftover_names(_entries(storage, directory, keep))
     if not left:
@@ -133,13 +132,12 @@ def _entries(storage: Storage, directory: str, keep: Sequence[str]) -> list[Entr
 
 def _recover(storage: Storage, directory: str, entries: Sequence[Entry]) -> RecoveryReport:
     steps = _plan(storage, directory, entries)
-    # .swap first: without the .cleaned beside it a half-renamed output would pass for a complete
-    # one.
+    # Remove .swap first: without the .cleaned beside it, a half-renamed output would look complete.
     for names in (steps.stale_swaps, steps.cleaned, steps.replaced):
         _remove(storage, directory, names)
-    # Logs first, as in 6.1: while any .log.swap is there the range is cleared of everything else
-    # again. Of several, as after a split, each is on stable storage before the next one: else it
-    # might be cleared for a lower one.
+    # Logs first, as in S6.1: while any .log.swap exists, a loader clears the range of everything
+    # else again. If there are several, as after a split, each is synced before the next rename: a
+    # loader might otherwise clear it for a lower one.
     for name in steps.swap_logs:
         storage.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
         storage.fsync_dir(directory)
@@ -231,16 +229,16 @@ def _plan(storage: Storage, directory: str, entries: Sequence[Entry]) -> _Steps:
 
 
 def _in(name: str, first: int, end: int) -> bool:
-    """Whether the loader takes this file for one of the range; a name without a number never is."""
+    """Whether the loader counts this file to the range. A name without a number never is in it."""
     digits, dot, _ = name.partition(".")
     return bool(dot) and digits.isascii() and digits.isdigit() and first <= int(digits) < end
 
 
 def _orphans(names: Sequence[str], entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Index files without a log: what remains of a segment whose removal was interrupted (S6.6).
+    """Return index files without a log: remains of a segment whose removal was interrupted (S6.6).
 
-    A log that is there but is no regular file does not make its indexes orphans: that is damage,
-    and stays.
+    If the log exists but is not a regular file, its indexes are not orphans: that is damage, and
+    they are kept.
     """
     known = {*names, *(entry.name for entry in entries if not entry.is_file)}
     return tuple(
@@ -251,11 +249,12 @@ def _orphans(names: Sequence[str], entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _stray_snapshots(names: Sequence[str]) -> tuple[str, ...]:
-    """Snapshots at bases of segments whose removal was interrupted - but never the newest of all.
+    """Return snapshots at bases of segments whose removal was interrupted, but never the newest of
+    all.
 
     A broker that finds none starts without any producer state (S8.4). A loader removes all
-    snapshots that are at no segment's base (S6.3); what was there before the crash is not ours to
-    tidy up, or a run would end otherwise for it.
+    snapshots that are not at a segment's base (S6.3). Winnow leaves those from before the crash, or
+    a run would end differently because of the crash.
     """
     known = {*names}
     snapshots = {name: base_offset_of(name) for name in sorted(names) if name.endswith(SNAPSHOT)}
@@ -267,8 +266,8 @@ def _stray_snapshots(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def staging_names(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """The staging directories in a partition directory, and links of such names: these go, not what
-    they lead to.
+    """Return the staging directories in a partition directory, and links with such names. Only the
+    link itself is removed, not its target.
     """
     return tuple(
         entry.name

@@ -1,4 +1,4 @@
-"""Remove whole segments from the start of a log, as retention does (S6.6, S7.4, S7.6)."""
+"""Delete whole segments from the start of a log, as retention does (S6.6, S7.4, S7.6)."""
 
 from __future__ import annotations
 
@@ -41,15 +41,16 @@ def retain(
     entries: Entries,
     producers: Sequence[ProducerEntry] | None = None,
 ) -> None:
-    """All of S7.6 for one partition, in its order. Hold the lock.
+    """Do all of S7.6 for one partition, in its order. Hold the lock.
 
-    `deleted`: the lowest segments of `state`. `roll`: all of them go, so that a new empty one comes
-    first. `log_start_offset`: afterwards. `producers`: see `roll_active`. A crash in between leaves
-    a log without a hole, and running it again on the state found then has the same result.
+    `deleted`: the lowest segments of `state`. `roll`: all segments are deleted, so a new empty one
+    is made first. `log_start_offset`: the value afterwards. `producers`: see `roll_active`. A crash
+    in between leaves a log without a hole. Running it again on the state found then gives the same
+    result.
     """
     if entries.remote:
-        # First: without it a broker would look for what is deleted in remote storage, and serve
-        # nothing.
+        # Raise the entry first. Otherwise a broker would look for the deleted segments in remote
+        # storage and serve nothing.
         check_unchanged(storage, state.directory, [*deleted, *([state.active] if roll else [])])
         raise_log_start_entry(storage, state.log_dir, state.topic_partition, log_start_offset)
     with storage.changing(state.directory):
@@ -62,14 +63,14 @@ def retain(
 def roll_active(
     storage: Storage, state: PartitionState, *, producers: Sequence[ProducerEntry] | None = None
 ) -> Segment:
-    """Makes a new empty active segment at the log end offset (S7.2), so that the log end offset
+    """Make a new empty active segment at the log end offset (S7.2), so that the log end offset
     survives.
 
-    Its files have the owner and mode of the active one's. `producers`: the state at the log end
-    offset, written as its snapshot if there is none yet; None if it isn't known, which a broker
-    bears: it replays from an older snapshot.
+    Its files get the owner and mode of the active segment's files. `producers`: the state at the
+    log end offset, written as its snapshot if there is none yet. None if unknown: a broker then
+    replays from an older snapshot.
 
-    Raises CorruptLogError if the active segment is empty or not as it was.
+    Raises CorruptLogError if the active segment is empty or has changed.
     """
     directory, end = state.directory, state.log_end_offset
     files = check_unchanged(storage, directory, [state.active])
@@ -85,12 +86,12 @@ def roll_active(
         contents = {SNAPSHOT: encode_snapshot(producers), **contents}
     model = f"{directory}/{segment_file(state.active.base_offset, LOG)}"
     for suffix, data in contents.items():
-        # Under a name that every loader sweeps until owner and mode are right, too.
+        # Use a name that every loader sweeps until owner and mode are right too.
         path = f"{directory}/{segment_file(end, suffix)}"
         storage.create(path + CLEANED, data)
         storage.copy_attributes(model, path + CLEANED)
         storage.fsync_file(path + CLEANED)
-    # The log last: index files without one are swept as well.
+    # The log last: loaders also sweep index files without a log.
     for suffix in contents:
         path = f"{directory}/{segment_file(end, suffix)}"
         storage.rename(path + CLEANED, path)
@@ -110,11 +111,11 @@ def roll_active(
 
 
 def delete_segments(storage: Storage, directory: str, segments: Sequence[Segment]) -> None:
-    """Removes the lowest segments of a log, lowest first, with the producer snapshots at their
+    """Delete the lowest segments of a log, lowest first, with the producer snapshots at their
     bases (S6.6).
 
-    Raises CorruptLogError, before anything is renamed, unless they are the lowest, are as they were
-    listed, and at least one segment remains.
+    Raises CorruptLogError, before anything is renamed, unless they are the lowest, have not changed
+    since they were listed, and at least one segment remains.
     """
     if segments:
         with storage.changing(directory):
@@ -138,8 +139,8 @@ def _delete_segments(storage: Storage, directory: str, segments: Sequence[Segmen
     for names in doomed:
         for name in names:
             _take_out(storage, f"{directory}/{name}")
-        # Before the next one: a log whose second segment is gone and whose first is back would have
-        # a hole.
+        # Sync before the next one: if the second segment is deleted and the first one comes back
+        # after a crash, the log has a hole.
         storage.fsync_dir(directory)
     for name in gone:
         if storage.exists(f"{directory}/{name}{DELETED}"):
@@ -148,8 +149,8 @@ def _delete_segments(storage: Storage, directory: str, segments: Sequence[Segmen
 
 
 def _take_out(storage: Storage, path: str) -> None:
-    """Renames it, as Kafka does. Where the directory has no room for a longer name it is removed at
-    once: to a loader a `.log` that is gone is one that was renamed (S6.6).
+    """Rename the file, as Kafka does. If the directory has no room for a longer name, remove it at
+    once: to a loader a missing `.log` is the same as a renamed one (S6.6).
     """
     try:
         storage.rename(path, path + DELETED)
@@ -160,7 +161,7 @@ def _take_out(storage: Storage, path: str) -> None:
 
 
 def _doomed(files: dict[str, Entry], base: int) -> list[str]:
-    """The files that go with a segment: its own, and the producer snapshot at its base."""
+    """Return the files deleted with a segment: its own, and the producer snapshot at its base."""
     names = (
         *(segment_file(base, suffix) for suffix in SEGMENT_SUFFIXES),
         *removable_snapshots(files, [base]),
@@ -175,11 +176,9 @@ def follow_log_start(
     log_start_offset: int,
     entries: Entries,
 ) -> None:
-    """Brings the side files of a partition in line with its segments and its log start offset
-    (S7.6, 3-5).
-    """
+    """Update the side files of a partition to its segments and its log start offset (S7.6, 3-5)."""
     directory = f"{log_dir}/{topic_partition}"
-    # In this order `lags_behind` notices an interruption: it does not look at the cleaner's entry.
+    # In this order `lags_behind` detects an interruption: it ignores the cleaner's entry.
     if entries.compacted:
         raise_cleaner_entry(storage, log_dir, topic_partition, log_start_offset)
     epochs = read_leader_epochs(storage, directory)
@@ -193,12 +192,12 @@ def follow_log_start(
 
 
 def lags_behind(state: PartitionState) -> bool:
-    """Of a log without remote storage: whether `follow_log_start` was interrupted, or never came to
-    its turn after segments had gone.
+    """For a log without remote storage: whether `follow_log_start` was interrupted or never ran
+    after segments were deleted.
 
-    What remains then is a sound log of which no rule takes anything more; a broker puts its side
-    files right when it loads it (S6.3). A first dirty offset below the log start is the cleaner's
-    to put right (S3.2).
+    The log itself is sound, and no rule deletes anything more from it. A broker corrects its side
+    files when it loads it (S6.3). A first dirty offset below the log start is up to the cleaner
+    (S3.2).
     """
     entry = state.log_start_checkpoint
     folded = fold_leader_epochs(state.leader_epochs, state.log_start_offset)
@@ -208,8 +207,8 @@ def lags_behind(state: PartitionState) -> bool:
 
 
 def drop_log_start_entry(storage: Storage, log_dir: str, topic_partition: TopicPartition) -> None:
-    """Drops the log start offset of a partition if its first segment begins there or later: it says
-    nothing more.
+    """Drop the log start entry of a partition if its first segment begins there or later: the entry
+    is then redundant.
     """
     path = f"{log_dir}/{LOG_START_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
@@ -224,7 +223,7 @@ def drop_log_start_entry(storage: Storage, log_dir: str, topic_partition: TopicP
 def raise_log_start_entry(
     storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int
 ) -> None:
-    """Sets the log start offset of a partition, unless its entry is as high already."""
+    """Set the log start offset of a partition, unless its entry is at least as high already."""
     path = f"{log_dir}/{LOG_START_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
     if entry is None or entry < log_start_offset:
@@ -234,7 +233,7 @@ def raise_log_start_entry(
 def raise_cleaner_entry(
     storage: Storage, log_dir: str, topic_partition: TopicPartition, log_start_offset: int
 ) -> None:
-    """Raises the first dirty offset of a partition to its log start offset if it has one below
+    """Raise the first dirty offset of a partition to its log start offset if it has a lower one
     (S7.6, 5).
     """
     path = f"{log_dir}/{CLEANER_CHECKPOINT}"

@@ -1,10 +1,10 @@
 """Finish the cleaning round of a partition that a crash interrupted, so that it ends as if there
 had been no crash.
 
-`winnow.logdir.commit.recovery` does what Kafka's loader would and leaves each group old or new.
-Where a journal tells what the round was about, and the partition is as that round left it, the
-groups that are still old follow here, and then the checkpoint. Where a broker or anybody else has
-changed something since, the rest of the round is given up: it was only to save space.
+`winnow.logdir.commit.recovery` does what Kafka's loader would do and leaves each group old or new.
+If a journal describes the round, and the partition is as that round left it, the old groups are
+swapped here, and then the checkpoint is written. If a broker or anybody else has changed something
+since, the rest of the round is given up: it would only have saved space.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ Files = Mapping[str, Entry]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A round that was carried to its end."""
+    """A round that was finished."""
 
     run_id: str
-    """Of the run that had begun it."""
+    """The run that began it."""
     end_offset: int
     """The cleaner checkpoint now."""
     groups: tuple[JournalGroup, ...]
-    """That were old and are new now."""
+    """The groups that were old and are new now."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRound:
-    """A round of which some groups have not been rewritten yet."""
+    """A round in which some groups have not been rewritten yet."""
 
     staging: str
-    """Its staging directory, a path."""
+    """Path of its staging directory."""
     journal: Journal
 
 
@@ -71,22 +71,23 @@ class PutRight:
     recovery: RecoveryReport
     finished: Finished | None = None
     goes_on: OpenRound | None = None
-    """Its staging directory is still there, with nothing in it but the journal."""
+    """A round that this run continues. Its staging directory still exists, with only the journal in
+    it.
+    """
     given_up: str | None = None
-    """The run whose round was given up: each of its groups is old or new, and the checkpoint has
+    """The run whose round was given up. Each of its groups is old or new, and the checkpoint has
     not moved.
     """
 
 
 def open_round(storage: Storage, directory: str, entries: Sequence[Entry]) -> OpenRound | None:
-    """The round that was interrupted in a partition directory, if any."""
+    """Return the interrupted round of a partition directory, if there is one."""
     names = staging_names([entry for entry in entries if not entry.is_link])
     found = [
         (f"{directory}/{name}", read_journal(storage, f"{directory}/{name}")) for name in names
     ]
     known = [OpenRound(staging, journal) for staging, journal in found if journal is not None]
-    # One run finishes or gives up the round of the one before: of several at most one is what it
-    # seems.
+    # Each run finishes or gives up the previous run's round, so at most one of several is genuine.
     return known[0] if len(known) == 1 else None
 
 
@@ -99,13 +100,13 @@ def put_right(
     now: int | None = None,
     trusted_end: int | None = None,
 ) -> PutRight:
-    """Recovers a partition directory and, with `finish`, carries the interrupted round to its end.
-    Hold the lock.
+    """Recover a partition directory. With `finish`, also finish the interrupted round. Hold the
+    lock.
 
-    `now`: of a run that can go on with a round of the same clock whose last groups have not been
-    rewritten; otherwise such a round is given up. `trusted_end`: after an unclean shutdown, so is
-    one that reaches beyond it (S8.2). May be interrupted at any point and run again. Raises as
-    `recover` and `swap_group` do.
+    `now`: the clock of a run that can continue a round of the same clock in which groups still have
+    to be rewritten. Without it such a round is given up. `trusted_end`: after an unclean shutdown,
+    a round that reaches beyond it is given up too (S8.2). May be interrupted at any point and run
+    again. Raises as `recover` and `swap_group` do.
     """
     directory = f"{log_dir}/{topic_partition}"
     begun = any(entry.name == COMMIT_RECORD for entry in storage.list_dir(directory))
@@ -143,7 +144,7 @@ def _put_right(
     keeping = keeping_path(directory, run_id)
     recovery = recover(storage, directory, keep=(staging, keeping))
     if storage.exists(keeping):
-        # What was kept of a group that is staged again will be kept again when it is swapped.
+        # What was kept of a group that is staged again will be kept again during its swap.
         settle_kept(storage, directory, run_id=run_id)
     agrees = _swap_pending(storage, log_dir, topic_partition, found)
     if agrees is None:
@@ -168,8 +169,8 @@ def _put_right(
 def _swap_pending(
     storage: Storage, log_dir: str, topic_partition: TopicPartition, found: OpenRound
 ) -> tuple[JournalGroup, ...] | None:
-    """Puts all staged groups in their places; those that were not yet. None if the partition is not
-    as it was.
+    """Swap all staged groups into place and return those that were not yet. None if the partition
+    has changed.
     """
     directory, staging, journal = f"{log_dir}/{topic_partition}", found.staging, found.journal
     checkpoint = read_offset_checkpoint(storage, f"{log_dir}/{CLEANER_CHECKPOINT}").get(
@@ -198,11 +199,11 @@ def _staged(group: JournalGroup, staging: str) -> StagedGroup:
 
 
 def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup) -> None:
-    """Takes one group out of the middle of its swap: back to staged, or on to its end, as a loader
-    would decide.
+    """Take one group out of the middle of its swap: back to staged, or forward to its end, as a
+    loader would decide.
 
-    Unlike a loader it keeps the staged files, the producer snapshot at the output's base, and no
-    source.
+    Unlike a loader it keeps the staged files and the producer snapshot at the output's base, and
+    keeps no source.
     """
     if group.output is None:
         return
@@ -210,8 +211,8 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
     cleaned = [suffix for suffix in staged if segment_file(base, suffix) + CLEANED in files]
     swaps = [suffix for suffix in staged if segment_file(base, suffix) + SWAP in files]
     if cleaned:
-        # .swap first: without the .cleaned beside it a half-renamed output would pass for a
-        # complete one.
+        # Remove .swap first: without the .cleaned beside it, a half-renamed output would look
+        # complete.
         for marker, suffixes in ((SWAP, swaps), (CLEANED, cleaned)):
             for suffix in suffixes:
                 back = f"{staging}/{staged[suffix].name}"
@@ -229,8 +230,8 @@ def _resume(storage: Storage, directory: str, staging: str, group: JournalGroup)
 
 
 def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output) -> None:
-    """What a swap does last: sources that lie beyond the end of their output go (S6.2), and their
-    snapshots.
+    """Do the last step of a swap: remove the sources beyond the end of their output (S6.2), and
+    their snapshots.
     """
     files = _files(storage, directory)
     others = group.source_bases[1:]
@@ -249,7 +250,7 @@ def _tidy(storage: Storage, directory: str, group: JournalGroup, output: Output)
 def _pending(
     storage: Storage, directory: str, staging: str, journal: Journal
 ) -> list[JournalGroup] | None:
-    """The groups that are staged and not in place, or None if the partition is not as the round
+    """Return the groups that are staged and not in place. None if the partition is not as the round
     left it.
     """
     files, staged = _files(storage, directory), _files(storage, staging)
@@ -283,7 +284,7 @@ def _is_staged(staged: Files, output: Output) -> bool:
 
 
 def _is_in_place(files: Files, staged: Files, group: JournalGroup) -> bool:
-    """Whether the output is part of the log; sources beyond its end may be there, too (S6.2)."""
+    """Whether the output is part of the log. Sources beyond its end may still exist (S6.2)."""
     return (
         group.output is not None
         and all(file.name not in staged for file in group.output.files.values())
@@ -293,7 +294,7 @@ def _is_in_place(files: Files, staged: Files, group: JournalGroup) -> bool:
 
 
 def _is_output(files: Files, base_offset: int, output: Output, swaps: Sequence[str]) -> bool:
-    """Whether all files of an output are there, `swaps` of them still with that suffix."""
+    """Whether all files of an output exist, those in `swaps` still with the `.swap` suffix."""
     names = {
         suffix: segment_file(base_offset, suffix) + (SWAP if suffix in swaps else "")
         for suffix in output.files
@@ -310,7 +311,7 @@ def _is_output(files: Files, base_offset: int, output: Output, swaps: Sequence[s
 
 
 def _check_staged(storage: Storage, staging: str, group: JournalGroup) -> None:
-    """Raises CorruptLogError unless the staged files of a group are what was written."""
+    """Raise CorruptLogError unless the staged files of a group are what was written."""
     for file in group.output.files.values() if group.output else ():
         _check_file(storage, f"{staging}/{file.name}", file)
 
@@ -318,8 +319,8 @@ def _check_staged(storage: Storage, staging: str, group: JournalGroup) -> None:
 def _check_output(
     storage: Storage, directory: str, base_offset: int, output: Output, swaps: Sequence[str]
 ) -> None:
-    """The same of an output in the partition directory, `swaps` of its files still with that
-    suffix.
+    """Do the same check for an output in the partition directory. `swaps`: the files that still
+    have the `.swap` suffix.
     """
     for suffix, file in output.files.items():
         name = segment_file(base_offset, suffix) + (SWAP if suffix in swaps else "")
@@ -341,7 +342,7 @@ def _check_file(storage: Storage, path: str, file: StagedFile) -> None:
 
 
 def _no_other(files: Files, sources: Sequence[Segment]) -> bool:
-    """Whether each source is gone or its log as it was; its indexes a crash may have taken."""
+    """Whether each source is gone or its log unchanged. A crash may have removed its indexes."""
     logs = [(files.get(segment_file(source.base_offset, LOG)), source) for source in sources]
     return all(
         log is None or (log.size, log.mtime_ms) == (s.log_bytes, s.log_mtime_ms) for log, s in logs

@@ -1,10 +1,10 @@
-"""The damaged bytes of segments, copied whole and recorded before they leave the log
+"""Copy the damaged bytes of segments, complete and recorded, before they are removed from the log
 (`winnow.logdir.commit.quarantine`).
 
 TOPIC-P/.winnow-quarantine-RUN/manifest.json    what they were, and where
 TOPIC-P/.winnow-quarantine-RUN/BASE-START-END   bytes [START, END) of BASE.log
 
-Nothing ever removes them but a person.
+Only people remove these files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def staging_path(directory: str, run_id: str) -> str:
 
 
 def run_id_of_quarantine(name: str) -> str | None:
-    """Of the name of the staging directory of a quarantine; None for any other."""
+    """Return the run id in the name of a quarantine's staging directory, else None."""
     if name.startswith(STAGING_PREFIX) and name.endswith(STAGING_SUFFIX):
         return name.removeprefix(STAGING_PREFIX).removesuffix(STAGING_SUFFIX)
     return None
@@ -52,11 +52,10 @@ def set_aside(
     run_id: str,
     now: int,
 ) -> int:
-    """Copies the damaged bytes of segments; how many they are. All or nothing is there, whenever a
-    crash comes.
+    """Copy the damaged bytes of segments and return how many they are. After a crash all copies
+    exist or none.
 
-    The staging directory of `staging_path` must be there. Raises VerificationError if a copy can't
-    be read back.
+    The directory `staging_path` must exist. Raises VerificationError if a copy cannot be read back.
     """
     directory = state.directory
     building = f"{staging_path(directory, run_id)}/aside"
@@ -95,7 +94,7 @@ def set_aside(
 def _copy(
     storage: Storage, directory: str, source: Segment, damage: Damage, building: str
 ) -> tuple[str, str]:
-    """The name of the copy, and its digest, which is that of the original when both were read."""
+    """Return the name of the copy, and the digest of original and copy when both were read."""
     name = f"{source.base_offset:020d}-{damage.start}-{damage.end}"
     log, path = f"{directory}/{segment_file(source.base_offset, LOG)}", f"{building}/{name}"
     data = storage.read_range(log, damage.start, damage.end - damage.start)
@@ -112,10 +111,9 @@ def _copy(
 
 
 def settle_quarantine(storage: Storage, directory: str, *, run_id: str) -> None:
-    """After a crash: drops what was set aside if nothing of it has left the log yet.
+    """After a crash: drop the copies if none of their bytes has been removed from the log yet.
 
-    For a partition directory in which no swap is under way, and the staging directory is still
-    there.
+    Call it while no swap is under way and the staging directory still exists.
     """
     path = quarantine_path(directory, run_id)
     if not storage.exists(path):
@@ -123,7 +121,7 @@ def settle_quarantine(storage: Storage, directory: str, *, run_id: str) -> None:
     try:
         segments = _read(storage, path)
     except CorruptLogError:
-        return  # whatever it is, it is not ours to remove
+        return  # an unknown file: Winnow must not remove it
     logs = {segment_file(base, LOG): size for base, size in segments}
     there = {entry.name: entry.size for entry in storage.list_dir(directory)}
     if all(there.get(name) == size for name, size in logs.items()):
@@ -131,7 +129,7 @@ def settle_quarantine(storage: Storage, directory: str, *, run_id: str) -> None:
 
 
 def _read(storage: Storage, path: str) -> list[tuple[int, int]]:
-    """Base offset and size of the log, of every segment that something was taken from."""
+    """Return base offset and log size of every segment that bytes were copied from."""
     segments = read_manifest(storage, f"{path}/{MANIFEST}", ("segments",))["segments"].items()
     fields = [segment.fields({"base_offset", "log_bytes"}, None) for segment in segments]
     return [(each["base_offset"].integer(), each["log_bytes"].integer()) for each in fields]

@@ -1,9 +1,9 @@
-"""Split a segment whose offsets span more than an index entry can tell into consecutive ones
+"""Split a segment whose offsets span more than an index entry can hold into consecutive segments
 (S6.5).
 
-Such segments are what brokers before 1.1 left of compacted topics. No index can be built for them,
-so that Kafka's cleaner splits one when it meets it, gives up the round and cleans later. The
-batches stay as they are.
+Brokers before 1.1 left such segments in compacted topics. No index can be built for them. Kafka's
+cleaner splits such a segment when it finds one, gives up the round and cleans later. The batches
+are not changed.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _COMPARED_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedSplit:
-    """What is to replace an overflowed segment: finished, synced and verified, but not in its
+    """The replacement of an overflowed segment: finished, synced and verified, but not in its
     directory yet.
     """
 
     source: Segment
     """As it was when it was read."""
     parts: Mapping[int, Mapping[str, str]]
-    """By base offset, the staged file per suffix. The lowest base is the source's; `placeholder`
-    says what of.
+    """The staged file per suffix, by base offset. The lowest base is the source's; see
+    `placeholder`.
     """
     placeholder: bool
-    """The first batch begins above the source's base. Kafka lets the first part begin there, and if
-    it dies while it swaps, its loader finds the source beside the parts. An empty segment at the
-    source's base covers it until then.
+    """The first batch begins above the source's base. Kafka lets the first part begin there. If it
+    dies during the swap, its loader finds the source beside the parts. Here an empty segment at the
+    source's base covers the source until the swap is done.
     """
 
 
@@ -80,14 +80,14 @@ def stage_split(
     index_interval_bytes: int,
     segment_index_bytes: int,
 ) -> StagedSplit:
-    """Writes the parts of an overflowed segment into the directory `staging`, which is there, and
-    reads them back.
+    """Write the parts of an overflowed segment into the existing directory `staging`, and read them
+    back.
 
-    Each begins with its first batch's base offset and takes all batches that it can index. Entries
-    of the transaction index go with their markers; Kafka loses them here, and takes aborted records
-    for committed ones afterwards.
+    Each part begins with its first batch's base offset and takes all batches that it can index.
+    Entries of the transaction index follow their markers. Kafka loses them here, and then takes
+    aborted records for committed ones.
 
-    Raises CorruptLogError for a log that can't be read, and VerificationError.
+    Raises CorruptLogError for a log that cannot be read, and VerificationError.
     """
     owner = f"{directory}/{segment_file(segment.base_offset, LOG)}"
     mtime_ns = segment.log_mtime_ms * 1_000_000
@@ -137,10 +137,10 @@ def stage_split(
 
 
 def swap_split(storage: Storage, directory: str, split: StagedSplit) -> None:
-    """Puts the parts in the place of their source, by the protocol of `winnow.logdir.commit.swap`.
-    Hold the lock.
+    """Replace the source by the parts, by the protocol of `winnow.logdir.commit.swap`. Hold the
+    lock.
 
-    Raises CorruptLogError before the first rename for whatever `swap_group` would.
+    Raises CorruptLogError before the first rename wherever `swap_group` would.
     """
     with storage.changing(directory):
         _swap(storage, directory, split)
@@ -172,7 +172,7 @@ def _swap(storage: Storage, directory: str, split: StagedSplit) -> None:
 
 
 def _remove_placeholder(storage: Storage, directory: str, base_offset: int) -> None:
-    """It holds no record, so that it may go at any instant; with it the producer snapshot at its
+    """It holds no record, so it may be removed at any instant, with the producer snapshot at its
     base.
     """
     files = {entry.name: entry for entry in storage.list_dir(directory) if entry.is_file}
@@ -187,7 +187,7 @@ def _remove_placeholder(storage: Storage, directory: str, base_offset: int) -> N
 
 
 def _parts(data: Bytes, base_offset: int, path: str) -> Iterator[_Part]:
-    """A new part begins with the first batch whose last offset does not fit into the one before."""
+    """Begin a new part with each batch whose last offset does not fit into the part before."""
     part: _Part | None = None
     for rows in _rows(data, base_offset, path):
         done = 0
@@ -199,8 +199,8 @@ def _parts(data: Bytes, base_offset: int, path: str) -> Iterator[_Part]:
                 start = int(rows["position"][done])
                 if part is not None:
                     yield _Part(part.base_offset, part.start, start)
-                # Its own offsets fit: v2 can not tell of more, and a wrapper that holds more can
-                # not be inflated.
+                # Its own offsets fit: v2 cannot express more, and a wrapper that holds more cannot
+                # be inflated.
                 part = _Part(_first_offset(data, rows[done : done + 1]), start, start)
                 done += 1
     if part is not None:
@@ -208,7 +208,7 @@ def _parts(data: Bytes, base_offset: int, path: str) -> Iterator[_Part]:
 
 
 def _first_offset(data: Bytes, row: np.ndarray[tuple[int], np.dtype[np.void]]) -> int:
-    """The base offset of one batch: that of a v0 or v1 wrapper is inside (S2.1)."""
+    """Return the base offset of one batch. That of a v0 or v1 wrapper is inside (S2.1)."""
     if row["magic"][0] < MAX_MAGIC and row["attributes"][0] & CODEC_MASK:
         row = inflate(data, row).rows
     return int(row["base_offset"][0])
@@ -217,8 +217,8 @@ def _first_offset(data: Bytes, row: np.ndarray[tuple[int], np.dtype[np.void]]) -
 def _rows(
     data: Bytes, base_offset: int, path: str
 ) -> Iterator[np.ndarray[tuple[int], np.dtype[np.void]]]:
-    """BATCH rows of all batches of `data`, some at a time. Raises CorruptLogError at the first that
-    is none.
+    """Yield BATCH rows of all batches of `data` in chunks. Raises CorruptLogError at the first
+    entry that is not a batch.
     """
     rows = np.empty(_ROWS, BATCH)
     position, least_offset, status = 0, base_offset, WalkStatus.FULL
@@ -234,7 +234,7 @@ def _rows(
 def _stage(
     storage: Storage, staging: str, base_offset: int, log: Bytes, contents: Mapping[str, bytes]
 ) -> dict[str, str]:
-    """Writes the files of one part under names of their own, and reads them back from the disk."""
+    """Write the files of one part under names of their own, and read them back from the disk."""
     attempt = uuid.uuid4().hex
     paths = {
         suffix: f"{staging}/{segment_file(base_offset, suffix)}.{attempt}"

@@ -1,4 +1,4 @@
-"""Directories inside a partition directory where Winnow prepares what is not part of the log yet."""
+"""Staging directories inside a partition directory, for files that are not part of the log yet."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _GONE = ".gone"
 
 
 def move_aside(storage: Storage, path: str, staging: str) -> None:
-    """Makes a directory part of a staging directory, to be removed with it; on stable storage when
-    it returns.
+    """Move a directory into a staging directory, to be removed with it. The move is durable when
+    this returns.
     """
     storage.rename(path, f"{staging}/{uuid.uuid4().hex}")
     storage.fsync_dir(staging)
@@ -21,15 +21,15 @@ def move_aside(storage: Storage, path: str, staging: str) -> None:
 
 
 def remove_staging(storage: Storage, path: str) -> None:
-    """Removes a staging directory and all that is in it; content with one that is gone.
+    """Remove a staging directory and everything in it. A missing one is fine.
 
-    A task may still write there: one that was cancelled lives for a moment, one that runs twice
-    ends when it likes. Under its new name the directory is out of reach for them.
+    A task may still write there: a cancelled task lives on for a moment, and a duplicate one ends
+    at any time. After the rename they cannot reach the directory.
     """
     if not storage.exists(path):
         return
     found = storage.entry(path)
-    if found.is_link:  # not of our making, nor what it leads to
+    if found.is_link:  # Winnow makes no links: remove it, not its target
         storage.unlink(path)
     elif found.is_dir:
         gone = path if path.endswith(_GONE) else path + _GONE
@@ -39,8 +39,8 @@ def remove_staging(storage: Storage, path: str) -> None:
             except OSError as error:
                 if error.errno not in {*NO_SPACE, errno.EOPNOTSUPP}:
                     raise
-                # On a full disk a longer name may have no room, and what is in there takes some.
-                # Where a directory is no more than the names in it, a late task's file is a
+                # On a full disk a longer name may not fit, and the files inside take space. Where a
+                # directory is only a prefix of the names in it, a late task's file becomes a
                 # leftover for the next run.
                 gone = path
         _remove_tree(storage, gone)

@@ -1,18 +1,19 @@
-"""Put a cleaned segment in the place of its sources so that a crash at any instant loses nothing
-(S6.1, S6.4).
+"""Replace sources by their cleaned segment so that a crash at any instant loses nothing (S6.1,
+S6.4).
 
 1. The staged files become `N.*.cleaned`: a loader would sweep them.
-2. They become `N.*.swap`, the log first: as long as one of them is `.cleaned`, a loader sweeps the others as well.
-   From the last of these renames on, a loader finishes the swap instead of undoing it.
+2. They become `N.*.swap`, the log first. While one of them is `.cleaned`, a loader sweeps the
+   others too. After the last of these renames a loader finishes the swap instead of undoing it.
 3. The sources become `.deleted`, in ascending order.
-4. `.swap` is taken off, from the log first.
-5. Producer snapshots at bases that are no more become `.deleted`. Then all `.deleted` are removed.
+4. The `.swap` suffix is removed, from the log first.
+5. Producer snapshots at bases that no longer exist become `.deleted`. Then all `.deleted` files are
+   removed.
 
-The directory is synced between the steps: Kafka relies on a file system that keeps renames in
-order, we don't. Of one partition only one group may be between 2 and 4, and groups go in ascending
-order.
+The directory is synced between the steps. Kafka relies on a file system that keeps renames in
+order; Winnow does not. Only one group of a partition may be between steps 2 and 4, and groups are
+swapped in ascending order.
 
-Where there are no renames all of it is one change, and none of these names is ever seen
+Where there are no renames the whole swap is one change, and none of these names ever appears
 (`Storage.changing`).
 """
 
@@ -43,15 +44,15 @@ class StagedGroup:
     """A finished, synced and verified output segment that is not in the partition directory yet."""
 
     base_offset: int
-    """That of the first source."""
+    """Base offset of the first source."""
     sources: tuple[Segment, ...]
-    """Ascending and without a gap; as they were when they were read."""
+    """Ascending and without a gap, as they were when they were read."""
     paths: Mapping[str, str]
-    """Staged file per suffix: LOG, INDEX, TIMEINDEX, and TXNINDEX if it has entries; on the same
-    file system.
+    """Staged file per suffix: LOG, INDEX, TIMEINDEX, and TXNINDEX if it has entries. On the same
+    file system as the partition directory.
     """
     checksums: Mapping[str, int] = field(default_factory=dict)
-    """CRC-32C of the staged files by suffix, as far as whoever read them back has told."""
+    """CRC-32C of the staged files by suffix, where verification has already computed it."""
 
     @property
     def source_bases(self) -> tuple[int, ...]:
@@ -59,10 +60,10 @@ class StagedGroup:
 
 
 def swap_group(storage: Storage, directory: str, group: StagedGroup) -> None:
-    """Replaces the sources of one group by its staged segment; see above. Hold the lock.
+    """Replace the sources of one group by its staged segment; see above. Hold the lock.
 
-    Raises CorruptLogError before the first rename unless the sources are as they were, nothing is
-    left of an earlier swap, and the active segment is none of them. If it fails later,
+    Raises CorruptLogError before the first rename unless the sources are unchanged, nothing is left
+    of an earlier swap, and none of them is the active segment. If it fails later,
     `recovery.recover` finishes or undoes it.
     """
     with storage.changing(directory):
@@ -90,12 +91,11 @@ def exchange(
     sources: Sequence[int],
     outputs: Mapping[int, Mapping[str, str]],
 ) -> None:
-    """The steps above, of what `check_replaceable` found to be in order.
+    """Do the steps above. `check_replaceable` must have passed.
 
-    `sources`: base offsets, ascending. `outputs`: by base offset, the staged file per suffix; the
+    `sources`: base offsets, ascending. `outputs`: the staged file per suffix, by base offset. The
     lowest base is that of the first source, so that the range which a loader clears covers all of
-    them. Several outputs, as of a split, follow each other without another segment in between
-    (S6.5).
+    them. Several outputs, as of a split, are consecutive, with no other segment in between (S6.5).
     """
     bases = sorted(outputs)
     suffixes = {
@@ -111,8 +111,8 @@ def exchange(
         storage.rename(outputs[base][suffix], path + CLEANED)
     storage.fsync_dir(directory)
     for base in reversed(bases):
-        # The lowest comes last, and not before the others are on stable storage: it would take the
-        # place of all sources without them.
+        # The lowest comes last, after the others are synced: a loader would replace all sources by
+        # it alone.
         for suffix in suffixes[base]:
             storage.rename(final[base, suffix] + CLEANED, final[base, suffix] + SWAP)
         storage.fsync_dir(directory)
@@ -129,14 +129,14 @@ def complete(
     sources: Sequence[int],
     outputs: Mapping[int, Iterable[str]],
 ) -> None:
-    """The steps from 3 on, or what is left of them: what is done already is not done again.
+    """Do the steps from 3 on, or what is left of them. Completed steps are not repeated.
 
-    `files`: all by name, those of the outputs not all there under their final names yet. `outputs`:
-    the suffixes by base offset.
+    `files`: all by name, with at least one output file not yet under its final name. `outputs`: the
+    suffixes by base offset.
     """
     bases = sorted(outputs)
     begun = not all(f"{segment_file(base, LOG)}{SWAP}" in files for base in bases)
-    # Once the first of the outputs has its final name, that name is no source's any more.
+    # Once the first output has its final name, that name belongs to no source any more.
     gone = _files_of(files, [base for base in sources if not (begun and base in outputs)])
     _mark_deleted(storage, directory, gone)
 
@@ -148,8 +148,8 @@ def complete(
         if segment_file(base, LOG) in swaps:
             _strip(storage, directory, swaps[:1])
             swaps = swaps[1:]
-            # On stable storage before the indexes: a new index beside a .log.swap would be swept
-            # with the sources. So would the log of a higher base.
+            # Sync before the indexes: a loader would sweep a new index beside a .log.swap with the
+            # sources, and also the log of a higher base.
             storage.fsync_dir(directory)
         _strip(storage, directory, swaps)
     storage.fsync_dir(directory)
@@ -186,7 +186,8 @@ def check_replaceable(
     base_offset: int,
     outputs: Iterable[Mapping[str, str]],
 ) -> dict[str, Entry]:
-    """All files by name, if `exchange` may begin; raises CorruptLogError otherwise (`swap_group`).
+    """Return all files by name if `exchange` may begin. Raises CorruptLogError otherwise, see
+    `swap_group`.
 
     `base_offset`: the lowest one of the outputs.
     """

@@ -1,14 +1,14 @@
-"""What has to be true of `.swap` logs before anything is removed for them (S6.3).
+"""What must be true of `.swap` logs before anything is removed for them (S6.3).
 
-A loader clears the whole range from the lowest `.swap` log to the end of the highest one, and reads
-that range from base offsets, which no CRC covers: with one bit of the last one flipped, it removes
-segments that were no sources. So here every batch is checked: its CRC, that its offset ascends, and
-that it is a batch of a segment in its range, as far as those segments are still there. Whoever
-rewrites segments keeps the first and the last offset of each batch (S5.7).
+A loader clears the whole range from the lowest `.swap` log to the end of the highest one. It reads
+that range from base offsets, which no CRC covers: if one bit of the last one is flipped, it removes
+segments that were no sources. So every batch is checked here: its CRC, that offsets ascend, and
+that it is a batch of a segment in its range, as far as those segments still exist. A rewrite keeps
+the first and the last offset of each batch (S5.7).
 
-The other direction is as good: all batches of the segments in the range are in the `.swap` logs.
-That is what an undo leaves, and the split of a segment (S6.5). A crash may have removed some of the
-segments already. What was theirs cannot be compared, and nothing is lost with it.
+The opposite is accepted too: all batches of the segments in the range are in the `.swap` logs. An
+undo and the split of a segment (S6.5) leave that. A crash may have removed some of the segments
+already. Their batches cannot be compared, and nothing of them can be lost any more.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ _HINT = (
 def check_swaps(
     storage: Storage, directory: str, sizes: Mapping[str, int], swaps: Sequence[str]
 ) -> int:
-    """The offset after the last batch of the `.swap` logs `swaps`, of which there is at least one.
+    """Return the offset after the last batch of the `.swap` logs `swaps`, at least one.
 
-    `sizes`: of all regular files, but for those that are not looked at. Raises CorruptLogError
-    unless each of the logs is whole and may take the place of what lies in the range of all.
+    `sizes`: of all regular files except the ignored ones. Raises CorruptLogError unless each of the
+    logs is whole and may replace what lies in the range of all.
     """
     logs = sorted(swaps)
     first = base_offset_of(logs[0])
@@ -112,8 +112,8 @@ def check_swaps(
             found=f"none with the first offset {offset}",
             where=f"{directory}/{segment_file(file, LOG)}{SWAP} at byte {position}",
         )
-    # One output may have nothing of the segments in the middle of its range. Several are what an
-    # undo or a split makes.
+    # One output may keep nothing of the segments in the middle of its range. Several outputs come
+    # from an undo or a split.
     full = [base for name in inside if sizes[name] and (base := base_offset_of(name)) > first]
     if full and (len(logs) > 1 or full[-1] not in found.matched_files):
         raise _refused(
@@ -126,8 +126,8 @@ def check_swaps(
 
 
 class _Outputs:
-    """The batches of all `.swap` logs, ascending; `end` is the offset after the last one once they
-    are through.
+    """The batches of all `.swap` logs, ascending. `end` is the offset after the last one once all
+    are read.
     """
 
     def __init__(self, storage: Storage, directory: str, logs: Sequence[tuple[str, int]]) -> None:
@@ -135,7 +135,7 @@ class _Outputs:
         self.end = base_offset_of(logs[0][0])
 
     def batches(self) -> Iterator[Batches]:
-        """Raises CorruptLogError for a batch that can't be read, has a wrong CRC or a wrong offset."""
+        """Raises CorruptLogError for a batch that is unreadable or has a wrong CRC or offset."""
         for name, size in self._logs:
             path, base = f"{self._directory}/{name}", base_offset_of(name)
             if base < self.end:
@@ -166,8 +166,8 @@ class _Outputs:
 
 
 class _Sources:
-    """The batches of the segments from `first` on, also of those marked as deleted, as far as they
-    can be read.
+    """The batches of the segments from `first` on, including those marked as deleted, as far as
+    they can be read.
     """
 
     def __init__(
@@ -180,13 +180,13 @@ class _Sources:
             (base, name, sizes[name]) for base, name in sorted(by_base.items()) if base >= first
         ]
         self.damaged: list[int] = []
-        """Base offsets of those that are a part of the log and can't be read to their end."""
+        """Base offsets of those that are part of the log and cannot be read to their end."""
 
     def batches(self) -> Iterator[Batches]:
         least = 0
         for base, name, size in self._logs:
             if name.endswith(DELETED) and base < least:
-                continue  # left of an earlier cleaning, whose output is there
+                continue  # left by an earlier cleaning, whose output exists
             for item in read_to_stop(
                 self._storage, f"{self._directory}/{name}", size=size, least_offset=max(base, least)
             ):
@@ -200,7 +200,7 @@ class _Sources:
 @dataclass
 class _Found:
     mismatch: Batches | None = None
-    """The first batch of a `.swap` log that should be one of a segment and is not: a row."""
+    """The first batch of a `.swap` log that should match one of a segment and does not: a row."""
     strangers: bool = False
     """A segment has a batch that is in none of the `.swap` logs."""
     matched_files: set[int] = field(default_factory=set)
@@ -208,8 +208,8 @@ class _Found:
 
 
 def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
-    """Both ascend. No more of either is in memory than a piece of a file; what lies beyond the
-    outputs is not read.
+    """Compare two ascending sequences. Memory holds at most a piece of a file of each. Nothing
+    beyond the outputs is read.
     """
     found = _Found()
     out, src, out_before, src_before = _NO_BATCHES, _NO_BATCHES, -1, -1
@@ -223,8 +223,8 @@ def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
         now_out, now_src = (rows[rows["last_offset"] <= bound] for rows in (out, src))
         matched, at, least = _origins(now_out, src, src_before)
         found.matched_files |= set(src["file"][at[matched]].tolist())
-        # Those of a segment that is gone, or cut off, can't be compared: no segment has offsets on
-        # both sides of them.
+        # Batches of a segment that is removed or truncated cannot be compared: no segment has
+        # offsets on both sides of them.
         inside = at < len(src)
         inside[inside] = (src["file"][at[inside]] <= now_out["base_offset"][inside]) | (
             now_out["base_offset"][inside] <= least[inside]
@@ -239,19 +239,19 @@ def _compare(outputs: Iterator[Batches], sources: Iterator[Batches]) -> _Found:
 
 
 def _origins(made: Batches, of: Batches, before: int) -> tuple[Bools, Integers, Integers]:
-    """For each batch of `made`: whether it is, or can have been made of, a batch of `of`; the
-    number of the first that ends at or after it; the last offset of the one before that. `before`:
-    of the one before all of `of`.
+    """Return for each batch of `made`: whether it is, or can have been made from, a batch of `of`;
+    the number of the first one that ends at or after it; the last offset of the one before that.
+    `before`: the last offset before all of `of`.
     """
     at = np.searchsorted(of["last_offset"], made["last_offset"])
     least = np.concatenate([[np.int64(before)], of["last_offset"]])[at]
     matched = at < len(of)
     source, result = of[at[matched]], made[matched]
-    # An old format tells only the last offset, and may be converted (S5.7).
+    # An old format has only the last offset, and may be converted (S5.7).
     old = (source["magic"] < MAX_MAGIC) & (result["base_offset"] > least[matched])
     same = (source["magic"] == result["magic"]) & (source["base_offset"] == result["base_offset"])
     same &= source["last_offset"] == result["last_offset"]
-    # Who writes a batch anew has a reason: fewer records, or a delete horizon (S5.6).
+    # A rewritten batch has a reason: fewer records, or a delete horizon (S5.6).
     reason = (result["record_count"] < source["record_count"]) | (result["record_count"] == 0)
     reason |= ((result["attributes"] ^ source["attributes"]) & DELETE_HORIZON) != 0
     matched[matched] = old | (same & ((source["crc"] == result["crc"]) | reason))
@@ -269,8 +269,8 @@ def _columns(rows: Rows, file: int, start: int) -> Batches:
 def _check_indexes(
     storage: Storage, directory: str, sizes: Mapping[str, int], logs: Sequence[str]
 ) -> None:
-    """Of each `.swap` log, as far as they are `.swap` files still: a broker believes every byte of
-    them (S8.5).
+    """Check the indexes of each `.swap` log that are still `.swap` files: a broker trusts every
+    byte of them (S8.5).
     """
     for log, following in zip_longest(logs, logs[1:]):
         base, end = base_offset_of(log), None if following is None else base_offset_of(following)

@@ -1,4 +1,4 @@
-"""What must be true of a partition directory before any file of it is renamed."""
+"""What must be true of a partition directory before any of its files is renamed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from winnow.storage.contract import Entry, Storage
 def check_unchanged(
     storage: Storage, directory: str, segments: Sequence[Segment]
 ) -> dict[str, Entry]:
-    """All regular files by name, if nothing is left of an interrupted run and `segments` are as
-    they were listed.
+    """Return all regular files by name if nothing is left of an interrupted run and `segments` have
+    not changed since they were listed.
 
-    A staging directory is no leftover: the run that asks is using it. Raises CorruptLogError
+    A staging directory is not a leftover: the calling run uses it. Raises CorruptLogError
     otherwise.
     """
     entries = storage.list_dir(directory)
@@ -42,8 +42,8 @@ def check_unchanged(
 
 
 def difference(files: Mapping[str, Entry], segment: Segment) -> tuple[str, str, str] | None:
-    """The first file of a segment that is not as it was listed: its name, what was expected, what
-    was found.
+    """Return the first file of a segment that has changed since it was listed: its name, what was
+    expected, what was found.
     """
     name = segment_file(segment.base_offset, LOG)
     log = files.get(name)
@@ -69,12 +69,12 @@ def difference(files: Mapping[str, Entry], segment: Segment) -> tuple[str, str, 
 
 
 def log_bases(files: Mapping[str, Entry]) -> list[int]:
-    """Base offsets of all segments, ascending."""
+    """Return the base offsets of all segments, ascending."""
     return sorted(base_offset_of(name) for name in files if name.endswith(LOG))
 
 
 def removable_snapshots(files: Mapping[str, Entry], bases: Sequence[int]) -> list[str]:
-    """Snapshots at these bases, ascending, but never the newest of all.
+    """Return the snapshots at these bases, ascending, but never the newest of all.
 
     A broker that finds none starts without any producer state (S8.4).
     """

@@ -1,7 +1,7 @@
 """Put back what a run replaced or deleted (`winnow.logdir.commit.kept`), or remove what it kept.
 
-Steps are taken back last first, each by the protocol of the swap with the originals as its output
-(S6.1), so that a crash leaves a log such as a crash of the run itself could have left. Checkpoints
+Steps are taken back in reverse order, each by the protocol of the swap with the originals as its
+output (S6.1). So a crash leaves a log as a crash of the run itself could have left it. Checkpoints
 come first: a first dirty offset that is too low costs work, one that is too high resurrects deleted
 keys (S8.7).
 """
@@ -43,8 +43,8 @@ _PURGE_SUFFIX = "-purge"
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """One step, and the segments that make place for its originals; none: it is back already, or
-    was never done.
+    """One step, and the segments that its originals replace. `restored` is empty if the step is
+    undone already or was never done.
     """
 
     step: Step
@@ -57,15 +57,17 @@ class TakenBack:
 class UndoPlan:
     run: KeptRun
     bound: BoundLog
-    """The run's: what it says of the log holds for `log`."""
+    """The log bound to the run. It matches `log`."""
     steps: tuple[TakenBack, ...]
-    """In the order in which they are to be taken back."""
+    """In the order in which they are taken back."""
     log: Mapping[int, str]
-    """The log as it will be: by base offset, where the `.log` lies now, its indexes beside it."""
+    """The log as it will be: the current path of each `.log`, its indexes beside it, by base
+    offset.
+    """
 
     @property
     def restored(self) -> Mapping[int, int]:
-        """Segments that come back and stay: base offset to bytes of the log."""
+        """Segments that come back for good: base offset to bytes of the log."""
         back: dict[int, int] = {}
         for item in self.steps:
             for base in item.replaced:
@@ -83,11 +85,11 @@ class UndoPlan:
 def plan_undo(
     storage: Storage, log_dir: str, topic_partition: TopicPartition, run: KeptRun
 ) -> UndoPlan:
-    """What undoing a run means for a partition directory in which nothing is left of a crash.
+    """Plan the undo of a run in a partition directory without leftovers of a crash.
 
-    Raises CorruptLogError unless the log is what the run left and what was appended since: whoever
-    has cleaned or deleted anything in it went by what was there. An erasure closes the runs before
-    it.
+    Raises CorruptLogError unless the log is what the run left plus anything appended since. Later
+    cleanings and deletions relied on the state that the undo would remove. An erasure closes the
+    runs before it.
     """
     directory = f"{log_dir}/{topic_partition}"
     bound = _check_open(run)
@@ -138,11 +140,11 @@ def _check_open(run: KeptRun) -> BoundLog:
 def _check_checkpoints(
     storage: Storage, log_dir: str, topic_partition: TopicPartition, run: KeptRun, *, lowest: int
 ) -> None:
-    """Raises CorruptLogError for a log that was cleaned since, or begins later.
+    """Raise CorruptLogError for a log that was cleaned since, or begins later.
 
-    The cleaner checkpoint is where it was before the run, or where the run moves it. Between the
-    two a crash of the run or of an undo leaves one of them. Either may have followed the log start
-    offset.
+    The cleaner checkpoint must be where it was before the run, or where the run moves it. A crash
+    of the run or of an undo between the two leaves one of them. Either may have been raised to the
+    log start offset.
     """
     log_start = max([run.log_start_offset, *(step.next_base or 0 for step in run.steps)])
     entry = read_offset_checkpoint(storage, f"{log_dir}/{LOG_START_CHECKPOINT}").get(
@@ -184,7 +186,7 @@ def _plan_replaced(
     originals = {base_offset_of(file.name): file for file in step.files if file.suffix == LOG}
     first, last = min(*outputs, *originals), max(*outputs, *originals)
     here = tuple(sorted(base for base in log if first <= base <= last))
-    # What a crash of the swap may leave: a source behind the end of what took its place (S6.2).
+    # A crash of the swap may leave a source behind the end of its replacement (S6.2).
     stayed = {
         base
         for base in here
@@ -208,8 +210,8 @@ def _is_as_old(storage: Storage, path: str, file: KeptFile) -> bool:
 
 
 def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: UndoPlan) -> None:
-    """Does it. Hold the lock. After a crash, `recovery.recover`, a new plan and this again go on
-    with the rest.
+    """Undo the run. Hold the lock. After a crash, `recovery.recover`, a new plan and another call
+    complete the rest.
     """
     directory, run = f"{log_dir}/{topic_partition}", plan.run
     _restore_checkpoints(storage, log_dir, topic_partition, plan)
@@ -222,15 +224,15 @@ def undo(storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: 
         elif taken.restored:
             _swap_back(storage, directory, staging, taken)
         _restore_snapshots(storage, directory, taken.step)
-        # Before an earlier step is taken back: the outcome of this one is there only until then.
+        # Before an earlier step is taken back: the outcome of this one exists only until then.
         move_aside(storage, taken.step.path, staging)
     move_aside(storage, run.path, staging)
     remove_staging(storage, staging)
 
 
 def purge(storage: Storage, directory: str, run: str) -> None:
-    """Removes what a run kept. `run`: the path of it. Gone at once for an undo; a crash leaves it
-    for the recovery.
+    """Remove what a run kept. `run`: its path. An undo can no longer use it at once; after a crash
+    the recovery removes the rest.
     """
     staging = f"{directory}/{STAGING_PREFIX}{uuid.uuid4().hex}{_PURGE_SUFFIX}"
     storage.rename(run, staging)
@@ -241,7 +243,7 @@ def purge(storage: Storage, directory: str, run: str) -> None:
 def _restore_checkpoints(
     storage: Storage, log_dir: str, topic_partition: TopicPartition, plan: UndoPlan
 ) -> None:
-    """As they were before the run; only a log start offset that has been raised since stays."""
+    """Restore the values before the run. A log start offset that was raised since is kept."""
     run = plan.run
     path = f"{log_dir}/{CLEANER_CHECKPOINT}"
     entry = read_offset_checkpoint(storage, path).get(topic_partition)
@@ -266,7 +268,7 @@ def _restore_checkpoints(
 def _unfolded(
     before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]
 ) -> tuple[tuple[int, int], ...]:
-    """Leader epochs, if the first entry of `now` stands for all of those at or before it (S7.4)."""
+    """Return the leader epochs, if the first entry of `now` replaced all at or before it (S7.4)."""
     if not now:
         return tuple(before)
     epoch, offset = now[0]
@@ -276,8 +278,8 @@ def _unfolded(
 
 
 def _prepend(storage: Storage, directory: str, taken: TakenBack) -> None:
-    """The reverse of a deletion: highest first, and of each segment the log last. An index without
-    one is swept.
+    """Reverse a deletion: highest first, and of each segment the log last. Loaders sweep an index
+    without a log.
     """
     for base in reversed(taken.restored):
         files = {
@@ -305,8 +307,8 @@ def _swap_back(storage: Storage, directory: str, staging: str, taken: TakenBack)
 
 
 def _restore_snapshots(storage: Storage, directory: str, step: Step) -> None:
-    """Those that went with the step, and those that a loader swept when it finished the swap
-    (S6.3).
+    """Restore the snapshots that were removed with the step, and those that a loader swept when it
+    finished the swap (S6.3).
     """
     for file in step.files:
         if file.suffix == SNAPSHOT and not storage.exists(f"{directory}/{file.name}"):
