@@ -4,6 +4,7 @@ It is recorded before the run changes anything. An undo must restore exactly thi
 appended since. A segment is identified by its size, its mtime, both ends of its log and its
 transaction index. Cleaning a segment changes at least one of these.
 """
+
 from __future__ import annotations
 
 import hashlib
