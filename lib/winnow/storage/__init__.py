@@ -1,4 +1,1 @@
-"""Every effect on a file system, HDFS or S3 goes through here (`contract.Storage`).
-
-Nothing here knows Kafka.
-"""
+"""All access to a file system, HDFS or S3 (`contract.Storage`). Nothing here knows Kafka."""

@@ -168,7 +168,7 @@ class _Choice:
             len(rows)
             and not 0 <= self.retention.min() <= self.retention.max() <= Retention.RETAIN_EMPTY
         ):
-            message = "retention holds what is no Retention"
+            message = "retention holds a value that is not a Retention"
             raise ValueError(message)
 
 

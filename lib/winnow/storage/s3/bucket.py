@@ -156,7 +156,7 @@ class S3Bucket:
             return self._put(key, data, mtime_ns, {"e_tag": etag})
         except FileNotFoundError:
             raise ObjectChangedError(
-                f"{self._url(key)}: it was removed after it was read"
+                f"{self._url(key)}: it was removed since it was read"
             ) from None
 
     def overwrite(self, key: str, data: bytes, *, mtime_ns: int | None = None) -> str:

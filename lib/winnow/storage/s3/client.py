@@ -89,7 +89,7 @@ def errors(where: str) -> Iterator[None]:
             raise OSError(errno.ENODEV, f"S3 answers {_NO_BUCKET}", where) from None
         raise FileNotFoundError(where) from None
     except PreconditionError:
-        raise ObjectChangedError(f"{where}: it was replaced after it was read") from None
+        raise ObjectChangedError(f"{where}: it was replaced since it was read") from None
     except (BaseError, OSError) as error:
         if getattr(error, "errno", None) is not None or isinstance(error, ObjectChangedError):
             raise  # an error of the local file

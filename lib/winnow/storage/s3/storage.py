@@ -232,7 +232,7 @@ class S3Storage:
 
     def _seen(self, key: str) -> tuple[dict[str, _Found], set[str]]:
         """Return the files directly below a key, by key, and the names of directories there.
-        Includes files that a commit record writes.
+        Includes files that a commit record writes, not those that it deletes.
         """
         objects, directories = self._bucket.list_top(key)
         found: dict[str, _Found] = {one.key: one for one in objects}
@@ -278,7 +278,7 @@ class S3Storage:
             return self._bucket.get_range(key, start, length)
 
     def _entries(self, found: Mapping[str, _Found], *, all_timed: bool = False) -> Iterable[Entry]:
-        """Yield the entries, in the order of `found`."""
+        """Yield the entries of `found`, which is by name, in its order."""
         timed = [
             one
             for name, one in found.items()
