@@ -401,7 +401,7 @@ def test_what_is_not_for_s3_is_refused_before_anything_is_written(
     key = bucket_and_key(root)[1]
     with pytest.raises(UsageError, match="moved aside only on a file system"):
         check_in_place([root], on_corrupt="quarantine")
-    with pytest.raises(UsageError, match="no links by which to keep what is replaced"):
+    with pytest.raises(UsageError, match="no links, which --keep-replaced needs"):
         check_in_place([root], keep_replaced=True)
     check_in_place([f"{root}/logs"])
     tiered = f"{key}/topic-dPmf4XJcSqeHO6mZ3pFIzQ/0/00000000000000000000-Wm8M3Y9fRy2yOSRPvVVQ4A.log"

@@ -31,7 +31,7 @@ def cause_of(error: Exception) -> str:
     if isinstance(error, Py4JJavaError):
         try:
             text = str(error.java_exception.getMessage())
-        except (Py4JError, OSError):  # the JVM has gone
+        except (Py4JError, OSError):  # the JVM is gone
             text = text.partition("\n: ")[2]
     # The frames of a traceback are indented. The error follows them.
     _, traceback, after = text.rpartition("Traceback (most recent call last):\n")

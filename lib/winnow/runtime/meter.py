@@ -72,7 +72,7 @@ def metered(function: Callable[_P, Iterator[_U]]) -> Callable[_P, Iterator[_U]]:
 def _counting(
     meter: Meter, function: Callable[_P, Iterator[_U]], *args: _P.args, **kwargs: _P.kwargs
 ) -> Iterator[_U]:
-    from pyspark import TaskContext  # noqa: PLC0415 - who imports this need not have Spark
+    from pyspark import TaskContext  # noqa: PLC0415 - importers need not have Spark
 
     before = TaskCounts(-MOVED.read, -MOVED.written, -time.process_time_ns(), -MOVED.files)
     yield from function(*args, **kwargs)

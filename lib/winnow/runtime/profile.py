@@ -89,7 +89,7 @@ class Profiler:
         self._told = told
         self._marks = [*earlier]
         self._tag = f"winnow-profile-{uuid.uuid4().hex}"
-        self._counts: Accumulator[StageCounts] = sc.accumulator({}, _Sums())  # type: ignore[arg-type]  # it is one
+        self._counts: Accumulator[StageCounts] = sc.accumulator({}, _Sums())  # type: ignore[arg-type]  # pyspark accepts it
 
     def stage(
         self, name: str, *, total_bytes: int | None = None, total_tasks: int | None = None
@@ -111,7 +111,7 @@ class Profiler:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Count the Spark jobs that this thread starts inside the block as those of the run."""
-        from py4j.protocol import Py4JError  # noqa: PLC0415 - the command line knows this module before it needs Spark
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - imported before Spark is needed
 
         self._sc.addJobTag(self._tag)
         try:

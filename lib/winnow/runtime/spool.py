@@ -55,7 +55,7 @@ class StoredKeys:
 
 def temporary_directory(sc: SparkContext) -> str | None:
     """Return Spark's directory for shuffle files. Spark always removes it."""
-    directory: str | None = sc._temp_dir  # noqa: SLF001 - there is no other way to ask
+    directory: str | None = sc._temp_dir  # noqa: SLF001 - no public way to ask
     return directory
 
 

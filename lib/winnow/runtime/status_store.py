@@ -49,7 +49,7 @@ def jobs_with_tag(sc: SparkContext, tag: str) -> tuple[list[Job], list[Stage]]:
     """Return the jobs and stages that Spark remembers (`spark.ui.retainedJobs`,
     `spark.ui.retainedStages`: a thousand each).
     """
-    context: Any = sc._jsc.sc()  # noqa: SLF001 - pyspark has no other way to the JVM
+    context: Any = sc._jsc.sc()  # noqa: SLF001 - the only way to the JVM
     context.listenerBus().waitUntilEmpty(_PATIENCE_MS)
     store = context.statusStore()
     # As JSON: one call to the JVM costs as much as many fields.

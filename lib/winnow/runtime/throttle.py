@@ -37,7 +37,7 @@ def limiting_io(sc: SparkContext, bytes_per_second: float | None) -> Iterator[No
         with throttled(Throttle(bytes_per_second)):
             yield
     finally:
-        sc.setLocalProperty(_SHARE, None)  # type: ignore[arg-type]  # Java's null: there is no such property any more
+        sc.setLocalProperty(_SHARE, None)  # type: ignore[arg-type]  # Java's null removes it
 
 
 def in_task(function: Callable[_P, Iterable[_U]]) -> Callable[_P, Iterator[_U]]:

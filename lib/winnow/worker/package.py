@@ -171,7 +171,7 @@ def _kernels(root: Path) -> Iterator[_Content]:
     """Yield the kernel caches of `root`. numba identifies a source by its content, so it may be
     moved.
     """
-    from numba.core.registry import CPUDispatcher  # noqa: PLC0415 - it takes half a second
+    from numba.core.registry import CPUDispatcher  # noqa: PLC0415 - takes half a second
 
     warm_up()
     modules = [module for name, module in sys.modules.items() if name.startswith("winnow.")]

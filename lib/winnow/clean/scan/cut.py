@@ -152,7 +152,7 @@ def sum_up(
     split_records: int,
     start: int,
     in_split: int,
-    plain: bool,  # noqa: FBT001 - a kernel takes what it goes on from one by one
+    plain: bool,  # noqa: FBT001 - kernels take scalars
     cuts: NDArray[np.int64],
 ) -> tuple[int, int, int, int, bool, int, int, int]:
     """Sum up some batches, and find where splits end: with the batch that fills one.
