@@ -1,4 +1,4 @@
-"""Predict what a run would do and the disk space it would need."""
+"""Predict what a run would do and how much disk space it would need."""
 
 from __future__ import annotations
 

@@ -123,7 +123,9 @@ class Request:
 
     @property
     def below_recovery_point(self) -> bool:
-        """Work on log directories of an unclean shutdown too, as far as they can be trusted (S8.2)."""
+        """Work on log directories of an unclean shutdown too, as far as they can be trusted
+        (S8.2).
+        """
         return self.unclean_shutdown == "below-recovery-point"
 
     @property

@@ -42,8 +42,8 @@ def most_index_bytes(segments: Iterable[Segment], log_bytes: int, config: TopicC
 
 @dataclass(slots=True)
 class Room:
-    """The bytes that may still be written, by file system. Each file system is queried on first
-    use.
+    """The bytes that may still be written, by file system. Each file system is asked for its free
+    bytes on first use.
     """
 
     limit: int | None

@@ -15,8 +15,8 @@ _SELDOM = 100_000
 def seldom_collecting() -> Iterator[None]:
     """Run full collections rarely; collect young objects as usual.
 
-    Python starts a full collection each time the heap has grown by a quarter. For a plan of 20,000
-    partitions that took a sixth of the time.
+    Otherwise Python examines all old objects each time their number has grown by a quarter. For a
+    plan of 20,000 partitions that took a sixth of the time.
     """
     before = gc.get_threshold()
     gc.set_threshold(before[0], before[1], _SELDOM)

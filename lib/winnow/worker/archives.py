@@ -1,9 +1,10 @@
 """Load pyspark from its installed files, not from the archives beside them.
 
 For machines without pyspark, Spark puts `pyspark.zip`, py4j's archive and a jar at the head of the
-module path of the driver and of every worker. Each process compiles what it loads from an archive,
-which takes half a second. Before each task pyspark also calls `importlib.invalidate_caches()`.
-Python then reads an archive's directory once for each package in it: 60 ms per task.
+module path of the driver and of every worker. Each process compiles what it loads from an archive
+again, which takes half a second. Before each task pyspark also calls
+`importlib.invalidate_caches()`. Python then reads an archive's directory once for each package in
+it: 60 ms per task.
 """
 
 from __future__ import annotations

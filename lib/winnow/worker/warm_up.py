@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def warm_up() -> None:
-    """Call each room's kernels on tiny input of exactly the types that real input has."""
+    """Call each package's kernels on tiny input of exactly the types that real input has."""
     # Not at the top: importing this module must not pay for numba.
     from winnow.clean.scan import cut  # noqa: PLC0415
     from winnow.clean.scan import last_offsets as kernels  # noqa: PLC0415

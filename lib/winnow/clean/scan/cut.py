@@ -48,7 +48,7 @@ class Split:
     """A run of whole batches of one segment. Records are numbered from 0 inside it."""
 
     base_offset: int
-    """Of the segment."""
+    """The segment's base offset."""
     start: int
     end: int
     records: int

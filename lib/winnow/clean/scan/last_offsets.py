@@ -32,7 +32,7 @@ def _table_size(entries: int) -> int:
 
 @njit(cache=True, nogil=True)
 def last_per_key(hashes: Any, candidate: Any) -> Any:
-    """bool[n]: True for the last candidate row of each key.
+    """Return bool[n]: True for the last candidate row of each key.
 
     `hashes` uint64[n, 2], `candidate` bool[n]; rows are in offset order.
     """

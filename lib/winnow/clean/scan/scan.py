@@ -36,7 +36,7 @@ can hold.
 class KeyBlob:
     """Keys of one split that belong to one bucket, packed: 20 bytes a key.
 
-    `hashes` uint64[n, 2] and `numbers` uint32[n], in the order of `kernels.packed_by_bucket`.
+    `hashes` uint64[n, 2] and `numbers` uint32[n], in the order of `last_offsets.packed_by_bucket`.
     `dirty`: contains only the last record of each key in the split, and takes part in finding the
     last record (S4). Otherwise it contains every record, which only asks whether the dirty range
     has its key.
@@ -93,7 +93,7 @@ def scan_split(
 
 @dataclass(frozen=True, slots=True)
 class PackedKeys:
-    """Keys of one split by bucket: see `kernels.packed_by_bucket` and `KeyBlob`."""
+    """Keys of one split by bucket: see `last_offsets.packed_by_bucket` and `KeyBlob`."""
 
     dirty: bool
     hashes: np.ndarray[tuple[int, int], np.dtype[np.uint64]]
