@@ -1,4 +1,4 @@
-"""Many batches at once, and the same one by one."""
+"""`encode_batches` writes the same bytes as `encode_batch` called once per batch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def one_by_one(
 
 
 @given(STRINGS, st.data(), st.sampled_from(Codec), st.integers(0, 2**62))
-def test_equals_its_twin(
+def test_batches_equal_those_encoded_one_by_one(
     keys: list[bytes | None], data: st.DataObject, codec: Codec, base: int
 ) -> None:
     n = len(keys)
@@ -63,7 +63,7 @@ def test_equals_its_twin(
     )
 
 
-def test_a_cell_of_many_bytes_and_cells_that_overlap() -> None:
+def test_large_and_overlapping_cells_are_encoded() -> None:
     pool = as_bytes(bytes(range(256)) * 500)
     values = Cells(pool, np.array([0, 3, 7], np.int64), np.array([100_000, 3, 0], np.int64))
     columns = (
@@ -75,12 +75,12 @@ def test_a_cell_of_many_bytes_and_cells_that_overlap() -> None:
     assert encode_batches(*columns, base_offset=9).tobytes() == one_by_one(*columns, 9)
 
 
-def test_nothing() -> None:
+def test_no_records_give_no_bytes() -> None:
     none = np.empty(0, np.int64)
     assert not len(encode_batches(cells([]), cells([]), none, none, base_offset=0))
 
 
-def test_columns_that_do_not_fit_together() -> None:
+def test_columns_of_different_lengths_are_refused() -> None:
     two, times = cells([b"a", None]), np.zeros(2, np.int64)
     for ends in ([1], [3], [0, 2], [2, 1], [1, 1, 2]):
         with pytest.raises(ValueError, match="batches of"):
@@ -92,6 +92,6 @@ def test_columns_that_do_not_fit_together() -> None:
 @pytest.mark.parametrize(
     ("begin", "size"), [(-1, 1), (0, 4), (3, 1), (0, -2), (2**63 - 1, 1), (1, 2**63 - 1)]
 )
-def test_cells_outside_of_their_data(begin: int, size: int) -> None:
+def test_cells_outside_their_data_are_refused(begin: int, size: int) -> None:
     with pytest.raises(ValueError, match="do not lie"):
         Cells(as_bytes(b"abc"), np.array([begin], np.int64), np.array([size], np.int64))

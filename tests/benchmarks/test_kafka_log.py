@@ -3,7 +3,7 @@ from dataclasses import replace
 from benchmarks.kafka_log import Measured, report
 
 
-def test_the_slowest_reading_of_offsets_is_held_against_the_aim() -> None:
+def test_report_compares_slowest_offset_read_with_target() -> None:
     fast = Measured(
         "1 x none",
         "the JVM's own",

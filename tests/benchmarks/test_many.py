@@ -5,7 +5,7 @@ from winnow.logdir.listing import list_segments, survey_log_dirs
 from winnow.storage.local import LocalStorage
 
 
-def test_linked_partitions_are_partitions_like_others(tmp_path: Path) -> None:
+def test_linked_partitions_are_listed_like_any_others(tmp_path: Path) -> None:
     assert make(tmp_path, 250, 3, 0.1) == 25
     (log_dir,) = survey_log_dirs(LocalStorage(), [str(tmp_path / "log-dir")])
     assert (len(log_dir.partitions), log_dir.skipped, log_dir.error, log_dir.clean_shutdown) == (

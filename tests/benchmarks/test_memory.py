@@ -25,7 +25,7 @@ def point(factor: str, peak_bytes: int, *, gib: int = 2, keys: int = 1_000_000) 
     )
 
 
-def test_the_aims_are_held_against_every_point() -> None:
+def test_every_point_is_compared_with_the_targets() -> None:
     flat = [point("input size", 1000 << 20), point("input size", 1090 << 20, gib=32)]
     assert [line.split(": ")[1] for line in verdicts(flat)] == [
         "yes, 1,090.",
@@ -39,7 +39,7 @@ def test_the_aims_are_held_against_every_point() -> None:
     ]
 
 
-def test_what_is_measured_without_being_asked_for_anything_else() -> None:
+def test_default_plan_of_measurements() -> None:
     planned = list(plan(parse([])))
     assert [(factor, size // GIB, keys) for factor, size, keys, _ in planned] == [
         *(("input size", gib, 1_000_000) for gib in (2, 8, 32)),
@@ -47,7 +47,7 @@ def test_what_is_measured_without_being_asked_for_anything_else() -> None:
     ]
 
 
-def test_a_report(tmp_path: Path) -> None:
+def test_report_has_table_chart_and_csv(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     points = [point("input size", 1000 << 20), point("unique keys", 1000 << 20)]
     write(points, tmp_path, command="this")
@@ -59,7 +59,7 @@ def test_a_report(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="inotify is Linux's")
 class TestFirstOpen:
-    def test_it_is_told_to_the_moment(self, tmp_path: Path) -> None:
+    def test_wait_returns_when_file_is_first_opened(self, tmp_path: Path) -> None:
         (tmp_path / "a").touch()
         (tmp_path / "b").touch()
         with FirstOpen([tmp_path / "a", tmp_path / "b"]) as opened:
@@ -71,6 +71,6 @@ class TestFirstOpen:
             assert when is not None
             assert before < when
 
-    def test_what_is_not_there_can_t_be_watched(self, tmp_path: Path) -> None:
+    def test_missing_file_cannot_be_watched(self, tmp_path: Path) -> None:
         with pytest.raises(OSError, match=os.strerror(2)), FirstOpen([tmp_path / "none"]):
             pass

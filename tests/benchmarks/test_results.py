@@ -1,4 +1,4 @@
-"""What was measured of one case is kept beside that of the others."""
+"""Results of each benchmark case are saved beside those of the others and compared with targets."""
 
 import os
 from dataclasses import replace
@@ -18,7 +18,7 @@ def result(name: str, kafka: float, own: float) -> Result:
     return Result(case, mib=2048, log_bytes=1 << 30, records=1000, runs=runs)
 
 
-def test_each_case_and_size_has_its_last_result(tmp_path: Path) -> None:
+def test_last_result_of_each_case_and_size_is_kept(tmp_path: Path) -> None:
     first, second, other = (
         result("offsets", 8, 2),
         result("offsets", 9, 2),
@@ -30,7 +30,7 @@ def test_each_case_and_size_has_its_last_result(tmp_path: Path) -> None:
     assert load_results(tmp_path) == [other, larger, largest, second]
 
 
-def test_a_ratio_is_held_against_its_aim() -> None:
+def test_report_compares_each_ratio_with_its_target() -> None:
     lines = report([result("lz4-100B", 12, 2), result("offsets", 9, 2)]).splitlines()
     kafka = "Kafka's cleaner, 1 GiB buffer, JVM already warm"
     assert (
@@ -41,7 +41,7 @@ def test_a_ratio_is_held_against_its_aim() -> None:
     assert "| gzip-100B | - | 3.0x | not measured | - | - | - | - | - | - |" in lines
 
 
-def test_what_the_disk_alone_takes_is_what_can_be_reached() -> None:
+def test_time_of_the_disk_alone_limits_the_reachable_ratio() -> None:
     one = result("one-1KB", 5, 2.5)
     runs = {**one.runs, "disk": [Measure(2, None, 1 << 20)] * 5}
     assert any(
@@ -55,7 +55,7 @@ def test_what_the_disk_alone_takes_is_what_can_be_reached() -> None:
     )
 
 
-def test_the_disk_writes_all_of_it_and_reads_it_back(tmp_path: Path) -> None:
+def test_disk_contestant_writes_and_reads_all_bytes(tmp_path: Path) -> None:
     measure = disk(tmp_path / "disk", 50_000_000, cores=2)
     assert (
         measure.bytes_after
@@ -65,7 +65,7 @@ def test_the_disk_writes_all_of_it_and_reads_it_back(tmp_path: Path) -> None:
     assert measure.seconds > 0
 
 
-def test_a_disk_that_takes_less_is_not_measured(
+def test_short_write_fails_the_disk_measurement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = os.pwrite
@@ -74,7 +74,7 @@ def test_a_disk_that_takes_less_is_not_measured(
         disk(tmp_path / "disk", 50_000_000, cores=2)
 
 
-def test_a_fresh_jvm_and_a_warm_one_have_a_row_each() -> None:
+def test_cold_and_warm_jvm_have_a_row_each() -> None:
     one = result("offsets", 8, 1)
     slower = {"kafka": [Measure(12, None, 50)] * 5, "kafka-1GiB": [Measure(11, None, 50)] * 5}
     lines = report([replace(one, runs={**one.runs, **slower})]).splitlines()

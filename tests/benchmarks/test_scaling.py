@@ -43,7 +43,7 @@ POINTS = [
 ]
 
 
-def test_a_model_finds_what_points_were_made_with() -> None:
+def test_fit_recovers_the_coefficients_of_the_points() -> None:
     fitted, held_out = split(POINTS)
     assert (len(fitted), len(held_out)) == (14, 6)
     model = fit(fitted)
@@ -51,7 +51,7 @@ def test_a_model_finds_what_points_were_made_with() -> None:
     assert max(map(abs, errors(model, held_out))) < 1e-6
 
 
-def test_nothing_gets_cheaper_by_being_more() -> None:
+def test_fitted_coefficients_are_never_negative() -> None:
     cheaper = [
         Point(
             **{name: getattr(p, name) for name in Point.__slots__}
@@ -64,12 +64,12 @@ def test_nothing_gets_cheaper_by_being_more() -> None:
     assert model.coefficients[TERMS.index("per partition")] == 0
 
 
-def test_too_few_points_are_no_model() -> None:
+def test_too_few_points_are_refused() -> None:
     with pytest.raises(ValueError, match="4 points for 5 terms"):
         fit(POINTS[:4])
 
 
-def test_a_cluster_needs_what_is_scarcest() -> None:
+def test_cluster_hours_follow_the_scarcest_resource() -> None:
     like = POINTS[0]
     cluster = Cluster(nodes=2, cores=4, disk_bytes_per_second=1e9, network_bytes_per_second=1e9)
     found = need(Model(TRUTH), like, cluster, log_bytes=like.log_bytes * 10, partitions=100)
@@ -86,7 +86,7 @@ def test_a_cluster_needs_what_is_scarcest() -> None:
     )
 
 
-def test_each_factor_is_varied_alone() -> None:
+def test_plan_varies_one_factor_at_a_time() -> None:
     plans = list(plan(1 << 20, 4))
     for factor in {p.factor for p in plans}:
         others = [
@@ -107,7 +107,7 @@ def test_each_factor_is_varied_alone() -> None:
         assert len({other[factor] for other in others}) == len(others) > 1
 
 
-def test_the_report_has_every_point(tmp_path: Path) -> None:
+def test_report_has_every_point(tmp_path: Path) -> None:
     write(POINTS, tmp_path, command="a command")
     text = (tmp_path / "SCALING.md").read_text()
     assert sum(line.startswith(("| input size", "| cores")) for line in text.splitlines()) == len(
@@ -118,7 +118,7 @@ def test_the_report_has_every_point(tmp_path: Path) -> None:
     assert len((tmp_path / "scaling.csv").read_text().splitlines()) == 1 + len(POINTS)
 
 
-def test_memory_of_a_process_and_its_children() -> None:
+def test_peak_memory_covers_process_and_children() -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
         assert child.pid in tree_of(os.getpid())

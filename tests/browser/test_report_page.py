@@ -1,4 +1,4 @@
-"""The report in a real browser: nothing sticks out, nothing is fetched, nothing complains."""
+"""The report in a real browser: it fits the screen, fetches nothing and logs no errors."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize("run", [everything(), many(500)], ids=["everything", "many"])
-def test_nothing_sticks_out(tmp_path: Path, run: RunResult, width: int) -> None:
+def test_page_fits_the_screen_and_fetches_nothing(
+    tmp_path: Path, run: RunResult, width: int
+) -> None:
     shown = show(render(run).replace("<details>", "<details open>"), tmp_path, width=width)
     assert (shown.width, shown.scroll_width, shown.wide) == (width, width, [])
     assert (shown.fetched, shown.console) == ([], [])
     assert "Each partition and its rule" in shown.text
 
 
-def test_the_size_of_what_was_freed_is_read_first(tmp_path: Path) -> None:
+def test_freed_bytes_are_shown_first(tmp_path: Path) -> None:
     lines = [
         line for line in show(render(everything()), tmp_path, width=PHONE).text.splitlines() if line
     ]
@@ -34,13 +36,13 @@ def test_the_size_of_what_was_freed_is_read_first(tmp_path: Path) -> None:
     assert lines[1] == "6.0 MiB"
 
 
-def test_it_is_dark_where_the_reader_wants_it_dark(tmp_path: Path) -> None:
+def test_dark_mode_follows_the_browser_setting(tmp_path: Path) -> None:
     page = render(everything())
     assert show(page, tmp_path, width=DESK).background == "rgb(246, 247, 249)"
     assert show(page, tmp_path, width=DESK, dark=True).background == "rgb(16, 21, 27)"
 
 
-def test_the_watch_sees_what_sticks_out_and_what_is_fetched(tmp_path: Path) -> None:
+def test_browser_check_detects_overflow_fetches_and_console_errors(tmp_path: Path) -> None:
     page = render(everything()).replace(
         "<footer>",
         '<div style="width:600px">wide</div><img src="http://example.test/x.png" alt="">'
@@ -54,7 +56,7 @@ def test_the_watch_sees_what_sticks_out_and_what_is_fetched(tmp_path: Path) -> N
     assert "complaint" in shown.console[0]
 
 
-def test_a_screenshot_can_be_taken(tmp_path: Path) -> None:
+def test_screenshot_is_a_png(tmp_path: Path) -> None:
     image = tmp_path / "page.png"
     screenshot(render(everything()), image, width=PHONE, height=844)
     assert image.read_bytes().startswith(PNG)

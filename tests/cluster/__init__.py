@@ -1,1 +1,1 @@
-"""Runs on a real Spark cluster: standalone, each host an address of this machine."""
+"""Runs on a real standalone Spark cluster. Each host is a loopback address of this machine."""

@@ -1,4 +1,4 @@
-"""One log directory for all runs, and what an undisturbed run on `local[2]` makes of it."""
+"""One log directory for all runs, and the result of an undisturbed run on `local[2]`."""
 
 from __future__ import annotations
 

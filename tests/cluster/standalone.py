@@ -1,8 +1,8 @@
-"""A standalone cluster of two hosts, which are two loopback addresses of this machine: Spark runs
-no second copy of a task on the host of the first.
+"""A standalone cluster of two hosts.
 
-A host has Spark, Java, and a Python without packages: neither the environment of the tests nor
-their virtual one.
+The hosts are two loopback addresses of this machine, because Spark does not run the second copy of
+a task on the host of the first. A host has Spark, Java, and a Python without packages. It has
+neither the environment variables nor the virtual environment of the tests.
 """
 
 from __future__ import annotations

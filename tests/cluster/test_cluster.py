@@ -1,5 +1,5 @@
-"""Runs on a cluster whose hosts have nothing of Winnow: to the same bytes as on this machine,
-whatever dies.
+"""Runs on a cluster whose hosts have nothing of Winnow installed. The result has the same bytes as
+a local run, whatever process dies.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ for path in sys.argv[1:]:
 """
 
 
-def test_a_python_without_packages_is_all_that_hosts_have(tmp_path: Path) -> None:
+def test_hosts_have_a_python_without_packages(tmp_path: Path) -> None:
     for name in ("winnow", "numba", "numpy", "pyspark"):
         ended = subprocess.run(
             [bare_python().name, "-c", f"import {name}"],
@@ -54,9 +54,7 @@ def test_a_python_without_packages_is_all_that_hosts_have(tmp_path: Path) -> Non
         assert ended.returncode != 0, f"this machine's own Python has {name}"
 
 
-def test_the_bytes_are_those_of_a_local_run_though_a_host_and_an_executor_are_killed(
-    field: Field, tmp_path: Path
-) -> None:
+def test_killed_host_and_executor_leave_bytes_of_local_run(field: Field, tmp_path: Path) -> None:
     log_dir = fresh(field)
     with two_hosts(tmp_path) as cluster, (field.scratch / "output").open("wb") as output:
         run = Run([*log.arguments(log_dir), "--master", cluster.master], output=output)
@@ -85,7 +83,7 @@ def test_the_bytes_are_those_of_a_local_run_though_a_host_and_an_executor_are_ki
 
 
 @pytest.mark.slow
-def test_the_other_verbs_and_a_script(field: Field, tmp_path: Path) -> None:
+def test_verify_erase_and_a_script_run_on_the_cluster(field: Field, tmp_path: Path) -> None:
     log_dir = fresh(field)
     script = tmp_path / "count.py"
     script.write_text(SCRIPT, encoding="utf-8")
@@ -125,7 +123,7 @@ def kill_host(cluster: Cluster, number: int) -> None:
 
 
 def kernels_of_the_package() -> dict[str, str]:
-    """By path on PYTHONPATH."""
+    """Return the digest of each compiled kernel in the package, by path on PYTHONPATH."""
     found = {}
     with tarfile.open(ROOT / ".cache" / "numba" / "winnow.tar.gz") as archive:
         for member in archive:

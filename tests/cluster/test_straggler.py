@@ -1,6 +1,4 @@
-"""A task that runs twice, on two hosts: the late one wakes up when all is committed, and can't
-touch it.
-"""
+"""A task runs twice, on two hosts. The late copy resumes after the commit and cannot touch the log."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from tests.kill.processes import DAEMON, Run
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_speculation_leaves_the_same_bytes_and_late_tasks_find_nowhere_to_write(
+def test_speculation_leaves_same_bytes_and_late_task_writes_nothing(
     field: Field, tmp_path: Path
 ) -> None:
     events = tmp_path / "events"
@@ -61,7 +59,7 @@ def test_speculation_leaves_the_same_bytes_and_late_tasks_find_nowhere_to_write(
 
 
 def _stop_a_worker(run: Run, scratch: Path) -> int:
-    """The first Python worker that is seen on either host."""
+    """Stop the first Python worker seen on either host and return its process id."""
     while not run.ended:
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:

@@ -1,4 +1,4 @@
-"""The same on YARN, whose executors fetch and unpack the archive in a way of their own."""
+"""Runs on YARN, whose executors fetch and unpack the archive themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kill.processes import Run
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_the_bytes_are_those_of_a_local_run(
+def test_yarn_run_leaves_bytes_of_local_run(
     field: Field, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_dir = fresh(field)

@@ -1,4 +1,4 @@
-"""YARN on loopback: a real ResourceManager and a real NodeManager, which is a host as in
+"""YARN on loopback: a real ResourceManager and a real NodeManager. The NodeManager is a host as in
 `tests.cluster.standalone`.
 """
 

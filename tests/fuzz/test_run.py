@@ -1,4 +1,4 @@
-"""`fuzz/run.py` does what it is told and writes it down, also when it is stopped."""
+"""`fuzz/run.py` runs the targets it was given and records the results, also when stopped."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_run_is_recorded(tmp_path: Path) -> None:
     assert re.search(r"^\| file-name \| 1,500 \| \d+% \|", text, re.MULTILINE)
 
 
-def test_a_run_that_is_stopped_is_recorded_so_far(tmp_path: Path) -> None:
+def test_stopped_run_records_its_results_so_far(tmp_path: Path) -> None:
     output = tmp_path / "results.md"
     with subprocess.Popen(command(output, 10**9), stderr=subprocess.PIPE, text=True) as run:
         assert run.stderr is not None

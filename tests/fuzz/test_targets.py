@@ -25,13 +25,13 @@ SEEDS = {name: list(target.seeds()) for name, target in TARGETS.items()}
 @pytest.mark.parametrize(
     "path", ONCE_FAILED, ids=[f"{path.parent.name}/{path.name}" for path in ONCE_FAILED]
 )
-def test_what_once_failed_is_accepted_or_refused(path: Path) -> None:
+def test_inputs_that_once_failed_are_accepted_or_refused(path: Path) -> None:
     TARGETS[path.parent.name].accepts(path.read_bytes())
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_sound_inputs_are_accepted(name: str) -> None:
-    """Some of them: else its mutations would be refused for one and the same reason."""
+def test_some_seeds_of_each_target_are_accepted(name: str) -> None:
+    """Otherwise every mutation would be refused for the same reason."""
     target, seeds = TARGETS[name], SEEDS[name][:40]
     accepted = [target.accepts(seed) for seed in seeds]
     assert any(accepted)

@@ -1,4 +1,4 @@
-"""Real runs that are killed with SIGKILL, and what the next run makes of what they left."""
+"""Real runs that are killed with SIGKILL, and what the next run does with what they left."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""One log directory for all kills, and what an undisturbed run makes of it."""
+"""One log directory for all kills, and the result of an undisturbed run on it."""
 
 from __future__ import annotations
 

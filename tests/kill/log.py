@@ -1,6 +1,4 @@
-"""A log directory that gives every stage of a run something to do, and when two of them are the
-same.
-"""
+"""A log directory that gives every stage of a run something to do, and a comparison of two of them."""
 
 from __future__ import annotations
 

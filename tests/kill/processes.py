@@ -1,4 +1,4 @@
-"""The processes of a run as Linux tells of them: the JVM, the driver, Spark's daemons and workers,
+"""The processes of a run as Linux lists them: the JVM, the driver, Spark's daemons and workers, and
 executors.
 """
 

@@ -1,4 +1,4 @@
-"""A few kills at fixed moments; `python -m tests.kill.run` does hundreds at random ones
+"""A few kills at fixed moments. `python -m tests.kill.run` does hundreds at random moments
 (docs/proofs/kill.md).
 """
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
     ],
     ids=lambda kill: f"{kill.victim}-{kill.stage}",
 )
-def test_after_a_kill_the_next_run_ends_where_an_undisturbed_one_does(
+def test_run_after_a_kill_ends_like_an_undisturbed_run(
     field: Field, kafka: Kafka, kill: Kill
 ) -> None:
     outcome = carry_out(kill, field, kafka=kafka if kill.stage == "commit" else None)

@@ -1,6 +1,4 @@
-"""What a scheduler does to a run it is tired of: SIGTERM to the process it has started, which is
-the JVM.
-"""
+"""A scheduler stops a run: it sends SIGTERM to the process it started, which is the JVM."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ def scratch(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_jvm_passes_it_on_waits_and_the_result_is_told(scratch: Path) -> None:
+def test_jvm_forwards_sigterm_and_waits_for_the_result(scratch: Path) -> None:
     log_dir = scratch / "log-dir"
     before = log.content(log_dir)
     with (scratch / "output").open("wb") as output:
@@ -51,9 +49,9 @@ def test_the_jvm_passes_it_on_waits_and_the_result_is_told(scratch: Path) -> Non
     assert stray_files(log_dir) == []
 
 
-def test_spark_goes_after_the_job_and_not_before_it(scratch: Path) -> None:
-    """However slow the job is to notice: one whose Spark has gone would have failed instead of
-    having been stopped.
+def test_spark_stops_only_after_the_job(scratch: Path) -> None:
+    """However slowly the job reacts. If Spark stopped first, the job would fail instead of
+    stopping.
     """
     log_dir = scratch / "log-dir"
     with (scratch / "output").open("wb") as output:

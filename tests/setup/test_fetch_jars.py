@@ -1,4 +1,4 @@
-"""The jars of Delta Lake: fetched once, and only what has the checksum that jars.txt gives."""
+"""The jars of Delta Lake are fetched once, and only with the checksum in jars.txt."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fetch(mirror: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_is_there_is_not_fetched_again_and_what_is_not_wanted_goes(mirror: Path) -> None:
+def test_present_jar_is_kept_and_unlisted_jar_removed(mirror: Path) -> None:
     assert fetch(mirror).returncode == 0
     (mirror / "jars" / "a-0.jar").touch()
     (mirror / "maven" / "a" / "1" / "a-1.jar").unlink()
@@ -45,7 +45,7 @@ def test_what_is_there_is_not_fetched_again_and_what_is_not_wanted_goes(mirror: 
     assert (mirror / "jars" / "a-1.jar").read_bytes() == b"the jar"
 
 
-def test_another_jar_of_that_name_is_refused(mirror: Path) -> None:
+def test_jar_with_wrong_checksum_is_refused(mirror: Path) -> None:
     (mirror / "maven" / "a" / "1" / "a-1.jar").write_bytes(b"another")
     ended = fetch(mirror)
     assert ended.returncode == 1
@@ -60,7 +60,7 @@ def test_a_damaged_jar_is_fetched_again(mirror: Path) -> None:
     assert (mirror / "jars" / "a-1.jar").read_bytes() == b"the jar"
 
 
-def test_a_jar_that_cant_be_had_is_named(mirror: Path) -> None:
+def test_jar_that_cannot_be_fetched_is_named(mirror: Path) -> None:
     (mirror / "maven" / "a" / "1" / "a-1.jar").unlink()
     ended = fetch(mirror)
     assert (ended.returncode, ended.stdout) == (1, "")

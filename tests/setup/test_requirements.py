@@ -1,6 +1,4 @@
-"""What is installed is written down: the packages themselves, and those that they bring along, in
-exact versions.
-"""
+"""The requirements files list every installed package and its dependencies, in exact versions."""
 
 from __future__ import annotations
 
@@ -18,12 +16,12 @@ WINNOW, DEVELOPERS = ("requirements.txt",), ("requirements.txt", "requirements-d
 
 
 def pinned(*names: str) -> dict[str, str]:
-    """Version by package."""
+    """Return the version of each package."""
     return {name: version for name, version, _ in requirements(*names)}
 
 
 def requirements(*names: str) -> list[tuple[str, str, list[str]]]:
-    """Package, version and hashes."""
+    """Return package, version and hashes of each requirement."""
     text = "".join((ROOT / name).read_text(encoding="utf-8") for name in names).replace("\\\n", " ")
     lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     pairs = [(line[0].split("=="), line[1:]) for line in lines]
@@ -31,7 +29,7 @@ def requirements(*names: str) -> list[tuple[str, str, list[str]]]:
 
 
 def needed(name: str) -> Iterator[str]:
-    """By a package that is installed here, without its extras."""
+    """Yield the dependencies of an installed package, without its extras."""
     for text in requires(name) or ():
         wanted = Requirement(text)
         if wanted.marker is None or wanted.marker.evaluate({"extra": ""}):
@@ -39,7 +37,7 @@ def needed(name: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("files", [WINNOW, DEVELOPERS], ids=["Winnow", "developers"])
-def test_what_they_bring_along_is_written_down_as_well(files: tuple[str, ...]) -> None:
+def test_dependencies_of_requirements_are_listed_too(files: tuple[str, ...]) -> None:
     known = pinned(*files)
     assert {
         (name, other) for name in known for other in needed(name) if other not in known
@@ -47,12 +45,12 @@ def test_what_they_bring_along_is_written_down_as_well(files: tuple[str, ...]) -
 
 
 def test_every_requirement_has_hashes() -> None:
-    """Of each of its files that is published, so of one at least."""
+    """At least one hash each: pip needs one for each published file."""
     for name, _, hashes in requirements(*DEVELOPERS):
         assert hashes, name
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes), name
 
 
-def test_these_versions_are_here() -> None:
+def test_installed_versions_match_the_requirements() -> None:
     wanted = pinned(*DEVELOPERS)
     assert {name: distribution(name).version for name in wanted} == wanted

@@ -1,5 +1,5 @@
-"""spark-submit.sh before anything is set up: what it says on a machine that lacks something, whose
-option is whose.
+"""spark-submit.sh before anything is set up: what it reports when something is missing, and which
+options go to Spark and which to the verb.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ TOOLS = ("bash", "dirname", "readlink", "find", "mkdir", "rm", "touch", "mv", "c
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """The scripts in a tree of their own, and `bin` with the commands that every system has, but no
-    Python or Java.
+    """The scripts in a tree of their own, and a `bin` with the usual commands but no Python or
+    Java.
     """
     for name in (
         "spark-submit.sh",
@@ -64,7 +64,7 @@ def start(machine: Path, *arguments: str, **environment: str) -> subprocess.Comp
 
 
 def refused(machine: Path, **environment: str) -> str:
-    """The one sentence it ends with."""
+    """Run `demo`, which must fail, and return the one sentence that it prints."""
     ended = start(machine, "demo", **environment)
     assert (ended.returncode, ended.stdout) == (1, "")
     (sentence,) = ended.stderr.splitlines()
@@ -72,7 +72,7 @@ def refused(machine: Path, **environment: str) -> str:
     return sentence
 
 
-def test_no_java(machine: Path) -> None:
+def test_missing_java_is_reported(machine: Path) -> None:
     python(machine, "3 13 venv")
     assert "needs Java 17 or newer and there is no java on the PATH: install one" in refused(
         machine
@@ -80,14 +80,14 @@ def test_no_java(machine: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["11.0.22", "1.8.0_292", "16"])
-def test_old_java(machine: Path, version: str) -> None:
+def test_old_java_is_reported_with_its_version(machine: Path, version: str) -> None:
     java(machine, version)
     sentence = refused(machine)
     assert f"{machine}/bin/java is Java {version}: install one" in sentence
     assert "apt install openjdk-17-jre-headless" in sentence
 
 
-def test_old_java_that_is_only_told_by_its_release_file(machine: Path) -> None:
+def test_java_version_is_read_from_the_release_file(machine: Path) -> None:
     home = machine / "jdk"
     (home / "bin").mkdir(parents=True)
     (home / "release").write_text('IMPLEMENTOR="X"\nJAVA_VERSION="11.0.2"\n', encoding="utf-8")
@@ -97,34 +97,34 @@ def test_old_java_that_is_only_told_by_its_release_file(machine: Path) -> None:
     assert "is Java 11.0.2" in refused(machine, JAVA_HOME=str(home))
 
 
-def test_java_home_that_is_none(machine: Path) -> None:
+def test_java_home_without_java_is_reported(machine: Path) -> None:
     java(machine, "17.0.1")
     assert "JAVA_HOME is /nowhere and there is no bin/java in it" in refused(
         machine, JAVA_HOME="/nowhere"
     )
 
 
-def test_no_python(machine: Path) -> None:
+def test_missing_python_is_reported(machine: Path) -> None:
     java(machine, "17.0.1")
     assert "needs Python 3.11 or newer and there is no python3 on the PATH: install one" in refused(
         machine
     )
 
 
-def test_old_python(machine: Path) -> None:
+def test_old_python_is_reported_with_its_version(machine: Path) -> None:
     java(machine, "21.0.1")
     python(machine, "3 10 venv")
     assert f"{machine}/bin/python3 is Python 3.10: install one" in refused(machine)
 
 
-def test_a_debian_python_without_venv(machine: Path) -> None:
+def test_debian_python_without_venv_names_the_package_to_install(machine: Path) -> None:
     java(machine, "17")
     python(machine, "3 11 no-venv", "python3.11")
     python(machine, "3 11 no-venv")
     assert "apt install python3.11-venv" in refused(machine)
 
 
-def test_python_that_the_user_names_is_the_only_one_tried(machine: Path) -> None:
+def test_only_the_python_named_by_the_user_is_tried(machine: Path) -> None:
     java(machine, "17.0.1")
     python(machine, "3 13 venv")
     python(machine, "3 9 venv", "python3.9")
@@ -144,7 +144,7 @@ esac"""
 
 
 def set_up_calls(machine: Path, **environment: str) -> list[str]:
-    """Each start of Python until packages are installed, which this one can not."""
+    """Return each start of Python up to the installation of packages, which fails here."""
     java(machine, "17.0.1")
     command(machine, "python3", SET_UP)
     for tool in ("sed", "flock"):
@@ -173,7 +173,7 @@ def test_set_up_imports_nothing_from_working_directory(machine: Path) -> None:
         assert "-I " in call or "/tree/" in call
 
 
-def test_python_without_venv_is_passed_over_for_one_that_has_it(machine: Path) -> None:
+def test_python_without_venv_is_skipped_for_one_with_it(machine: Path) -> None:
     java(machine, "17.0.1")
     python(machine, "3 13 no-venv", "python3.13")
     command(
@@ -194,7 +194,7 @@ def dry(machine: Path, *arguments: str, **environment: str) -> list[str]:
 
 
 def split(machine: Path, *arguments: str) -> tuple[list[str], list[str]]:
-    """What spark-submit gets beside the script's own, and what the verb gets."""
+    """Return the options that spark-submit gets beyond the script's own, and what the verb gets."""
     line = dry(machine, *arguments)
     job = line.index(f"{machine}/tree/jobs/winnow_job.py")
     own = next(at for at in range(job) if line[at].startswith("spark.executorEnv.NUMBA_CACHE_DIR="))
@@ -202,7 +202,7 @@ def split(machine: Path, *arguments: str) -> tuple[list[str], list[str]]:
     return line[own + 1 : job], line[job + 1 :]
 
 
-def test_sparks_options_anywhere_in_both_forms(machine: Path) -> None:
+def test_spark_options_are_recognised_anywhere_in_both_forms(machine: Path) -> None:
     spark, job = split(
         machine,
         "--master",
@@ -219,7 +219,7 @@ def test_sparks_options_anywhere_in_both_forms(machine: Path) -> None:
     assert job == ["clean", "/a b", "--json", "/c"]
 
 
-def test_the_verbs_options_are_not_touched(machine: Path) -> None:
+def test_options_of_the_verb_are_passed_unchanged(machine: Path) -> None:
     arguments = [
         "plan",
         "/k",
@@ -236,11 +236,11 @@ def test_the_verbs_options_are_not_touched(machine: Path) -> None:
     assert split(machine, *arguments) == ([], arguments)
 
 
-def test_after_two_dashes_everything_is_the_verbs(machine: Path) -> None:
+def test_everything_after_two_dashes_goes_to_the_verb(machine: Path) -> None:
     assert split(machine, "plan", "--", "--master", "x") == ([], ["plan", "--", "--master", "x"])
 
 
-def test_a_script_gets_all_that_follows_it(machine: Path) -> None:
+def test_script_gets_all_arguments_after_its_name(machine: Path) -> None:
     script = machine / "mine.py"
     script.touch()
     line = dry(machine, "--master=local[2]", str(script), "plan", "--master", "x", "--help", "--")
@@ -257,7 +257,7 @@ def test_a_script_gets_all_that_follows_it(machine: Path) -> None:
     ]
 
 
-def test_a_script_gets_the_jvms_own_flags_unless_a_user_says_otherwise(machine: Path) -> None:
+def test_script_runs_with_default_jvm_flags_unless_the_user_sets_them(machine: Path) -> None:
     script, own, flags = (
         machine / "mine.py",
         "spark.driver.defaultJavaOptions=",
@@ -271,7 +271,7 @@ def test_a_script_gets_the_jvms_own_flags_unless_a_user_says_otherwise(machine: 
     assert own not in dry(machine, "clean", "/a")
 
 
-def test_a_script_comes_first_and_exists(machine: Path) -> None:
+def test_script_must_exist_and_come_first(machine: Path) -> None:
     (machine / "mine.py").touch()
     assert dry(machine, "none.py")[-1] == "none.py"
     assert split(machine, "plan", str(machine / "mine.py")) == (
@@ -300,11 +300,11 @@ def package(machine: Path) -> str:
 
 
 def archives(line: list[str]) -> str:
-    """The value that Spark takes: the last one."""
+    """Return the value that Spark uses: the last one."""
     return line[len(line) - line[::-1].index("--archives")]
 
 
-def test_executors_of_a_cluster_are_sent_what_they_need(machine: Path) -> None:
+def test_cluster_executors_are_sent_the_package(machine: Path) -> None:
     (machine / "tree" / ".venv" / "lib" / "python3.12").mkdir(parents=True)
     line = dry(machine, "clean", "/k", *CLUSTER)
     assert archives(line) == package(machine)
@@ -314,7 +314,7 @@ def test_executors_of_a_cluster_are_sent_what_they_need(machine: Path) -> None:
     assert line[-2:] == ["clean", "/k"]
 
 
-def test_other_archives_go_along(machine: Path) -> None:
+def test_archives_of_the_user_are_sent_too(machine: Path) -> None:
     for given in (["--archives", "a.zip#a"], ["--conf", "spark.archives=a.zip#a"]):
         assert (
             archives(dry(machine, "clean", "/k", *CLUSTER, *given)) == f"a.zip#a,{package(machine)}"
@@ -329,12 +329,12 @@ def test_other_archives_go_along(machine: Path) -> None:
 @pytest.mark.parametrize(
     "given", ["hdfs:///w.tar.gz#winnow", "a.zip#a,hdfs:///w.tar.gz#winnow,b.zip#b"]
 )
-def test_a_package_that_lies_elsewhere_is_taken(machine: Path, given: str) -> None:
+def test_package_given_by_the_user_is_used(machine: Path, given: str) -> None:
     line = dry(machine, "clean", "/k", *CLUSTER, "--archives", given)
     assert (line.count("--archives"), archives(line), SITE in line) == (1, given, True)
 
 
-def test_executors_that_have_it_are_sent_nothing(machine: Path) -> None:
+def test_executors_with_winnow_installed_are_sent_nothing(machine: Path) -> None:
     line = dry(
         machine, "clean", "/k", *CLUSTER, "--conf", "spark.executorEnv.PYTHONPATH=/opt/winnow/site"
     )
@@ -346,18 +346,18 @@ def test_executors_that_have_it_are_sent_nothing(machine: Path) -> None:
 
 
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]", "local"])
-def test_on_this_machine_nothing_is_sent(machine: Path, master: str) -> None:
+def test_local_master_sends_nothing(machine: Path, master: str) -> None:
     line = dry(machine, "clean", "/k", "--master", master)
     assert not {"--archives", SITE} & set(line)
     assert f"spark.executorEnv.PYTHONPATH={machine}/tree/lib" in line
 
 
-def test_a_driver_on_the_cluster_is_not_ours_to_equip(machine: Path) -> None:
+def test_driver_on_the_cluster_gets_no_executor_settings(machine: Path) -> None:
     line = dry(machine, "clean", "/k", *CLUSTER, "--deploy-mode", "cluster")
     assert not any(word.startswith(("spark.executorEnv", "spark.pyspark")) for word in line)
 
 
-def test_an_option_without_its_value(machine: Path) -> None:
+def test_option_without_its_value_is_refused(machine: Path) -> None:
     ended = start(machine, "plan", "--master")
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         2,
@@ -370,7 +370,7 @@ def test_an_option_without_its_value(machine: Path) -> None:
     "arguments",
     [[], ["--help"], ["plan", "--help"], ["--version"], ["inspect", "/k"], ["package"], ["x"]],
 )
-def test_what_needs_no_spark_does_not_start_it(machine: Path, arguments: list[str]) -> None:
+def test_commands_without_spark_do_not_start_it(machine: Path, arguments: list[str]) -> None:
     tree = machine / "tree"
     assert dry(machine, *arguments) == [
         f"{tree}/.venv/bin/python",
@@ -379,7 +379,7 @@ def test_what_needs_no_spark_does_not_start_it(machine: Path, arguments: list[st
     ]
 
 
-def test_a_link_to_the_script_finds_its_tree(machine: Path) -> None:
+def test_link_to_the_script_finds_its_tree(machine: Path) -> None:
     link = machine / "bin" / "winnow"
     link.symlink_to(machine / "tree" / "spark-submit.sh")
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""What the caller of spark-submit finds on stdout and stderr, which Spark's own launcher mixes."""
+"""What the caller of spark-submit sees on stdout and stderr, which Spark's own launcher mixes."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def check(stdout: str, stderr: str, code: int) -> None:
     assert SENTENCE in stderr
 
 
-def test_through_pipes() -> None:
+def test_pipes_separate_stdout_and_stderr() -> None:
     ended = subprocess.run(
         COMMAND, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120
     )
     check(ended.stdout, ended.stderr, ended.returncode)
 
 
-def test_into_files_that_others_write_to_as_well(tmp_path: Path) -> None:
+def test_output_is_appended_to_files_that_others_write_too(tmp_path: Path) -> None:
     out, err = tmp_path / "out", tmp_path / "err"
     with out.open("w") as stdout, err.open("w") as stderr:
         stderr.write("before\n")
@@ -63,7 +63,7 @@ def test_into_files_that_others_write_to_as_well(tmp_path: Path) -> None:
     assert any(line.startswith(SENTENCE) for line in lines[1:-1])
 
 
-def test_a_reader_that_has_gone_holds_nobody_up() -> None:
+def test_closed_stdout_reader_does_not_block_the_run() -> None:
     read, write = os.pipe()
     os.close(read)
     try:
@@ -83,7 +83,7 @@ def test_a_reader_that_has_gone_holds_nobody_up() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:
+def test_job_sees_the_callers_terminal(tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text(
         "import sys\n"
@@ -108,10 +108,8 @@ def test_a_terminal_stays_a_terminal(tmp_path: Path) -> None:
     assert ended.returncode == 42
 
 
-def test_a_job_whose_jvm_is_gone_says_so_and_ends(tmp_path: Path) -> None:
-    """Whoever kills the JVM takes the streams with it: what is left to say goes to the job's own,
-    and nobody waits.
-    """
+def test_job_without_its_jvm_reports_and_exits(tmp_path: Path) -> None:
+    """Killing the JVM also closes its streams. The job writes to its own streams and does not wait."""
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and does not listen
         gateway = {

@@ -1,5 +1,5 @@
-"""Whoever may write to a log directory runs no code as the user who stands in it, and reads none of
-a run's files.
+"""A user who can write to a log directory can neither run code as the user who starts Winnow there
+nor read the files of a run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MODULES = (
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A log directory with modules that leave a mark when they are imported."""
+    """A log directory with modules that write a mark file when imported."""
     place = tmp_path_factory.mktemp("hostile")
     with tarfile.open(ROOT / "demo" / "log-dir.tar.gz") as tar:
         tar.extractall(place, filter="data")
@@ -116,7 +116,7 @@ def test_script_finds_what_lies_beside_it(tmp_path: Path) -> None:
 def test_console_of_python_alone_imports_nothing_from_working_directory(
     hostile: Path, tmp_path: Path
 ) -> None:
-    """Without spark-submit.sh Python starts Java, and Java Python's workers."""
+    """Without spark-submit.sh, Python starts Java, and Java starts Python's workers."""
     code = "import sys; from winnow.cli.main import run; sys.exit(run(['plan', '.', '--estimate']))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib"), "TMPDIR": str(tmp_path)}
     ended = subprocess.run(
@@ -151,7 +151,7 @@ def test_files_of_run_that_is_killed_are_removed(
 
 
 def wait_until_empty(path: Path) -> None:
-    """The directories of a run go right after it."""
+    """Wait until the run's directories are removed, which happens right after it."""
     for _ in range(100):
         if not list(path.iterdir()):
             return
