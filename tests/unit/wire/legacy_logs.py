@@ -28,7 +28,7 @@ def entry(
     timestamp: int = NOW,
     attributes: int = 0,
 ) -> bytes:
-    """One v0 or v1 record, its CRC right."""
+    """Return one v0 or v1 record with a correct CRC."""
 
     def sized(data: bytes | None) -> bytes:
         return struct.pack(">i", -1) if data is None else struct.pack(">i", len(data)) + data
@@ -47,8 +47,8 @@ def wrapper(
     timestamp: int = NOW,
     attributes: int = 0,
 ) -> bytes:
-    """Entries in a wrapper of that offset. Its lz4 frame has a header checksum as wrong as v0 had
-    them.
+    """Return entries in a wrapper of that offset. In v0 its lz4 frame has the customary wrong
+    header checksum.
     """
     payload = compress(codec, b"".join(entries))
     if magic == 0 and codec == Codec.LZ4:
@@ -63,9 +63,7 @@ def legacy_batch(
     *,
     log_append_time: int | None = None,
 ) -> bytes:
-    """Records as a producer of old would have written them and a broker stored them; several need a
-    codec.
-    """
+    """Return records as an old producer wrote them and a broker stored them. Several need a codec."""
     bits = 0 if log_append_time is None or magic == 0 else LOG_APPEND_TIME
     last = records[-1]
     largest = max(r.timestamp for r in records) if log_append_time is None else log_append_time
@@ -87,7 +85,7 @@ def legacy_batch(
 
 
 def legacy_log(batches: Sequence[bytes]) -> tuple[Bytes, Rows]:
-    """Bytes of all batches, and their rows; v2 may be among them."""
+    """Return the bytes of all batches, and their rows. Batches of v2 may be among them."""
     buf = as_bytes(b"".join(batches))
     out = np.zeros(len(buf) // 26 + 1, BATCH)
     count, position, status = walk_batches(buf, 0, 0, out)
@@ -98,7 +96,7 @@ def legacy_log(batches: Sequence[bytes]) -> tuple[Bytes, Rows]:
 def random_legacy_batch(
     rng: random.Random, base: int, *, magics: Sequence[int] = (0, 1)
 ) -> list[bytes]:
-    """One wrapper, or some records of their own, with everything that S2.1 allows."""
+    """Return one wrapper, or some records without a wrapper, with everything that S2.1 allows."""
 
     def some(longest: int) -> bytes | None:
         return (
@@ -124,7 +122,7 @@ def random_legacy_batch(
 
 
 def random_legacy_log(seed: int) -> list[bytes]:
-    """Batches of v0, v1 and v2, a broker's upgrades between them."""
+    """Return batches of v0, v1 and v2, as if a broker was upgraded between them."""
     rng = random.Random(seed)
     batches: list[bytes] = []
     base = rng.choice((0, 1, 10**12))

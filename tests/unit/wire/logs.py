@@ -1,4 +1,4 @@
-"""Small logs for the tests of this room, and walks over them."""
+"""Small logs for the tests of this folder, and walks over them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def record(
 
 
 def log(batches: Iterable[bytes]) -> tuple[Bytes, Rows]:
-    """Bytes of all batches, and their rows."""
+    """Return the bytes of all batches, and their rows."""
     buf = as_bytes(b"".join(batches))
     out = np.zeros(len(buf) // 61 + 1, BATCH)
     count, position, status = walk_batches(buf, 0, 0, out)
@@ -31,7 +31,7 @@ def log(batches: Iterable[bytes]) -> tuple[Bytes, Rows]:
 
 
 def random_batch(rng: random.Random, base: int, codec: Codec) -> bytes:
-    """One batch with everything that S2.2 allows."""
+    """Return one batch with everything that S2.2 allows."""
 
     def some(longest: int) -> bytes | None:
         return (

@@ -1,4 +1,4 @@
-"""Values of records of the cluster's metadata log, as a controller writes them."""
+"""Record values of the cluster's metadata log, as a controller writes them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def topic(name: str, topic_id: bytes = ID_A) -> bytes:
 
 
 def partition(number: int, topic_id: bytes = ID_A, *, version: int = 2) -> bytes:
-    """One replica on node 1."""
+    """Return a partition with one replica on node 1."""
     ids = struct.pack(">i", number) + topic_id
     replicas = (uvarint(2) + struct.pack(">i", 1)) * 2 + b"\x01\x01" + struct.pack(">iii", 1, 0, 0)
     directories = uvarint(2) + bytes(16) if version >= 1 else b""
@@ -56,7 +56,7 @@ def no_op() -> bytes:
 
 
 def begin(name: str | None = "a transaction") -> bytes:
-    """Its name is a tagged field."""
+    """Return a begin marker. Its name is a tagged field."""
     if name is None:
         return framed(23, b"\x00")
     tagged = string(name)

@@ -1,7 +1,6 @@
-"""Kernels that read and write where they must not: a process of its own, under NUMBA_BOUNDSCHECK=1.
-
-Prints the names of those that raised IndexError. Nothing is cached: these are compiled with checks
-or not at all.
+"""Run kernels that read and write out of bounds, in a process of its own, under
+NUMBA_BOUNDSCHECK=1. Prints the names of those that raised IndexError. Nothing is cached, so all are
+compiled with the same setting.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NUMBA_BOUNDSCHECK=1, under which the suite is run once, is no empty word."""
+"""NUMBA_BOUNDSCHECK=1 really checks bounds. The suite runs once with it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from winnow.wire.crc import crc32c
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_an_index_out_of_bounds_raises_under_boundscheck() -> None:
-    """Arrays and the loads, stores and copies of winnow.wire.kernels.memory, called and inlined."""
+def test_index_out_of_bounds_raises_under_boundscheck() -> None:
+    """Arrays, and the loads, stores and copies of winnow.wire.kernels.memory, called and inlined."""
     environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "PYTHONPATH": f"{ROOT / 'lib'}:{ROOT}"}
     command = [sys.executable, "-m", "tests.unit.wire.out_of_bounds"]
     done = subprocess.run(
@@ -38,6 +38,6 @@ def test_an_index_out_of_bounds_raises_under_boundscheck() -> None:
 @pytest.mark.skipif(
     not config.BOUNDSCHECK, reason="reads where it must not; ./run-tests.sh --boundscheck"
 )
-def test_kernels_from_the_cache_check_bounds() -> None:
+def test_cached_kernels_check_bounds() -> None:
     with pytest.raises(IndexError, match="bytes are out of bounds"):
         crc32c(np.zeros(8, np.uint8), 0, 16)

@@ -30,17 +30,17 @@ def back(codec: Codec, payload: bytes, *, limit: int = LIMIT, magic: int = 2) ->
 
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("size", [0, 1, 1000, 32 * 1024, 65536, 65537, 200_000])
-def test_what_is_compressed_comes_back(codec: Codec, size: int) -> None:
+def test_compressed_bytes_decompress_to_the_same(codec: Codec, size: int) -> None:
     assert back(codec, compress(codec, WORDS[:size])) == WORDS[:size]
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_bytes_that_do_not_compress_come_back(codec: Codec) -> None:
+def test_incompressible_bytes_decompress_to_the_same(codec: Codec) -> None:
     data = random.Random(1).randbytes(150_000)
     assert back(codec, compress(codec, data)) == data
 
 
-def test_others_read_what_is_written() -> None:
+def test_other_libraries_read_what_is_written() -> None:
     assert gzip.decompress(compress(Codec.GZIP, WORDS)) == WORDS
     assert lz4.frame.decompress(compress(Codec.LZ4, WORDS)) == WORDS
     assert (
@@ -49,7 +49,7 @@ def test_others_read_what_is_written() -> None:
     )
 
 
-def test_frames_look_as_javas_do() -> None:
+def test_frames_have_the_headers_that_java_writes() -> None:
     assert compress(Codec.GZIP, b"abc")[:10].hex() == "1f8b08000000000000ff"
     assert compress(Codec.LZ4, b"abc")[:7].hex() == "04224d18604082"
     assert compress(Codec.LZ4, b"abc")[-4:] == bytes(4)
@@ -60,15 +60,15 @@ def test_frames_look_as_javas_do() -> None:
     assert zstandard.frame_content_size(compress(Codec.ZSTD, b"abc")) == -1
 
 
-def test_gzip_members_are_read_one_after_the_other() -> None:
+def test_several_gzip_members_are_read() -> None:
     assert back(Codec.GZIP, gzip.compress(b"one ") + gzip.compress(b"two")) == b"one two"
 
 
-def test_raw_snappy_without_frame_is_read() -> None:
+def test_raw_snappy_without_a_frame_is_read() -> None:
     assert back(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(WORDS))) == WORDS
 
 
-def test_snappy_streams_put_together_are_read() -> None:
+def test_concatenated_snappy_streams_are_read() -> None:
     assert (
         back(Codec.SNAPPY, compress(Codec.SNAPPY, b"one ") + compress(Codec.SNAPPY, b"two"))
         == b"one two"
@@ -89,7 +89,7 @@ def test_lz4_frames_of_other_clients_are_read(*, sums: bool, block_size: int) ->
     assert back(Codec.LZ4, frame) == WORDS
 
 
-def test_lz4_block_that_differs_from_its_checksum_is_refused() -> None:
+def test_lz4_block_with_a_wrong_checksum_is_refused() -> None:
     frame = bytearray(
         lz4.frame.compress(b"abc" * 50, block_linked=False, store_size=False, block_checksum=True)
     )
@@ -98,7 +98,7 @@ def test_lz4_block_that_differs_from_its_checksum_is_refused() -> None:
         back(Codec.LZ4, bytes(frame))
 
 
-def test_an_lz4_block_that_begins_like_a_size_is_none_the_less_a_block() -> None:
+def test_lz4_block_that_begins_like_a_size_is_read_as_a_block() -> None:
     block = bytes.fromhex("72 0000003c925000 0100 f048") + (noise := random.Random(1).randbytes(87))
     frame = compress(Codec.LZ4, b"")[:7] + struct.pack("<I", len(block)) + block + bytes(4)
     assert back(Codec.LZ4, frame) == bytes.fromhex("0000003c9250") + bytes(7) + noise
@@ -109,7 +109,7 @@ def test_linked_lz4_blocks_are_refused() -> None:
         back(Codec.LZ4, lz4.frame.compress(WORDS, block_linked=True))
 
 
-def test_wrong_lz4_header_checksum_is_only_v0s_custom() -> None:
+def test_wrong_lz4_header_checksum_is_accepted_only_in_v0() -> None:
     frame = bytearray(compress(Codec.LZ4, b"abc"))
     frame[6] ^= 1
     assert back(Codec.LZ4, bytes(frame), magic=0) == b"abc"
@@ -119,7 +119,7 @@ def test_wrong_lz4_header_checksum_is_only_v0s_custom() -> None:
 
 
 @pytest.mark.parametrize("size", [True, False])
-def test_zstd_is_read_with_and_without_its_size_and_in_several_frames(*, size: bool) -> None:
+def test_zstd_is_read_with_or_without_size_and_in_several_frames(*, size: bool) -> None:
     frame = zstandard.ZstdCompressor(
         level=1, write_content_size=size, write_checksum=True
     ).compress(WORDS)
@@ -127,7 +127,7 @@ def test_zstd_is_read_with_and_without_its_size_and_in_several_frames(*, size: b
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_limit_holds_to_the_byte(codec: Codec) -> None:
+def test_limit_is_exact_to_the_byte(codec: Codec) -> None:
     payload = compress(codec, bytes(100_000))
     assert len(back(codec, payload, limit=100_000)) == 100_000
     for limit in (0, 1, 65_536, 99_999):
@@ -135,7 +135,7 @@ def test_limit_holds_to_the_byte(codec: Codec) -> None:
             back(codec, payload, limit=limit)
 
 
-def test_sizes_that_are_only_claimed_are_not_believed() -> None:
+def test_claimed_sizes_are_not_trusted() -> None:
     huge_snappy = b"\xff\xff\xff\xff\x07" + b"\x00a"
     claim = struct.pack("<IBQ", 0xFD2FB528, 0xE0, 1 << 40) + bytes([1, 0, 0])
     for codec, payload in ((Codec.SNAPPY, huge_snappy), (Codec.ZSTD, claim)):
@@ -161,7 +161,7 @@ def test_bytes_after_the_end_are_refused(codec: Codec) -> None:
 
 @settings(max_examples=100)
 @given(st.sampled_from(CODECS), st.data())
-def test_damage_gives_bytes_or_the_one_error(codec: Codec, draw: st.DataObject) -> None:
+def test_damage_gives_bytes_or_a_corrupt_log_error(codec: Codec, draw: st.DataObject) -> None:
     payload = bytearray(compress(codec, WORDS[:500]))
     for _ in range(draw.draw(st.integers(1, 4))):
         payload[draw.draw(st.integers(0, len(payload) - 1))] = draw.draw(st.integers(0, 255))
@@ -170,14 +170,14 @@ def test_damage_gives_bytes_or_the_one_error(codec: Codec, draw: st.DataObject) 
 
 
 @given(st.binary(max_size=64))
-def test_xxhash_is_what_lz4_frames_end_with(data: bytes) -> None:
+def test_xxhash_matches_the_lz4_content_checksum(data: bytes) -> None:
     frame = lz4.frame.compress(data, content_checksum=True, block_linked=False)
     assert struct.unpack("<I", frame[-4:])[0] == xxhash32(data)
 
 
 @settings(max_examples=100)
 @given(st.data())
-def test_gzip_is_read_and_refused_as_zlib_does(draw: st.DataObject) -> None:
+def test_gzip_is_accepted_and_refused_as_by_zlib(draw: st.DataObject) -> None:
     sizes = draw.draw(
         st.lists(st.sampled_from([0, 1, 300, 16_384, 70_000]), min_size=1, max_size=3)
     )
@@ -185,14 +185,14 @@ def test_gzip_is_read_and_refused_as_zlib_does(draw: st.DataObject) -> None:
         b"".join(gzip.compress(WORDS[:size], draw.draw(st.integers(0, 9))) for size in sizes)
     )
     if draw.draw(st.booleans()):
-        # Not the flags of the first header: zlib refuses those that are reserved, Java doesn't look
-        # at them.
+        # Not the flags of the first header: zlib refuses reserved ones, while Java does not check
+        # them.
         payload[draw.draw(st.integers(4, len(payload) - 1))] ^= 1 << draw.draw(st.integers(0, 7))
     payload = payload[: draw.draw(st.integers(1, len(payload)) | st.just(len(payload)))]
     try:
         expected = gzip.decompress(payload)
     except (EOFError, OSError, zlib.error):
-        # What follows a whole member and is none itself is padding to Java
+        # Java treats bytes after a whole member that are not a member as padding
         # (kafka/cleaner/test_payloads.py).
         whole = _whole_members(bytes(payload))
         with contextlib.suppress(CorruptLogError) if whole else pytest.raises(CorruptLogError):
@@ -202,7 +202,7 @@ def test_gzip_is_read_and_refused_as_zlib_does(draw: st.DataObject) -> None:
 
 
 def _whole_members(payload: bytes) -> list[bytes]:
-    """What is in the first member, in the first two, and so on, up to one that is damaged."""
+    """Yield the content of the first member, of the first two, and so on, up to a damaged one."""
     found = [b""]
     with contextlib.suppress(zlib.error):
         while payload:
@@ -216,7 +216,7 @@ def _whole_members(payload: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("size", [100, 4_000, 16_384, 200_000])
-def test_gzip_is_as_small_as_zlib_makes_it(size: int) -> None:
+def test_gzip_compresses_as_well_as_zlib(size: int) -> None:
     text = b" ".join(
         b"user-%05d ordered %d of item-%03d" % (n * n % 9973, n % 7, n % 131) for n in range(8_000)
     )

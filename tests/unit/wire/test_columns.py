@@ -59,7 +59,7 @@ def by_kernels(blocks: RecordBlocks, chosen: slice = slice(None)) -> list[Record
 
 
 def same_by_both(buf: Bytes, rows: Rows) -> list[Record] | None:
-    """The records that kernels and twin agree on; None if both refuse."""
+    """Return the records that kernels and twin agree on, or None if both refuse."""
     try:
         blocks = inflate(buf, rows)
     except CorruptLogError:
@@ -75,7 +75,7 @@ def same_by_both(buf: Bytes, rows: Rows) -> list[Record] | None:
     return slow
 
 
-def test_records_come_as_they_were_written() -> None:
+def test_records_are_read_as_written() -> None:
     records = [
         Record(3, NOW, b"key", b"value", ((b"name", b"content"), (b"", None))),
         Record(7, NOW - 5, None, b""),
@@ -87,7 +87,7 @@ def test_records_come_as_they_were_written() -> None:
     )
 
 
-def test_a_broker_may_have_set_the_time() -> None:
+def test_log_append_time_replaces_record_timestamps() -> None:
     found = same_by_both(
         *log([encode_batch([record(0, timestamp=5), record(1, timestamp=6)], log_append_time=NOW)])
     )
@@ -96,17 +96,17 @@ def test_a_broker_may_have_set_the_time() -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_kernels_and_twin_read_the_same(seed: int) -> None:
+def test_kernels_agree_with_twin(seed: int) -> None:
     assert same_by_both(*log(random_log(seed))) is not None
 
 
 @given(st.integers(0, 2**32))
-def test_kernels_and_twin_read_the_same_of_old_formats(seed: int) -> None:
+def test_kernels_agree_with_twin_on_old_formats(seed: int) -> None:
     assert same_by_both(*legacy_log(random_legacy_log(seed))) is not None
 
 
 @given(st.integers(0, 2**32))
-def test_kernels_and_twin_agree_about_damage(seed: int) -> None:
+def test_kernels_agree_with_twin_on_damage(seed: int) -> None:
     buf, rows = log(random_log(seed, (Codec.NONE, Codec.LZ4)))
     rng, damaged = random.Random(seed), bytearray(buf)
     row = rng.choice(rows.tolist())
@@ -117,7 +117,7 @@ def test_kernels_and_twin_agree_about_damage(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32), st.sets(st.sampled_from([Part.KEY, Part.VALUE, Part.HEADERS])))
-def test_parts_that_were_not_asked_for_are_not_noted(seed: int, wanted: set[Part]) -> None:
+def test_only_requested_parts_are_recorded(seed: int, wanted: set[Part]) -> None:
     blocks = inflate(*log(random_log(seed)))
     records, parts = records_plain(blocks, blocks.rows), Part.NONE
     for part in wanted:
@@ -140,7 +140,7 @@ def test_parts_that_were_not_asked_for_are_not_noted(seed: int, wanted: set[Part
 
 
 @given(st.integers(0, 2**32))
-def test_damage_is_found_where_no_part_is_asked_for(seed: int) -> None:
+def test_damage_is_found_even_if_no_part_is_requested(seed: int) -> None:
     buf, rows = log(random_log(seed, (Codec.NONE,)))
     rng, damaged = random.Random(seed), bytearray(buf)
     row = rng.choice(rows.tolist())
@@ -166,7 +166,7 @@ def test_places_of_other_batches_are_refused() -> None:
         header_places(blocks, Places(one, np.array([len(blocks.raw) - 1]), np.array([9], np.int32)))
 
 
-def test_more_than_an_array_holds() -> None:
+def test_more_bytes_than_an_array_holds_are_refused() -> None:
     blocks = inflate(*log([encode_batch([record(0)])]))
     places = Places(np.zeros(2, np.int32), np.zeros(2, np.int64), np.full(2, 2**30, np.int32))
     with pytest.raises(TooManyBytesError, match="at most 2147483647, found 2147483648"):

@@ -17,15 +17,15 @@ from winnow.wire.control import ControlType, control_type, coordinator_epoch
         ("", ControlType.UNKNOWN),
     ],
 )
-def test_type_of_a_key(key: str, kind: ControlType) -> None:
+def test_control_type_is_read_from_the_key(key: str, kind: ControlType) -> None:
     assert control_type(bytes.fromhex(key)) is kind
 
 
-def test_no_key_is_unknown() -> None:
+def test_missing_key_has_an_unknown_type() -> None:
     assert control_type(None) is ControlType.UNKNOWN
 
 
-def test_only_two_end_a_transaction() -> None:
+def test_only_abort_and_commit_end_a_transaction() -> None:
     assert [kind for kind in ControlType if kind.ends_transaction] == [
         ControlType.ABORT,
         ControlType.COMMIT,
@@ -42,9 +42,9 @@ def test_only_two_end_a_transaction() -> None:
         ("0000000000", None),
     ],
 )
-def test_coordinator_epoch(value: str, epoch: int | None) -> None:
+def test_coordinator_epoch_is_read_from_the_value(value: str, epoch: int | None) -> None:
     assert coordinator_epoch(bytes.fromhex(value)) == epoch
 
 
-def test_no_value_no_epoch() -> None:
+def test_missing_value_has_no_epoch() -> None:
     assert coordinator_epoch(None) is None

@@ -1,4 +1,4 @@
-"""S2.3: what control records say, and that none of them can lead a kernel astray."""
+"""S2.3: decoding control records. No bytes in them make a kernel misbehave."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def decoded(decode: object, *batches: bytes) -> ControlColumns:
 
 
 @TWINS
-def test_types_epochs_and_timestamps(decode: object) -> None:
+def test_types_epochs_and_timestamps_are_read(decode: object) -> None:
     found = decoded(
         decode,
         marker(Record(0, 100, key(0), VALUE)),
@@ -73,13 +73,13 @@ def test_types_epochs_and_timestamps(decode: object) -> None:
 
 @TWINS
 @pytest.mark.parametrize("wrong", [None, b"", b"\0\0\0", struct.pack(">hh", -1, 0)])
-def test_a_key_that_kafka_would_not_read_is_refused(decode: object, wrong: bytes | None) -> None:
+def test_key_that_kafka_refuses_is_refused(decode: object, wrong: bytes | None) -> None:
     with pytest.raises(CorruptLogError, match="control record"):
         decoded(decode, marker(Record(0, 100, wrong, VALUE)))
 
 
 @given(junk=st.binary(max_size=40), cut=st.integers(0, 40))
-def test_whatever_the_bytes_it_is_an_answer_or_an_error(junk: bytes, cut: int) -> None:
+def test_any_bytes_are_decoded_or_refused(junk: bytes, cut: int) -> None:
     batch = bytearray(marker(Record(0, 100, key(0), VALUE)))
     batch[61 : 61 + cut] = junk
     batch[8:12] = (len(batch) - 12).to_bytes(4)
@@ -92,11 +92,11 @@ def test_whatever_the_bytes_it_is_an_answer_or_an_error(junk: bytes, cut: int) -
     try:
         plain = decoded(decode_control_plain, bytes(batch))
     except CorruptLogError:
-        return  # it looks at what is behind the first value, too
+        return  # the twin also checks the bytes after the first value
     assert found.type.tolist() == plain.type.tolist()
     assert found.coordinator_epoch.tolist() == plain.coordinator_epoch.tolist()
     assert found.timestamp.tolist() == plain.timestamp.tolist()
 
 
-def test_no_batches() -> None:
+def test_no_batches_give_no_control_records() -> None:
     assert len(decode_control(inflate(b"", np.zeros(0, BATCH)), np.zeros(0, BATCH)).type) == 0

@@ -25,7 +25,7 @@ from winnow.wire.kernels.crc_folding import FEATURES, folded_by, step_bytes, wid
 judge = crcmod.predefined.mkCrcFun("crc-32c")
 
 
-def test_check_value_of_the_standard() -> None:
+def test_crc_has_the_check_value_of_the_standard() -> None:
     data = as_bytes(b"123456789")
     assert (
         crc32c(data, 0, 9)
@@ -37,9 +37,7 @@ def test_check_value_of_the_standard() -> None:
 
 
 @given(st.binary(max_size=100), st.integers(0, 9), st.integers(0, 9))
-def test_all_ways_agree_with_an_independent_one_on_any_part(
-    data: bytes, head: int, tail: int
-) -> None:
+def test_all_implementations_agree_on_any_part(data: bytes, head: int, tail: int) -> None:
     start, end = min(head, len(data)), max(len(data) - tail, min(head, len(data)))
     expected = judge(data[start:end])
     buf = as_bytes(data)
@@ -50,8 +48,8 @@ def test_all_ways_agree_with_an_independent_one_on_any_part(
 
 
 @given(st.binary(min_size=1, max_size=40), st.integers(0, 2100), st.integers(0, 9))
-def test_all_ways_agree_on_parts_of_any_length(some: bytes, size: int, start: int) -> None:
-    """Those of which a part is folded, and some bytes are left over, among them."""
+def test_all_implementations_agree_on_any_length(some: bytes, size: int, start: int) -> None:
+    """This includes lengths of which a part is folded and some bytes are left over."""
     data = (some * 2110)[: start + size]
     buf = as_bytes(data)
     assert (
@@ -62,7 +60,7 @@ def test_all_ways_agree_on_parts_of_any_length(some: bytes, size: int, start: in
 
 
 @pytest.mark.parametrize("words", FEATURES)
-def test_folding_with_vectors_of_each_width_goes_on_from_any_state(words: int) -> None:
+def test_folding_of_each_vector_width_continues_from_any_state(words: int) -> None:
     features = llvmlite.binding.get_host_cpu_features()
     if not all(features.get(name) for name in FEATURES[words]):
         pytest.skip("this CPU has no such vectors")
@@ -79,7 +77,7 @@ def test_folding_with_vectors_of_each_width_goes_on_from_any_state(words: int) -
         assert compiled(state, data, 5, steps) ^ 0xFFFFFFFF == judge(data[:end].tobytes())
 
 
-def test_the_widest_vectors_are_used_that_there_are() -> None:
+def test_widest_vectors_of_the_cpu_are_used() -> None:
     assert (
         widest_folding(
             {"vpclmulqdq": True, "avx512f": True, "avx2": True, "pclmul": True, "sse4.2": True}
@@ -97,7 +95,7 @@ def test_the_widest_vectors_are_used_that_there_are() -> None:
 
 
 @given(data=st.binary(max_size=3000), cut=st.integers(0, 3000))
-def test_a_crc_can_be_extended(data: bytes, cut: int) -> None:
+def test_crc_can_be_extended(data: bytes, cut: int) -> None:
     first = crc32c_extended(0, data[:cut])
     assert first == judge(data[:cut])
     assert crc32c_extended(first, data[cut:]) == judge(data)

@@ -1,6 +1,4 @@
-"""Digests of records: as the plain twin has them, and the same whatever batch and codec a record
-lies in.
-"""
+"""Digests of records agree with the plain twin, and do not depend on a record's batch and codec."""
 
 from __future__ import annotations
 
@@ -32,13 +30,13 @@ def by_kernel(batches: list[bytes]) -> tuple[Both, list[Record]]:
 
 
 @given(st.integers(0, 2**32))
-def test_kernel_and_twin_agree(seed: int) -> None:
+def test_kernel_agrees_with_twin(seed: int) -> None:
     found, records = by_kernel(random_log(seed))
     assert found == [digests_plain(record, SECRET) for record in records]
 
 
 @given(st.integers(0, 2**32))
-def test_kernel_and_twin_agree_on_old_formats(seed: int) -> None:
+def test_kernel_agrees_with_twin_on_old_formats(seed: int) -> None:
     buf, rows = legacy_log(random_legacy_log(seed))
     blocks = inflate(buf, rows)
     keys, contents = record_digests(blocks, record_places(blocks, blocks.rows), SECRET)
@@ -48,7 +46,7 @@ def test_kernel_and_twin_agree_on_old_formats(seed: int) -> None:
     ] == expected
 
 
-def test_a_codec_and_other_batches_change_nothing() -> None:
+def test_digest_does_not_depend_on_codec_or_batch() -> None:
     records = [record(n, b"k%d" % n, b"v" * n) for n in range(5)]
     together, _ = by_kernel([encode_batch(records)])
     apart, _ = by_kernel(
@@ -57,8 +55,8 @@ def test_a_codec_and_other_batches_change_nothing() -> None:
     assert together == apart
 
 
-def test_all_that_a_consumer_sees_counts() -> None:
-    """Null and empty are two things, and so are a header's name and its value."""
+def test_digest_covers_all_that_a_consumer_sees() -> None:
+    """Null differs from empty, and a header's name from its value."""
     base = Record(0, 5, b"k", b"v", ((b"a", b"b"),))
     others = [
         replace(base, timestamp=6),

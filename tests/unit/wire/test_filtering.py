@@ -31,7 +31,7 @@ def filtered(
     delete_retention_ms: int = DAY,
     horizon_cause: list[bool] | None = None,
 ) -> Filtered:
-    """What kernel and twin agree on, whether or not those batches are read of which nothing stays."""
+    """Return what kernel and twin agree on, whether or not batches that keep no records are read."""
     buf, rows = log(batches)
     blocks = inflate(buf, rows)
     given_args: tuple[Any, ...] = (
@@ -71,7 +71,7 @@ def filtered(
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_records_that_stay_are_not_looked_for_in_a_batch_that_is_unread(codec: Codec) -> None:
+def test_keeping_records_of_an_unread_batch_is_refused(codec: Codec) -> None:
     buf, rows = log([encode_batch([record(0), record(1)], codec=codec)])
     (closed,) = inflate_parts(buf, rows, unread=np.array([True]))
     assert closed.area(0).size == 0
@@ -92,7 +92,7 @@ def only(result: Filtered) -> tuple[Any, list[Record]]:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_batch_that_keeps_all_is_copied_byte_for_byte(codec: Codec) -> None:
+def test_batch_that_keeps_all_records_is_copied_unchanged(codec: Codec) -> None:
     batch = encode_batch([record(0), record(1)], codec=codec)
     result = filtered([batch], [True, True])
     assert result.data.tobytes() == batch
@@ -100,7 +100,7 @@ def test_batch_that_keeps_all_is_copied_byte_for_byte(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_rewritten_batch_keeps_what_is_its_own(codec: Codec) -> None:
+def test_rewritten_batch_keeps_its_header_fields(codec: Codec) -> None:
     records = [record(5, b"a"), record(6, b"b"), record(9, b"c")]
     batch = encode_batch(
         records,
@@ -119,14 +119,14 @@ def test_rewritten_batch_keeps_what_is_its_own(codec: Codec) -> None:
     assert (header["base_sequence"], header["attributes"]) == (70, 16 | codec)
 
 
-def test_timestamps_follow_the_retained_records() -> None:
+def test_batch_timestamps_follow_the_retained_records() -> None:
     records = [record(i, timestamp=NOW + t) for i, t in enumerate((0, 5, 50, 3))]
     header, out = only(filtered([encode_batch(records)], [False, True, False, True]))
     assert (header["base_timestamp"], header["max_timestamp"]) == (NOW + 5, NOW + 5)
     assert [r.timestamp for r in out] == [NOW + 5, NOW + 3]
 
 
-def test_log_append_time_stays_for_all_records() -> None:
+def test_log_append_time_is_kept_for_all_records() -> None:
     batch = encode_batch([record(0), record(1)], log_append_time=NOW + 77)
     header, out = only(filtered([batch], [False, True]))
     assert (header["base_timestamp"], header["max_timestamp"], header["attributes"]) == (
@@ -137,7 +137,7 @@ def test_log_append_time_stays_for_all_records() -> None:
     assert out[0].timestamp == NOW + 77
 
 
-def test_first_tombstone_of_a_batch_sets_its_horizon_and_no_timestamp_changes() -> None:
+def test_tombstone_sets_the_batch_horizon_and_changes_no_timestamp() -> None:
     records = [record(5, timestamp=5), record(6, b"t", None, timestamp=10), record(7, timestamp=15)]
     result = filtered([encode_batch(records)], [True] * 3)
     header, out = only(result)
@@ -147,7 +147,7 @@ def test_first_tombstone_of_a_batch_sets_its_horizon_and_no_timestamp_changes() 
 
 
 @pytest.mark.parametrize(("now", "stays"), [(NOW - 1, True), (NOW, False), (NOW + 1, False)])
-def test_tombstone_goes_when_its_batchs_horizon_has_come(now: int, *, stays: bool) -> None:
+def test_tombstone_is_dropped_once_its_batchs_horizon_has_passed(now: int, *, stays: bool) -> None:
     batch = encode_batch([record(0), record(1, b"t", None)], delete_horizon=NOW)
     result = filtered([batch], [True, True], now=now)
     assert (result.data.tobytes() == batch) == stays
@@ -158,8 +158,8 @@ def test_tombstone_goes_when_its_batchs_horizon_has_come(now: int, *, stays: boo
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 @pytest.mark.parametrize("horizon", [None, 0, NOW - 1])
-def test_horizons_stay_as_they_are_if_asked(codec: Codec, horizon: int | None) -> None:
-    """None is set for a tombstone that stays, and none that has come takes it away."""
+def test_horizons_are_unchanged_if_asked(codec: Codec, horizon: int | None) -> None:
+    """A kept tombstone gets none, and one that has passed drops nothing."""
     records = [record(0), record(1, b"t", None), record(2)]
     batch = encode_batch(records, delete_horizon=horizon, codec=codec)
     header, out = only(
@@ -170,12 +170,12 @@ def test_horizons_stay_as_they_are_if_asked(codec: Codec, horizon: int | None) -
     assert horizon is None or header["base_timestamp"] == horizon
 
 
-def test_superseded_tombstone_goes_without_a_horizon() -> None:
+def test_superseded_tombstone_sets_no_horizon() -> None:
     header, _ = only(filtered([encode_batch([record(0), record(1, b"t", None)])], [True, False]))
     assert header["attributes"] == 0
 
 
-def test_empty_value_is_no_tombstone() -> None:
+def test_empty_value_is_not_a_tombstone() -> None:
     assert filtered([encode_batch([record(0, b"k", b"")])], [True]).copied == 1
 
 
@@ -218,14 +218,14 @@ def test_empty_header_has_the_fields_of_s5_6() -> None:
     assert header["leader_epoch"] == 2
 
 
-def test_batches_without_records_go_unless_retained() -> None:
+def test_batches_without_records_are_dropped_unless_retained() -> None:
     empty = encode_batch([], base_offset=0, last_offset=3, max_timestamp=NOW)
     assert filtered([empty], []).dropped == 1
     assert filtered([empty], [], [Retention.RETAIN_EMPTY]).data.tobytes() == empty
     assert filtered([encode_batch([record(0)])], [True], [Retention.DELETE]).dropped == 1
 
 
-def test_records_of_deleted_batches_are_not_looked_at() -> None:
+def test_records_of_deleted_batches_are_not_read() -> None:
     broken = bytearray(encode_batch([record(0)]))
     broken[HEADER_V2_SIZE] = 0xFF
     assert filtered([bytes(broken)], [True], [Retention.DELETE]).dropped == 1
@@ -233,7 +233,7 @@ def test_records_of_deleted_batches_are_not_looked_at() -> None:
         filtered([bytes(broken)], [True])
 
 
-def test_keep_goes_on_after_deleted_and_empty_batches() -> None:
+def test_keep_flags_stay_aligned_after_deleted_and_empty_batches() -> None:
     batches = [
         encode_batch([record(0), record(1)]),
         encode_batch([], base_offset=2, last_offset=2),
@@ -253,9 +253,9 @@ def test_keep_goes_on_after_deleted_and_empty_batches() -> None:
     assert (result.records_in, result.records_out, result.dropped) == (5, 2, 2)
 
 
-def test_numbers_that_java_would_write_shorter_are_written_shorter() -> None:
-    # Length, timestamp delta, offset delta, key and value lengths, header count and lengths, each
-    # with a byte too many; and record attributes that nobody uses.
+def test_overlong_numbers_are_rewritten_in_javas_shortest_form() -> None:
+    # Length, timestamp delta, offset delta, key and value lengths, header count and lengths: each
+    # has one byte too many. The record attributes are unused.
     first = bytes.fromhex("9600018000800082006b82007682008200688100")
     second = bytes.fromhex("0c000002010100")
     first = bytes([2 * (len(first) - 2) | 0x80, 0]) + first[2:]
@@ -269,7 +269,7 @@ def test_numbers_that_java_would_write_shorter_are_written_shorter() -> None:
     assert len(filtered([batch], [True, True]).data) < len(batch)
 
 
-def test_timestamp_that_kafka_can_not_write_is_refused() -> None:
+def test_timestamp_that_kafka_cannot_write_is_refused() -> None:
     batch = encode_batch([record(0, timestamp=-5), record(1)])
     with pytest.raises(CorruptLogError, match="timestamps of -1"):
         filtered([batch], [True, False])
@@ -277,7 +277,7 @@ def test_timestamp_that_kafka_can_not_write_is_refused() -> None:
     assert filtered([batch], [False, True]).rewritten == 1
 
 
-def test_retention_beyond_the_end_of_time_wraps_to_no_horizon() -> None:
+def test_overflowing_retention_sets_no_horizon() -> None:
     batch = encode_batch([record(0, b"t", None)])
     result = filtered([batch], [True], delete_retention_ms=2**63 - 1)
     assert result.data.tobytes() == batch
@@ -298,7 +298,7 @@ def test_arguments_of_the_wrong_shape_are_refused() -> None:
 
 @settings(max_examples=150)
 @given(st.integers(0, 10**6), st.integers(0, 2**32))
-def test_kernel_is_the_twin_whatever_is_kept(seed: int, choice: int) -> None:
+def test_kernel_agrees_with_twin_for_any_kept_records(seed: int, choice: int) -> None:
     rng = random.Random(choice)
     batches = random_log(seed)
     total = sum(len(decode_batch(b, 0)[1]) for b in batches)
@@ -316,7 +316,7 @@ def test_kernel_is_the_twin_whatever_is_kept(seed: int, choice: int) -> None:
 
 @settings(max_examples=150)
 @given(st.integers(0, 10**6), st.integers(0, 2**32))
-def test_kernel_and_twin_accept_and_refuse_the_same_damage(seed: int, damage: int) -> None:
+def test_kernel_agrees_with_twin_on_damage(seed: int, damage: int) -> None:
     rng = random.Random(damage)
     buf, rows = log(random_log(seed, (Codec.NONE,)))
     spoiled = buf.copy()

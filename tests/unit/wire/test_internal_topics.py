@@ -37,7 +37,7 @@ def commit_key() -> InternalKey:
 
 @pytest.mark.parametrize(
     ("value", "hashed"),
-    # As Java's String.hashCode has them; the last two overflow, and are beyond the basic plane.
+    # Values of Java's String.hashCode. The last two overflow and lie beyond the basic plane.
     [
         ("", 0),
         ("a", 97),
@@ -46,22 +46,22 @@ def commit_key() -> InternalKey:
         ("\U0001f600", 1772899),
     ],
 )
-def test_java_hash(value: str, hashed: int) -> None:
+def test_java_hash_agrees_with_java(value: str, hashed: int) -> None:
     assert java_hash(value) == hashed
 
 
-def test_the_hash_without_a_positive_twin_is_0() -> None:
+def test_smallest_hash_counts_as_0() -> None:
     assert partition_of("polygenelubricants", 50) == 0
 
 
-def test_partitions_of_groups() -> None:
+def test_groups_have_the_partitions_that_kafka_assigns() -> None:
     assert partition_of("a", 50) == 47
     assert partition_of("a", 1) == 0
     with pytest.raises(ValueError, match="0 partitions"):
         partition_of("a", 0)
 
 
-def test_a_committed_offset() -> None:
+def test_key_of_a_committed_offset_is_decoded() -> None:
     key = commit_key()
     assert (key.type, key.name) == ("OffsetCommit", "g")
     assert dict(key.fields) == {"group": "g", "topic": "t", "partition": 3}
@@ -78,7 +78,7 @@ def test_a_committed_offset() -> None:
         b"\0\4" + struct.pack(">qi", 42, -1) + compact("m") + struct.pack(">q", 7) + b"\1\0\2ab",
     ],
 )
-def test_the_value_of_a_committed_offset_in_all_versions(value: bytes) -> None:
+def test_committed_offset_is_decoded_in_all_versions(value: bytes) -> None:
     fields = decode_value(CONSUMER_OFFSETS, commit_key(), value)
     assert fields is not None
     assert dict(fields) == {"offset": 42, "leaderEpoch": -1, "metadata": "m", "commitTimestamp": 7}
@@ -87,11 +87,11 @@ def test_the_value_of_a_committed_offset_in_all_versions(value: bytes) -> None:
     assert decode_value(CONSUMER_OFFSETS, commit_key(), value + b"x") is None
 
 
-def test_a_version_to_come_is_not_guessed_at() -> None:
+def test_unknown_version_is_not_decoded() -> None:
     assert decode_value(CONSUMER_OFFSETS, commit_key(), b"\0\5" + bytes(30)) is None
 
 
-def test_a_transaction_in_both_versions() -> None:
+def test_transaction_is_decoded_in_both_versions() -> None:
     key = decode_key(TRANSACTION_STATE, b"\0\0" + text("tx"))
     head = struct.pack(">qhib", 9, 2, 60_000, 4)
     times = struct.pack(">qq", 11, 10)
@@ -121,7 +121,7 @@ def test_a_transaction_in_both_versions() -> None:
         }
 
 
-def test_a_group_without_its_members() -> None:
+def test_group_without_members_is_decoded() -> None:
     key = decode_key(CONSUMER_OFFSETS, b"\0\2" + text("g"))
     value = (
         b"\0\3"
@@ -149,13 +149,13 @@ def test_a_group_without_its_members() -> None:
         b"\0",
         COMMIT_KEY[:-1],
         COMMIT_KEY + b"x",
-        b"\0\x63" + text("g"),  # a type not known
+        b"\0\x63" + text("g"),  # an unknown type
         b"\0\2" + struct.pack(">h", -1),  # no name
         b"\0\2" + struct.pack(">h", 32767) + b"g",
         b"\0\2" + struct.pack(">h", 1) + b"\xff",  # not UTF-8
     ],
 )
-def test_hostile_keys_are_no_keys(key: bytes | None) -> None:
+def test_hostile_keys_are_not_decoded(key: bytes | None) -> None:
     assert decode_key(CONSUMER_OFFSETS, key) is None
 
 
@@ -164,7 +164,7 @@ def test_other_topics_have_no_names() -> None:
     assert decode_value("orders", commit_key(), bytes(40)) is None
 
 
-def test_a_huge_count_is_refused_at_once() -> None:
+def test_huge_count_is_refused_at_once() -> None:
     key = decode_key(TRANSACTION_STATE, b"\0\0" + text("tx"))
     value = (
         b"\0\0" + struct.pack(">qhib", 9, 2, 60_000, 4) + struct.pack(">i", 2**31 - 1) + bytes(100)

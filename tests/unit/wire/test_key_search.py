@@ -20,8 +20,8 @@ SECRET = (2**64 - 1, 12345)
 
 
 @given(st.integers(0, 2**32), st.data())
-def test_as_the_plain_twin(seed: int, data: st.DataObject) -> None:
-    """Keys out of the log itself, keys of the same sizes, and others."""
+def test_kernel_agrees_with_twin(seed: int, data: st.DataObject) -> None:
+    """Searches keys of the log itself, keys of the same sizes, and others."""
     buf, rows = log(random_log(seed))
     blocks = inflate(buf, rows)
     there = [
@@ -40,7 +40,7 @@ def test_as_the_plain_twin(seed: int, data: st.DataObject) -> None:
         assert int(found.size.sum()) == int((blocks.end - blocks.begin).sum())
 
 
-def test_null_is_no_key_and_an_empty_one_is() -> None:
+def test_null_key_never_matches_and_an_empty_one_does() -> None:
     buf, rows = log(
         [encode_batch([record(0, None), record(1, b""), record(2, b"a")], codec=Codec.LZ4)]
     )
@@ -51,15 +51,13 @@ def test_null_is_no_key_and_an_empty_one_is() -> None:
     ]
 
 
-def test_no_keys_no_matches() -> None:
+def test_no_keys_give_no_matches() -> None:
     buf, rows = log([encode_batch([record(0, b"a"), record(1, b"")])])
     assert find_keys(inflate(buf, rows), rows, key_set_of([], SECRET)).number.tolist() == [-1, -1]
 
 
-def test_equal_hashes_do_not_decide() -> None:
-    """A set that believes each of its keys to have the hash of all the others: the bytes tell them
-    apart.
-    """
+def test_keys_with_equal_hashes_are_compared_by_bytes() -> None:
+    """Builds a set in which all keys have the same hash."""
     buf, rows = log(
         [
             encode_batch(
@@ -76,7 +74,7 @@ def test_equal_hashes_do_not_decide() -> None:
     assert find_keys(blocks, rows, alike).number.tolist() == [-1, 2, -1, -1]
 
 
-def test_many_keys() -> None:
+def test_many_keys_are_found() -> None:
     rng = random.Random(7)
     names = [b"user-%d" % rng.randrange(10**9) for _ in range(5000)]
     buf, rows = log([encode_batch([record(at, key) for at, key in enumerate(names)])])
@@ -88,13 +86,13 @@ def test_many_keys() -> None:
     ]
 
 
-def test_keys_that_do_not_lie_in_their_bytes_are_refused() -> None:
+def test_keys_outside_their_bytes_are_refused() -> None:
     for ends in ([0, 4], [1, 0], [-1, 2]):
         with pytest.raises(ValueError, match="keys don't lie"):
             key_set(np.array(ends, np.int64), as_bytes(b"abc"), SECRET)
 
 
-def test_a_malformed_record_is_named() -> None:
+def test_malformed_record_is_refused_with_its_place() -> None:
     batch = bytearray(encode_batch([record(0, b"a")]))
     batch[61] += 2  # the length of the record
     buf, rows = log([bytes(batch)])

@@ -35,7 +35,7 @@ WRAPPED = CODECS[1:]
 
 
 def read(*batches: bytes) -> tuple[RecordBlocks, list[Record]]:
-    """What kernel and twin agree on."""
+    """Return what kernel and twin agree on."""
     buf, rows = legacy_log(batches)
     blocks = inflate(buf, rows)
     fast = [read_records(blocks.area(i), row) for i, row in enumerate(blocks.rows)]
@@ -52,7 +52,7 @@ def offsets(records: list[Record]) -> list[int]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**6))
-def test_kernel_is_the_twin(seed: int) -> None:
+def test_kernel_agrees_with_twin(seed: int) -> None:
     read(*random_legacy_log(seed))
 
 
@@ -60,7 +60,7 @@ def test_kernel_is_the_twin(seed: int) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("key", [None, b"", b"k" * 70])
 @pytest.mark.parametrize("value", [None, b"", b"v" * 9000])
-def test_nulls_and_empty_ones_are_told_apart_in_every_codec(
+def test_null_and_empty_differ_in_every_codec(
     magic: int, codec: Codec, key: bytes | None, value: bytes | None
 ) -> None:
     given_records = [Record(7, NOW, key, value), Record(8, NOW + 5, b"other", b"v")]
@@ -75,12 +75,12 @@ def test_nulls_and_empty_ones_are_told_apart_in_every_codec(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_log_append_time_is_the_wrappers_in_v1_and_nothing_in_v0(codec: Codec) -> None:
+def test_log_append_time_comes_from_the_v1_wrapper_only(codec: Codec) -> None:
     given_records = [record(7), record(8)]
     blocks, records = read(legacy_batch(given_records, 1, codec, log_append_time=NOW + 99))
     assert [r.timestamp for r in records] == [NOW + 99] * 2
     assert (blocks.rows["attributes"] & LOG_APPEND_TIME).all()
-    bits = 0xF8  # of these, v0 has none and v1 the lowest only
+    bits = 0xF8  # v0 has none of these bits, and v1 only the lowest
     blocks, records = read(entry(1, 0, attributes=bits), entry(2, 1, attributes=bits))
     assert blocks.rows["attributes"].tolist() == [0, LOG_APPEND_TIME]
     assert not (blocks.rows["attributes"] & (CONTROL | TRANSACTIONAL)).any()
@@ -94,19 +94,19 @@ def test_log_append_time_is_the_wrappers_in_v1_and_nothing_in_v0(codec: Codec) -
 
 
 @pytest.mark.parametrize("codec", WRAPPED)
-def test_offsets_inside_a_wrapper_are_absolute_in_v0_and_relative_in_v1(codec: Codec) -> None:
+def test_offsets_in_a_wrapper_are_absolute_in_v0_and_relative_in_v1(codec: Codec) -> None:
     _, records = read(wrapper(31, 0, [entry(20, 0), entry(31, 0)], codec))
     assert offsets(records) == [20, 31]
     _, records = read(wrapper(31, 1, [entry(0, 1), entry(3, 1), entry(11, 1)], codec))
     assert offsets(records) == [20, 23, 31]
 
 
-def test_a_wrapper_that_was_compacted_before_has_gaps_and_need_not_start_at_0() -> None:
+def test_compacted_wrapper_may_have_gaps_and_not_start_at_0() -> None:
     _, records = read(wrapper(31, 1, [entry(4, 1), entry(9, 1)], Codec.GZIP))
     assert offsets(records) == [26, 31]
 
 
-def test_a_wrapper_with_offset_0_counts_from_0_as_librdkafka_meant_it() -> None:
+def test_wrapper_with_offset_0_counts_from_0_as_in_librdkafka() -> None:
     blocks, records = read(
         wrapper(0, 1, [entry(i, 1) for i in range(4)], Codec.SNAPPY), entry(4, 1)
     )
@@ -116,12 +116,12 @@ def test_a_wrapper_with_offset_0_counts_from_0_as_librdkafka_meant_it() -> None:
     assert offsets(records) == [0]
 
 
-def test_old_cleaners_put_v0_into_v1() -> None:
+def test_v0_records_inside_a_v1_wrapper_are_read() -> None:
     _, records = read(wrapper(26, 1, [entry(0, 0), entry(1, 1)], Codec.GZIP))
     assert [(r.offset, r.timestamp) for r in records] == [(25, -1), (26, NOW)]
 
 
-def test_normalised_rows_say_what_a_v2_header_would() -> None:
+def test_normalised_rows_have_the_fields_of_a_v2_header() -> None:
     inner = [entry(0, 1, timestamp=NOW + 9), entry(5, 1, timestamp=NOW)]
     blocks, _ = read(wrapper(30, 1, inner, Codec.LZ4, timestamp=NOW + 9))
     row = blocks.rows[0]
@@ -140,7 +140,7 @@ def test_normalised_rows_say_what_a_v2_header_would() -> None:
     assert not blocks.rows.flags.writeable
 
 
-def test_lz4_of_v0_has_a_header_checksum_that_is_wrong_by_custom_and_only_there() -> None:
+def test_wrong_lz4_header_checksum_is_accepted_only_in_v0() -> None:
     payload = bytearray(compress(Codec.LZ4, entry(3, 0)))
     payload[6] ^= 0xFF
     _, records = read(entry(3, 0, None, bytes(payload), attributes=Codec.LZ4))
@@ -149,7 +149,7 @@ def test_lz4_of_v0_has_a_header_checksum_that_is_wrong_by_custom_and_only_there(
         read(entry(3, 1, None, bytes(payload), attributes=Codec.LZ4))
 
 
-def test_snappy_without_a_frame_and_gzip_in_several_parts() -> None:
+def test_raw_snappy_and_several_gzip_members_are_read() -> None:
     both = entry(3, 0) + entry(4, 0)
     raw = bytes(cramjam.snappy.compress_raw(both))
     _, records = read(entry(4, 0, None, raw, attributes=Codec.SNAPPY))
@@ -159,12 +159,12 @@ def test_snappy_without_a_frame_and_gzip_in_several_parts() -> None:
     assert offsets(records) == [3, 4]
 
 
-def test_a_wrapper_may_have_a_key_which_nobody_reads() -> None:
+def test_key_of_a_wrapper_is_ignored() -> None:
     payload = compress(Codec.GZIP, entry(3, 0))
     assert offsets(read(entry(3, 0, b"key", payload, attributes=Codec.GZIP))[1]) == [3]
 
 
-def test_they_are_decoded_one_by_one_as_well() -> None:
+def test_decode_batch_reads_old_formats() -> None:
     header, records = decode_batch(wrapper(31, 1, [entry(0, 1), entry(3, 1)], Codec.GZIP), 0)
     assert offsets(records) == [28, 31]
     assert (int(header["base_offset"]), int(header["record_count"])) == (31, -1), "as it is stored"
@@ -175,7 +175,7 @@ def test_they_are_decoded_one_by_one_as_well() -> None:
 
 
 def resealed(data: bytes, change: Callable[[bytearray], None]) -> bytes:
-    """An entry, changed, its CRC right again."""
+    """Return a changed entry with its CRC corrected."""
     changed = bytearray(data)
     change(changed)
     changed[12:16] = zlib.crc32(changed[16:]).to_bytes(4, "big")
@@ -254,7 +254,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_makes_no_sense_is_refused_by_name_and_place(name: str) -> None:
+def test_malformed_batch_is_refused_with_its_place(name: str) -> None:
     batch, why = REFUSED[name]
     good = entry(0, 0)
     buf, rows = legacy_log([good, batch]) if "all offsets" not in name else legacy_log([batch])
@@ -267,7 +267,7 @@ def test_what_makes_no_sense_is_refused_by_name_and_place(name: str) -> None:
         legacy_records(buf, rows[-1])
 
 
-def test_a_wrapper_that_reaches_into_the_batch_before_or_after_is_refused() -> None:
+def test_wrapper_that_overlaps_another_batch_is_refused() -> None:
     before = wrapper(9, 0, [entry(3, 0), entry(9, 0)], Codec.GZIP)
     for batches in (
         [entry(4, 0), before],
@@ -282,7 +282,7 @@ def test_a_wrapper_that_reaches_into_the_batch_before_or_after_is_refused() -> N
             read(*batches)
 
 
-def test_more_bytes_than_the_limit_are_refused() -> None:
+def test_batch_above_the_limit_is_refused() -> None:
     buf, rows = legacy_log([wrapper(1, 1, [entry(1, 1, value=bytes(5000))], Codec.GZIP)])
     with pytest.raises(CorruptLogError, match="too large"):
         inflate(buf, rows, limit=4000)
@@ -290,14 +290,14 @@ def test_more_bytes_than_the_limit_are_refused() -> None:
         legacy_records(buf, rows[0], limit=4000)
 
 
-def test_rows_that_are_not_of_this_buffer_are_refused() -> None:
+def test_rows_of_another_buffer_are_refused() -> None:
     buf, rows = legacy_log([entry(0, 0)])
     with pytest.raises(ValueError, match="not those of this buffer"):
         inflate(buf[:-1], rows)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_wrong_crc_is_found_among_others(magic: int) -> None:
+def test_first_wrong_crc_among_mixed_formats_is_found(magic: int) -> None:
     batches = [entry(0, 0), encode_batch([record(1)]), entry(2, magic), entry(3, magic)]
     batches[2] = batches[2][:-1] + b"x"
     buf, rows = legacy_log(batches)
@@ -308,14 +308,12 @@ def test_a_wrong_crc_is_found_among_others(magic: int) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 2**32), st.booleans())
-def test_kernel_and_twin_accept_and_refuse_the_same_damage(
+def test_kernel_agrees_with_twin_on_damage(
     seed: int,
     damage: int,
     seal: bool,  # noqa: FBT001
 ) -> None:
-    """Entries with bytes changed, of which the CRCs are made right again: on their own, and inside
-    of a wrapper.
-    """
+    """Entries have changed bytes and corrected CRCs, both alone and inside a wrapper."""
     rng = random.Random(damage)
     magic = seed % 2
     entries = [
@@ -346,7 +344,7 @@ def accepted_alike(batch: bytes) -> None:
     try:
         buf, rows = legacy_log([batch])
     except (AssertionError, IndexError):
-        return  # no batch at all to a walk
+        return  # not a batch to a walk
     if len(rows) != 1 or rows[0]["magic"] > 1:
         return
     assert rows[0].tolist() == read_header(buf, 0)[()].tolist()
@@ -361,9 +359,9 @@ def accepted_alike(batch: bytes) -> None:
     assert int(blocks.rows[0]["attributes"]) & CODEC_MASK == int(rows[0]["attributes"]) & CODEC_MASK
 
 
-def test_deltas_that_need_all_bits_come_back() -> None:
-    """The largest record that conversion makes of the least entry: the room for it is reckoned with
-    that.
+def test_deltas_of_full_width_are_read() -> None:
+    """Conversion makes the largest record from the smallest entry, which is what the reserved room
+    is based on.
     """
     inner = []
     for i in range(200):
@@ -380,7 +378,7 @@ def test_deltas_that_need_all_bits_come_back() -> None:
     assert [r.timestamp for r in records[:2]] == [-1, 2**62]
 
 
-def test_a_run_of_records_is_a_batch_each() -> None:
+def test_records_without_a_wrapper_are_one_batch_each() -> None:
     buf, rows = legacy_log([entry(i, i % 2) for i in range(1000)])
     blocks = inflate(buf, rows)
     assert blocks.compressed.all()

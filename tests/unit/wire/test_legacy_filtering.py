@@ -1,4 +1,4 @@
-"""What remains of v0 and v1 is written as v2 (S5.3, S5.5 to S5.7)."""
+"""The rest of a v0 or v1 batch is written as v2 (S5.3, S5.5 to S5.7)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def filtered(
     now: int = NOW,
     retain_legacy_deletes: bool = True,
 ) -> Filtered:
-    """What kernel and twin agree on."""
+    """Return what kernel and twin agree on."""
     buf, rows = legacy_log(batches)
     blocks = inflate(buf, rows)
     before = blocks.inflated.tobytes()
@@ -64,7 +64,7 @@ def filtered(
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 2**32))
-def test_kernel_is_the_twin_whatever_is_kept(seed: int, choice: int) -> None:
+def test_kernel_agrees_with_twin_for_any_kept_records(seed: int, choice: int) -> None:
     rng = random.Random(choice)
     batches = random_legacy_log(seed)
     buf, rows = legacy_log(batches)
@@ -80,7 +80,7 @@ def test_kernel_is_the_twin_whatever_is_kept(seed: int, choice: int) -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_that_keeps_all_is_converted_all_the_same(magic: int, codec: Codec) -> None:
+def test_batch_that_keeps_all_records_is_converted(magic: int, codec: Codec) -> None:
     records = [
         Record(5, NOW + 3, b"a", b"v"),
         Record(6, NOW, b"b", b""),
@@ -96,7 +96,7 @@ def test_a_batch_that_keeps_all_is_converted_all_the_same(magic: int, codec: Cod
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_a_converted_batch_begins_and_ends_with_what_stays(codec: Codec) -> None:
+def test_converted_batch_spans_its_kept_records(codec: Codec) -> None:
     records = [
         record(5, timestamp=NOW),
         record(70, timestamp=NOW + 1),
@@ -109,7 +109,7 @@ def test_a_converted_batch_begins_and_ends_with_what_stays(codec: Codec) -> None
     assert out == records[1:3]
 
 
-def test_log_append_time_stays() -> None:
+def test_log_append_time_is_kept() -> None:
     batch = legacy_batch([record(5), record(6)], 1, Codec.GZIP, log_append_time=NOW + 77)
     header, out = only(filtered([batch], [False, True]))
     assert header["attributes"] == LOG_APPEND_TIME | Codec.GZIP
@@ -117,7 +117,7 @@ def test_log_append_time_stays() -> None:
 
 
 @pytest.mark.parametrize("null", [False, True])
-def test_records_of_v0_in_a_stamped_wrapper_have_no_timestamp_of_their_own(*, null: bool) -> None:
+def test_v0_records_in_a_stamped_wrapper_take_its_timestamp(*, null: bool) -> None:
     entries = [entry(n, 0, b"k", None if null else b"v") for n in range(3)]
     batch = wrapper(7, 1, entries, Codec.GZIP, timestamp=NOW + 77, attributes=LOG_APPEND_TIME)
     header, out = only(filtered([batch], [False, True, True]))
@@ -130,14 +130,14 @@ def test_records_of_v0_in_a_stamped_wrapper_have_no_timestamp_of_their_own(*, nu
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_tombstone_that_stays_gets_a_horizon(magic: int, codec: Codec) -> None:
+def test_kept_tombstone_gets_a_horizon(magic: int, codec: Codec) -> None:
     header, out = only(filtered([legacy_batch([record(5, b"t", None)], magic, codec)], [True]))
     assert (header["attributes"], header["base_timestamp"]) == (DELETE_HORIZON | codec, NOW + DAY)
     assert out == [Record(5, NOW if magic else -1, b"t", None)]
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_tombstones_go_with_the_age_of_their_file_and_nothing_else_does(codec: Codec) -> None:
+def test_only_tombstones_are_dropped_by_the_age_of_their_file(codec: Codec) -> None:
     records = [record(5, b"t", None), record(6, b"e", b""), record(7, b"u", None)]
     result = filtered([legacy_batch(records, 0, codec)], [True] * 3, retain_legacy_deletes=False)
     header, out = only(result)
@@ -146,16 +146,16 @@ def test_tombstones_go_with_the_age_of_their_file_and_nothing_else_does(codec: C
     assert (result.records_in, result.records_out, result.tombstones.tolist()) == (3, 1, [0])
 
 
-def test_tombstones_of_v2_do_not_care_about_the_age_of_their_file() -> None:
+def test_v2_tombstones_ignore_the_age_of_their_file() -> None:
     batches = [entry(0, 1, b"t", None), encode_batch([record(1, b"t", None)])]
     header, out = only(filtered(batches, [True, True], retain_legacy_deletes=False))
     assert [r.offset for r in out] == [1]
     assert header["attributes"] == DELETE_HORIZON
 
 
-def test_the_header_of_the_last_batch_stays_where_kafka_can_not_write_one() -> None:
-    """S5.6: Kafka throws; a broker that finds this header knows where the log ends, and that is all
-    it needs.
+def test_header_of_the_last_batch_is_kept_where_kafka_throws() -> None:
+    """S5.6: Kafka throws here. A broker that finds this header learns the log end, which is all it
+    needs.
     """
     batch = wrapper(
         31, 1, [entry(0, 1), entry(3, 1)], Codec.LZ4, timestamp=NOW + 4, attributes=LOG_APPEND_TIME
@@ -178,7 +178,7 @@ def test_the_header_of_the_last_batch_stays_where_kafka_can_not_write_one() -> N
     assert (header["base_offset"], header["last_offset"], header["max_timestamp"]) == (9, 9, -1)
 
 
-def test_batches_of_all_formats_stay_in_their_order() -> None:
+def test_batches_of_all_formats_keep_their_order() -> None:
     batches = [
         entry(0, 0),
         wrapper(3, 0, [entry(1, 0), entry(3, 0)], Codec.SNAPPY),
@@ -196,7 +196,7 @@ def test_batches_of_all_formats_stay_in_their_order() -> None:
     assert rows["last_offset"].tolist() == [0, 3, 5, 7, 9, 11]
 
 
-def test_a_run_of_records_of_their_own_grows_to_less_than_its_threefold() -> None:
+def test_converted_single_records_grow_less_than_threefold() -> None:
     least = entry(0, 0, b"", None)
     assert len(least) == 26
     most = filtered([least], [True], now=2**62)

@@ -1,4 +1,4 @@
-"""Records of the metadata log, whatever the bytes (S9.3)."""
+"""Records of the metadata log, for any bytes (S9.3)."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ NAMES = [f"{value[1]}-{number}" for number, (value, _) in enumerate(DECODED)]
 
 
 @pytest.mark.parametrize(("value", "expected"), DECODED, ids=NAMES)
-def test_what_is_needed_is_read(value: bytes, expected: MetadataRecord | None) -> None:
+def test_relevant_records_are_decoded(value: bytes, expected: MetadataRecord | None) -> None:
     assert decode_metadata_record(value) == Decoded(expected)
 
 
-def test_bytes_that_a_real_controller_wrote() -> None:
-    """Taken from the recorded log directory: a topic, whose id c-none-0/partition.metadata has, and
-    a setting.
+def test_records_of_a_real_controller_are_decoded() -> None:
+    """From the recorded log directory: a topic, whose id is also in c-none-0/partition.metadata,
+    and a setting.
     """
     value = bytes.fromhex("01020007632d6e6f6e65eb3c74ad7f0e4a7982a8b9999f76f84e00")
     assert decode_metadata_record(value).record == TopicRecord("c-none", "6zx0rX8OSnmCqLmZn3b4Tg")
@@ -78,12 +78,12 @@ def test_bytes_that_a_real_controller_wrote() -> None:
 @pytest.mark.parametrize(
     "key", [0, 1, 5, 7, 8, 10, 11, 14, 15, 17, 18, 19, 21, 22, 26, 27, 28, 200, 30_000]
 )
-def test_other_kinds_are_passed_over_whatever_is_in_them(key: int) -> None:
+def test_other_record_types_are_ignored(key: int) -> None:
     assert decode_metadata_record(framed(key, b"\xff" * 9, version=77)) == Decoded(None)
 
 
 @pytest.mark.parametrize("key", [4, 12, 20, 23, 24, 25])
-def test_a_version_that_is_not_known_is_named(key: int) -> None:
+def test_unknown_version_is_refused(key: int) -> None:
     with pytest.raises(
         CorruptLogError, match=r"Record has a version that this Winnow.*found 1.*newer Kafka"
     ):
@@ -98,14 +98,14 @@ def test_a_version_that_is_not_known_is_named(key: int) -> None:
         (remove_topic(), RemoveTopicRecord(ID), "RemoveTopicRecord"),
     ],
 )
-def test_names_and_ids_of_a_newer_version_are_read_although_fields_were_appended(
+def test_names_and_ids_of_newer_versions_are_read(
     value: bytes, record: MetadataRecord, kind: str
 ) -> None:
     newer = value[:2] + b"\x09" + value[3:-1] + b"\x05more\x01\x00\x02ab"
     assert decode_metadata_record(newer) == Decoded(record, f"{kind} of version 9")
 
 
-def test_a_newer_topic_record_whose_first_field_is_no_name_is_an_error() -> None:
+def test_newer_topic_record_without_a_topic_name_is_an_error() -> None:
     with pytest.raises(CorruptLogError, match="a topic name"):
         decode_metadata_record(framed(2, string("/no name") + ID_A, version=1))
 
@@ -113,13 +113,13 @@ def test_a_newer_topic_record_whose_first_field_is_no_name_is_an_error() -> None
 @pytest.mark.parametrize(
     "value", [None, b"", b"\x00\x02\x00", b"\x02\x02\x00", b"\x01", b"\x01\x02", b"\xff" * 9]
 )
-def test_no_frame(value: bytes | None) -> None:
+def test_malformed_frame_is_refused(value: bytes | None) -> None:
     with pytest.raises(CorruptLogError, match=r"frame version|api key|version|number"):
         decode_metadata_record(value)
 
 
 @pytest.mark.parametrize("value", [v for v, _ in DECODED], ids=NAMES)
-def test_a_value_cut_off_anywhere_is_an_error(value: bytes) -> None:
+def test_truncated_value_is_an_error(value: bytes) -> None:
     ids_only = 3 + 4 + 16
     for size in range(ids_only if value[1] == 3 else len(value)):
         with pytest.raises(CorruptLogError, match="expected"):
@@ -145,18 +145,18 @@ def test_bytes_after_the_fields_are_an_error(value: bytes) -> None:
         (config("t", "k", "v").replace(b"\x02t", b"\x00"), "a resource name, found null"),
     ],
 )
-def test_hostile_lengths(value: bytes, message: str) -> None:
+def test_hostile_lengths_are_refused(value: bytes, message: str) -> None:
     with pytest.raises(CorruptLogError, match=message):
         decode_metadata_record(value)
 
 
-def test_tagged_fields_are_passed_over() -> None:
+def test_tagged_fields_are_skipped() -> None:
     assert decode_metadata_record(
         framed(9, ID_A + b"\x02\x00\x03abc\x07\x00")
     ).record == RemoveTopicRecord(ID)
 
 
-def test_the_value_of_a_setting_may_be_a_password() -> None:
+def test_repr_of_a_setting_hides_its_value() -> None:
     assert "secret" not in repr(
         decode_metadata_record(broker_config("1", "ssl.key.password", "secret"))
     )
@@ -176,7 +176,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 @given(st.sampled_from([v for v, _ in DECODED]), st.data())
-def test_any_change_of_a_record_is_read_or_refused(value: bytes, data: st.DataObject) -> None:
+def test_any_changed_byte_is_read_or_refused(value: bytes, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(value) - 1))
     found = outcome(value[:at] + bytes([data.draw(st.integers(0, 255))]) + value[at + 1 :])
     assert isinstance(found, Decoded | CorruptLogError)

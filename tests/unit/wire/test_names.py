@@ -1,4 +1,4 @@
-"""Whose records fill Kafka's own topics: the kernel and its twin."""
+"""Which names fill Kafka's own topics: the kernel and its twin."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def plain(batches: list[bytes], topic: str = CONSUMER_OFFSETS) -> dict[bytes, tu
     st.sampled_from(INTERNAL_TOPICS),
     st.sampled_from(Codec),
 )
-def test_equals_its_twin(keys: list[list[bytes | None]], topic: str, codec: Codec) -> None:
+def test_kernel_agrees_with_twin(keys: list[list[bytes | None]], topic: str, codec: Codec) -> None:
     batches, offset = [], 0
     for some in keys:
         records = [record(offset + at, key) for at, key in enumerate(some)]
@@ -91,11 +91,11 @@ def test_equals_its_twin(keys: list[list[bytes | None]], topic: str, codec: Code
 
 
 @given(st.integers(0, 10**6))
-def test_equals_its_twin_on_logs_that_are_none_of_kafkas(seed: int) -> None:
+def test_kernel_agrees_with_twin_on_other_logs(seed: int) -> None:
     assert counted(random_log(seed)) == plain(random_log(seed))
 
 
-def test_a_batch_of_one_name_is_all_its_own() -> None:
+def test_batch_of_one_name_counts_whole() -> None:
     first = encode_batch([record(0, key("a")), record(1, key("a", 0), None)])
     second = encode_batch(
         [record(2, key("b")), record(3, key("b")), record(4, b"no name")], codec=Codec.LZ4
@@ -107,8 +107,8 @@ def test_a_batch_of_one_name_is_all_its_own() -> None:
     assert found[b"b"][1] < len(second)
 
 
-def test_keys_that_were_seen_before_count_as_the_first_time() -> None:
-    """Whole batches of one name, of none, of two, and one with a key that is new."""
+def test_repeated_keys_are_counted_each_time() -> None:
+    """Whole batches of one name, of none, of two, and one with a new key."""
     some: list[list[bytes | None]] = [
         [key("a"), key("a", 0), key("a")],
         [b"no name", None],
@@ -126,18 +126,18 @@ def test_keys_that_were_seen_before_count_as_the_first_time() -> None:
     assert {name: records for name, (records, _) in found.items()} == {b"a": 17, b"b": 9}
 
 
-def test_a_type_that_the_topic_does_not_have_is_no_name() -> None:
+def test_key_of_an_unknown_type_has_no_name() -> None:
     batches = [encode_batch([record(0, key("a", 3)), record(1, key("b", 0))])]
     assert list(counted(batches, TRANSACTION_STATE)) == [b"b"]
     assert list(counted(batches, CONSUMER_OFFSETS)) == [b"a", b"b"]
 
 
-def test_what_brokers_wrote_between_is_left_out() -> None:
+def test_control_batches_have_no_names() -> None:
     marker = encode_batch([record(0, bytes(4), bytes(6))], control=True, transactional=True)
     assert counted([marker]) == {}
 
 
-def test_old_formats_have_names_as_well() -> None:
+def test_old_formats_have_names() -> None:
     buf, rows = as_bytes(entry(0, 1, key=key("old"))), np.zeros(1, BATCH)
     assert walk_batches(buf, 0, 0, rows)[0] == 1
     blocks = inflate(buf, rows)
@@ -149,7 +149,7 @@ def test_old_formats_have_names_as_well() -> None:
     )
 
 
-def test_of_too_many_names_the_largest_stay() -> None:
+def test_too_many_names_are_cut_to_the_largest() -> None:
     rng = random.Random(4)
     names = [f"{number:03d}".ljust(rng.randrange(3, 90), "x") for number in range(200)]
     batches = [
@@ -165,7 +165,7 @@ def test_of_too_many_names_the_largest_stay() -> None:
     )
 
 
-def test_names_are_those_that_the_key_decodes_to() -> None:
+def test_name_agrees_with_the_decoded_key() -> None:
     for topic, data in (
         (CONSUMER_OFFSETS, key("größe")),
         (TRANSACTION_STATE, struct.pack(">hh", 0, 2) + b"tx"),
@@ -175,7 +175,7 @@ def test_names_are_those_that_the_key_decodes_to() -> None:
         assert name_in_key(topic, data) == decoded.name.encode()
 
 
-def test_damage_is_told() -> None:
+def test_damage_is_refused() -> None:
     data = bytearray(encode_batch([record(0, key("a")), record(1, key("b"))]))
     data[61] = 0x7E  # the first record is longer than the batch
     buf, rows = log([bytes(data)])
@@ -186,7 +186,7 @@ def test_damage_is_told() -> None:
         count_names_plain(blocks, blocks.rows, CONSUMER_OFFSETS)
 
 
-def test_hashes_of_other_records_are_refused() -> None:
+def test_wrong_number_of_hashes_is_refused() -> None:
     buf, rows = log([encode_batch([record(0, key("a"))])])
     blocks = inflate(buf, rows)
     with pytest.raises(ValueError, match="2 hashes of 1 records"):
@@ -195,6 +195,6 @@ def test_hashes_of_other_records_are_refused() -> None:
         )
 
 
-def test_nothing_at_all() -> None:
+def test_no_records_have_no_names() -> None:
     assert counted([]) == {}
     assert counted([encode_batch([], base_offset=0, last_offset=3)]) == {}

@@ -17,7 +17,7 @@ from winnow.wire.record_faults import Fault
 
 
 def faults(blocks: RecordBlocks) -> list[Fault]:
-    """As the kernel has them, once the twin has agreed which batches have one."""
+    """Return the kernel's faults, once the twin agrees on which batches have one."""
     found = [Fault(fault) for fault in check_records(blocks).fault]
     assert [fault is not Fault.NONE for fault in found] == [
         first_fault_plain(blocks, i) is not None for i in range(len(found))
@@ -26,13 +26,13 @@ def faults(blocks: RecordBlocks) -> list[Fault]:
 
 
 @given(seed=st.integers(0, 2**32))
-def test_what_is_as_it_was_written_has_no_fault(seed: int) -> None:
+def test_undamaged_log_has_no_fault(seed: int) -> None:
     buf, rows = log(random_log(seed))
     assert set(faults(inflate(buf, rows))) <= {Fault.NONE}
 
 
 @given(seed=st.integers(0, 2**32))
-def test_kernel_and_twin_agree_on_damage_of_any_batch(seed: int) -> None:
+def test_kernel_agrees_with_twin_on_damage(seed: int) -> None:
     rng = random.Random(seed)
     buf, rows = log(random_log(seed, (Codec.NONE,)))
     damaged = bytearray(buf.tobytes())
@@ -61,6 +61,6 @@ def test_kernel_and_twin_agree_on_damage_of_any_batch(seed: int) -> None:
         (entry(0, 1, value=bytes(40), timestamp=NOW), Fault.NONE),
     ],
 )
-def test_each_batch_is_judged_for_itself(batch: bytes, fault: Fault) -> None:
+def test_each_batch_is_judged_separately(batch: bytes, fault: Fault) -> None:
     buf, rows = log([batch, encode_batch([record(10), record(11)])])
     assert faults(inflate(buf, rows)) == [fault, Fault.NONE]

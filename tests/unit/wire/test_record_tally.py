@@ -22,7 +22,7 @@ def columns(tally: RecordTally) -> dict[str, list[int]]:
 
 
 def outcome(blocks: RecordBlocks) -> dict[str, list[int]] | None:
-    """What the kernel and its twin agree on; None: that the records can't be read."""
+    """Return what kernel and twin agree on, or None if the records cannot be read."""
     told: list[dict[str, list[int]] | None] = []
     for tally in (tally_records, tally_records_plain):
         try:
@@ -34,7 +34,7 @@ def outcome(blocks: RecordBlocks) -> dict[str, list[int]] | None:
 
 
 @given(seed=st.integers(0, 2**32))
-def test_kernel_is_the_twin(seed: int) -> None:
+def test_kernel_agrees_with_twin(seed: int) -> None:
     buf, rows = log(random_log(seed))
     assert outcome(inflate(buf, rows)) is not None
     buf, rows = legacy_log(random_legacy_log(seed))
@@ -42,7 +42,7 @@ def test_kernel_is_the_twin(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-def test_kernel_and_twin_agree_on_what_is_damaged(seed: int) -> None:
+def test_kernel_agrees_with_twin_on_damage(seed: int) -> None:
     rng = random.Random(seed)
     buf, rows = log(random_log(seed, (Codec.NONE,)))
     damaged = bytearray(buf.tobytes())
@@ -64,7 +64,7 @@ def test_kernel_and_twin_agree_on_what_is_damaged(seed: int) -> None:
         (b"", b"", 0, 0),
     ],
 )
-def test_what_counts_as_what(
+def test_keyless_records_and_tombstones_are_counted(
     key: bytes | None, value: bytes | None, keyless: int, tombstones: int
 ) -> None:
     batch = encode_batch([record(0), record(1, key, value)])

@@ -20,7 +20,7 @@ NAMES = ("hash", "offset", "null_key", "null_value", "batch")
 
 
 def scanned(buf: Bytes, rows: Rows) -> RecordColumns | None:
-    """What kernel and twin agree on; None if both refuse."""
+    """Return what kernel and twin agree on, or None if both refuse."""
     try:
         blocks = inflate(buf, rows)
     except CorruptLogError:
@@ -37,7 +37,7 @@ def scanned(buf: Bytes, rows: Rows) -> RecordColumns | None:
     return fast
 
 
-def test_columns_follow_the_file() -> None:
+def test_columns_are_in_file_order() -> None:
     batches = [
         encode_batch([record(3, b"a"), record(5, b"b", None)], codec=Codec.ZSTD),
         encode_batch([], base_offset=6, last_offset=7),
@@ -91,7 +91,7 @@ def test_malformed_record_is_refused_with_its_place(area: str, count: int, expec
     assert f"batch at byte {len(good)}" in str(raised.value)
 
 
-def test_count_that_would_fill_the_memory_is_refused_at_once() -> None:
+def test_huge_record_count_is_refused_at_once() -> None:
     batch = bytearray(encode_batch([record(0)]))
     batch[RECORD_COUNT_AT:HEADER_V2_SIZE] = b"\x7f\xff\xff\xff"
     assert scanned(*log([bytes(batch)])) is None
@@ -99,7 +99,7 @@ def test_count_that_would_fill_the_memory_is_refused_at_once() -> None:
 
 @settings(max_examples=60)
 @given(st.integers(0, 10**6))
-def test_kernel_and_twin_agree_on_whatever_is_allowed(seed: int) -> None:
+def test_kernel_agrees_with_twin(seed: int) -> None:
     batches = random_log(seed)
     columns = scanned(*log(batches))
     assert columns is not None
@@ -109,7 +109,7 @@ def test_kernel_and_twin_agree_on_whatever_is_allowed(seed: int) -> None:
 
 @settings(max_examples=150)
 @given(st.integers(0, 10**6), st.integers(0, 2**32))
-def test_kernel_and_twin_accept_and_refuse_the_same_damage(seed: int, damage: int) -> None:
+def test_kernel_agrees_with_twin_on_damage(seed: int, damage: int) -> None:
     rng = random.Random(damage)
     buf, rows = log(random_log(seed, (Codec.NONE, Codec.NONE, Codec.SNAPPY)))
     spoiled = buf.copy()
@@ -125,7 +125,7 @@ def test_kernel_and_twin_accept_and_refuse_the_same_damage(seed: int, damage: in
 
 @settings(max_examples=60)
 @given(st.integers(0, 10**6))
-def test_a_batch_that_is_decoded_and_encoded_again_is_the_same(seed: int) -> None:
+def test_decoded_batch_encodes_to_the_same_bytes(seed: int) -> None:
     for batch in random_log(seed, (Codec.NONE,)):
         row, records = decode_batch(batch, 0)
         bits = int(row["attributes"])
@@ -168,11 +168,11 @@ IN_GZIP = (
         (IN_GZIP, Record(773, 1790067200000, b"m-0", None)),
     ],
 )
-def test_batches_that_kafka_wrote_are_read(written: str, expected: Record) -> None:
+def test_batches_written_by_kafka_are_read(written: str, expected: Record) -> None:
     assert decode_batch(bytes.fromhex(written), 0)[1] == [expected]
 
 
-def test_batches_that_kafka_wrote_are_written_alike() -> None:
+def test_batches_are_encoded_as_by_kafka() -> None:
     marker = encode_batch(
         [Record(70, 1795223478499, bytes(4), bytes(6))],
         leader_epoch=0,

@@ -21,7 +21,7 @@ def find(data: bytes, start: int = 0, least: int = 0, end: int = END) -> int:
 
 
 @given(seed=st.integers(0, 2**32), garbage=st.binary(max_size=120))
-def test_the_next_sound_batch_is_found_as_the_twin_finds_it(seed: int, garbage: bytes) -> None:
+def test_kernel_agrees_with_twin(seed: int, garbage: bytes) -> None:
     rng = random.Random(seed)
     data = bytearray(garbage + b"".join(random_log(seed)))
     for _ in range(rng.randrange(3)):
@@ -30,7 +30,7 @@ def test_the_next_sound_batch_is_found_as_the_twin_finds_it(seed: int, garbage: 
 
 
 @pytest.mark.parametrize("batch", [encode_batch([record(7)]), entry(7, 0), entry(7, 1)])
-def test_a_batch_of_any_version_behind_garbage(batch: bytes) -> None:
+def test_batch_of_any_version_is_found_after_garbage(batch: bytes) -> None:
     data = b"\x02garbage\x00" * 9 + batch
     assert find(data) == 81
     assert find(data, 82) == -1
@@ -39,8 +39,8 @@ def test_a_batch_of_any_version_behind_garbage(batch: bytes) -> None:
     assert find(data[:-1]) == -1
 
 
-def test_prepared_bytes_do_not_ask_for_any_number_of_checksums() -> None:
-    """Every few bytes a header that claims all the rest."""
+def test_crafted_headers_do_not_force_unlimited_checksums() -> None:
+    """Every few bytes there is a header that claims all remaining bytes."""
     size = 1 << 20
     data = bytearray(size)
     header = bytearray(encode_batch([record(7)])[:61])

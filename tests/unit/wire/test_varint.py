@@ -28,7 +28,7 @@ LONGS = st.integers(-(2**63), 2**63 - 1) | st.sampled_from(
         (2**31 - 1, "feffffff0f"),
     ],
 )
-def test_varint_has_the_bytes_of_javas_byteutils(value: int, encoded: str) -> None:
+def test_varint_agrees_with_javas_byteutils(value: int, encoded: str) -> None:
     out = bytearray()
     varint.write_varint(out, value)
     assert out.hex() == encoded
@@ -36,7 +36,7 @@ def test_varint_has_the_bytes_of_javas_byteutils(value: int, encoded: str) -> No
 
 
 @given(LONGS)
-def test_kernel_and_twin_write_and_size_alike(value: int) -> None:
+def test_kernel_agrees_with_twin_on_writing_and_size(value: int) -> None:
     plain = bytearray()
     varint.write_varint(plain, value)
     out = np.zeros(16, np.uint8)
@@ -51,7 +51,7 @@ def test_kernel_and_twin_write_and_size_alike(value: int) -> None:
     st.binary(max_size=12)
     | st.lists(st.sampled_from([0, 1, 15, 16, 127, 128, 255]), max_size=12).map(bytes)
 )
-def test_kernel_and_twin_read_any_bytes_alike(data: bytes) -> None:
+def test_kernel_agrees_with_twin_on_any_bytes(data: bytes) -> None:
     for plain, kernel in (
         (varint.read_varint, varint_kernels.read_varint),
         (varint.read_varlong, varint_kernels.read_varlong),
@@ -68,7 +68,7 @@ def test_kernel_and_twin_read_any_bytes_alike(data: bytes) -> None:
         bytes
     )
 )
-def test_shortest_form_is_the_one_java_writes(data: bytes) -> None:
+def test_shortest_form_is_what_java_writes(data: bytes) -> None:
     for read, longest, top in ((varint.read_varint, 5, 15), (varint.read_varlong, 10, 1)):
         try:
             value, after = read(data, 0)
@@ -81,6 +81,6 @@ def test_shortest_form_is_the_one_java_writes(data: bytes) -> None:
         )
 
 
-def test_number_of_six_bytes_is_refused() -> None:
+def test_varint_of_six_bytes_is_refused() -> None:
     with pytest.raises(CorruptLogError, match="at most 5 bytes"):
         varint.read_varint(b"\x80\x80\x80\x80\x80\x01", 0)

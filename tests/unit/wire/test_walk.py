@@ -59,7 +59,7 @@ def test_all_fields_of_a_v2_header_are_read() -> None:
     assert (row["attributes"], row["size"], row["position"]) == (16, len(data), 0)
 
 
-def test_v0_and_v1_rows_say_what_their_headers_do_not_have() -> None:
+def test_v0_and_v1_rows_have_defaults_for_missing_fields() -> None:
     data = legacy(4, 0) + legacy(6, 1)
     rows, _, status = walk(data)
     assert status is WalkStatus.END
@@ -69,7 +69,7 @@ def test_v0_and_v1_rows_say_what_their_headers_do_not_have() -> None:
     assert first_bad_crc(data, rows) == -1
 
 
-def test_full_walk_goes_on_where_it_stopped() -> None:
+def test_full_walk_continues_where_it_stopped() -> None:
     data = b"".join(encode_batch([record(i)]) for i in range(5))
     rows, position, status = walk(data, room=2)
     assert (len(rows), status) == (2, WalkStatus.FULL)
@@ -78,7 +78,7 @@ def test_full_walk_goes_on_where_it_stopped() -> None:
 
 
 @pytest.mark.parametrize("left", [1, 16, 17, 18, 60, 61, 69])
-def test_torn_tail_is_told_from_the_end(left: int) -> None:
+def test_torn_tail_differs_from_the_end(left: int) -> None:
     whole = encode_batch([record(0)])
     data = whole + encode_batch([record(1)])[:left]
     rows, position, status = walk(data)
@@ -114,7 +114,7 @@ def test_bad_header_stops_the_walk_and_is_described(
     assert error.found
 
 
-def test_batch_may_not_begin_below_the_last_offset_of_the_one_before() -> None:
+def test_overlapping_offsets_stop_the_walk() -> None:
     data = encode_batch([record(0)], last_offset=4) + encode_batch([record(4)])
     assert walk(data)[2] is WalkStatus.OUT_OF_ORDER
     assert walk(encode_batch([record(4)]), least=5)[2] is WalkStatus.OUT_OF_ORDER
@@ -129,7 +129,7 @@ def test_first_bad_crc_names_the_batch(flipped: int) -> None:
     assert first_bad_crc(buf, rows) == 1
 
 
-def test_first_bad_crc_sees_v1_before_v2() -> None:
+def test_first_bad_crc_may_be_of_v1_before_v2() -> None:
     broken = bytearray(legacy(1, 1))
     broken[-1] ^= 1
     data = legacy(0, 0) + bytes(broken) + encode_batch([record(2)], crc=1)
@@ -138,7 +138,7 @@ def test_first_bad_crc_sees_v1_before_v2() -> None:
 
 @settings(max_examples=60)
 @given(st.integers(0, 10**6), st.data())
-def test_kernel_and_twin_agree_on_damaged_logs(seed: int, draw: st.DataObject) -> None:
+def test_kernel_agrees_with_twin_on_damaged_logs(seed: int, draw: st.DataObject) -> None:
     data = bytearray(b"".join(random_log(seed)) + legacy(10**13, seed % 2))
     for _ in range(draw.draw(st.integers(0, 4))):
         data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))

@@ -69,7 +69,7 @@ def test_nothing_is_compiled_after_warm_up(tmp_path: Path) -> None:
     assert [list(kernel.signatures) for kernel in KERNELS] == before
 
 
-def test_bytes_are_taken_as_they_are_or_refused() -> None:
+def test_bytes_are_viewed_without_a_copy_or_refused() -> None:
     array = np.arange(10, dtype=np.uint8)
     view = as_bytes(array)
     assert not view.flags.writeable

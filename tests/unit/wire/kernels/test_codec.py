@@ -1,6 +1,4 @@
-"""C functions called from kernels: what they take and give is what the packages' own Python
-functions do.
-"""
+"""C functions called from kernels accept and return the same as the packages' own Python functions."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ def decompressed(
     room: int = 1 << 23,
     enough: int = 1 << 40,
 ) -> list[bytes]:
-    """Of as many payloads as the kernel takes."""
+    """Decompress as many payloads as the kernel accepts."""
     end = np.cumsum([len(payload) for payload in payloads], dtype=np.int64)
     begin = end - [len(payload) for payload in payloads]
     kinds, chosen = np.full(len(payloads), int(codec)), np.arange(len(payloads))
@@ -56,7 +54,7 @@ def decompressed(
 
 
 def compressed(codec: Codec, raws: list[bytes], *, room: int = 1 << 23) -> list[bytes]:
-    """As many payloads as the kernel makes."""
+    """Compress as many payloads as the kernel accepts."""
     bounds = np.cumsum([0, *map(len, raws)], dtype=np.int64)
     kinds, sizes = np.full(len(raws), int(codec)), np.zeros(len(raws), np.int64)
     sink = Sink(room)
@@ -66,19 +64,19 @@ def compressed(codec: Codec, raws: list[bytes], *, room: int = 1 << 23) -> list[
     return [data[end - size : end] for end, size in zip(ends[:done], sizes.tolist(), strict=False)]
 
 
-def test_the_packages_that_winnow_is_tested_with_export_them() -> None:
+def test_installed_packages_export_the_c_functions() -> None:
     assert c_codecs.lz4_functions() is not None
     assert c_codecs.zstd_functions() is not None
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_same_bytes_are_written(codec: Codec) -> None:
+def test_c_and_python_functions_write_the_same_bytes(codec: Codec) -> None:
     assert compressed(codec, RAWS) == [compress(codec, raw) for raw in RAWS]
 
 
 @settings(max_examples=300)
 @given(st.sampled_from(CODECS), st.randoms(use_true_random=False), st.integers(1, 600))
-def test_the_same_bytes_are_written_of_what_hardly_compresses(
+def test_c_and_python_functions_agree_on_incompressible_bytes(
     codec: Codec, rng: random.Random, size: int
 ) -> None:
     raw = bytearray(rng.randbytes(size))
@@ -89,13 +87,13 @@ def test_the_same_bytes_are_written_of_what_hardly_compresses(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_was_written_comes_back(codec: Codec) -> None:
+def test_compressed_bytes_decompress_to_the_same(codec: Codec) -> None:
     assert decompressed(codec, [compress(codec, raw) for raw in RAWS]) == RAWS
 
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("room", [0, 10, 100, 16_100, 33_000, 150_000])
-def test_where_there_is_no_room_it_stops(codec: Codec, room: int) -> None:
+def test_kernel_stops_when_the_room_is_full(codec: Codec, room: int) -> None:
     made = compressed(codec, RAWS[1:4] * 3, room=room)
     assert made == [compress(codec, raw) for raw in RAWS[1:4] * 3][: len(made)]
     read = decompressed(codec, [compress(codec, raw) for raw in RAWS[1:4] * 3], room=room)
@@ -104,7 +102,7 @@ def test_where_there_is_no_room_it_stops(codec: Codec, room: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_the_limit_is_one_to_the_byte_and_enough_is_enough(codec: Codec) -> None:
+def test_limit_is_exact_and_the_kernel_stops_at_enough(codec: Codec) -> None:
     payload = compress(codec, bytes(100_000))
     assert decompressed(codec, [payload], limit=100_000) == [bytes(100_000)]
     for limit in (0, 1, LZ4_BLOCK, 99_999):
@@ -114,7 +112,7 @@ def test_the_limit_is_one_to_the_byte_and_enough_is_enough(codec: Codec) -> None
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_truncated_and_longer_ones_are_left_to_others(codec: Codec) -> None:
+def test_truncated_or_extended_payloads_are_left_to_python(codec: Codec) -> None:
     payload = compress(codec, WORDS[:300])
     for end in range(len(payload)):
         assert decompressed(codec, [payload[:end]]) == []
@@ -122,7 +120,7 @@ def test_truncated_and_longer_ones_are_left_to_others(codec: Codec) -> None:
     assert decompressed(codec, [payload + payload]) == []
 
 
-def test_frames_of_other_clients_are_read_or_left_to_others() -> None:
+def test_frames_of_other_clients_are_read_or_left_to_python() -> None:
     for size in (True, False):
         frame = zstandard.ZstdCompressor(
             level=1, write_content_size=size, write_checksum=True
@@ -143,7 +141,7 @@ def test_frames_of_other_clients_are_read_or_left_to_others() -> None:
     st.sampled_from([WORDS[:40], WORDS[:500], NOISE[:60], bytes(70_000)]),
     st.data(),
 )
-def test_of_what_is_damaged_nothing_is_taken_that_others_refuse(
+def test_damaged_payloads_are_accepted_only_if_python_accepts_them(
     codec: Codec, raw: bytes, draw: st.DataObject
 ) -> None:
     payload = bytearray(compress(codec, raw))
@@ -169,7 +167,7 @@ def test_threads_do_not_share_contexts(codec: Codec) -> None:
     assert found == [True] * 20
 
 
-def test_contexts_are_given_back() -> None:
+def test_contexts_are_freed() -> None:
     freed: list[int] = []
 
     def create() -> int:
@@ -186,7 +184,7 @@ def test_contexts_are_given_back() -> None:
 
 
 @pytest.mark.parametrize("failure", [ModuleNotFoundError, OSError])
-def test_packages_without_them_are_no_failure(
+def test_packages_without_the_functions_are_accepted(
     monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
 ) -> None:
     def library(_: str) -> ctypes.CDLL:
@@ -213,7 +211,7 @@ def cleaned(log: bytes) -> Filtered | str:
 
 
 @pytest.mark.parametrize("damage", [None, 0, 3, 6, 7])
-def test_without_them_logs_are_read_and_written_the_same(
+def test_logs_are_the_same_without_the_c_functions(
     monkeypatch: pytest.MonkeyPatch, damage: int | None
 ) -> None:
     log, codecs = (

@@ -24,13 +24,13 @@ SECRET = (0x0706050403020100, 0x0F0E0D0C0B0A0908)
         (2, "8177228da4a45dc7fca38bdef60affe4"),
     ],
 )
-def test_plain_twin_has_the_published_vectors(size: int, expected: str) -> None:
+def test_plain_twin_matches_the_published_vectors(size: int, expected: str) -> None:
     first, second = siphash_plain(bytes(range(size)), SECRET, per_word=2, at_end=4)
     assert (first.to_bytes(8, "little") + second.to_bytes(8, "little")).hex() == expected
 
 
 @given(st.binary(max_size=80), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
-def test_kernel_is_the_twin(data: bytes, k0: int, k1: int) -> None:
+def test_kernel_agrees_with_twin(data: bytes, k0: int, k1: int) -> None:
     padded = as_bytes(b"xyz" + data + b"!")
     first, second = siphash(padded, 3, len(data), np.uint64(k0), np.uint64(k1))
     assert (int(first), int(second)) == siphash_plain(data, (k0, k1))
@@ -45,7 +45,7 @@ KEYS = st.lists(st.none() | st.binary(max_size=30), max_size=40)
 
 
 def rows_of(keys: list[bytes | None], gap: int) -> tuple[bytes, NDArray[np.uint64]]:
-    """The keys one after the other, and where each is."""
+    """Return the keys one after the other, and the position of each."""
     data, places = b"", []
     for key in keys:
         data += bytes([255]) * gap
@@ -65,10 +65,10 @@ def expected_of(keys: list[bytes | None], secret: tuple[int, int]) -> list[tuple
     st.integers(0, 2**64 - 1),
     st.integers(0, 2**64 - 1),
 )
-def test_many_at_once_are_hashed_as_each_for_itself(
+def test_many_keys_at_once_have_the_same_hashes_as_one_by_one(
     keys: list[bytes | None], gap: int, room: int, k0: int, k1: int
 ) -> None:
-    """Also where the last key ends with the buffer."""
+    """Also if the last key ends with the buffer."""
     data, rows = rows_of(keys, gap)
     buf = as_bytes(data + bytes(room))
     hash_rest(buf, rows, 0, len(rows), np.uint64(k0), np.uint64(k1))
@@ -76,8 +76,8 @@ def test_many_at_once_are_hashed_as_each_for_itself(
 
 
 @pytest.mark.parametrize("lanes", [4, 8])
-def test_vectors_of_each_width_hash_as_the_twin(lanes: int) -> None:
-    """LLVM makes several of narrower ones where a CPU has none that are so wide."""
+def test_vectors_of_each_width_agree_with_twin(lanes: int) -> None:
+    """If a CPU lacks vectors this wide, LLVM uses several narrower ones."""
     hashed = hashed_in(lanes)
 
     @njit
@@ -102,7 +102,7 @@ def test_vectors_of_each_width_hash_as_the_twin(lanes: int) -> None:
     assert [tuple(row) for row in rows.tolist()] == [(1, 6), *expected_of([*keys], (3, 2**64 - 5))]
 
 
-def test_vectors_are_not_used_where_a_word_after_a_key_would_be_outside() -> None:
+def test_vectors_are_not_used_if_a_load_would_pass_the_buffer_end() -> None:
     data, rows = rows_of([b"key"] * 8, 0)
     assert hash_rows(as_bytes(data), rows.copy(), 0, 8, np.uint64(1), np.uint64(2)) == (
         4 if LANES == 4 else 0
@@ -112,7 +112,7 @@ def test_vectors_are_not_used_where_a_word_after_a_key_would_be_outside() -> Non
     )
 
 
-def test_vectors_as_wide_as_the_cpu_has_them() -> None:
+def test_widest_vectors_of_the_cpu_are_used() -> None:
     assert lanes_of({"avx512f": True, "avx512vbmi2": True, "avx2": True}) == 8
     assert lanes_of({"avx512f": True, "avx512vbmi2": False, "avx2": True}) == 4
     assert lanes_of({"avx512f": False, "avx2": True}) == 4
