@@ -1,4 +1,4 @@
-"""How much of the memory one batch may take."""
+"""How much memory one batch may take."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ GIB = 2**30
         (2 * GIB, 8, 128 * 2**20, 32 * 2**20),
     ],
 )
-def test_a_batch_may_take_a_quarter_of_a_cores_share(
+def test_batch_may_take_a_quarter_of_a_cores_share(
     memory: int, cores: int, process: int | None, budget: int
 ) -> None:
     assert budget_of({}, memory=memory, cores=cores, process=process) == budget
 
 
-def test_the_environment_decides() -> None:
+def test_environment_variable_sets_the_budget() -> None:
     assert budget_of({VARIABLE: "2147483639"}, memory=GIB, cores=8, process=GIB) == 2**31 - 9
 
 
 @pytest.mark.parametrize("given", ["", "0", "-1", "2G", "1e9"])
-def test_what_is_no_number_of_bytes_is_refused(given: str) -> None:
+def test_malformed_byte_count_is_refused(given: str) -> None:
     with pytest.raises(UsageError, match="no number of bytes"):
         budget_of({VARIABLE: given}, memory=GIB, cores=8, process=None)

@@ -1,6 +1,4 @@
-"""Any exception in the work on one partition is the failure of that partition, and the others go
-on.
-"""
+"""Any exception in the work on one partition fails only that partition. The others continue."""
 
 from __future__ import annotations
 
@@ -31,7 +29,9 @@ SEGMENTS = {0: [logs.record(0, 0)], 3: [logs.record(3, 0)]}
 
 
 def handlers() -> Iterator[tuple[str, int, set[str]]]:
-    """(file, line, names of what is caught) of each `except` where many partitions are worked on."""
+    """Return (file, line, names of what is caught) of each `except` in code that works on many
+    partitions.
+    """
     for path in sorted(path for room in ROOMS for path in (LIB / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ExceptHandler) and node.type is not None:
@@ -40,8 +40,8 @@ def handlers() -> Iterator[tuple[str, int, set[str]]]:
                 yield path.relative_to(LIB).as_posix(), node.lineno, names
 
 
-def test_the_failure_of_a_partition_is_caught_in_one_way() -> None:
-    """Whoever lists the kinds of exceptions that one partition may raise has forgotten one."""
+def test_partition_failures_are_caught_as_fails_one_partition() -> None:
+    """A list of the exceptions that one partition may raise is always incomplete."""
     own_lists = [
         f"{file}:{line}"
         for file, line, names in handlers()
@@ -54,7 +54,7 @@ def test_the_failure_of_a_partition_is_caught_in_one_way() -> None:
 @pytest.mark.parametrize(
     "error", [ValueError("x"), RecursionError("deep"), OverflowError(), KeyError(1)]
 )
-def test_what_nobody_raised_on_purpose_is_told_by_its_type(
+def test_unexpected_error_is_reported_with_its_type(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR):
@@ -66,7 +66,7 @@ def test_what_nobody_raised_on_purpose_is_told_by_its_type(
     assert failure(error).exit_code == 3
 
 
-def test_what_was_raised_on_purpose_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+def test_expected_error_is_reported_with_its_message(caplog: pytest.LogCaptureFixture) -> None:
     for error in (CorruptLogError("a batch", found="x"), OSError(5, "Input/output error")):
         assert failure_of(error) == str(error)
     assert not caplog.records
@@ -86,7 +86,7 @@ class FailsIn(LocalStorage):
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Two partitions, each with something to be put right."""
+    """Two partitions, each with something to repair."""
     root = logs.make_log(tmp_path / "log", SEGMENTS, end=4, checkpoints={})
     for number in (0, 1):
         if number:
@@ -95,7 +95,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_defect_in_one_partition_does_not_stop_a_recovery(root: Path) -> None:
+def test_defect_in_one_partition_does_not_stop_a_recovery(root: Path) -> None:
     done = recover_log_dirs([str(root)], storage=FailsIn("t-0", RuntimeError("a defect")))
     first, second = done.partitions
     assert first.error is not None
@@ -104,7 +104,7 @@ def test_a_defect_in_one_partition_does_not_stop_a_recovery(root: Path) -> None:
     assert done.exit_code == 3
 
 
-def test_an_interrupt_stops_a_recovery(root: Path) -> None:
+def test_interrupt_stops_a_recovery(root: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         recover_log_dirs([str(root)], storage=FailsIn("t-0", KeyboardInterrupt()))
 
@@ -123,7 +123,7 @@ def of(done: tuple[PartitionRecovery, ...], partition: int) -> PartitionRecovery
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 @pytest.mark.parametrize("kind", ["quarantine", "kept", "journal"])
-def test_a_bad_manifest_stops_no_other_partition(root: Path, kind: str, bad: str) -> None:
+def test_bad_manifest_does_not_stop_other_partitions(root: Path, kind: str, bad: str) -> None:
     directory = root / "t-0"
     whole = json.dumps(
         {

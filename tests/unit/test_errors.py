@@ -24,7 +24,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_error_comes_back_from_a_worker_as_it_was(kind: type[WinnowError]) -> None:
+def test_error_survives_pickling(kind: type[WinnowError]) -> None:
     error = kind(
         "a problem",
         expected="this",
@@ -42,7 +42,7 @@ def test_an_error_comes_back_from_a_worker_as_it_was(kind: type[WinnowError]) ->
     assert str(back) == str(error)
 
 
-def test_a_message_says_expected_found_where_and_what_to_do() -> None:
+def test_message_has_expected_found_where_and_hint() -> None:
     error = CorruptLogError(
         "a problem", expected="this", found="that", where="x.log", hint="Do this."
     )
@@ -51,5 +51,5 @@ def test_a_message_says_expected_found_where_and_what_to_do() -> None:
     assert str(CorruptLogError("a problem", found="that")) == "a problem: found that"
 
 
-def test_each_kind_has_the_exit_code_that_scripts_rely_on() -> None:
+def test_each_kind_has_its_documented_exit_code() -> None:
     assert [kind.exit_code for kind in KINDS] == [1, 2, 3, 4, 5, 6]

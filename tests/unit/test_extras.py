@@ -1,4 +1,4 @@
-"""Nothing sends anyone to PyPI for `winnow`, which is a stranger's package there."""
+"""No file recommends installing `winnow` from PyPI: that package belongs to somebody else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 STRANGER = re.compile(rb"""pip3? install\b[^\n`]*?['" ]winnow\b""")
 
 
-def test_nothing_in_tree_recommends_package_of_strangers() -> None:
+def test_no_file_recommends_the_package_of_strangers() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
     ).stdout
@@ -27,7 +27,7 @@ def test_nothing_in_tree_recommends_package_of_strangers() -> None:
     assert found == []
 
 
-def test_pattern_finds_it() -> None:
+def test_pattern_matches_only_the_package_of_strangers() -> None:
     pip = b"pip install"
     for end in (b" 'winnow[s3]'", b" winnow", b' --upgrade "winnow>=1"'):
         assert STRANGER.search(pip + end)
@@ -35,7 +35,7 @@ def test_pattern_finds_it() -> None:
         assert not STRANGER.search(pip + end)
 
 
-def test_named_packages_are_those_of_the_extras() -> None:
+def test_packages_in_messages_match_the_extras() -> None:
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg", encoding="utf-8")
     for extra, named in (("hdfs", extras.HDFS), ("metrics", extras.METRICS), ("s3", extras.S3)):
@@ -46,6 +46,6 @@ def test_named_packages_are_those_of_the_extras() -> None:
         assert (stated.name, stated.specifier) == (told.name, told.specifier)
 
 
-def test_message_names_the_package_and_python_that_lacks_it() -> None:
+def test_message_names_the_package_and_the_python() -> None:
     told = str(not_installed("s3a", ImportError("No module named 'obstore'")))
     assert f"Run {sys.executable} -m pip install 'obstore>=0.12,<1'" in told

@@ -1,4 +1,4 @@
-"""Sums of times and settings are those of Java."""
+"""Sums of times and settings overflow as in Java."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ NOW = 1_800_000_000_000
         (2 * MAX_LONG, -2),
     ],
 )
-def test_a_sum_overflows_as_in_java(value: int, in_java: int) -> None:
+def test_sum_overflows_as_in_java(value: int, in_java: int) -> None:
     assert wrapped(value) == in_java
 
 
-def test_a_sum_that_overflows_is_no_delete_horizon() -> None:
+def test_overflowing_sum_gives_no_delete_horizon() -> None:
     assert delete_horizon(NOW, 0) == NOW
     assert delete_horizon(NOW, MAX_LONG - NOW) == MAX_LONG
     assert delete_horizon(NOW, MAX_LONG - NOW + 1) is None
     assert delete_horizon(NOW, MAX_LONG) is None
 
 
-def test_a_limit_that_does_not_fit_becomes_the_nearest_that_does() -> None:
+def test_limit_out_of_range_is_clamped() -> None:
     assert clamped(-2000 - MAX_LONG) == -MAX_LONG
     assert clamped(5) == 5

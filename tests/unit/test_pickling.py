@@ -1,4 +1,4 @@
-"""What goes between the driver and its tasks comes out as it went in."""
+"""Values sent between the driver and its tasks are unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEGMENT = Segment(7, 1, 2, 3, None, 5, -1, -2, log_stamp=(8, 9))
 
 
 def values(of: object) -> dict[str, object]:
-    """Those that take no part in a comparison as well."""
+    """Return all fields, including those that comparisons ignore."""
     return {field.name: getattr(of, field.name) for field in fields(of)}  # type: ignore[arg-type]
 
 
@@ -27,14 +27,14 @@ def pickled(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("there_and_back", [pickled, copy.copy, copy.deepcopy])
-def test_every_field_is_there(there_and_back: Callable[[Segment], Segment]) -> None:
+def test_every_field_is_pickled(there_and_back: Callable[[Segment], Segment]) -> None:
     back = there_and_back(SEGMENT)
     assert values(back) == values(SEGMENT)
     with pytest.raises(FrozenInstanceError):
         back.base_offset = 8  # type: ignore[misc]
 
 
-def test_a_walk_is_what_it_was_and_neighbours_share_what_is_empty() -> None:
+def test_walk_is_unchanged_and_empty_values_are_shared() -> None:
     walks = [replace(not_walked(base), records=base, first_live=base) for base in (7, 8)]
     back: list[SegmentWalk] = pickled(walks)
     for walk, was in zip(back, walks, strict=True):
@@ -48,7 +48,7 @@ def test_a_walk_is_what_it_was_and_neighbours_share_what_is_empty() -> None:
     assert back[0].runs is back[1].runs
 
 
-def test_fields_that_are_given_by_name_are_taken_by_name() -> None:
+def test_keyword_only_fields_are_pickled() -> None:
     wanted = TransactionsWanted(
         high_watermark=9, log_start_offset=2, end_offset=None, txn_index=True
     )

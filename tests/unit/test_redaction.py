@@ -1,4 +1,4 @@
-"""Credentials in URLs are shown nowhere: not in messages, results, the ledger or events."""
+"""Credentials in URLs are never shown: not in messages, results, the ledger or events."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ URL = "s3a://KEY:SEC/RET@bucket/ledger"
         ),
     ],
 )
-def test_credentials_are_left_out_and_nothing_else(text: str, shown: str) -> None:
+def test_only_credentials_are_redacted(text: str, shown: str) -> None:
     assert redacted(text) == shown
     assert redacted(shown) == shown
 
@@ -59,7 +59,7 @@ def test_errors_have_no_credentials_in_any_text() -> None:
     assert "SEC" not in str(error) + repr(vars(kept))
 
 
-def test_what_is_written_has_no_credentials(tmp_path: Path) -> None:
+def test_written_files_have_no_credentials(tmp_path: Path) -> None:
     result = run_of(partition("t", log_dir=URL, reason=f"can't reach {URL}"))
     write_result(result, str(tmp_path / "result"))
     write_report(result, tmp_path / "report.html")
@@ -73,7 +73,7 @@ def test_what_is_written_has_no_credentials(tmp_path: Path) -> None:
     json.loads((tmp_path / "result").read_text(encoding="utf-8"))
 
 
-def test_what_is_shown_has_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_has_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
     complain(f"can't reach {URL}")
     tell_json({"ledger": URL})
     run(["history", "--ledger", URL, "--since", URL])
@@ -82,7 +82,7 @@ def test_what_is_shown_has_no_credentials(capsys: pytest.CaptureFixture[str]) ->
     assert "KEY" not in out + err
 
 
-def test_place_with_credentials_is_refused_without_them() -> None:
+def test_url_with_credentials_is_refused_without_showing_them() -> None:
     for url in (
         "s3://KEY:SEC/RET@bucket/logs",
         "s3a://KEY:SECRET@bucket/logs",
@@ -93,14 +93,14 @@ def test_place_with_credentials_is_refused_without_them() -> None:
         assert "SEC" not in str(raised.value)
 
 
-def test_note_about_ledger_has_no_credentials() -> None:
+def test_ledger_note_has_no_credentials() -> None:
     def fail() -> None:
         raise OSError(f"no {URL}")
 
     assert "RET" not in str(note_unless(URL, fail))
 
 
-def test_process_that_holds_lock_is_named_without_its_secrets(
+def test_lock_holder_is_named_without_its_secrets(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     command = [

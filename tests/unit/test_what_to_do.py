@@ -1,7 +1,5 @@
-"""Who is told that something is wrong is told what was expected, or what to do.
-
-`CorruptLogError` is left out: what the bytes of one partition should be has its own words in
-`verify`.
+"""Every error says what was expected or what to do. `CorruptLogError` is exempt: `verify` explains
+what a partition's bytes should be.
 """
 
 from __future__ import annotations
@@ -38,5 +36,5 @@ RAISED = dict(raised())
 
 
 @pytest.mark.parametrize("place", RAISED)
-def test_an_error_says_what_to_do(place: str) -> None:
+def test_error_says_what_was_expected_or_what_to_do(place: str) -> None:
     assert {"expected", "hint"} & {keyword.arg for keyword in RAISED[place].keywords}

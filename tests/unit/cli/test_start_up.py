@@ -22,7 +22,9 @@ def test_heavy_modules_are_not_loaded_at_start(heavy: str, loaded: set[str]) -> 
 
 @pytest.fixture(scope="module")
 def loaded() -> set[str]:
-    """Return the top-level modules of a fresh interpreter that has loaded the console's commands."""
+    """Return the top-level modules of a fresh interpreter that has loaded the console's
+    commands.
+    """
     shown = subprocess.run(
         [sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True
     )

@@ -63,7 +63,9 @@ def test_log_without_side_files_is_enough(tmp_path: Path) -> None:
 
 
 def test_snapshot_replaces_the_replay(tmp_path: Path) -> None:
-    """The snapshot and the indexes are trusted. Here they contradict the log before the snapshot."""
+    """The snapshot and the indexes are trusted. Here they contradict the log before the
+    snapshot.
+    """
     directory = make_partition(tmp_path / "t-0", LOG)
     (directory / segment_file(15, SNAPSHOT)).write_bytes(snapshot((2, 11)))
     entry = AbortedTransaction(producer_id=1, first_offset=0, last_offset=4, last_stable_offset=2)

@@ -1,4 +1,4 @@
-"""Where the ledger lies."""
+"""Where the ledger is stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from winnow.ledger.place import check_ledger, default_ledger, table_url
         ({"HOME": "/home/a", "XDG_STATE_HOME": "/s", "WINNOW_LEDGER": "s3a://b/l"}, "s3a://b/l"),
     ],
 )
-def test_the_users_state_unless_the_environment_names_another(
+def test_default_is_the_users_state_unless_the_environment_says_else(
     environment: dict[str, str], expected: str
 ) -> None:
     assert default_ledger(environment) == expected
@@ -33,17 +33,19 @@ def test_the_users_state_unless_the_environment_names_another(
         ("s3a://bucket/ledger/", "s3a://bucket/ledger/partitions-v1"),
     ],
 )
-def test_a_path_is_one_of_this_machine(ledger: str, expected: str) -> None:
+def test_path_is_local(ledger: str, expected: str) -> None:
     assert table_url(ledger) == expected
 
 
-def test_a_relative_path_is_one_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_path_is_resolved_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert table_url("ledger") == f"file:{tmp_path}/ledger/partitions-v1"
 
 
 @pytest.mark.parametrize("inside", ["log", "log/ledger", "file:{}/log/ledger", "link/ledger"])
-def test_never_in_a_log_directory(tmp_path: Path, inside: str) -> None:
+def test_ledger_in_a_log_directory_is_refused(tmp_path: Path, inside: str) -> None:
     (tmp_path / "log").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "log")
     ledger = inside.format(tmp_path) if ":" in inside else str(tmp_path / inside)
@@ -51,6 +53,6 @@ def test_never_in_a_log_directory(tmp_path: Path, inside: str) -> None:
         check_ledger(ledger, [str(tmp_path / "other"), str(tmp_path / "log")])
 
 
-def test_beside_a_log_directory_it_may_be(tmp_path: Path) -> None:
+def test_ledger_beside_a_log_directory_is_accepted(tmp_path: Path) -> None:
     check_ledger(str(tmp_path / "log-ledger"), [str(tmp_path / "log")])
     check_ledger("hdfs://h/log/ledger", ["/log"])

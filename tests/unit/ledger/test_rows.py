@@ -1,4 +1,4 @@
-"""What of a run gets into the ledger, and under which names."""
+"""What the ledger records of a run, and under which names."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from winnow.ledger.schema import LEDGER, PARTITION_COLUMNS, RUN_COLUMNS
 GOLDEN = Path(__file__).parent / "partitions-v1.txt"
 
 
-def test_the_schema_is_the_one_that_tables_have() -> None:
-    """Whoever changes it gives the table another name (`place.TABLE`): tables of the old one exist."""
+def test_schema_matches_existing_tables() -> None:
+    """If you change it, rename the table (`place.TABLE`): tables with the old schema exist."""
     assert LEDGER.treeString() == GOLDEN.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("schema", "digest"), [(LEDGER, "f1d15cc932fdc0c5"), (LEDGER_OF_ERASURES, "b2cb6af53834398a")]
 )
-def test_so_are_its_comments(schema: StructType, digest: str) -> None:
-    """Delta refuses rows whose columns have other comments than the table's: a ledger that is there
-    could not go on.
+def test_column_comments_match_existing_tables(schema: StructType, digest: str) -> None:
+    """Delta refuses rows whose column comments differ from the table's, so an existing ledger could
+    not be extended.
     """
     assert hashlib.sha256(schema.json().encode()).hexdigest()[:16] == digest
 
 
-def test_a_row_for_each_partition_with_the_run_repeated() -> None:
+def test_each_partition_has_a_row_that_repeats_the_run() -> None:
     result = run_of(
         partition("orders", 3, first_dirty_offset_after=7), left_alone("b", error="CRC\nis wrong")
     )
@@ -62,7 +62,7 @@ def test_a_row_for_each_partition_with_the_run_repeated() -> None:
     assert (b["error"], b["left_alone"], b["actions"]) == ("CRC\nis wrong", True, ["none"])
 
 
-def test_segments_and_why_records_went() -> None:
+def test_row_has_segments_outputs_and_removed_records() -> None:
     segments = (SegmentFate(0, 100, NOW, "compacted", 7), SegmentFate(9, 50, -1, "kept"))
     outputs = (Output(base_offset=0, bytes=60, checksum=8, sources=(0,)),)
     told = partition(
@@ -98,12 +98,12 @@ def test_segments_and_why_records_went() -> None:
     }
 
 
-def test_a_run_over_nothing_is_a_run() -> None:
+def test_run_without_partitions_has_one_row() -> None:
     (row,) = map(json.loads, json_rows(entry_of(run_of(), log_dirs=[], started=NOW, ended=NOW)))
     assert list(row) == [column.name for column in RUN_COLUMNS]
 
 
-def test_times_that_no_calendar_has_are_unknown() -> None:
+def test_times_outside_the_calendar_are_null() -> None:
     result = run_of(
         partition("a", oldest_dirty_timestamp=2**62), partition("b", oldest_dirty_timestamp=NOW)
     )
@@ -113,7 +113,7 @@ def test_times_that_no_calendar_has_are_unknown() -> None:
     assert [row["oldest_dirty_at"] for row in rows] == [None, "2026-11-21T22:26:40.000+00:00"]
 
 
-def test_every_column_says_what_it_is_and_may_be_unknown() -> None:
+def test_every_column_is_nullable_and_has_a_comment() -> None:
     assert all(column.nullable for column in LEDGER)
     undescribed = [
         column.name

@@ -36,7 +36,9 @@ NAMES = (
 
 
 def make(home: Path) -> Path:
-    """Create a log directory at `home`/logs, and at `home`/outside files that must not be touched."""
+    """Create a log directory at `home`/logs, and at `home`/outside files that must not be
+    touched.
+    """
     log_dir, outside = home / "logs", home / "outside"
     first, second = [batch(0, 4), batch(5, 9)], [batch(50, 54)]
     log_dir.mkdir(parents=True)

@@ -117,7 +117,9 @@ def test_segment_is_rolled_when_offsets_jump_too_far(tmp_path: Path) -> None:
 def test_writer_and_builder_make_the_same_indexes(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[tuple[int, int, int]], interval: int
 ) -> None:
-    """The writer adds entry by entry; the builder adds many batches at once for a cleaned segment."""
+    """The writer adds entry by entry; the builder adds many batches at once for a cleaned
+    segment.
+    """
     directory = tmp_path_factory.mktemp("log")
     with write(directory, SegmentConfig(segment_bytes=3000, index_interval_bytes=interval)) as log:
         for count, size, late in sizes:

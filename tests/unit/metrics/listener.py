@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that remembers what it is told."""
+"""A real HTTP server on loopback that records its requests."""
 
 from __future__ import annotations
 

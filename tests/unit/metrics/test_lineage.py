@@ -1,5 +1,5 @@
-"""Events of lineage: what OpenLineage's RunEvent requires, posted to a real listener or appended to
-a file.
+"""Lineage events: what OpenLineage's RunEvent requires, posted to a real listener or appended to a
+file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check(event: dict[str, Any]) -> None:
         assert facet["_schemaURL"].startswith("https://openlineage.io/spec/")
 
 
-def test_start_and_complete_of_one_run(tmp_path: Path) -> None:
+def test_start_and_complete_events_share_one_run(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     lineage = Lineage(str(path), job="winnow.clean", host="h")
     lineage.start()
@@ -65,7 +65,7 @@ def test_start_and_complete_of_one_run(tmp_path: Path) -> None:
     )
 
 
-def test_a_failure_and_the_task_that_it_is_a_part_of() -> None:
+def test_fail_event_has_the_error_and_the_parent_task() -> None:
     conf = {
         "spark.openlineage.parentJobNamespace": "default",
         "spark.openlineage.parentJobName": "dag.task",
@@ -86,7 +86,7 @@ def test_a_failure_and_the_task_that_it_is_a_part_of() -> None:
     assert event["run"]["facets"]["parent"]["job"] == {"namespace": "default", "name": "dag.task"}
 
 
-def test_nobody_is_there() -> None:
+def test_unreachable_listener_is_an_error() -> None:
     with (
         listening(status=500) as heard,
         pytest.raises(WinnowError, match="lineage could not be told"),

@@ -1,4 +1,4 @@
-"""Gauges as Prometheus reads them, judged by its own parser."""
+"""Gauges as Prometheus reads them, checked with its own parser."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def told(result: RunResult, path: Path) -> Samples:
     return parsed(path.read_text(encoding="utf-8"))
 
 
-def test_kafkas_metrics_and_what_the_run_did(tmp_path: Path) -> None:
+def test_gauges_include_kafkas_metrics_and_the_runs_results(tmp_path: Path) -> None:
     samples = told(run_of(COMPACTED, partition("orders", 1), idle("idle")), tmp_path / "w.prom")
     assert {name: value for (name, labels), value in samples.items() if not labels} == {
         "winnow_last_run_unixtime": ENDED / 1000,
@@ -68,13 +68,13 @@ def test_kafkas_metrics_and_what_the_run_did(tmp_path: Path) -> None:
     assert samples["winnow_topic_records_removed", ("superseded", "orders")] == 7
 
 
-def test_a_run_over_nothing(tmp_path: Path) -> None:
+def test_run_without_partitions_has_zero_gauges(tmp_path: Path) -> None:
     samples = told(run_of(), tmp_path / "w.prom")
     assert samples["winnow_partitions_count", ()] == 0
     assert samples["winnow_max_dirty_percent", ()] == 0
 
 
-def test_the_last_success_stays_while_runs_fail(tmp_path: Path) -> None:
+def test_last_success_is_kept_while_runs_fail(tmp_path: Path) -> None:
     path = tmp_path / "w.prom"
     bad = run_of(left_alone("t"), left_alone("u", error="damaged"))
     samples = told(bad, path)
@@ -93,13 +93,13 @@ def test_the_last_success_stays_while_runs_fail(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o644
 
 
-def test_a_name_that_is_none_of_kafkas_breaks_no_line(tmp_path: Path) -> None:
+def test_illegal_topic_name_is_escaped(tmp_path: Path) -> None:
     samples = told(run_of(idle('a"b\n\\c')), tmp_path / "w.prom")
     assert samples["winnow_topic_bytes_before", ('a"b\n\\c',)] == 2 << 20
 
 
-def test_a_pushgateway() -> None:
-    """POST replaces metrics of the same name and leaves the others, the last success among them."""
+def test_metrics_are_posted_to_a_pushgateway() -> None:
+    """POST replaces metrics of the same name and keeps the others, such as the last success."""
     with listening() as heard:
         tell_prometheus(
             gauges_of(run_of(COMPACTED), started=STARTED, ended=ENDED),
@@ -111,7 +111,7 @@ def test_a_pushgateway() -> None:
     assert parsed(body.decode())["winnow_last_success_unixtime", ()] == ENDED / 1000
 
 
-def test_nobody_is_there(tmp_path: Path) -> None:
+def test_unreachable_target_is_an_error(tmp_path: Path) -> None:
     gauges = gauges_of(replace(run_of(), notes=()), started=STARTED, ended=ENDED)
     with listening(status=500) as heard, pytest.raises(WinnowError, match="could not be told"):
         tell_prometheus(gauges, heard.url)
@@ -123,7 +123,7 @@ def test_nobody_is_there(tmp_path: Path) -> None:
         tell_prometheus(gauges, str(tmp_path / "w.txt"))
 
 
-def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install 'prometheus-client"):
         tell_prometheus((), "w.prom")

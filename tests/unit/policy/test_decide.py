@@ -116,7 +116,9 @@ def test_uncompacted_partition_has_a_rule_and_a_reason(
 
 
 def test_rule_is_that_of_the_action_taken() -> None:
-    """The rule of the compaction if there is one, and of retention if only that deletes something."""
+    """The rule of the compaction if there is one, and of retention if only that deletes
+    something.
+    """
     both = config("compact,delete", retention_ms=5000)
     assert decided(four(), both).rule == "S3.4"
     clean = decided(four(checkpoint=30), both)

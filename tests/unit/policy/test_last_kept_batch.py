@@ -27,7 +27,9 @@ def test_cleaned_range_ends_at_or_below_the_high_watermark(
     checkpoint: int | None,
     start: int,
 ) -> None:
-    """So a cleaned batch that ends at the high watermark also ends the range: one rule keeps both."""
+    """So a cleaned batch that ends at the high watermark also ends the range: one rule
+    keeps both.
+    """
     end = bases[-1] + beyond
     start = min(max(start, bases[0]), end)
     watermark = min(max(high_watermark, start), end)

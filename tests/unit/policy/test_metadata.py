@@ -1,4 +1,6 @@
-"""Settings from the metadata log, combined with those that an operator gives (S9.1-S9.3, case 98)."""
+"""Settings from the metadata log, combined with those that an operator gives (S9.1-S9.3,
+case 98).
+"""
 
 from __future__ import annotations
 

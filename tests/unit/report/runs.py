@@ -1,5 +1,5 @@
-"""Runs to be shown: one with something of everything, and one over more partitions than anybody
-reads of.
+"""Runs to show: one with something of everything, and one over more partitions than anybody
+reads.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def everything() -> RunResult:
 
 
 def many(count: int) -> RunResult:
-    """Partitions of 400 topics, each with 30 segments, some of them left alone, each for a reason
-    of its own.
+    """Return partitions of 400 topics with 30 segments each. Some are skipped, each for its own
+    reason.
     """
     each = segments(30)
     return run_of(

@@ -10,7 +10,7 @@ MIB = 1 << 20
 DAY = 86_400_000
 
 
-def test_sums_are_those_of_the_partitions() -> None:
+def test_sums_add_up_all_partitions() -> None:
     facts = facts_of(
         run_of(
             partition("a", records_before=10, records_after=4),
@@ -27,7 +27,7 @@ def test_sums_are_those_of_the_partitions() -> None:
     assert [row.name for row in facts.topics] == ["b", "a", "c", "d"]
 
 
-def test_what_only_a_run_can_tell_is_not_counted_as_freed() -> None:
+def test_unknown_sizes_of_a_plan_are_not_counted_as_freed() -> None:
     facts = facts_of(
         run_of(partition("a", bytes_after=None, dirty_ratio=0.5), partition("b"), verb="plan")
     )
@@ -35,7 +35,7 @@ def test_what_only_a_run_can_tell_is_not_counted_as_freed() -> None:
     assert [row.after for row in facts.topics] == [None, MIB]
 
 
-def test_topics_beyond_the_first_share_a_row_and_no_byte_is_lost() -> None:
+def test_surplus_topics_share_a_row_with_all_their_bytes() -> None:
     facts = facts_of(run_of(*(partition(f"t{number:03}", number % 3) for number in range(100))))
     assert len(facts.topics) == MOST_TOPICS + 1
     assert facts.topics[-1].others == 100 - MOST_TOPICS
@@ -43,14 +43,14 @@ def test_topics_beyond_the_first_share_a_row_and_no_byte_is_lost() -> None:
     assert len(facts.details) == MOST_DETAILS < facts.acting
 
 
-def test_one_cause_is_told_once() -> None:
+def test_each_cause_is_listed_once() -> None:
     same = [left_alone("orders", number) for number in range(40)]
     facts = facts_of(run_of(*same, left_alone("other", error="CRC is wrong")))
     assert [(cause.count, len(cause.names)) for cause in facts.causes] == [(40, MOST_NAMES), (1, 1)]
     assert facts.causes[1].text == "holds transactional batches: CRC is wrong"
 
 
-def test_of_too_many_causes_the_rest_is_counted() -> None:
+def test_surplus_causes_are_counted() -> None:
     facts = facts_of(
         run_of(*(left_alone("t", number, error=f"at byte {number}") for number in range(50)))
     )
@@ -68,14 +68,14 @@ def test_dirty_ratios_are_counted_by_tenths() -> None:
     assert facts.ratios_after is None
 
 
-def test_the_slowest_come_first_and_who_did_nothing_is_not_among_them() -> None:
+def test_slowest_partitions_are_listed_first_without_idle_ones() -> None:
     facts = facts_of(
         run_of(partition("a", duration_ms=5), partition("b", duration_ms=900), idle("c"))
     )
     assert [p.topic for p in facts.slowest] == ["b", "a"]
 
 
-def test_the_timeline_holds_every_byte_whatever_the_timestamps_are() -> None:
+def test_timeline_holds_every_byte_for_any_timestamps() -> None:
     times = [-1, 0, NOW - 30 * DAY, NOW, NOW + 1, 2**63 - 1]
     segments = tuple(SegmentFate(at, 100, time, "compacted") for at, time in enumerate(times))
     timeline = timeline_of([partition("a", segments=segments)], NOW)
@@ -84,7 +84,7 @@ def test_the_timeline_holds_every_byte_whatever_the_timestamps_are() -> None:
     assert (len(timeline.steps), timeline.start, timeline.end, timeline.late) == (STEPS, 0, NOW, 2)
 
 
-def test_segments_lie_at_their_time() -> None:
+def test_timeline_places_segments_at_their_time() -> None:
     segments = (SegmentFate(0, 7, NOW - 36 * DAY, "deleted"), SegmentFate(9, 5, NOW, "kept"))
     timeline = timeline_of([partition("a", segments=segments)], NOW)
     assert timeline is not None
@@ -92,7 +92,7 @@ def test_segments_lie_at_their_time() -> None:
     assert timeline_of([partition("a")], NOW) is None
 
 
-def test_a_strip_of_thousands_of_segments_is_short_and_has_all_bytes_and_fates() -> None:
+def test_strip_of_many_segments_is_short_but_complete() -> None:
     fates = ["deleted"] * 1000 + ["compacted"] * 4000 + ["kept"] * 3
     segments = tuple(SegmentFate(at, 10, at, fate) for at, fate in enumerate(fates))  # type: ignore[arg-type]
     strip = strip_of(partition("a", segments=segments))
@@ -104,7 +104,7 @@ def test_a_strip_of_thousands_of_segments_is_short_and_has_all_bytes_and_fates()
     )
 
 
-def test_tombstones_of_all_partitions_are_added_up_by_age() -> None:
+def test_tombstones_are_summed_by_age() -> None:
     ages = [(1, 0, 0, 0, 0, 7), (), (2, 1, 0, 0, 0, 0)]
     facts = facts_of(run_of(*(partition("t", at, tombstones=of) for at, of in enumerate(ages))))
     assert [count for _, count in facts.tombstones] == [3, 1, 0, 0, 0, 7]
@@ -114,7 +114,7 @@ def test_tombstones_of_all_partitions_are_added_up_by_age() -> None:
     )
 
 
-def test_records_that_are_gone_are_added_up_by_reason() -> None:
+def test_removed_records_are_summed_by_reason() -> None:
     gone = [
         RecordsRemoved(superseded=3, aborted=1),
         None,
@@ -128,6 +128,6 @@ def test_records_that_are_gone_are_added_up_by_reason() -> None:
     assert facts_of(run_of(partition("t", records_removed=RecordsRemoved()))).removed == ()
 
 
-def test_what_was_quarantined_is_not_freed() -> None:
+def test_quarantined_bytes_are_not_counted_as_freed() -> None:
     facts = facts_of(run_of(partition("a", quarantined_bytes=4096)))
     assert (facts.freed, facts.quarantined_bytes) == (MIB - 4096, 4096)

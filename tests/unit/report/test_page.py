@@ -13,7 +13,7 @@ def text_of(page: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", body).split())
 
 
-def test_what_was_freed_is_the_first_figure() -> None:
+def test_freed_bytes_are_the_first_figure() -> None:
     figures = re.findall(
         r'<p class="figure">(.*?)</p>', render(run_of(partition("orders"), idle("quiet")))
     )
@@ -23,7 +23,7 @@ def test_what_was_freed_is_the_first_figure() -> None:
     )
 
 
-def test_a_plan_does_not_promise_what_only_the_run_can_tell() -> None:
+def test_plan_does_not_promise_unknown_bytes() -> None:
     told = text_of(
         render(
             run_of(
@@ -35,14 +35,14 @@ def test_a_plan_does_not_promise_what_only_the_run_can_tell() -> None:
     assert "freed:" not in told
 
 
-def test_what_is_kept_or_quarantined_is_not_called_free() -> None:
+def test_kept_or_quarantined_bytes_are_not_called_freed() -> None:
     told = text_of(render(everything()))
     assert "Nothing is free yet" in told
     assert "recover --purge 20261121T000000Z-0" in told
     assert "4.0 KiB of damaged batches were moved out of the log" in told
 
 
-def test_each_part_is_there() -> None:
+def test_page_has_all_parts() -> None:
     told = text_of(render(everything()))
     for part in (
         "Left alone, and why",
@@ -67,24 +67,24 @@ def test_each_part_is_there() -> None:
 @pytest.mark.parametrize(
     "run", [run_of(), run_of(idle("a")), run_of(partition("a", bytes_before=None, bytes_after=0))]
 )
-def test_a_run_with_little_to_tell_has_a_page(run: RunResult) -> None:
+def test_small_run_has_a_page(run: RunResult) -> None:
     assert "0 B" in text_of(render(run))
 
 
-def test_names_and_reasons_are_text_whatever_is_in_them() -> None:
+def test_hostile_names_and_reasons_are_escaped() -> None:
     page = render(everything())
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;&amp;&#34;&#39;\\u202e\\x1b[31m" in page
     assert HOSTILE[-6] not in page
 
 
-def test_nothing_is_fetched() -> None:
+def test_page_loads_no_external_resources() -> None:
     page = render(everything())
     assert re.findall(r"https?:|//|url\(|@import|\bsrc=", page) == []
     assert re.findall(r'href="([^"]*)"', page) == ["data:,"]
 
 
-def test_twenty_thousand_partitions_make_a_page_that_opens() -> None:
+def test_page_of_twenty_thousand_partitions_is_small() -> None:
     page = render(many(20_000))
     assert len(page) < 250_000
     told = text_of(page)

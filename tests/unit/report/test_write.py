@@ -8,7 +8,7 @@ from winnow.report import render, write_report
 from winnow.report.write import reports_dir
 
 
-def test_a_result_writes_its_page(tmp_path: Path) -> None:
+def test_report_replaces_an_older_page(tmp_path: Path) -> None:
     run = run_of(partition("orders"))
     page = tmp_path / "run.html"
     page.write_text("an older one")
@@ -20,7 +20,7 @@ def test_a_result_writes_its_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["run.html", "t-0/run.html", "../log/t-0/../run.html", "link/run.html"]
 )
-def test_never_in_a_log_directory(tmp_path: Path, name: str) -> None:
+def test_report_in_a_log_directory_is_refused(tmp_path: Path, name: str) -> None:
     log_dir = tmp_path / "log"
     (log_dir / "t-0").mkdir(parents=True)
     (log_dir / "link").symlink_to(log_dir)
@@ -30,7 +30,7 @@ def test_never_in_a_log_directory(tmp_path: Path, name: str) -> None:
     assert [path.name for path in log_dir.rglob("*.html*")] == []
 
 
-def test_a_page_that_can_not_be_written_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_files(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(OSError, match="taken"):
         write_report(run_of(partition("t")), tmp_path / "taken")
@@ -41,7 +41,7 @@ def test_a_page_that_can_not_be_written_leaves_nothing(tmp_path: Path) -> None:
     ("state", "place"),
     [("/state", "/state"), ("", "/home/me/.local/state"), ("relative", "/home/me/.local/state")],
 )
-def test_the_reports_lie_with_the_state_of_other_programs(
+def test_reports_directory_is_in_the_users_state(
     monkeypatch: pytest.MonkeyPatch, state: str, place: str
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")

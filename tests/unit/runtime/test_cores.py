@@ -1,6 +1,4 @@
-"""Chunks that are worked on by more than one core of a task: in order, and never by more cores than
-there are.
-"""
+"""Several cores of a task work on chunks: in order, and never on more cores than there are."""
 
 import errno
 import fcntl
@@ -34,7 +32,7 @@ def one(_: int) -> int:
 
 @pytest.mark.parametrize("enough", [1, 3, 1000])
 @pytest.mark.parametrize("count", [1, 2, 7])
-def test_items_come_in_order(
+def test_items_are_returned_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, enough: int
 ) -> None:
     monkeypatch.setattr(module, "ENOUGH_BYTES", enough)
@@ -43,7 +41,7 @@ def test_items_come_in_order(
     )
 
 
-def test_no_more_jobs_are_begun_than_there_are_threads_and_one(tmp_path: Path) -> None:
+def test_jobs_started_ahead_are_limited_by_the_threads(tmp_path: Path) -> None:
     begun, threads = [], threading.active_count()
 
     def job(number: int) -> Iterator[int]:
@@ -59,7 +57,7 @@ def test_no_more_jobs_are_begun_than_there_are_threads_and_one(tmp_path: Path) -
     assert threading.active_count() == threads
 
 
-def test_an_error_comes_when_it_is_its_turn(tmp_path: Path) -> None:
+def test_error_is_raised_in_order(tmp_path: Path) -> None:
     def failing(number: int) -> Iterator[int]:
         yield number
         if number == 1:
@@ -72,7 +70,7 @@ def test_an_error_comes_when_it_is_its_turn(tmp_path: Path) -> None:
     assert found in ([0], [0, 1])
 
 
-def test_two_threads_of_two_tasks_share_one_core(tmp_path: Path) -> None:
+def test_threads_of_two_tasks_share_one_core(tmp_path: Path) -> None:
     cores, order = Cores(str(tmp_path), 1), []
 
     def job(number: int) -> Iterator[int]:
@@ -95,7 +93,7 @@ def test_two_threads_of_two_tasks_share_one_core(tmp_path: Path) -> None:
     assert [number for what, number in order[::2]] == [number for what, number in order[1::2]]
 
 
-def test_whoever_is_killed_gives_its_core_back(tmp_path: Path) -> None:
+def test_killed_process_releases_its_core(tmp_path: Path) -> None:
     script = (
         "import sys, time\nfrom winnow.runtime.cores import Cores\n"
         "with Cores(sys.argv[1], 1).one():\n    print(flush=True)\n    time.sleep(60)\n"
@@ -112,9 +110,7 @@ def test_whoever_is_killed_gives_its_core_back(tmp_path: Path) -> None:
             pass
 
 
-def test_a_lock_that_fails_leaves_no_file_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_lock_leaves_no_file_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_locks(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 

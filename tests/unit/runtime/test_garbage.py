@@ -1,4 +1,4 @@
-"""Values that live to the end are not gone through again and again."""
+"""Full collections are rare, so long-lived objects are not scanned again and again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def full_collections(values: int) -> int:
     return found
 
 
-def test_only_what_is_new_is_collected_meanwhile() -> None:
+def test_only_young_objects_are_collected_inside_the_block() -> None:
     gc.collect()
     assert full_collections(2_000_000) > 0
     with seldom_collecting():
@@ -26,7 +26,7 @@ def test_only_what_is_new_is_collected_meanwhile() -> None:
         assert gc.get_stats()[1]["collections"] > young
 
 
-def test_afterwards_all_is_as_it_was() -> None:
+def test_thresholds_are_restored_after_the_block() -> None:
     before = gc.get_threshold()
     with pytest.raises(KeyError), seldom_collecting(), seldom_collecting():
         raise KeyError

@@ -14,14 +14,14 @@ from winnow.storage.segment_io import SegmentWriter, map_range
 
 class Heard:
     def add(self, term: StageCounts) -> None:
-        raise AssertionError(term)  # there is no stage without Spark
+        raise AssertionError(term)  # no stage without Spark
 
 
 def doubled(items: Iterable[int]) -> Iterator[int]:
     return (2 * item for item in items)
 
 
-def test_without_a_meter_a_function_is_itself() -> None:
+def test_without_a_meter_functions_are_unchanged() -> None:
     assert metered(doubled) is doubled
     plain = pickle.dumps(in_task(doubled))
     with metering(Heard()):
@@ -31,13 +31,13 @@ def test_without_a_meter_a_function_is_itself() -> None:
     assert pickle.dumps(in_task(doubled)) == plain
 
 
-def test_with_one_it_does_the_same() -> None:
+def test_metered_function_gives_the_same_results() -> None:
     with metering(Heard()):
         assert list(metered(doubled)([1, 2])) == [2, 4]
         assert list(in_task(partial(map, abs))([-1])) == [1]
 
 
-def test_counts_add_up_stage_by_stage() -> None:
+def test_counts_are_added_per_stage() -> None:
     one = {1: TaskCounts(1, 2, 3), 2: TaskCounts(10, 20, 30)}
     assert added(one, {2: TaskCounts(1, 1, 1), 3: TaskCounts(7, 0, 0)}) == {
         1: TaskCounts(1, 2, 3),
@@ -47,7 +47,7 @@ def test_counts_add_up_stage_by_stage() -> None:
     assert added({}, one) == added(one, {}) == one
 
 
-def test_what_is_read_mapped_and_written_is_counted(tmp_path: Path) -> None:
+def test_bytes_read_mapped_and_written_are_counted(tmp_path: Path) -> None:
     read, written = MOVED.read, MOVED.written
     path = str(tmp_path / "a")
     with SegmentWriter(path) as writer:

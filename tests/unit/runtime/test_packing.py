@@ -10,9 +10,7 @@ WEIGHTS = st.lists(st.integers(0, 10**12), max_size=40)
 
 
 @given(WEIGHTS, st.integers(1, 9))
-def test_every_item_has_a_task_and_the_loads_differ_by_no_more_than_the_heaviest_item(
-    weights: list[int], tasks: int
-) -> None:
+def test_loads_differ_by_at_most_the_heaviest_item(weights: list[int], tasks: int) -> None:
     placed = pack(weights, tasks=tasks)
     assert len(placed) == len(weights)
     loads = [0] * tasks
@@ -23,22 +21,22 @@ def test_every_item_has_a_task_and_the_loads_differ_by_no_more_than_the_heaviest
 
 
 @given(WEIGHTS, st.integers(1, 9))
-def test_the_same_items_always_get_the_same_tasks(weights: list[int], tasks: int) -> None:
+def test_packing_is_deterministic(weights: list[int], tasks: int) -> None:
     assert pack(weights, tasks=tasks) == pack(list(weights), tasks=tasks)
 
 
 @given(st.integers(1, 10**13), st.integers(1, 10**10), st.integers(1, 500), st.integers(1, 64))
-def test_there_is_never_a_task_without_an_item(
+def test_task_count_never_exceeds_the_items(
     total: int, per_task: int, items: int, parallelism: int
 ) -> None:
     assert 1 <= task_count(total, per_task=per_task, items=items, parallelism=parallelism) <= items
 
 
-def test_small_work_in_many_items_still_keeps_every_core_busy() -> None:
+def test_many_small_items_use_every_core() -> None:
     assert task_count(10, per_task=1000, items=100, parallelism=4) == 12
 
 
-def test_each_core_has_one_task_as_long_as_several_would_have_little_to_do() -> None:
+def test_each_core_has_one_task_unless_several_are_worthwhile() -> None:
     counts = [
         task_count(total, per_task=1000, items=100, parallelism=4, worth=50)
         for total in (0, 399, 400, 600, 9999)
@@ -49,35 +47,33 @@ def test_each_core_has_one_task_as_long_as_several_would_have_little_to_do() -> 
     )
 
 
-def test_large_work_is_cut_so_that_no_task_has_more_than_it_should() -> None:
+def test_large_work_is_split_to_limit_each_task() -> None:
     assert task_count(10_400, per_task=100, items=1000, parallelism=4) == 104
 
 
-def test_no_core_gets_a_task_more_than_another() -> None:
+def test_task_count_is_a_multiple_of_the_cores() -> None:
     assert task_count(10_401, per_task=100, items=1000, parallelism=4) == 108
 
 
-def test_no_items_still_are_one_task() -> None:
+def test_no_items_give_one_task() -> None:
     assert task_count(0, per_task=100, items=0, parallelism=4) == 1
 
 
 @given(WEIGHTS, st.integers(0, 10**9), st.integers(1, 9))
-def test_what_each_item_costs_counts_as_if_it_were_weight(
-    weights: list[int], each: int, tasks: int
-) -> None:
+def test_cost_per_item_is_added_to_its_weight(weights: list[int], each: int, tasks: int) -> None:
     assert pack(weights, tasks=tasks, each=each) == pack(
         [weight + each for weight in weights], tasks=tasks
     )
 
 
-def test_small_items_are_shared_out_though_a_heavy_one_is_among_them() -> None:
+def test_small_items_are_spread_despite_a_heavy_one() -> None:
     alone = pack([100] + [0] * 40, tasks=4)
     assert alone.count(alone[0]) == 1
     placed = pack([100] + [0] * 40, tasks=4, each=100)
     assert sorted(placed.count(task) for task in range(4)) == [10, 10, 10, 11]
 
 
-def test_one_heavy_item_is_left_alone_by_the_light_ones() -> None:
+def test_heavy_item_has_a_task_of_its_own() -> None:
     placed = pack([1] * 50 + [100] + [1] * 50, tasks=2)
     assert [task == placed[50] for task in placed].count(True) == 1
 
@@ -96,7 +92,7 @@ def test_one_heavy_item_is_left_alone_by_the_light_ones() -> None:
         ([], 2, []),
     ],
 )
-def test_tasks_that_other_cores_could_help_with(
+def test_left_over_finds_tasks_that_idle_cores_can_help(
     weights: list[int], cores: int, late: list[int]
 ) -> None:
     assert left_over(weights, cores=cores) == late

@@ -12,7 +12,7 @@ def stage(number: int, *, tasks: int = 1, **counts: int) -> Stage:
     return Stage(**told)
 
 
-def test_phases_follow_each_other_without_a_gap() -> None:
+def test_phases_are_contiguous() -> None:
     marks = [Mark("a", 1000), Mark("b", 1250), Mark("c", 1250), Mark("end", 4000)]
     profile = profile_of(marks, [], [], {})
     assert [(phase.name, phase.seconds, phase.driver_seconds) for phase in profile.phases] == [
@@ -22,7 +22,7 @@ def test_phases_follow_each_other_without_a_gap() -> None:
     assert profile.seconds == sum(phase.seconds for phase in profile.phases) == 3.0
 
 
-def test_phases_of_one_name_are_one_where_the_first_of_them_stands() -> None:
+def test_phases_of_one_name_are_merged_at_the_first() -> None:
     marks = [
         Mark("wave", 0),
         Mark("commit", 10),
@@ -48,7 +48,7 @@ def test_phases_of_one_name_are_one_where_the_first_of_them_stands() -> None:
         ([(40, None)], 40),
     ],
 )
-def test_the_driver_is_alone_while_no_job_runs(
+def test_driver_time_is_the_time_without_a_job(
     jobs: list[tuple[int, int | None]], alone: int
 ) -> None:
     marks = [Mark("a", 0), Mark("b", 100), Mark("end", 300)]
@@ -56,14 +56,14 @@ def test_the_driver_is_alone_while_no_job_runs(
     assert profile.phases[0].driver_seconds == alone / 1000
 
 
-def test_a_job_belongs_to_the_phase_in_which_it_was_submitted() -> None:
+def test_job_belongs_to_the_phase_that_submitted_it() -> None:
     marks = [Mark("a", 0), Mark("b", 100), Mark("end", 200)]
     jobs = [Job(99, 150, (1,)), Job(100, 120, (2,)), Job(200, 201, (3,))]
     first, second = profile_of(marks, jobs, [stage(1), stage(2), stage(3)], {}).phases
     assert (first.jobs, first.stages, second.jobs, second.stages) == (1, 1, 2, 2)
 
 
-def test_a_stage_that_a_later_job_finds_done_is_told_once() -> None:
+def test_stage_reused_by_a_later_job_is_counted_once() -> None:
     marks = [Mark("a", 0), Mark("b", 100), Mark("end", 200)]
     first, second = profile_of(
         marks, [Job(1, 50, (0, 1)), Job(101, 150, (0, 2))], [stage(0), stage(2)], {}
@@ -71,7 +71,7 @@ def test_a_stage_that_a_later_job_finds_done_is_told_once() -> None:
     assert (first.tasks, second.tasks) == (1, 1)
 
 
-def test_what_spark_and_the_tasks_count_is_in_its_own_units() -> None:
+def test_counts_of_spark_and_tasks_are_converted_to_units() -> None:
     counted = stage(
         7,
         tasks=4,

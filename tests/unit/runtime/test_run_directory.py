@@ -1,5 +1,5 @@
-"""The private directory of a run ends with the run, and what killed runs left ends with the next
-one.
+"""The private directories of a run are removed when it ends. The next run removes those of killed
+runs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def wait_until_locked(path: Path) -> None:
     raise AssertionError
 
 
-def test_directories_go_when_run_ends_and_signals_change_nothing(tmp_path: Path) -> None:
+def test_directories_are_removed_when_the_run_ends_despite_signals(tmp_path: Path) -> None:
     paths = [leftover(tmp_path, os.getpid(), name) for name in ("a", "b")]
     process = keeper(*paths)
     wait_until_locked(paths[1])
@@ -58,14 +58,14 @@ def test_directories_go_when_run_ends_and_signals_change_nothing(tmp_path: Path)
     assert not any(path.exists() for path in paths)
 
 
-def test_directory_of_killed_run_goes_with_next_one(tmp_path: Path) -> None:
+def test_directory_of_a_killed_run_is_removed_by_the_next(tmp_path: Path) -> None:
     killed = leftover(tmp_path)
     assert remove_leftovers(str(tmp_path), now=LATER) == [str(killed)]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_directory_that_may_be_in_use_stays(tmp_path: Path) -> None:
-    """By a process that lives, by one of another container, or by one that has only begun."""
+def test_directory_that_may_be_in_use_is_kept(tmp_path: Path) -> None:
+    """By a live process, by one of another container, or by one that has just started."""
     alive = leftover(tmp_path, os.getppid())
     young = leftover(tmp_path, name="young")
     assert remove_leftovers(str(tmp_path)) == []
@@ -80,7 +80,7 @@ def test_directory_that_may_be_in_use_stays(tmp_path: Path) -> None:
         process.communicate(timeout=20)
 
 
-def test_what_is_not_of_this_users_runs_stays(tmp_path: Path) -> None:
+def test_files_of_others_are_kept(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     (target / "file").touch()
@@ -93,7 +93,7 @@ def test_what_is_not_of_this_users_runs_stays(tmp_path: Path) -> None:
     assert (target / "file").exists()
 
 
-def test_process_that_starts_java_gets_private_directories(
+def test_process_that_starts_java_has_private_directories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tmp").mkdir()

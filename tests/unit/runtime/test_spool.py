@@ -1,4 +1,4 @@
-"""Blobs come back as they were, in the shuffle and in files."""
+"""Blobs are returned unchanged, from the shuffle and from files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOUNDS = st.lists(st.integers(0, 50), min_size=1, max_size=9).map(sorted)
 
 
 @given(bounds=BOUNDS, order=st.randoms(use_true_random=False), in_files=st.booleans())
-def test_rows_come_back_in_any_order(
+def test_blobs_are_joined_in_any_order(
     tmp_path_factory: pytest.TempPathFactory,
     bounds: list[int],
     order: random.Random,
@@ -35,7 +35,7 @@ def test_rows_come_back_in_any_order(
     assert not found.flags.writeable
 
 
-def test_a_file_that_became_shorter_is_told_of(tmp_path: Path) -> None:
+def test_truncated_file_is_an_error(tmp_path: Path) -> None:
     (blob,) = stored(str(tmp_path), np.arange(10, dtype=np.uint32), [2, 10])
     assert isinstance(blob, Spooled)
     Path(blob.path).write_bytes(bytes(30))
@@ -44,9 +44,7 @@ def test_a_file_that_became_shorter_is_told_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*,4]"])
-def test_tasks_on_one_machine_have_a_directory_while_the_job_runs(
-    tmp_path: Path, master: str
-) -> None:
+def test_tasks_on_one_machine_share_a_directory_during_the_job(tmp_path: Path, master: str) -> None:
     with spooling(master, beside=str(tmp_path)) as directory:
         assert directory is not None
         stored(directory, np.arange(3), [0, 3])
@@ -55,7 +53,7 @@ def test_tasks_on_one_machine_have_a_directory_while_the_job_runs(
 
 
 @pytest.mark.parametrize("master", [None, "local-cluster[2,1,1024]", "spark://host:7077", "yarn"])
-def test_tasks_on_several_machines_have_none(tmp_path: Path, master: str | None) -> None:
+def test_tasks_on_several_machines_have_no_directory(tmp_path: Path, master: str | None) -> None:
     with spooling(master, beside=str(tmp_path)) as directory:
         assert directory is None
     assert not [*tmp_path.iterdir()]

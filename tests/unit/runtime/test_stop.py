@@ -6,13 +6,13 @@ from winnow.errors import StoppedError
 from winnow.runtime.stop import Stop
 
 
-def test_without_a_reason_nothing_ends() -> None:
+def test_run_continues_without_a_reason_to_stop() -> None:
     stop = Stop()
     stop.check()
     assert stop.reason is None
 
 
-def test_the_first_reason_stays() -> None:
+def test_first_reason_is_kept() -> None:
     stop = Stop()
     stop.request("one")
     stop.request("two")
@@ -21,7 +21,7 @@ def test_the_first_reason_stays() -> None:
         stop.check()
 
 
-def test_the_time_is_over_at_its_end_and_stays_so() -> None:
+def test_timeout_is_reached_exactly_and_stays_reached() -> None:
     now = 100.0
     stop = Stop(timeout_s=90, clock=lambda: now)
     now = 189.9

@@ -3,7 +3,7 @@ from pathlib import Path
 from winnow.runtime.ticks import TickSheet, tick
 
 
-def test_what_is_ticked_is_done_once() -> None:
+def test_repeated_ticks_count_once() -> None:
     with TickSheet([5, 7, 0, 11]) as sheet:
         assert (sheet.total, sheet.done()) == (23, 0)
         tick(sheet.path, 3)
@@ -16,7 +16,7 @@ def test_what_is_ticked_is_done_once() -> None:
     assert not Path(sheet.path).exists()
 
 
-def test_a_task_that_comes_late_makes_nothing() -> None:
+def test_late_tick_creates_no_file() -> None:
     with TickSheet([1]) as sheet:
         pass
     tick(sheet.path, 0)
@@ -24,6 +24,6 @@ def test_a_task_that_comes_late_makes_nothing() -> None:
     assert sheet.done() == 0
 
 
-def test_no_work() -> None:
+def test_sheet_without_work_has_total_zero() -> None:
     with TickSheet([]) as sheet:
         assert (sheet.total, sheet.done()) == (0, 0)

@@ -1,5 +1,5 @@
-"""What Winnow creates beside a broker's files belongs to whoever owns the directory, and is never
-wider than it.
+"""Files and directories that Winnow creates belong to the owner of their directory, and their mode
+is never wider than the directory's.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def owner_and_mode(path: Path) -> tuple[int, int, int]:
 
 
 @as_root
-def test_new_file_belongs_to_owner_of_directory_and_is_private(log_dir: Path) -> None:
+def test_new_file_is_private_and_belongs_to_the_directory_owner(log_dir: Path) -> None:
     STORAGE.create(f"{log_dir}/journal", b"x")
     STORAGE.new_file(f"{log_dir}/segment").close()
     assert owner_and_mode(log_dir / "journal") == (KAFKA, GROUP, 0o600)
@@ -52,26 +52,26 @@ def test_new_directories_inherit_owner_and_mode(log_dir: Path) -> None:
 
 
 @as_root
-def test_new_lock_belongs_to_owner_of_log_directory(log_dir: Path) -> None:
+def test_new_lock_belongs_to_the_directory_owner(log_dir: Path) -> None:
     lock_log_dir(str(log_dir)).close()
     assert owner_and_mode(log_dir / ".lock") == (KAFKA, GROUP, 0o640)
 
 
 @as_root
-def test_lock_that_is_there_keeps_owner_and_mode(log_dir: Path) -> None:
+def test_existing_lock_keeps_owner_and_mode(log_dir: Path) -> None:
     (log_dir / ".lock").touch(mode=0o600)
     lock_log_dir(str(log_dir)).close()
     assert owner_and_mode(log_dir / ".lock") == (0, 0, 0o600)
 
 
 @as_root
-def test_files_of_a_store_belong_to_owner_of_directory(log_dir: Path) -> None:
+def test_files_of_a_store_belong_to_the_directory_owner(log_dir: Path) -> None:
     LocalStore(str(log_dir)).create("deep/meta.properties", b"x")
     assert owner_and_mode(log_dir / "deep") == (KAFKA, GROUP, 0o750)
     assert owner_and_mode(log_dir / "deep" / "meta.properties") == (KAFKA, GROUP, 0o640)
 
 
-def test_directory_below_one_of_everybody_is_not_of_everybody(tmp_path: Path) -> None:
+def test_directory_below_a_world_writable_one_is_not_world_writable(tmp_path: Path) -> None:
     tmp_path.chmod(0o1777)
     STORAGE.ensure_dir(f"{tmp_path}/out")
     assert owner_and_mode(tmp_path / "out")[2] == 0o755
@@ -80,13 +80,13 @@ def test_directory_below_one_of_everybody_is_not_of_everybody(tmp_path: Path) ->
 CREATE = {
     "storage/creating.py",
     "storage/output_file.py",
-    # In the private directory of the run.
+    # in the private directory of the run
     "runtime/cores.py",
 }
 
 
 def test_no_other_module_creates_files_or_directories() -> None:
-    """What calls a `Storage`, a `Store`, `create_file` or `replacing` ends in the modules that are
+    """Calls of a `Storage`, a `Store`, `create_file` or `replacing` end in the modules that are
     tested here.
     """
     root = Path(winnow.__file__).parent

@@ -1,5 +1,5 @@
-"""No path is followed through a link; attributes are given to what was made here; only what is not
-there is absent.
+"""No path is followed through a link, only files made here get attributes, and only a missing file
+counts as absent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files
 
 @pytest.fixture(params=["openat2", "by steps"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a kernel that has the call, and as on one that has not."""
+    """Run with the openat2 call, and as on a kernel without it."""
     has = request.param == "openat2"
     if has and not guarded._has_openat2():
         pytest.skip("this kernel has no openat2")
@@ -37,7 +37,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """logs/t-0/file, logs/linked -> outside, logs/secret -> outside/secret, logs/pipe."""
+    """Make logs/t-0/file, logs/linked -> outside, logs/secret -> outside/secret, logs/pipe."""
     (tmp_path / "outside" / "below").mkdir(parents=True)
     (tmp_path / "outside" / "secret").write_bytes(b"secret")
     (tmp_path / "outside" / "secret").chmod(0o600)
@@ -103,7 +103,7 @@ def test_no_call_follows_a_link(tree: Path, call: str) -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_what_is_no_link_is_opened_under_any_spelling(
+def test_path_without_links_is_opened_in_any_spelling(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tree)
@@ -120,7 +120,7 @@ def test_what_is_no_link_is_opened_under_any_spelling(
 
 
 @pytest.mark.usefixtures("way")
-def test_pipe_is_refused_and_not_waited_for(tree: Path) -> None:
+def test_pipe_is_refused_without_waiting(tree: Path) -> None:
     with pytest.raises(CorruptLogError, match="found a named pipe"):
         STORAGE.read_bytes(f"{tree}/pipe")
     with pytest.raises(CorruptLogError, match="found a named pipe"):
@@ -130,7 +130,7 @@ def test_pipe_is_refused_and_not_waited_for(tree: Path) -> None:
 
 
 @pytest.mark.usefixtures("way")
-def test_missing_files_are_absent_and_links_are_not(tree: Path) -> None:
+def test_missing_files_are_absent_and_dangling_links_are_not(tree: Path) -> None:
     assert not is_there(f"{tree}/none")
     assert not is_there(f"{tree}/none/deeper")
     assert not is_there(f"{tree}/t-0/file/deeper")
@@ -142,10 +142,10 @@ def test_missing_files_are_absent_and_links_are_not(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES])
-def test_error_is_not_an_absent_file(
+def test_error_does_not_count_as_an_absent_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Else a checkpoint with three entries would be written again with one."""
+    """Otherwise a checkpoint with three entries would be rewritten with one."""
     path = tmp_path / "cleaner-offset-checkpoint"
     path.write_text("0\n3\na 0 1\nb 0 2\nc 0 3\n")
     real = guarded._openat2
@@ -164,7 +164,7 @@ def test_error_is_not_an_absent_file(
     assert path.read_text() == "0\n3\na 0 1\nb 0 2\nc 0 3\n"
 
 
-def test_file_that_took_the_place_of_a_new_one_gets_no_attributes(tmp_path: Path) -> None:
+def test_file_that_replaced_a_new_one_gets_no_attributes(tmp_path: Path) -> None:
     (tmp_path / "model").touch(mode=0o666)
     (tmp_path / "model").chmod(0o666)
     STORAGE.create(f"{tmp_path}/new", b"")
@@ -187,7 +187,7 @@ def test_hard_link_to_a_private_file_gets_no_owner(tmp_path: Path) -> None:
     assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (0, 0o600)
 
 
-def test_lock_that_is_a_link_makes_no_file(tree: Path) -> None:
+def test_lock_that_is_a_link_creates_no_file(tree: Path) -> None:
     for target in ("outside/secret", "outside/new"):
         (tree / ".lock").unlink(missing_ok=True)
         (tree / ".lock").symlink_to(tree.parent / target)
@@ -196,7 +196,7 @@ def test_lock_that_is_a_link_makes_no_file(tree: Path) -> None:
     assert not (tree.parent / "outside" / "new").exists()
 
 
-def test_file_larger_than_its_kind_is_not_read(tmp_path: Path) -> None:
+def test_oversized_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "replication-offset-checkpoint"
     path.touch()
     os.truncate(path, 60 * 2**30)

@@ -12,7 +12,7 @@ from winnow.storage.local import LocalStorage
 STORAGE: Storage = LocalStorage()
 
 
-def test_create_refuses_a_file_that_is_there(tmp_path: Path) -> None:
+def test_create_refuses_an_existing_file(tmp_path: Path) -> None:
     path = f"{tmp_path}/x"
     STORAGE.create(path, b"first")
     with pytest.raises(FileExistsError):
@@ -20,7 +20,7 @@ def test_create_refuses_a_file_that_is_there(tmp_path: Path) -> None:
     assert STORAGE.read_bytes(path) == b"first"
 
 
-def test_rename_replaces(tmp_path: Path) -> None:
+def test_rename_replaces_the_target(tmp_path: Path) -> None:
     STORAGE.create(f"{tmp_path}/a", b"a")
     STORAGE.create(f"{tmp_path}/b", b"b")
     STORAGE.rename(f"{tmp_path}/a", f"{tmp_path}/b")
@@ -29,7 +29,7 @@ def test_rename_replaces(tmp_path: Path) -> None:
     assert not STORAGE.exists(f"{tmp_path}/a")
 
 
-def test_a_link_outlives_the_first_name(tmp_path: Path) -> None:
+def test_hard_link_outlives_the_first_name(tmp_path: Path) -> None:
     STORAGE.create(f"{tmp_path}/a", b"a")
     STORAGE.link(f"{tmp_path}/a", f"{tmp_path}/b")
     with pytest.raises(FileExistsError):
@@ -39,14 +39,14 @@ def test_a_link_outlives_the_first_name(tmp_path: Path) -> None:
     assert STORAGE.read_bytes(f"{tmp_path}/b") == b"a"
 
 
-def test_a_range_ends_where_the_file_does(tmp_path: Path) -> None:
+def test_range_ends_at_the_file_end(tmp_path: Path) -> None:
     STORAGE.create(f"{tmp_path}/a", b"0123456789")
     assert STORAGE.read_range(f"{tmp_path}/a", 3, 4) == b"3456"
     assert STORAGE.read_range(f"{tmp_path}/a", 8, 4) == b"89"
     assert STORAGE.read_range(f"{tmp_path}/a", 12, 4) == b""
 
 
-def test_a_listing_is_sorted_and_tells_files_from_directories(tmp_path: Path) -> None:
+def test_listing_is_sorted_and_separates_files_and_directories(tmp_path: Path) -> None:
     STORAGE.create(f"{tmp_path}/b", b"123")
     STORAGE.set_mtime_ns(f"{tmp_path}/b", 1_700_000_000_123_456_789)
     STORAGE.mkdir(f"{tmp_path}/a")
@@ -64,7 +64,7 @@ def test_a_listing_is_sorted_and_tells_files_from_directories(tmp_path: Path) ->
     assert not any(link.is_file or link.is_dir for link in (c, d, e))
 
 
-def test_attributes_are_taken_over(tmp_path: Path) -> None:
+def test_attributes_are_copied(tmp_path: Path) -> None:
     for name, mode in (("model", 0o640), ("new", 0o600)):
         STORAGE.create(f"{tmp_path}/{name}", b"")
         os.chmod(tmp_path / name, mode)
@@ -76,7 +76,7 @@ def test_attributes_are_taken_over(tmp_path: Path) -> None:
     assert (new.st_uid, new.st_gid) == (model.st_uid, model.st_gid)
 
 
-def test_one_directory_has_one_canonical_name(tmp_path: Path) -> None:
+def test_directory_has_one_canonical_name(tmp_path: Path) -> None:
     (tmp_path / "d" / "e").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "d")
     assert STORAGE.canonical(f"{tmp_path}/link/e/") == STORAGE.canonical(f"{tmp_path}/d/../d/e")

@@ -1,5 +1,5 @@
-"""Whatever is in a log directory is reached by `winnow.storage.guarded`: no other module calls the
-system by a path.
+"""Only `winnow.storage.guarded` opens files of a log directory: no other module calls the system
+with a path.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ ALLOWED = {
 }
 
 
-def test_no_other_module_calls_the_system_by_a_path() -> None:
+def test_no_other_module_calls_the_system_with_a_path() -> None:
     root = Path(winnow.__file__).parent
     found = {
         str(path.relative_to(root)): calls
@@ -117,7 +117,7 @@ def test_no_other_module_calls_the_system_by_a_path() -> None:
     assert ALLOWED.keys() - found.keys() == set(), "these need no leave"
 
 
-def test_calls_by_path_are_found() -> None:
+def test_calls_with_a_path_are_found() -> None:
     source = (
         "open(p); os.stat(p); os.path.exists(p); shutil.rmtree(p); Path(p).read_text(); np.fromfile(p); "
         "open(fd); os.scandir(descriptor); open(open_file(p)); os.fstat(fd); storage.exists(p)"

@@ -1,4 +1,4 @@
-"""From a path or URL to the store behind it."""
+"""From a path or URL to its store."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from winnow.errors import UsageError
 from winnow.storage.open_store import is_remote, open_store
 
 
-def test_paths_are_of_this_machine(tmp_path: Path) -> None:
+def test_paths_and_file_urls_are_local(tmp_path: Path) -> None:
     for path in (str(tmp_path), f"file://{tmp_path}", f"file:{tmp_path}"):
         assert not is_remote(path)
         assert open_store(path).local_path == str(tmp_path)
 
 
-def test_a_url_is_told_as_it_was_given() -> None:
+def test_store_keeps_its_url() -> None:
     assert open_store("s3://bucket/a/b/").url == "s3://bucket/a/b"
     assert open_store("s3a://bucket").url == "s3://bucket"
     assert open_store("hdfs://127.0.0.1:1/a/b/").url == "hdfs://127.0.0.1:1/a/b"
 
 
 @pytest.mark.parametrize("url", ["gs://bucket/a", "s3:///a", "https://bucket.s3.amazonaws.com/a"])
-def test_what_is_no_place(url: str) -> None:
+def test_malformed_url_is_refused(url: str) -> None:
     assert is_remote(url)
     with pytest.raises(UsageError):
         open_store(url)

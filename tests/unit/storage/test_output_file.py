@@ -1,5 +1,5 @@
-"""Results, reports and metrics are private, replace no file of others through a link, and are whole
-or not there.
+"""Results, reports and metrics are private, never replace other files through a link, and are
+complete or absent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_results_and_reports_are_for_their_owner_only(tmp_path: Path) -> None:
+def test_results_and_reports_are_readable_only_by_their_owner(tmp_path: Path) -> None:
     write_result(result(), str(tmp_path / "result"))
     write_report(result(), tmp_path / "report.html")
     Lineage(str(tmp_path / "events"), job="winnow.clean").start()
@@ -57,7 +57,7 @@ def test_metrics_are_readable_but_not_wider_than_umask(tmp_path: Path) -> None:
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
-    """Also not from the names that temporary files once had."""
+    """The names of former temporary files are not followed either."""
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
     for name in ("result", "result.tmp", "report.html", "m.prom"):
@@ -70,7 +70,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert not any((tmp_path / name).is_symlink() for name in ("result", "report.html"))
 
 
-def test_links_are_not_added_to(tmp_path: Path) -> None:
+def test_links_are_not_appended_to(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"secret")
     (tmp_path / "events").symlink_to(secret)

@@ -1,4 +1,4 @@
-"""Mapped ranges of a file, and what of them stays in memory."""
+"""Mapped ranges of a file, and how much of them is in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> str:
 
 
 def resident(path: str) -> int:
-    """KiB of the mapping of a file that this process has in memory."""
+    """Return how many KiB of a file's mapping are in this process's memory."""
     found = re.search(
         rf"{re.escape(path)}\n(?:.*\n)*?Rss: +([0-9]+) kB", Path("/proc/self/smaps").read_text()
     )
@@ -33,7 +33,7 @@ def resident(path: str) -> int:
 
 
 @pytest.mark.parametrize("start", [0, 5, 3 * mmap.PAGESIZE + 7])
-def test_what_is_released_leaves_memory_and_comes_back(path: str, start: int) -> None:
+def test_released_pages_leave_memory_and_can_be_read_again(path: str, start: int) -> None:
     with map_range(path, start, SIZE) as buf:
         assert resident(path) >= (SIZE - start) // 1024
         half = len(buf) // 2
@@ -44,7 +44,7 @@ def test_what_is_released_leaves_memory_and_comes_back(path: str, start: int) ->
 
 @pytest.mark.parametrize("size", [1, 64 * 2**10, 64 * 2**10 + 1])
 @pytest.mark.parametrize("gradually", [True, False])
-def test_what_is_small_is_copied_and_all_else_mapped(
+def test_small_ranges_are_copied_and_others_mapped(
     path: str, size: int, *, gradually: bool
 ) -> None:
     read, files = MOVED.read, MOVED.files
@@ -56,21 +56,21 @@ def test_what_is_small_is_copied_and_all_else_mapped(
 
 
 @pytest.mark.parametrize("start", [0, SIZE - 9])
-def test_a_file_that_became_shorter_is_named(path: str, start: int) -> None:
+def test_truncated_file_is_refused(path: str, start: int) -> None:
     with pytest.raises(CorruptLogError, match=f"at least {SIZE + 1} bytes, found {SIZE} bytes"):
         map_range(path, start, SIZE + 1).__enter__()
 
 
-def test_nothing_of_a_range_can_be_released(path: str) -> None:
+def test_releasing_zero_bytes_or_unmapped_memory_is_harmless(path: str) -> None:
     with map_range(path, 9, 9) as buf:
         release(buf, 0)
     with map_range(path, 9, SIZE) as buf:
         release(buf, 0)
         assert buf[0] == 9
-    release(np.zeros(3, np.uint8), 2)  # mapped by nobody
+    release(np.zeros(3, np.uint8), 2)  # not a mapping
 
 
-def test_nothing_is_written_where_this_process_may_not_any_more(tmp_path: Path) -> None:
+def test_segment_is_not_created_once_the_lease_is_lost(tmp_path: Path) -> None:
     def lost() -> None:
         raise LogDirInUseError("the lease is lost")
 

@@ -1,4 +1,4 @@
-"""Many files in one call, held against one by one."""
+"""Read many files in one call, compared with one by one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def descriptor(tmp_path: Path) -> Iterator[int]:
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.integers(0, 50))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_it_reads_what_its_twin_reads(
+def test_kernel_agrees_with_twin(
     tmp_path: Path, descriptor: int, files: list[bytes], most: int
 ) -> None:
     names = [f"{number} ä" for number in range(len(files))]
@@ -40,7 +40,7 @@ def test_it_reads_what_its_twin_reads(
     assert (MOVED.read - read, MOVED.files - opened) == (sum(map(len, heads)), len(files))
 
 
-def test_what_can_not_be_read_is_left_to_others(tmp_path: Path, descriptor: int) -> None:
+def test_unreadable_files_are_left_to_the_slow_path(tmp_path: Path, descriptor: int) -> None:
     (tmp_path / "file").write_bytes(bytes(10))
     (tmp_path / "directory").mkdir()
     for names in (["file", "missing"], ["file", "directory"]):
@@ -49,7 +49,7 @@ def test_what_can_not_be_read_is_left_to_others(tmp_path: Path, descriptor: int)
 
 
 @pytest.mark.parametrize(("size", "fits"), [(9, False), (10, False), (11, True)])
-def test_it_says_when_there_may_be_more_than_there_is_room_for(
+def test_files_that_may_exceed_the_room_are_not_read(
     tmp_path: Path, descriptor: int, size: int, *, fits: bool
 ) -> None:
     (tmp_path / "file").write_bytes(bytes(range(10)))
@@ -58,7 +58,7 @@ def test_it_says_when_there_may_be_more_than_there_is_room_for(
     assert room[size] == 77
 
 
-def test_no_descriptor_stays_open(tmp_path: Path, descriptor: int) -> None:
+def test_no_descriptor_is_left_open(tmp_path: Path, descriptor: int) -> None:
     (tmp_path / "file").write_bytes(bytes(10))
     before = sorted(os.listdir("/proc/self/fd"))
     for names in (["file", "file"], ["file", "missing"]):

@@ -1,4 +1,4 @@
-"""So many bytes take so long, and are the same bytes."""
+"""A throttle limits the bytes per second and does not change them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from winnow.storage.throttle import PIECE_BYTES, Throttle, current_throttle, thr
 
 
 class Time:
-    """A clock that only sleeping moves, and what passes between two takes."""
+    """A clock that only advances by sleeping, or by a pause between two calls."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -36,8 +36,8 @@ class Time:
     rate=st.floats(1, 1e9),
     steps=st.lists(st.tuples(st.floats(0, 10), st.integers(0, 10**9)), max_size=20),
 )
-def test_the_rate_is_never_exceeded(rate: float, steps: list[tuple[float, int]]) -> None:
-    """From any take on, whatever was left unused before it."""
+def test_rate_is_never_exceeded(rate: float, steps: list[tuple[float, int]]) -> None:
+    """Measured from any call on, whatever was unused before it."""
     time = Time()
     throttle = time.throttle(rate)
     moved = []
@@ -52,7 +52,7 @@ def test_the_rate_is_never_exceeded(rate: float, steps: list[tuple[float, int]])
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES, 3 * PIECE_BYTES + 7])
-def test_segments_are_the_same_bytes_at_any_rate(tmp_path: Path, size: int) -> None:
+def test_bytes_are_the_same_at_any_rate(tmp_path: Path, size: int) -> None:
     data = np.random.default_rng(1).integers(0, 256, size, np.uint8)
     time, path, rate = Time(), tmp_path / "log", 10_000.0
     with throttled(time.throttle(rate)):
@@ -68,7 +68,7 @@ def test_segments_are_the_same_bytes_at_any_rate(tmp_path: Path, size: int) -> N
     assert time.longest <= PIECE_BYTES / rate + 1e-6
 
 
-def test_it_ends_with_its_block() -> None:
+def test_throttle_ends_with_its_block() -> None:
     throttle = Time().throttle(1)
     with throttled(throttle):
         with throttled(None):

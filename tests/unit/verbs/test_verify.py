@@ -81,7 +81,7 @@ def garbage_at_the_end(directory: Path) -> str:
         (wrong_last_crc, "crc"),
     ],
 )
-def test_a_torn_end_is_less_than_damage_after_a_crash_only(
+def test_torn_end_is_recoverable_only_after_a_crash(
     log_dir: Path, damage: Callable[[Path], str], kind: str
 ) -> None:
     active = files(log_dir, LOG)[-1]
@@ -101,15 +101,15 @@ def test_a_torn_end_is_less_than_damage_after_a_crash_only(
     ]
 
 
-def test_after_a_crash_sound_batches_behind_the_first_bad_one_make_it_damage(log_dir: Path) -> None:
-    """A broker that starts cuts them off as well."""
+def test_bad_batch_before_sound_ones_is_damage_even_after_a_crash(log_dir: Path) -> None:
+    """A starting broker truncates the sound ones as well."""
     field(1, HEADER_V2_SIZE + 3, ">b", 1, segment=-1)(log_dir / NAME)
     crashed(log_dir, 0)
     assert [f.kind for f in findings(log_dir)] == [Kind.CRC]
 
 
-def test_indexes_are_rebuilt_from_the_recovery_point_on(log_dir: Path) -> None:
-    """Those of the segment that holds it, too."""
+def test_indexes_from_the_recovery_point_on_are_not_checked(log_dir: Path) -> None:
+    """A broker rebuilds them, including those of the segment with the recovery point."""
     logs, wrong = files(log_dir, LOG), []
     for suffix in (INDEX, TIMEINDEX):
         paths = files(log_dir, suffix)
@@ -127,8 +127,8 @@ def test_indexes_are_rebuilt_from_the_recovery_point_on(log_dir: Path) -> None:
     ]
 
 
-def test_a_lost_transaction_index_is_named_where_its_transaction_ends(tmp_path: Path) -> None:
-    """Of transactions in one segment, and of those that begin in an earlier one."""
+def test_lost_transaction_index_is_reported_where_transactions_end(tmp_path: Path) -> None:
+    """For transactions in one segment, and for those that begin in an earlier one."""
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["t-long-0"])
     for path in sorted((log_dir / "t-long-0").glob("*.txnindex")):
         content = path.read_bytes()
@@ -138,8 +138,8 @@ def test_a_lost_transaction_index_is_named_where_its_transaction_ends(tmp_path: 
     assert brief(log_dir) == []
 
 
-def test_below_the_log_start_a_transaction_index_may_be_lost(tmp_path: Path) -> None:
-    """Kafka's cleaner drops the entries of what was aborted there, even where it leaves the marker
+def test_transaction_index_below_the_log_start_may_be_missing(tmp_path: Path) -> None:
+    """Kafka's cleaner drops the entries of transactions aborted there, even if it keeps the marker
     (S4.1).
     """
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["t-long-0"])
@@ -153,7 +153,7 @@ def test_below_the_log_start_a_transaction_index_may_be_lost(tmp_path: Path) -> 
 
 
 def _script(directory: Path) -> Path:
-    """Producer 1 aborts 0-3, committed data of 2 at 1 and 5; producer 3 is open from 4 to 9; 2
+    """Write a log: producer 1 aborts 0-3, 2 commits data at 1 and 5, 3 is open from 4 to 9, and 2
     aborts 7-8 meanwhile.
     """
     with LogDirWriter(directory, clock=lambda: 1_700_000_000_000) as written:
@@ -181,7 +181,7 @@ _ENTRIES = {
 }
 
 
-def test_the_entries_of_a_broker_are_sound(tmp_path: Path) -> None:
+def test_entries_of_a_broker_are_sound(tmp_path: Path) -> None:
     log_dir = _script(tmp_path / "log-dir")
     for base, entries in _ENTRIES.items():
         path = log_dir / "t-0" / segment_file(base, TXNINDEX)
@@ -194,8 +194,8 @@ def test_the_entries_of_a_broker_are_sound(tmp_path: Path) -> None:
     [
         (0, 0, {"last_stable_offset": 5}),
         (0, 0, {"last_stable_offset": 2**62}),
-        (0, 0, {"last_stable_offset": 1}),  # a batch of nobody's
-        (6, 0, {"last_stable_offset": 5}),  # producer 3 is open since 4
+        (0, 0, {"last_stable_offset": 1}),  # a batch without a producer
+        (6, 0, {"last_stable_offset": 5}),  # producer 3 has been open since 4
         (6, 0, {"last_stable_offset": 9}),
         (6, 0, {"last_stable_offset": 6}),
         (6, 0, {"first_offset": 6}),
@@ -207,7 +207,7 @@ def test_the_entries_of_a_broker_are_sound(tmp_path: Path) -> None:
         (6, 1, {"last_stable_offset": 2**62}),
     ],
 )
-def test_an_entry_that_the_log_contradicts_is_named(
+def test_entry_that_contradicts_the_log_is_reported(
     tmp_path: Path, base: int, number: int, change: dict[str, int]
 ) -> None:
     log_dir = _script(tmp_path / "log-dir")
@@ -218,8 +218,10 @@ def test_an_entry_that_the_log_contradicts_is_named(
     assert (kind, file) == ("transaction-index", f"t-0/{path.name}")
 
 
-def test_an_entry_may_name_a_batch_that_was_cleaned_away(tmp_path: Path) -> None:
-    """Of producer 3 all data is gone, at 4; the entry of 2 still names it, and so may that of 3."""
+def test_entry_may_name_a_batch_that_was_cleaned_away(tmp_path: Path) -> None:
+    """All data of producer 3, at 4, is gone. The entry of 2 still names it, and so may that
+    of 3.
+    """
     log_dir = _script(tmp_path / "log-dir")
     log = Log(log_dir / "t-0", 0)
     rows = [row for row in log.rows if row["base_offset"] != 4]
@@ -230,7 +232,7 @@ def test_an_entry_may_name_a_batch_that_was_cleaned_away(tmp_path: Path) -> None
     assert brief(log_dir) == []
 
 
-def test_a_batch_with_a_leader_epoch_below_none(log_dir: Path) -> None:
+def test_leader_epoch_below_minus_one_is_reported(log_dir: Path) -> None:
     field(0, 12, ">i", -2)(log_dir / NAME)
     [finding] = findings(log_dir)
     assert (finding.kind, finding.position) == (Kind.LEADER_EPOCHS, 0)
@@ -262,7 +264,7 @@ def test_a_batch_with_a_leader_epoch_below_none(log_dir: Path) -> None:
         ("recovery-point-offset-checkpoint", "0\n1\nc-4p 1 9000\n", "checkpoint", NAME),
     ],
 )
-def test_small_files_and_names(
+def test_problems_of_small_files_and_names_are_reported(
     log_dir: Path, name: str, content: str, kind: str, file: str
 ) -> None:
     (log_dir / name).parent.mkdir(exist_ok=True)
@@ -270,7 +272,7 @@ def test_small_files_and_names(
     assert brief(log_dir) == [(kind, file, None)]
 
 
-def test_a_damaged_snapshot_is_less_than_damage_and_none_at_all_is_more(log_dir: Path) -> None:
+def test_damaged_snapshot_is_reported_but_is_not_damage(log_dir: Path) -> None:
     snapshots = files(log_dir, SNAPSHOT)
     snapshots[0].write_bytes(snapshots[0].read_bytes()[:-1] + b"\x07")
     [found] = findings(log_dir)
@@ -281,7 +283,7 @@ def test_a_damaged_snapshot_is_less_than_damage_and_none_at_all_is_more(log_dir:
     )
 
 
-def test_a_leader_epoch_above_the_checkpoint(log_dir: Path) -> None:
+def test_leader_epoch_above_the_checkpoint_is_reported(log_dir: Path) -> None:
     (log_dir / NAME / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
     assert brief(log_dir) == []
     field(1, 12, ">i", 1)(log_dir / NAME)
@@ -289,7 +291,7 @@ def test_a_leader_epoch_above_the_checkpoint(log_dir: Path) -> None:
     assert brief(log_dir) == [("leader-epochs", f"{NAME}/{log.path.name}", log.position(1))]
 
 
-def test_a_batch_that_says_another_largest_timestamp(tmp_path: Path) -> None:
+def test_wrong_largest_timestamp_of_a_batch_is_reported(tmp_path: Path) -> None:
     log_dir = new_log_dir(tmp_path / "log-dir")
     records = [Record(5, T + 50, b"k", b"v"), Record(6, T + 60, b"k", b"v")]
     partition(log_dir / "t-0", {0: [batch(0, 4), encode_batch(records, max_timestamp=T + 61)]})
@@ -297,7 +299,7 @@ def test_a_batch_that_says_another_largest_timestamp(tmp_path: Path) -> None:
     assert (found.kind, found.first_offset, found.last_offset) == (Kind.TIMESTAMP, 5, 6)
 
 
-def test_a_time_index_of_older_versions_names_the_record_itself(tmp_path: Path) -> None:
+def test_time_index_of_old_versions_may_name_the_record(tmp_path: Path) -> None:
     log_dir = new_log_dir(tmp_path / "log-dir")
     directory = partition(log_dir / "t-0", {0: [batch(0, 4), batch(10, 14)]})
     index = directory / segment_file(0, TIMEINDEX)
@@ -307,7 +309,7 @@ def test_a_time_index_of_older_versions_names_the_record_itself(tmp_path: Path) 
         assert brief(log_dir) == [("time-index", f"t-0/{index.name}", 0)] * found
 
 
-def test_every_finding_says_what_it_means() -> None:
+def test_every_kind_of_finding_has_a_meaning() -> None:
     assert all(len(kind.meaning) > 60 for kind in Kind)
 
 
@@ -323,7 +325,7 @@ class Failing(LocalStorage):
         return super().read_range(path, start, length)
 
 
-def test_bytes_that_the_disk_does_not_give(tmp_path: Path) -> None:
+def test_unreadable_bytes_are_reported(tmp_path: Path) -> None:
     batches = [batch(first, first + 4) for first in range(0, 500, 5)]
     partition(tmp_path / "t-0", {0: batches})
     sizes = list(accumulate(map(len, batches), initial=0))
@@ -340,12 +342,12 @@ def test_bytes_that_the_disk_does_not_give(tmp_path: Path) -> None:
     [found] = check.findings
     assert (found.kind, found.message) == (Kind.UNREADABLE, "can't be read: Input/output error")
     assert found.position is not None
-    # To a page: what lies in the same is not given either.
+    # Rounded to pages: a page with a bad sector cannot be read at all.
     assert sizes[bad] - 4096 < found.position == sizes[(found.first_offset or 0) // 5] <= sizes[bad]
     assert check.sound_bytes == found.position
 
 
-def test_what_is_no_log_directory_or_given_twice_is_refused(log_dir: Path, tmp_path: Path) -> None:
+def test_missing_or_repeated_log_directory_is_refused(log_dir: Path, tmp_path: Path) -> None:
     storage = LocalStorage()
     assert find_log_dirs(storage, [f"{log_dir}/."]) == (str(log_dir),)
     for paths in ([tmp_path], [log_dir, log_dir]):
@@ -353,7 +355,7 @@ def test_what_is_no_log_directory_or_given_twice_is_refused(log_dir: Path, tmp_p
             find_log_dirs(storage, list(map(str, paths)))
 
 
-def test_findings_are_told_apart_by_what_a_broker_mends() -> None:
+def test_findings_that_a_broker_repairs_are_not_damage() -> None:
     finding = Scope("/d", "t-0", "t", 0).finding(
         Kind.CRC, "x.log", "expected a, found b", position=3
     )

@@ -63,7 +63,9 @@ def legacy_batch(
     *,
     log_append_time: int | None = None,
 ) -> bytes:
-    """Return records as an old producer wrote them and a broker stored them. Several need a codec."""
+    """Return records as an old producer wrote them and a broker stored them. Several need a
+    codec.
+    """
     bits = 0 if log_append_time is None or magic == 0 else LOG_APPEND_TIME
     last = records[-1]
     largest = max(r.timestamp for r in records) if log_append_time is None else log_append_time

@@ -17,7 +17,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_index_out_of_bounds_raises_under_boundscheck() -> None:
-    """Arrays, and the loads, stores and copies of winnow.wire.kernels.memory, called and inlined."""
+    """Arrays, and the loads, stores and copies of winnow.wire.kernels.memory, called and
+    inlined.
+    """
     environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "PYTHONPATH": f"{ROOT / 'lib'}:{ROOT}"}
     command = [sys.executable, "-m", "tests.unit.wire.out_of_bounds"]
     done = subprocess.run(

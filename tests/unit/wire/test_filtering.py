@@ -31,7 +31,9 @@ def filtered(
     delete_retention_ms: int = DAY,
     horizon_cause: list[bool] | None = None,
 ) -> Filtered:
-    """Return what kernel and twin agree on, whether or not batches that keep no records are read."""
+    """Return what kernel and twin agree on, whether or not batches that keep no records are
+    read.
+    """
     buf, rows = log(batches)
     blocks = inflate(buf, rows)
     given_args: tuple[Any, ...] = (

@@ -1,6 +1,4 @@
-"""pyspark comes from the files it is installed as, wherever those and Spark's archives are the
-same.
-"""
+"""pyspark is imported from its installed files if they equal Spark's archives."""
 
 import subprocess
 import sys
@@ -20,7 +18,7 @@ PYSPARK = str(HOME / "python" / "lib" / "pyspark.zip")
 PY4J = str(HOME / "python" / "lib" / f"py4j-{py4j_version}-src.zip")
 
 
-def test_what_is_installed_needs_no_archive() -> None:
+def test_archives_of_installed_packages_are_dropped() -> None:
     (jar,) = (HOME / "jars").glob("spark-core_*.jar")
     assert Path(PYSPARK).is_file()
     assert Path(PY4J).is_file()
@@ -46,7 +44,7 @@ def test_what_is_installed_needs_no_archive() -> None:
         "shipped",
     ],
 )
-def test_any_other_archive_stays_where_it_is(archive: str, places: list[str]) -> None:
+def test_other_archives_keep_their_place(archive: str, places: list[str]) -> None:
     assert without_spare_archives([places[0], archive, *places[1:]]) == [
         places[0],
         archive,
@@ -54,7 +52,7 @@ def test_any_other_archive_stays_where_it_is(archive: str, places: list[str]) ->
     ]
 
 
-def test_a_worker_s_process_reads_no_archive(tmp_path: Path) -> None:
+def test_worker_process_reads_no_archive(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "shipped.zip", "w") as shipped:
         shipped.writestr("shipped_with_the_job.py", "")
     script = (

@@ -1,4 +1,4 @@
-"""The memory of Spark's Python workers, as the process that they are forked from has set it up."""
+"""The memory of Spark's Python workers, as set up by the process that forks them."""
 
 import socket
 import subprocess
@@ -27,7 +27,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def faults(how: str) -> int:
-    """Page faults of ten arrays of 32 MiB, one after the other."""
+    """Return the page faults of ten arrays of 32 MiB, allocated one after the other."""
     environment = {"NUMPY_MADVISE_HUGEPAGE": "0", "PYTHONPATH": ":".join(sys.path)}
     command = [sys.executable, "-c", _FAULTS, how]
     return int(
@@ -36,17 +36,19 @@ def faults(how: str) -> int:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it is glibc that is asked")
-def test_what_was_freed_is_not_asked_of_the_system_again() -> None:
+def test_freed_memory_is_reused_without_page_faults() -> None:
     assert faults("kept") < faults("as it is") / 10
 
 
-def test_a_worker_that_java_hung_up_on_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_exits_quietly_when_the_jvm_closes_the_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def work(_: object, outfile: BinaryIO) -> None:
         outfile.write(bytes(100))
 
     monkeypatch.setattr(sys, "argv", ["daemon"])
     monkeypatch.setattr("pyspark.worker.main", work)
-    monkeypatch.setenv("PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE", "true")  # as Spark sets it
+    monkeypatch.setenv("PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE", "true")  # as Spark does
     for worker, hears in (
         (daemon.worker, pytest.raises(BrokenPipeError)),
         (until_hung_up(daemon.worker), nullcontext()),

@@ -1,5 +1,5 @@
-"""What executors are sent: all that modules of tasks import, with byte code that Python takes
-without a look.
+"""The package for executors: all that the tasks' modules import, with byte code that Python loads
+without checking the source.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def imported(module: Path) -> set[str]:
     return found
 
 
-def test_all_that_tasks_import_is_in_it() -> None:
+def test_package_contains_all_that_tasks_import() -> None:
     found = set().union(
         *(imported(module) for room in ROOMS for module in (LIBRARY / room).rglob("*.py"))
     )
@@ -43,13 +43,13 @@ def test_all_that_tasks_import_is_in_it() -> None:
     assert others == set(package.IMPORTED)
 
 
-def test_what_packages_need_comes_along() -> None:
+def test_package_contains_dependencies() -> None:
     names = {found.name.replace("-", "_") for found in package._installed()}
     assert names >= {*package.IMPORTED, *WITH_NUMBA}
     assert not names & OF_SPARK
 
 
-def test_byte_code_is_taken_though_the_source_is_another_and_tests_stay(tmp_path: Path) -> None:
+def test_byte_code_is_loaded_unchecked_and_tests_are_excluded(tmp_path: Path) -> None:
     source = tmp_path / "source" / "some.py"
     source.parent.mkdir()
     source.write_text("SAID = 'packed'\n", encoding="utf-8")
@@ -80,7 +80,7 @@ def test_byte_code_is_taken_though_the_source_is_another_and_tests_stay(tmp_path
     assert told.stdout.split() == ["packed", str(unpacked / "p" / "some.py")]
 
 
-def test_a_file_and_bytes_in_an_archive(tmp_path: Path) -> None:
+def test_files_and_bytes_are_added_to_an_archive(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"of a file")
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w:gz") as archive:
@@ -98,7 +98,7 @@ def test_a_file_and_bytes_in_an_archive(tmp_path: Path) -> None:
     assert contents == {"site/a": (0o644, b"of a file"), "site/b": (0o644, b"bytes")}
 
 
-def test_a_place_that_is_none(tmp_path: Path) -> None:
+def test_missing_directory_or_wrong_file_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no such directory \(.*gone\)"):
         package.make_package(str(tmp_path / "gone" / "winnow.tar.gz"))
     with pytest.raises(
@@ -108,12 +108,12 @@ def test_a_place_that_is_none(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "IMPORTED", ("numpy", "no-such-package"))
     with pytest.raises(WinnowError, match=r"found no-such-package. Run ./spark-submit.sh package."):
         package._installed()
 
 
-def test_a_place_that_nobody_can_write_to() -> None:
+def test_unwritable_place_is_an_error() -> None:
     with pytest.raises(WinnowError, match=r"the package could not be written \(/proc/winnow.tgz\)"):
         package.make_package("/proc/winnow.tgz")

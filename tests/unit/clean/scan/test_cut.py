@@ -152,7 +152,9 @@ def test_batch_that_changed_since_its_header_was_read_is_refused(
 def test_skipping_splits_gives_the_same_result(
     tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
-    """Covers kept headers of producers' last batches, the last batch of the round, and null keys."""
+    """Covers kept headers of producers' last batches, the last batch of the round, and null
+    keys.
+    """
     rng = random.Random(seed)
     log, offset = [], 0
     for _ in range(rng.randrange(1, 12)):

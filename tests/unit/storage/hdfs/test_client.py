@@ -1,4 +1,4 @@
-"""What HDFS refuses, as the errors of a file system; and which URLs are none."""
+"""HDFS errors become file system errors, and malformed URLs are refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _raise(error: BaseException) -> None:
         ("java.io.IOException", errno.EIO, OSError),
     ],
 )
-def test_a_refusal_has_a_number_and_its_first_line(
+def test_hdfs_error_becomes_an_oserror_with_errno_and_first_line(
     kind: str, number: int, base: type[OSError]
 ) -> None:
     with pytest.raises(base) as caught:
@@ -38,13 +38,13 @@ def test_a_refusal_has_a_number_and_its_first_line(
     assert caught.value.__suppress_context__
 
 
-def test_what_is_missing_is_told_without_a_stack_trace() -> None:
+def test_missing_file_error_has_no_stack_trace() -> None:
     with pytest.raises(FileNotFoundError) as caught:
         _raise(FileNotFoundError("File does not exist: /logs\n\tat org.apache.hadoop"))
     assert str(caught.value) == "[Errno 2] No such file or directory: 'hdfs://nn/logs/t-0'"
 
 
-def test_what_hdfs_native_says_itself_is_told() -> None:
+def test_client_error_is_reported_with_its_message() -> None:
     with pytest.raises(OSError, match="HDFS answers BlocksNotFound") as caught:
         _raise(RuntimeError('BlocksNotFound("/logs/t-0")'))
     assert caught.value.errno == errno.EIO
@@ -53,7 +53,7 @@ def test_what_hdfs_native_says_itself_is_told() -> None:
     assert caught.value.filename == "hdfs://nn/logs/t-0"
 
 
-def test_a_place_has_one_url() -> None:
+def test_equivalent_urls_have_one_canonical_form() -> None:
     for url in ("hdfs://NN:8020/a/b", "hdfs://nn:8020//a/b/", "hdfs://nn:8020/a/./c/../b"):
         assert canonical_url(url) == "hdfs://nn:8020/a/b"
     assert split_url("hdfs:///a") == ("", "/a")
@@ -63,7 +63,7 @@ def test_a_place_has_one_url() -> None:
 @pytest.mark.parametrize(
     "url", ["hdfs://user:secret@nn/a", "hdfs://nn/a?secret=1", "hdfs://nn/a#secret"]
 )
-def test_credentials_are_refused_and_not_told(url: str) -> None:
+def test_credentials_are_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(UsageError) as refused:
         split_url(url)
     assert "secret" not in str(refused.value)

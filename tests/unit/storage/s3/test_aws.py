@@ -1,4 +1,4 @@
-"""Credentials and endpoints from where AWS's own tools look."""
+"""Credentials and endpoints are read from where AWS's own tools look."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_default_profile(home: Path) -> None:
+def test_default_profile_is_read(home: Path) -> None:
     found = aws_settings({"HOME": str(home)})
     assert found == {"region": "eu-north-1", "access_key_id": "A", "secret_access_key": "S%"}
 
 
-def test_another_profile(home: Path) -> None:
+def test_profile_of_the_environment_is_read(home: Path) -> None:
     found = aws_settings({"HOME": str(home), "AWS_PROFILE": "other"})
     assert found == {
         "region": "us-east-1",
@@ -39,7 +39,7 @@ def test_another_profile(home: Path) -> None:
     }
 
 
-def test_the_environment_comes_first(home: Path) -> None:
+def test_environment_overrides_the_profile(home: Path) -> None:
     environment = {
         "HOME": str(home),
         "AWS_ACCESS_KEY_ID": "C",
@@ -49,16 +49,16 @@ def test_the_environment_comes_first(home: Path) -> None:
     assert aws_settings(environment) == {"region": "r", "endpoint": "http://e"}
 
 
-def test_no_files_at_all(tmp_path: Path) -> None:
+def test_missing_files_give_the_default_region(tmp_path: Path) -> None:
     assert aws_settings({"HOME": str(tmp_path)}) == {"region": "us-east-1"}
 
 
-def test_a_profile_that_is_not_there(home: Path) -> None:
+def test_missing_profile_is_refused(home: Path) -> None:
     with pytest.raises(UsageError, match="no such profile"):
         aws_settings({"HOME": str(home), "AWS_PROFILE": "third"})
 
 
-def test_a_file_that_makes_no_sense_is_not_quoted(home: Path) -> None:
+def test_malformed_file_is_refused_without_quoting_it(home: Path) -> None:
     (home / ".aws/credentials").write_text("secret without a section\n")
     with pytest.raises(UsageError, match="can't be parsed") as caught:
         aws_settings({"HOME": str(home)})

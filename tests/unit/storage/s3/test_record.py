@@ -1,5 +1,5 @@
-"""Commit records of S3 as anybody may have left them: one that was written, or CorruptLogError, and
-that soon.
+"""Commit records of S3 as anybody may have left them. Each is read as written or raises
+CorruptLogError, quickly.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def told(**fields: object) -> bytes:
 
 
 def accepts(data: bytes) -> bool:
-    """What is accepted is told again as it was, and has an order or is refused for its circle."""
+    """Return whether the record is accepted. If so, check that it encodes to the same, and that its
+    order holds every copy.
+    """
     try:
         record = decode(data, "here")
         steps = record.in_order()
@@ -78,7 +80,7 @@ def accepts(data: bytes) -> bool:
 
 @settings(max_examples=60)
 @given(record=records())
-def test_what_was_written_is_read(record: Record) -> None:
+def test_record_reads_back_as_written(record: Record) -> None:
     assert decode(encode(record), "here") == record
 
 
@@ -96,7 +98,7 @@ def test_mutations_are_accepted_or_refused(
     field=st.sampled_from(["version", "id", "state", "copies", "contents", "deletes"]),
     value=ANY,
 )
-def test_a_field_may_be_anything(record: Record, field: str, value: object) -> None:
+def test_any_field_value_is_accepted_or_refused(record: Record, field: str, value: object) -> None:
     accepts(json.dumps({**json.loads(encode(record)), field: value}).encode())
 
 
@@ -104,7 +106,9 @@ def test_a_field_may_be_anything(record: Record, field: str, value: object) -> N
     copies=st.lists(st.lists(ANY, min_size=5, max_size=5), max_size=2),
     contents=st.lists(st.lists(ANY, min_size=3, max_size=3), max_size=2),
 )
-def test_cells_of_rows_may_be_anything(copies: list[object], contents: list[object]) -> None:
+def test_any_cell_value_is_accepted_or_refused(
+    copies: list[object], contents: list[object]
+) -> None:
     accepts(told(copies=copies, contents=contents))
 
 
@@ -120,13 +124,13 @@ def test_cells_of_rows_may_be_anything(copies: list[object], contents: list[obje
         b'{"version": ' + b"1" * 5000,
     ],
 )
-def test_what_nobody_writes_is_refused(data: bytes) -> None:
+def test_impossible_record_is_refused(data: bytes) -> None:
     assert accepts(told())
     assert not accepts(data)
 
 
 @pytest.mark.timeout(20)
-def test_a_long_chain_of_copies_takes_no_square_of_its_length() -> None:
+def test_long_chain_of_copies_is_ordered_in_linear_time() -> None:
     puts = {str(n): Copied(str(n + 1), 0, "", 0) for n in range(50_000)}
     record = Record(id="x", state="decided", puts=puts, deletes=())
     assert record.in_order() == [[name] for name in puts]

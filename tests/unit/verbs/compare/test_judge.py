@@ -1,4 +1,6 @@
-"""No alarm about what Kafka's cleaner does, whenever it ran on which replica, and none missed."""
+"""Kafka's cleaner never raises an alarm, whenever it ran on which replica, and no loss is
+missed.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ class Rec:
 
 @dataclass
 class Log:
-    """One replica as its cleaner leaves it; what is in it, and the checkpoint."""
+    """One replica as its cleaner leaves it: its records and the checkpoint."""
 
     records: list[Rec]
     high_watermark: int
@@ -39,8 +41,8 @@ class Log:
     def clean(
         self, to: int, *, drop_tombstones: bool, whole: bool = True, up_to: int | None = None
     ) -> None:
-        """A round up to offset `to`; one that was interrupted has done it up to `up_to` only, and
-        tells nobody.
+        """Clean a round up to offset `to`. An interrupted one only cleans up to `up_to`, and leaves
+        the checkpoint.
         """
         last = {r.key: r.offset for r in self.records if r.offset < to}
         done = to if up_to is None else up_to
@@ -74,7 +76,7 @@ def blob(number: int, records: Iterable[Rec]) -> Blob:
 
 
 def judged(*logs: Log) -> tuple[Verdict, Bounds]:
-    """Sends all records, which is never less than a scan does."""
+    """Judge with all records, which is at least what a scan sends."""
     bounds = bounds_of([log.replica() for log in logs])
     blobs = []
     for number, log in enumerate(logs):
@@ -87,7 +89,7 @@ def judged(*logs: Log) -> tuple[Verdict, Bounds]:
 
 
 def judge_plain(logs: Sequence[Sequence[Rec]], bounds: Bounds) -> Verdict:
-    """The twin: record by record, as the rules are written."""
+    """The twin: judge record by record, as the rules are written."""
     held = [
         {r.offset: r for r in log if bounds.start <= r.offset < bounds.read_to[number]}
         for number, log in enumerate(logs)
@@ -125,7 +127,7 @@ def random_records(rng: random.Random, *, keys: int = 5) -> list[Rec]:
 
 
 def cleaned_at_random(rng: random.Random, records: Sequence[Rec]) -> Log:
-    """Kafka cleans below the high watermark; a round may have been interrupted after any of its
+    """Clean below the high watermark, as Kafka does. A round may be interrupted after any of its
     segments.
     """
     end = rng.randrange(30, 61)
@@ -143,16 +145,14 @@ def cleaned_at_random(rng: random.Random, records: Sequence[Rec]) -> Log:
 
 
 @given(st.integers(0, 2**32))
-def test_cleaners_that_ran_at_different_times_raise_no_alarm(seed: int) -> None:
+def test_cleaning_at_different_times_raises_no_alarm(seed: int) -> None:
     rng = random.Random(seed)
     records = random_records(rng)
     logs = [cleaned_at_random(rng, records) for _ in range(rng.choice((2, 3)))]
     start = rng.choice((0, rng.randrange(40)))
     logs[0].log_start = start
     behind = min(log.high_watermark for log in logs)
-    for (
-        log
-    ) in logs:  # an interrupted round beyond another's high watermark leaves what looks like a loss
+    for log in logs:  # an interrupted round beyond another's high watermark looks like a loss
         log.high_watermark = max(log.high_watermark, log.cleaned_to or 0)
     verdict, _ = judged(*logs)
     if all((log.cleaned_to or 0) <= behind for log in logs) and max(
@@ -162,7 +162,7 @@ def test_cleaners_that_ran_at_different_times_raise_no_alarm(seed: int) -> None:
 
 
 def _beyond(logs: Sequence[Log], suspect: Suspect) -> bool:
-    """The replica lost it to a record that the bounds don't reach: only an interrupted round does
+    """Return whether a record beyond the bounds superseded it: only an interrupted round leaves
     that.
     """
     (key,) = {r.key for r in logs[suspect.has].records if r.offset == suspect.offset}
@@ -171,8 +171,8 @@ def _beyond(logs: Sequence[Log], suspect: Suspect) -> bool:
 
 
 @given(st.integers(0, 2**32))
-@example(139688)  # two keys at one offset, each of another replica: the lowest numbers are told
-def test_the_twin_agrees_whatever_is_wrong(seed: int) -> None:
+@example(139688)  # two keys at one offset, each of another replica: the lowest numbers are reported
+def test_kernel_agrees_with_twin_on_any_damage(seed: int) -> None:
     rng = random.Random(seed)
     records = random_records(rng, keys=3)
     logs = [cleaned_at_random(rng, records) for _ in range(rng.choice((2, 3)))]
@@ -188,8 +188,8 @@ def test_the_twin_agrees_whatever_is_wrong(seed: int) -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_a_value_that_is_lost_is_found(seed: int) -> None:
-    """The last one of its key, on a replica that has the same bounds as the others."""
+def test_lost_value_is_found(seed: int) -> None:
+    """The last value of its key, on a replica with the same bounds as the others."""
     rng = random.Random(seed)
     records = random_records(rng)
     log, other = (Log(list(records), high_watermark=60) for _ in range(2))
@@ -219,7 +219,7 @@ def pair(
     return judged(*logs)[0]
 
 
-def test_what_was_never_cleaned_has_every_record() -> None:
+def test_replica_that_was_never_cleaned_has_every_record() -> None:
     assert pair([A, B], [A, B], cleaned=(None, None)) == SAME
     assert pair([A, B], [B], cleaned=(None, None)).first == Suspect(0, 0, 1, missing=True)
     assert pair([A, B], [A, Rec(1, 1, 7)], cleaned=(None, None)).first == Suspect(
@@ -230,13 +230,13 @@ def test_what_was_never_cleaned_has_every_record() -> None:
     )
 
 
-def test_a_superseded_record_may_be_gone_and_the_last_one_not() -> None:
+def test_superseded_record_may_be_missing_but_not_the_last() -> None:
     assert pair([A, B], [B], cleaned=(None, 2)) == SAME
     assert pair([A, B], [A], cleaned=(2, 2)).first == Suspect(1, 0, 1, missing=True)
     assert pair([A, B], [], cleaned=(2, 2)).first == Suspect(1, 0, 1, missing=True)
 
 
-def test_a_tombstone_may_be_gone_with_all_that_it_deleted_only() -> None:
+def test_tombstone_may_be_missing_only_with_all_it_deleted() -> None:
     assert pair([A, GONE], [], cleaned=(None, 3)) == SAME
     assert pair([GONE], [], cleaned=(3, 3)) == SAME
     assert pair([A, GONE], [], cleaned=(None, 2)).first == Suspect(2, 0, 1, missing=True)
@@ -244,13 +244,15 @@ def test_a_tombstone_may_be_gone_with_all_that_it_deleted_only() -> None:
     assert back_to_life.first == Suspect(2, 0, 1, missing=True)
 
 
-def test_a_round_that_was_interrupted_has_cleaned_beyond_the_checkpoint() -> None:
+def test_interrupted_round_may_have_cleaned_beyond_the_checkpoint() -> None:
     assert pair([A, B, Rec(2, 1, 7)], [Rec(2, 1, 7)], cleaned=(1, 1)) == SAME
     assert pair([A, B], [A], cleaned=(1, 1)).first == Suspect(1, 0, 1, missing=True)
 
 
-def test_a_replica_cleaned_beyond_the_end_of_the_other() -> None:
-    """What it lacks may have been superseded there; if nothing is left of the key, nobody can tell."""
+def test_replica_may_be_cleaned_beyond_the_end_of_another() -> None:
+    """What it lacks may have been superseded there. If no record of the key is left, this is
+    undecidable.
+    """
     ahead = [Log([Rec(9, 1, 5)], high_watermark=10, cleaned_to=10), Log([A], high_watermark=5)]
     assert judged(*ahead)[0] == SAME
     ahead[0].records = []
@@ -260,12 +262,12 @@ def test_a_replica_cleaned_beyond_the_end_of_the_other() -> None:
 
 
 @pytest.mark.parametrize("start", [0, 1])
-def test_only_what_all_must_hold_is_compared(start: int) -> None:
+def test_only_the_range_common_to_all_is_compared(start: int) -> None:
     logs = [Log([A, B], high_watermark=10), Log([B], high_watermark=10, log_start=start)]
     assert (judged(*logs)[0].first is None) == (start == 1)
     logs[1].high_watermark = 1
     assert (judged(*logs)[0].first is None) == (start == 1)
 
 
-def test_nothing_at_all() -> None:
+def test_empty_replicas_are_the_same() -> None:
     assert judge([], bounds_of([Log([], 0).replica()] * 2)) == SAME

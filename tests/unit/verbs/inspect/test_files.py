@@ -1,4 +1,4 @@
-"""One file at a time: what is shown, and what is named as wrong."""
+"""One file at a time: what is shown, and what is reported as wrong."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def notes(path: Path) -> list[str]:
     return [line.message for line in lines(path) if isinstance(line, Note)]
 
 
-def test_a_sound_partition_has_no_remarks(directory: Path) -> None:
+def test_sound_partition_has_no_remarks(directory: Path) -> None:
     assert problems(directory) == notes(directory) == []
     found = lines(directory, records=True)
     batches = [line for line in found if isinstance(line, BatchLine)]
@@ -70,13 +70,13 @@ def test_a_sound_partition_has_no_remarks(directory: Path) -> None:
     assert any(isinstance(line, TimeLine) for line in found)
 
 
-def test_records_only_where_they_are_asked_for(directory: Path) -> None:
+def test_records_are_read_only_if_asked_for(directory: Path) -> None:
     assert {
         b.records for b in lines(directory / segment_file(0, LOG)) if isinstance(b, BatchLine)
     } == {None}
 
 
-def test_every_wrong_crc_is_named_and_the_rest_is_shown(directory: Path) -> None:
+def test_every_wrong_crc_is_reported_and_all_batches_shown(directory: Path) -> None:
     log = directory / segment_file(0, LOG)
     size = len(batch(0, 4))
     data = bytearray(log.read_bytes())
@@ -92,14 +92,14 @@ def test_every_wrong_crc_is_named_and_the_rest_is_shown(directory: Path) -> None
 
 
 @pytest.mark.parametrize("size", [1, 13, 25])
-def test_a_log_smaller_than_any_batch(directory: Path, size: int) -> None:
+def test_log_smaller_than_any_batch_is_reported(directory: Path, size: int) -> None:
     log = directory / segment_file(50, LOG)
     log.write_bytes(log.read_bytes()[:size])
     [told] = problems(log)
     assert "too small for any batch" in told
 
 
-def test_an_index_that_names_no_batch(directory: Path) -> None:
+def test_index_entry_that_names_no_batch_is_reported(directory: Path) -> None:
     index = directory / segment_file(0, INDEX)
     data = bytearray(index.read_bytes())
     data[7] += 1
@@ -108,7 +108,7 @@ def test_an_index_that_names_no_batch(directory: Path) -> None:
     assert "the position of a batch" in told
 
 
-def test_a_torn_index_is_shown_up_to_its_end(directory: Path) -> None:
+def test_torn_index_is_shown_up_to_its_torn_end(directory: Path) -> None:
     index = directory / segment_file(0, INDEX)
     whole = [line for line in lines(index) if isinstance(line, OffsetLine)]
     index.write_bytes(index.read_bytes() + b"\1\2\3")
@@ -119,7 +119,7 @@ def test_a_torn_index_is_shown_up_to_its_end(directory: Path) -> None:
 
 @pytest.mark.parametrize(("base", "remark"), [(0, problems), (50, notes)])
 @pytest.mark.parametrize(("suffix", "size"), [(INDEX, 80), (TIMEINDEX, 120)])
-def test_zeros_after_the_entries_are_in_order_only_in_the_active_segment(
+def test_zeros_after_entries_are_sound_only_in_the_active_segment(
     directory: Path, base: int, remark: object, suffix: str, size: int
 ) -> None:
     index = directory / segment_file(base, suffix)
@@ -138,19 +138,19 @@ def test_zeros_after_the_entries_are_in_order_only_in_the_active_segment(
         (lambda data: data[:-4] + (44).to_bytes(4), "with a wrong timestamp"),
     ],
 )
-def test_a_wrong_time_index(directory: Path, change: object, told: str) -> None:
+def test_wrong_time_index_is_reported(directory: Path, change: object, told: str) -> None:
     index = directory / segment_file(0, TIMEINDEX)
     assert callable(change)
     index.write_bytes(change(index.read_bytes()))
     assert any(told in problem for problem in problems(index)), problems(index)
 
 
-def test_indexes_of_no_log(directory: Path) -> None:
+def test_index_without_a_log_is_reported(directory: Path) -> None:
     (directory / segment_file(50, LOG)).unlink()
     assert any("an index without a log" in told for told in problems(directory))
 
 
-def test_a_transaction_index_is_held_against_the_markers(tmp_path: Path) -> None:
+def test_transaction_index_is_compared_with_the_markers(tmp_path: Path) -> None:
     marker = encode_batch(
         [Record(5, 1, ABORT, bytes(6))],
         control=True,
@@ -170,7 +170,7 @@ def test_a_transaction_index_is_held_against_the_markers(tmp_path: Path) -> None
     assert any("a multiple of 34 bytes" in told for told in problems(directory))
 
 
-def test_a_damaged_snapshot(directory: Path) -> None:
+def test_damaged_snapshot_is_reported(directory: Path) -> None:
     snapshot = directory / segment_file(50, SNAPSHOT)
     entry = ProducerEntry(7, 0, 4, 4, 4, 1, -1, -1)
     snapshot.write_bytes(encode_snapshot([entry]))
@@ -188,17 +188,19 @@ def test_a_damaged_snapshot(directory: Path) -> None:
         ("nonsense.log", "", "does not begin with an offset"),
     ],
 )
-def test_other_files(directory: Path, name: str, content: str, told: str) -> None:
+def test_problems_of_other_files_are_reported(
+    directory: Path, name: str, content: str, told: str
+) -> None:
     (directory / name).write_text(content)
     assert any(told in problem for problem in problems(directory / name))
 
 
-def test_a_special_file_is_not_opened(directory: Path) -> None:
+def test_special_file_is_not_opened(directory: Path) -> None:
     os.mkfifo(directory / segment_file(99, LOG))
     assert problems(directory) == [f"not a regular file ({directory / segment_file(99, LOG)})"]
 
 
-def test_files_of_an_unfinished_replacement_belong_together(directory: Path) -> None:
+def test_swap_files_are_checked_against_each_other(directory: Path) -> None:
     for suffix in (LOG, INDEX, TIMEINDEX):
         path = directory / segment_file(0, suffix)
         path.with_name(path.name + ".swap").write_bytes(path.read_bytes())
@@ -206,7 +208,7 @@ def test_files_of_an_unfinished_replacement_belong_together(directory: Path) -> 
 
 
 def changing(path: Path, change: object) -> Iterator[Line]:
-    """The lines of a file to which something happens after the first of them was read."""
+    """Yield the lines of a file that is changed after its first line was read."""
     storage = LocalStorage()
     [file] = describe_target(storage, find_target(storage, str(path)), records=False)
     yield next(file.lines)
@@ -215,21 +217,21 @@ def changing(path: Path, change: object) -> Iterator[Line]:
     yield from file.lines
 
 
-def test_a_file_that_grows_is_named(directory: Path) -> None:
+def test_file_that_grows_is_reported(directory: Path) -> None:
     log = directory / segment_file(50, LOG)
     found = list(changing(log, lambda: log.write_bytes(log.read_bytes() * 2)))
     assert isinstance(found[-1], Problem)
     assert "changed while it was read" in found[-1].message
 
 
-def test_a_file_that_goes_is_named(directory: Path) -> None:
+def test_removed_file_is_reported(directory: Path) -> None:
     log = directory / segment_file(50, LOG)
     found = list(changing(log, log.unlink))
     assert isinstance(found[-1], Problem)
     assert "removed while it was read" in found[-1].message
 
 
-def test_a_file_that_is_cut_off_is_named(directory: Path) -> None:
+def test_truncated_file_is_reported(directory: Path) -> None:
     log = directory / segment_file(0, LOG)
     storage = LocalStorage()
     [file] = describe_target(storage, find_target(storage, str(log)), records=False)
@@ -240,7 +242,7 @@ def test_a_file_that_is_cut_off_is_named(directory: Path) -> None:
     assert isinstance(changed, Problem)
 
 
-def test_names_in_a_topic_of_the_brokers_own(tmp_path: Path) -> None:
+def test_names_in_an_internal_topic_are_listed(tmp_path: Path) -> None:
     keys = [b"\0\2" + len(name).to_bytes(2) + name for name in (b"beta", b"alpha", b"beta")]
     records = [Record(offset, 1, key, None) for offset, key in enumerate([*keys, b"\xff", None])]
     directory = partition(tmp_path / f"{CONSUMER_OFFSETS}-0", {0: [encode_batch(records)]})
@@ -258,7 +260,7 @@ def test_names_in_a_topic_of_the_brokers_own(tmp_path: Path) -> None:
     ]
 
 
-def test_kinds_of_a_directory(directory: Path) -> None:
+def test_files_of_a_directory_have_their_kinds(directory: Path) -> None:
     (directory / "00000000000000000007-0000000001.checkpoint").write_bytes(batch(0, 4))
     (directory / "something").write_bytes(b"x")
     storage = LocalStorage()

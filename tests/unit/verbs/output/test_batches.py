@@ -1,4 +1,4 @@
-"""What lies in the private copy at the same time."""
+"""How many units are in the private copy at the same time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _units(sizes: list[int]) -> list[Unit]:
 
 
 @given(st.lists(st.integers(0, SPACE)))
-def test_all_in_order_and_never_more_than_there_is_room_for(sizes: list[int]) -> None:
+def test_batches_keep_order_and_fit_the_space(sizes: list[int]) -> None:
     units = _units(sizes)
     found = list(batches(units, SPACE))
     assert [unit for batch in found for unit in batch] == units
@@ -29,11 +29,11 @@ def test_all_in_order_and_never_more_than_there_is_room_for(sizes: list[int]) ->
         assert sum(unit.bytes for unit in one) + following[0].bytes > SPACE
 
 
-def test_without_a_limit_all_at_once() -> None:
+def test_without_a_limit_there_is_one_batch() -> None:
     units = _units([10**12, 10**12])
     assert list(batches(units, None)) == [tuple(units)]
 
 
-def test_one_that_never_fits_is_refused() -> None:
+def test_unit_larger_than_the_space_is_refused() -> None:
     with pytest.raises(NoSpaceError, match=r"101 bytes for t-1.*--work-space"):
         list(batches(_units([1, SPACE + 1]), SPACE))

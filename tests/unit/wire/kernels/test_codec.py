@@ -1,4 +1,6 @@
-"""C functions called from kernels accept and return the same as the packages' own Python functions."""
+"""C functions called from kernels accept and return the same as the packages' own Python
+functions.
+"""
 
 from __future__ import annotations
 
