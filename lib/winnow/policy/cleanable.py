@@ -1,4 +1,4 @@
-"""How much of a log is clean, dirty and not yet cleanable (S3.2-S3.4)."""
+"""Which part of a log is clean, dirty, or not yet cleanable (S3.2-S3.4)."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class CleanableRange:
     clean_bytes: int
     cleanable_bytes: int
     ratio: float | None
-    """None if there is nothing at all."""
+    """None if there are no bytes at all."""
     checkpoint_reset: int | None
-    """`first_dirty_offset`, if the checkpoint's entry is out of the log and has to be written again
+    """`first_dirty_offset`, if the checkpoint's entry lies outside the log and must be rewritten
     (S3.2).
     """
     needs_compaction_now: bool
     """A dirty record is older than `max.compaction.lag.ms`."""
     why: str
-    """What ends the cleanable range, in words."""
+    """What ends the cleanable range, for people."""
 
 
 def segments_between(segments: Sequence[Segment], start: int, end: int) -> tuple[Segment, ...]:
-    """Kafka's `LogSegments.values`: from the segment that holds `start` (or the first one) up to
-    bases below `end`.
+    """Kafka's `LogSegments.values`: from the segment that holds `start` (or the first one) to the
+    last one whose base is below `end`.
     """
     if start == end:
         return ()
@@ -45,9 +45,9 @@ def segments_between(segments: Sequence[Segment], start: int, end: int) -> tuple
 
 
 def oldest_dirty(state: PartitionState, first_dirty_offset: int) -> int | None:
-    """The least timestamp, ms, that the first batch of a dirty segment has, the active one
-    included: it is rolled no later than `max.compaction.lag.ms` after it (S3.4). None if there is
-    none, or none is known.
+    """Return the lowest timestamp, ms, of the first batches of dirty segments, the active one
+    included: it is rolled no later than `max.compaction.lag.ms` after it (S3.4). None if there are
+    none or none is known.
     """
     segments = segments_between(state.segments, first_dirty_offset, state.log_end_offset)
     return min(
@@ -65,7 +65,7 @@ def cleanable_range(
     undecided: str = "",
 ) -> CleanableRange:
     """Kafka's `cleanableOffsets` and `LogToClean`. `last_stable_offset`: S3.2; the high watermark
-    if there are no transactions. `undecided`: in words, the one that makes it lower.
+    if there are no transactions. `undecided`: describes the transaction that makes it lower.
     """
     first_dirty, reset = _first_dirty(state)
     limit, why = _first_uncleanable(
@@ -96,7 +96,7 @@ def cleanable_range(
 
 
 def _first_dirty(state: PartitionState) -> tuple[int, bool]:
-    """The first dirty offset, and whether the checkpoint is out of the log (S3.2)."""
+    """Return the first dirty offset, and whether the checkpoint lies outside the log (S3.2)."""
     checkpoint = state.cleaner_checkpoint
     if checkpoint is None:
         return state.log_start_offset, False
@@ -124,7 +124,7 @@ def _first_uncleanable(
         limits.append((last_stable_offset, f"the high watermark is {last_stable_offset}"))
     if config.min_compaction_lag_ms > 0:
         for segment in _non_active_from(state, first_dirty):
-            # Strictly younger; the first such segment stops all after it, even older ones.
+            # Strictly younger. The first such segment stops all later ones, even older ones.
             if segment.largest_timestamp > now - config.min_compaction_lag_ms:
                 lag = duration(config.min_compaction_lag_ms)
                 words = (
@@ -142,8 +142,8 @@ def _non_active_from(state: PartitionState, offset: int) -> tuple[Segment, ...]:
 
 
 def _oldest_dirty(state: PartitionState, first_dirty: int) -> float:
-    """Of the dirty segments' first batches the least maxTimestamp in ms; infinite if none is known
-    (S3.4).
+    """Return the least maxTimestamp, in ms, of the first batches of dirty segments. Infinite if
+    none is known (S3.4).
     """
     known = [s.first_batch_max_timestamp for s in _non_active_from(state, first_dirty)]
     return min((t for t in known if t > 0), default=float("inf"))

@@ -1,7 +1,7 @@
-"""The settings of one topic, as a broker would see them, with where each came from.
+"""The settings of one topic as a broker would see them, each with its source.
 
-The keys, their types and ranges are in `winnow.policy.keys`; where values are read from in
-`winnow.policy.sources`.
+`winnow.policy.keys` has the keys, their types and ranges. `winnow.policy.sources` has the places
+that values are read from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNCONFIRMED_DEFAULT = f"{KAFKA_DEFAULT}, server.properties not given"
 
 
 def is_default(source: str) -> bool:
-    """Whether a source says that nobody gave the value."""
+    """Whether a source means that nobody set the value."""
     return source in {KAFKA_DEFAULT, UNCONFIRMED_DEFAULT}
 
 
@@ -26,12 +26,12 @@ def is_default(source: str) -> bool:
 class TopicConfig:
     """Effective values for one topic (S9.1). Times in ms, sizes in bytes.
 
-    One field per row of `winnow.policy.keys.KEYS`, dots replaced, so `sources["retention.ms"]` says
-    where `retention_ms` came from.
+    One field per row of `winnow.policy.keys.KEYS`, with dots replaced, so `sources["retention.ms"]`
+    is the source of `retention_ms`.
     """
 
     cleanup_policy: str
-    """`compact`, `delete`, `compact,delete` or the empty text: neither."""
+    """`compact`, `delete`, `compact,delete`, or empty for neither."""
     min_cleanable_dirty_ratio: float
     min_compaction_lag_ms: int
     max_compaction_lag_ms: int
@@ -52,12 +52,12 @@ class TopicConfig:
     log_cleaner_enable: bool
     log_cleaner_io_max_bytes_per_second: float | None
     remote_log_storage_system_enable: bool | None
-    """None: nobody said. A tiered topic is then taken for one, since only a broker that tiers can
-    have made it.
+    """None: unknown. A topic with tiering is then treated as tiered, since only a broker that tiers
+    can have created it.
     """
     producer_id_expiration_ms: int
     sources: Mapping[str, str]
-    """Kafka's topic name of every setting -> where its value came from, in words."""
+    """Kafka's topic name of every setting -> where its value came from, for people."""
 
     @property
     def policy(self) -> str:
@@ -75,10 +75,10 @@ class TopicConfig:
 def topic_config(
     values: Mapping[str, tuple[Value, str]], *, default_source: str = KAFKA_DEFAULT
 ) -> TopicConfig:
-    """The config made of `values`: Kafka's topic name, or a broker-only key -> (checked value,
-    where it came from).
+    """Return the config made of `values`: Kafka's topic name, or a broker-only key -> (checked
+    value, its source).
 
-    The rest are Kafka's defaults, of which `default_source` is said.
+    All other settings get Kafka's defaults, with `default_source` as their source.
     UsageError if `min.compaction.lag.ms` exceeds `max.compaction.lag.ms`, as in Kafka.
     """
     fields: dict[str, Any] = {}
@@ -101,4 +101,4 @@ def topic_config(
 
 
 KAFKA_DEFAULTS = topic_config({})
-"""What a topic without any override has on a broker without any setting."""
+"""The settings of a topic without overrides on a broker without settings."""

@@ -1,4 +1,4 @@
-"""What is to be done with one partition, and why (S3.4, S3.5, S7.1)."""
+"""Decide what to do with one partition, and why (S3.4, S3.5, S7.1)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def decide(
 ) -> PartitionPlan:
     """Apply `config` to `state` at `now` (ms), as a broker's cleaner and retention would.
 
-    `last_stable_offset` (S3.2) is the high watermark if not given, which is right where there are
-    no transactions; `undecided`: in words, the transaction that makes it lower. `only`, one of
-    ONLY, leaves the other half undone. The plan's `reason` is never empty.
+    `last_stable_offset` (S3.2) defaults to the high watermark, which is right without transactions.
+    `undecided`: describes the transaction that makes it lower. `only`, one of ONLY, skips the other
+    half. The plan's `reason` is never empty.
     """
     if only is not None and only not in ONLY:
         raise UsageError(
@@ -89,12 +89,12 @@ def decide(
 def after_retention(
     plan: PartitionPlan, *, now: int, only: str | None = None
 ) -> PartitionPlan | None:
-    """What is to be done next, at the same time, where retention alone makes a log dirty enough to
-    be compacted.
+    """Return the next plan, for the same time, if retention alone makes a log dirty enough to be
+    compacted.
 
-    It takes clean segments, so that the dirty ratio rises. A broker's cleaner finds that log when
-    it looks next. None if there is no such round. Only a walk tells the last stable offset: there
-    may be less to do then.
+    Retention deletes clean segments, so the dirty ratio rises. A broker's cleaner would pick that
+    log the next time it looks. None if there is no such round. Only a walk gives the last stable
+    offset, so less may be cleaned then.
     """
     if (
         only is not None
@@ -134,7 +134,7 @@ def _plan(
 def retention_reason(
     state: PartitionState, config: TopicConfig, now: int, plan: RetentionPlan | None
 ) -> Reason:
-    """Why retention takes what `plan` has, or nothing."""
+    """Why retention deletes what `plan` lists, or nothing."""
     if plan is None:
         return why_kept(state, config, now)
     rolled = f"; an empty segment follows at {state.log_end_offset}" if plan.roll else ""
@@ -144,7 +144,7 @@ def retention_reason(
 def _compaction(
     state: PartitionState, config: TopicConfig, cleanable: CleanableRange
 ) -> tuple[CompactionPlan | None, Reason]:
-    """The round to be done, if any, and the reason for it (S3.4)."""
+    """Return the round to do, if any, and the reason for it (S3.4)."""
     if cleanable.ratio is None or cleanable.cleanable_bytes == 0:
         return None, Reason("S3.2", _why_nothing_cleanable(state, cleanable))
     threshold = config.min_cleanable_dirty_ratio
@@ -176,7 +176,7 @@ def _compaction(
 
 
 def _ratio_words(ratio: float, threshold: float) -> str:
-    """Four digits, or all if with four it would look equal to the threshold and is not."""
+    """Format four digits, or all if four would look equal to the threshold."""
     words = f"{ratio:.4g}"
     return repr(ratio) if float(words) == threshold != ratio else words
 

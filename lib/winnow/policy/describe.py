@@ -1,5 +1,5 @@
-"""Topic and broker configs from text: lines of `TOPIC KEY=VALUE`, and all that `kafka-configs
---describe` prints.
+"""Parse topic and broker configs from text: lines of `TOPIC KEY=VALUE`, and everything that
+`kafka-configs --describe` prints.
 
     Dynamic configs for topic orders are:                            overrides only
       cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, ...}
@@ -9,7 +9,7 @@
     Default configs for brokers in the cluster are:
     Configs for topic 'orders' are cleanup.policy=compact,segment.bytes=1048576      Kafka before 2.5
 
-Sections of users, clients, groups and loggers are read over.
+Sections of users, clients, groups and loggers are ignored.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ _TOPIC_OVERRIDE = "DYNAMIC_TOPIC_CONFIG"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One setting that was given somewhere: Kafka's key, its checked value, and where it stood, in
-    words.
-    """
+    """One setting from some source: Kafka's key, its checked value, and its place, for people."""
 
     key: str
     value: Value | Ignored | Wrong
@@ -50,13 +48,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedConfigs:
-    """What a file of configs says. A key of `topics` is a topic that the file names, with or
-    without overrides.
+    """The contents of a file of configs. Every topic that the file names is a key of `topics`, with
+    or without overrides.
     """
 
     topics: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     effective: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
-    """From `--all`: what a topic gets from its broker; topic names of keys, but broker level."""
+    """From `--all`: what a topic gets from its broker. Topic names of keys, but broker level."""
     brokers: Mapping[int, tuple[Entry, ...]] = field(default_factory=dict)
     """Node id -> the configs of that broker alone."""
     all_brokers: tuple[Entry, ...] = ()
@@ -64,10 +62,12 @@ class DescribedConfigs:
 
 
 def parse_topic_configs(text: str, *, file: str = "--topic-configs") -> DescribedConfigs:
-    """Both forms may be mixed. UsageError that names the line for anything else, for an unknown key
-    in a line `TOPIC KEY=VALUE`, and for two different values of one key. A key that a broker
-    printed and that this version does not know is noted, not refused: the broker had to know it. A
-    value that can't be used is `Wrong`: it concerns the topics for which it counts, not the run.
+    """Parse both forms, which may be mixed.
+
+    Raises UsageError, naming the line, for anything else, for an unknown key in a line `TOPIC
+    KEY=VALUE`, and for two different values of one key. A key that a broker printed and Winnow does
+    not know is noted, not refused: the broker knew it. An unusable value becomes `Wrong`: it
+    affects the topics for which it counts, not the run.
     """
     reader = _Reader(file)
     for number, line in enumerate(text.lstrip("\ufeff").splitlines(), start=1):
@@ -135,7 +135,7 @@ class _Reader:
         self._entries.setdefault(self._entity, {})
 
     def _printed(self, key: str, value: str, where: str, *, synonyms: str = "") -> None:
-        """An entry as a broker prints it. `null` is its word for "not set"."""
+        """Add an entry as a broker prints it. The broker prints `null` for "not set"."""
         kind, name = self._entity or ("other", "")
         if kind == "other" or value == "null":
             return
@@ -152,7 +152,7 @@ class _Reader:
             self._add(Entry(key, read, source), ("topic" if overridden else "effective", name))
         else:
             of_broker = broker_value(key, value, where=where)
-            # Nobody need know all that a broker prints of itself: plug-ins bring their own keys.
+            # A broker also prints unknown keys: plug-ins add their own.
             if of_broker is not None:
                 self._add(Entry(key, of_broker, where), (kind, name))
 

@@ -1,8 +1,8 @@
-"""What a cleaning round makes of one record, and by which rule: S5.4 and S5.5 in words.
+"""What a cleaning round does with one record, and by which rule: S5.4 and S5.5 for people.
 
-`winnow.wire.filtering` does it to millions of records at once. This is the same decision for one of
-them, in the order of Kafka's own (`checkBatchRetention`, `shouldRetainRecord`), each answer with
-the number of the rule that gave it.
+`winnow.wire.filtering` decides for millions of records at once. This module makes the same decision
+for one record, in the order of Kafka's code (`checkBatchRetention`, `shouldRetainRecord`), and
+names the rule behind each answer.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class Verdict(StrEnum):
     STAYS = "stays"
     GOES = "goes"
     ABSENT = "absent"
-    """There is no such record in the log."""
+    """The log has no such record."""
     UNDECIDED = "undecided"
-    """Only the run itself can tell."""
+    """Only the run itself can find out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that was looked at. Offsets and bytes are numbers; `time`: ms since the epoch."""
+    """A fact behind the verdict. Offsets and bytes are numbers; `time`: ms since the epoch."""
 
     name: str
     value: str | int | float | None
@@ -40,7 +40,7 @@ class Fact:
 
     @property
     def iso(self) -> str | None:
-        """A time as ISO-8601 in UTC, to the ms; None for what is no time."""
+        """Return a time as ISO-8601 in UTC, to the ms. None for any other fact."""
         return (
             _iso(self.value)
             if self.time and isinstance(self.value, int) and self.value >= 0
@@ -52,14 +52,14 @@ class Fact:
 class Fate:
     verdict: Verdict
     rule: str
-    """Section of the rules that decides, as `S5.5`."""
+    """Section of the deciding rule, as `S5.5`."""
     words: str
     facts: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundFacts:
-    """What holds for a whole round (S5.1). Times and spans in ms."""
+    """Facts about a whole round (S5.1). Times and spans in ms."""
 
     now: int
     first_dirty_offset: int
@@ -67,7 +67,7 @@ class RoundFacts:
     """U' of S3.3."""
     delete_retention_ms: int
     last_records: Mapping[int, tuple[int | None, int]]
-    """As `winnow.policy.producers.last_records` has them."""
+    """As returned by `winnow.policy.producers.last_records`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,21 +79,21 @@ class RecordFacts:
     null_key: bool
     null_value: bool
     latest: int | None = None
-    """Last offset of its key in the dirty range, aborted data left out; None if the key is not
-    there.
+    """Last offset of its key in the dirty range, without aborted data. None if the key does not
+    occur there.
     """
     aborted: tuple[int, int] | None = None
-    """First offset and marker of the aborted transaction that it belongs to."""
+    """First offset and marker of its transaction, if that was aborted."""
     marker: str | None = None
     """`ABORT`, `COMMIT` or another type, if it is a control record."""
     emptied: bool = False
-    """Of a marker: no batch of its transaction is seen any more (S4.1)."""
+    """For a marker: no batch of its transaction is left (S4.1)."""
     retain_legacy_deletes: bool = True
-    """Of a tombstone in v0 or v1: its segment is younger than the horizon of such (S5.3)."""
+    """For a tombstone in v0 or v1: its segment is younger than the horizon for those (S5.3)."""
 
 
 def record_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
-    """What the round makes of a record of the range that it cleans. Never UNDECIDED and never
+    """Return what the round does with a record of the range that it cleans. Never UNDECIDED or
     ABSENT.
     """
     if int(record.batch["attributes"][0]) & CONTROL:
@@ -122,12 +122,12 @@ def _last_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
 
 
 def delete_horizon(batch: NDArray[np.void]) -> int | None:
-    """Of one BATCH row: when its tombstones or its marker may go, ms; None if it has none (S2.2)."""
+    """Return the ms at which tombstones or marker of one BATCH row may be deleted; None if unset (S2.2)."""
     return int(batch["base_timestamp"][0]) if int(batch["attributes"][0]) & DELETE_HORIZON else None
 
 
 def header_stays(batch: NDArray[np.void], of_round: RoundFacts) -> str | None:
-    """Why the header of a batch stays though no record does, in words; None if it does not (S5.4)."""
+    """Return why a batch keeps its header without records, None if it does not (S5.4)."""
     codes = batch_retention(
         batch, last_records=of_round.last_records, end_offset=of_round.end_offset
     )

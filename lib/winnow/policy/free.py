@@ -1,5 +1,5 @@
-"""Which segments go first when only so much room is needed: of what retention lets go, the oldest
-(S7.2, S7.3).
+"""Choose segments to delete when only some space is needed: the oldest of those that retention
+allows to delete (S7.2, S7.3).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from winnow.state import PartitionState, Segment
 
 
 def file_bytes(segment: Segment) -> int:
-    """Of all files of a segment."""
+    """Return the size of all files of a segment."""
     indexes = (segment.index_bytes, segment.timeindex_bytes, segment.txnindex_bytes)
     return segment.log_bytes + sum(size or 0 for size in indexes)
 
@@ -22,12 +22,12 @@ def file_bytes(segment: Segment) -> int:
 def oldest_first(
     plans: Sequence[tuple[PartitionState, RetentionPlan | None]], *, wanted: int
 ) -> list[RetentionPlan | None]:
-    """What goes of each partition, in the order given: no more than its plan, and no active
+    """Return what to delete of each partition, in the order given: at most its plan, and no active
     segment.
 
-    Of all partitions' lowest segments that may go the one with the oldest newest record goes, until
-    the files that go have `wanted` bytes, or nothing more may go. An active segment would need a
-    new one, which would have to be written.
+    Of the lowest deletable segments of all partitions, the one whose newest record is oldest is
+    deleted next, until the deleted files have `wanted` bytes or nothing more may be deleted.
+    Deleting an active segment would require writing a new one.
     """
     may_go = [_without_active(state, plan) for state, plan in plans]
     taken = [0] * len(plans)
@@ -52,7 +52,7 @@ def _without_active(state: PartitionState, plan: RetentionPlan | None) -> tuple[
 
 
 def _first(state: PartitionState, plan: RetentionPlan | None, count: int) -> RetentionPlan | None:
-    """The plan for its lowest `count` segments only."""
+    """Return the plan for its lowest `count` segments only."""
     if plan is None or count == 0:
         return None
     if count == len(plan.deleted):

@@ -1,4 +1,4 @@
-"""Which neighbouring segments are cleaned into one (S5.2)."""
+"""Group neighbouring segments that are cleaned into one (S5.2)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from winnow.wire.batch import MAX_OFFSET_SPAN
 def group_segments(
     segments: Sequence[Segment], *, max_log_bytes: int, max_index_bytes: int, end_offset: int
 ) -> tuple[tuple[Segment, ...], ...]:
-    """Greedy from the lowest segment, order kept (S5.2).
+    """Group greedily from the lowest segment, keeping their order (S5.2).
 
     `segments` ascend and end before `end_offset` (U' of S3.3), from which the last offset of the
-    last one is estimated. Sizes are those before cleaning; a missing index counts as empty, as for
-    Kafka, which would make one. The offset limit does not bind empty segments: otherwise every 2^31
-    offsets would leave an empty file for ever.
+    last one is estimated. Sizes are those before cleaning. A missing index counts as empty, as in
+    Kafka, which would create one. The offset limit does not apply to empty segments: otherwise
+    every 2^31 offsets would leave an empty file for ever.
     """
     groups: list[list[Segment]] = []
     log_bytes = index_bytes = timeindex_bytes = 0

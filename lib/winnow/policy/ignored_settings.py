@@ -1,8 +1,8 @@
-"""Config keys that Kafka knows and that decide nothing about files at rest: accepted wherever Kafka
-has them.
+"""Config keys that Kafka knows and that do not affect files at rest. They are accepted wherever
+Kafka accepts them.
 
-Topic keys and `log.*` keys are listed one by one, so that a slip in a key that matters is never
-taken for one that does not. Of the rest the first words are enough.
+Topic keys and `log.*` keys are listed one by one, so that a typo in a key that matters is never
+taken for one that does not. For the rest a prefix is enough.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ CLEANER_TUNING = frozenset(
         "log.cleaner.threads",
     }
 )
-"""How fast a broker cleans, not what. People set them for a reason, so their being ignored is said.
+"""How fast a broker cleans, not what. People set them on purpose, so Winnow reports that it ignores
+them.
 """
 
 _LOG_KEYS = frozenset(
@@ -172,7 +173,7 @@ def is_meaningless_broker_key(name: str) -> bool:
     if name.startswith("log."):
         return name in _LOG_KEYS or name in CLEANER_TUNING
     if name.startswith("remote."):
-        # All but the switch of the table are about the moving of segments, which nobody does
+        # All but the switch in the table concern the upload of segments, which never happens
         # offline.
         return (
             name.startswith(("remote.log.", "remote.fetch.", "remote.list."))

@@ -1,6 +1,6 @@
-"""Kafka's config keys: which of them mean something to an offline cleaner, how they are spelled at
-the topic and at the broker, their types, ranges and defaults (S9.1; the ranges are those of Kafka's
-own `LogConfig` and `KafkaConfig`).
+"""Kafka's config keys: which of them matter to an offline cleaner, their names at topic and broker
+level, their types, ranges and defaults (S9.1; the ranges are those of Kafka's own `LogConfig` and
+`KafkaConfig`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What a value must be beyond its type: a test and the words for it."""
+    """A restriction beyond the type: a test and its description."""
 
     test: Callable[[int | float], bool]
     words: str
@@ -55,8 +55,8 @@ UNLIMITED_OR_POSITIVE = Allowed(lambda value: value != 0, "-1 (unlimited) or at 
 class Synonym:
     """A broker's name for a topic config.
 
-    `unit` is what the value is multiplied by; any negative value of a `negative_is_unlimited` key
-    counts as -1, whatever the unit (S9.1).
+    The value is multiplied by `unit`. Any negative value of a `negative_is_unlimited` key counts as
+    -1, whatever the unit (S9.1).
     """
 
     name: str
@@ -68,8 +68,8 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One row of the table. `synonyms` in the order in which a broker looks: the first one that is
-    set wins.
+    """One row of the table. `synonyms` are in the order in which a broker looks: the first one that
+    is set wins.
     """
 
     name: str
@@ -94,7 +94,7 @@ def _key(
     doc: str,
     *brokers: str | Synonym,
 ) -> Key:
-    """A row; a broker name given as plain text has the topic's own type and range."""
+    """Make a row. A broker name given as plain text has the topic's type and range."""
     synonyms = tuple(
         b if isinstance(b, Synonym) else Synonym(name=b, kind=kind, allowed=allowed)
         for b in brokers
@@ -211,21 +211,21 @@ BY_BROKER_NAME: Mapping[str, tuple[Key, Synonym]] = {
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A key that Kafka knows and that means nothing to an offline cleaner."""
+    """A key that Kafka knows and that does not matter to an offline cleaner."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A value that is refused only where it would count: nobody typed it for this run."""
+    """A bad value that is refused only where it counts, because nobody typed it for this run."""
 
     why: str
 
 
 def parse_topic_value(name: str, text: str, *, where: str) -> Value | Ignored:
-    """The value of a topic config, checked. UsageError for a wrong value, a broker's name or an
-    unknown name.
+    """Return the checked value of a topic config. UsageError for a wrong value, a broker's name or
+    an unknown name.
     """
     key = BY_TOPIC_NAME.get(name)
     if key is not None:
@@ -248,8 +248,8 @@ def parse_topic_value(name: str, text: str, *, where: str) -> Value | Ignored:
 
 
 def parse_broker_value(name: str, text: str, *, where: str) -> Value | Ignored | None:
-    """The value of a broker config in the topic config's unit, checked; None if no Kafka key has
-    that name.
+    """Return the checked value of a broker config in the topic config's unit. None if Kafka has no
+    such key.
     """
     row = BY_BROKER_NAME.get(name)
     if row is None:
@@ -262,12 +262,12 @@ def parse_broker_value(name: str, text: str, *, where: str) -> Value | Ignored |
 
 
 def topic_value(name: str, text: str, *, where: str) -> Value | Ignored | Wrong | None:
-    """As `parse_topic_value`, of what nobody typed for this run: `Wrong` for a wrong value, None
-    for an unknown key.
+    """Like `parse_topic_value`, for values that nobody typed for this run: `Wrong` for a wrong
+    value, None for an unknown key.
     """
     if name not in BY_TOPIC_NAME and name not in TOPIC_KEYS:
         if name in BY_BROKER_NAME or is_meaningless_broker_key(name):
-            return parse_topic_value(name, text, where=where)  # which refuses it
+            return parse_topic_value(name, text, where=where)  # raises UsageError
         return None
     try:
         return parse_topic_value(name, text, where=where)
@@ -276,7 +276,7 @@ def topic_value(name: str, text: str, *, where: str) -> Value | Ignored | Wrong 
 
 
 def broker_value(name: str, text: str, *, where: str) -> Value | Ignored | Wrong | None:
-    """As `parse_broker_value`, of what was not typed for this run: `Wrong` for a wrong value."""
+    """Like `parse_broker_value`, for values that nobody typed for this run: `Wrong` if wrong."""
     try:
         return parse_broker_value(name, text, where=where)
     except UsageError as error:
@@ -321,7 +321,7 @@ def _number(text: str, kind: Kind) -> int | float | None:
     except ValueError:
         return None
     limit = INT_MAX if kind is Kind.INT else LONG_MAX
-    # Python reads 1_000, Java doesn't; a config that a broker refuses is no config.
+    # Python reads 1_000, Java does not; a broker would refuse the value.
     return number if -limit - 1 <= number <= limit and "_" not in text else None
 
 

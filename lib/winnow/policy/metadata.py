@@ -1,6 +1,4 @@
-"""Topics and settings that the cluster's metadata log tells, as policy wants them: parsed values
-only (S9.3).
-"""
+"""Topics and settings from the cluster's metadata log, as parsed values (S9.3)."""
 
 from __future__ import annotations
 
@@ -11,13 +9,13 @@ from winnow.policy.describe import Entry
 from winnow.policy.keys import broker_value, topic_value
 
 Texts = Mapping[str, tuple[str, str]]
-"""Kafka's key -> (the value's text, where it stands)."""
+"""Kafka's key -> (the value's text, its place)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """What makes a partition directory one of this topic and not of an earlier one of the same
-    name.
+    """What distinguishes this topic's partition directories from those of an earlier topic of the
+    same name.
     """
 
     topic_id: str
@@ -26,12 +24,12 @@ class TopicIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataSettings:
-    """All that a metadata log says. `problem`: why nothing could be learned from it; the rest is
-    empty then.
+    """Everything from a metadata log. `problem`: why it could not be read; the other fields are
+    then empty.
     """
 
     log: str
-    """Its name and how far it reaches, in words."""
+    """Its name and the offset it ends at, for people."""
     topics: Mapping[str, TopicIdentity] = field(default_factory=dict)
     overrides: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     brokers: Mapping[int, tuple[Entry, ...]] = field(default_factory=dict)
@@ -41,7 +39,7 @@ class MetadataSettings:
     problem: str | None = None
 
     def why_unknown(self, topic: str) -> str | None:
-        """Why the log gives no setting of `topic`; None if it knows the topic."""
+        """Why the log has no settings of `topic`. None if it knows the topic."""
         if self.problem is not None:
             return f"{self.log} can't be read: {self.problem}"
         if topic in self.topics:
@@ -51,10 +49,10 @@ class MetadataSettings:
         )
 
     def why_foreign(self, topic: str, partition: int, topic_id: str | None) -> str | None:
-        """Why a partition directory is not that of the topic as the log knows it; None if it is, or
-        nobody can tell.
+        """Why a partition directory does not belong to the topic that the log knows. None if it
+        does, or if that is unknown.
 
-        `topic_id`: what the directory's `partition.metadata` says, None if there is none.
+        `topic_id`: from the directory's `partition.metadata`, None if there is none.
         """
         known = self.topics.get(topic)
         if known is None:
@@ -80,8 +78,8 @@ def metadata_settings(
     all_brokers: Texts,
     notes: tuple[str, ...] = (),
 ) -> MetadataSettings:
-    """Parses the values. One that Winnow would refuse spoils the topics for which it counts, not
-    the run; a topic's key that is not known is noted: the controller that wrote it had to know it.
+    """Parse the values. One that Winnow would refuse affects the topics for which it counts, not
+    the run. An unknown topic key is noted: the controller that wrote it knew it.
     """
     unknown: set[str] = set()
     overrides = {topic: _topic_entries(texts, unknown) for topic, texts in topic_configs.items()}
@@ -115,7 +113,7 @@ def _broker_entries(texts: Texts, of_whom: str) -> tuple[Entry, ...]:
     read = (
         (key, broker_value(key, text, where=where), where) for key, (text, where) in texts.items()
     )
-    # Of the rest many are plug-ins' own.
+    # Many of the rest are plug-ins' own keys.
     return tuple(
         Entry(key, value, f"{where} ({of_whom})") for key, value, where in read if value is not None
     )

@@ -1,6 +1,4 @@
-"""What is to be done with one partition, and why: the output of `policy.decide`, the input of
-`engine`.
-"""
+"""What to do with one partition, and why: the output of `policy.decide`, the input of `clean`."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from winnow.wire.batch import NO_TIMESTAMP
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """What decided: the rule's number, as `S3.4`, and the same in words."""
+    """The deciding rule's number, as `S3.4`, and its description."""
 
     rule: str
     words: str
@@ -22,7 +20,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """One cleaning round (S5.1): every group becomes one new segment with the base offset of its
+    """One cleaning round (S5.1). Every group becomes one new segment with the base offset of its
     first source.
     """
 
@@ -42,18 +40,18 @@ class CompactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class RetentionPlan:
-    """Whole segments that go, lowest first (S7)."""
+    """Whole segments to delete, lowest first (S7)."""
 
     deleted: tuple[Segment, ...]
     roll: bool
-    """All segments go: a new empty one at the log end offset comes first (S7.2)."""
+    """All segments are deleted, after a new empty one is made at the log end offset (S7.2)."""
     log_start_offset: int
-    """Afterwards (S7.4)."""
+    """The value afterwards (S7.4)."""
     words: str
-    """Which of start offset, size and time (S7.3) took how many segments."""
+    """How many segments start offset, size and time (S7.3) delete."""
 
     def applied_to(self, state: PartitionState) -> PartitionState:
-        """The state after the deletion. Of the times of a new empty segment nothing is told."""
+        """Return the state after the deletion. The times of a new empty segment are unknown."""
         left = state.segments[len(self.deleted) :]
         if self.roll:
             left = (Segment(state.log_end_offset, 0, 0, 0, 0, None, NO_TIMESTAMP, NO_TIMESTAMP),)
@@ -65,34 +63,34 @@ class PartitionPlan:
     state: PartitionState
     config: TopicConfig
     dirty_ratio: float | None
-    """cleanable / (clean + cleanable) bytes (S3.3); None if not compacted or nothing there."""
+    """cleanable / (clean + cleanable) bytes (S3.3). None if not compacted or without bytes."""
     first_dirty_offset: int | None
     compaction: CompactionPlan | None
     retention: RetentionPlan | None
-    """On the state as it is now. After a compaction it is decided again, as Kafka does (S3.5)."""
+    """For the current state. After a compaction it is decided again, as in Kafka (S3.5)."""
     checkpoint_reset: int | None
-    """First dirty offset to be written even if nothing else is done (S3.2), None if the checkpoint
-    is fine.
+    """First dirty offset to write even if nothing else is done (S3.2). None if the checkpoint is
+    right.
     """
     rule: str
-    """The one that says what becomes of the partition, as `S3.4`."""
+    """The rule that decides about the partition, as `S3.4`."""
     reason: str
-    """The rules that decided, in words; never empty."""
+    """The deciding rules, for people. Never empty."""
     afterwards: str = ""
-    """The part of `reason` that tells of a retention after the compaction, which looks at what that
-    leaves (S3.5).
+    """The part of `reason` about the retention after the compaction, which sees what that leaves
+    (S3.5).
     """
 
     def reason_after(self, retention: str) -> str:
-        """`reason`, once it is known what that retention did."""
+        """Return `reason` with the actual result of that retention."""
         return self.reason.replace(self.afterwards, retention) if self.afterwards else self.reason
 
 
 def after_round(
     state: PartitionState, outputs: Sequence[Segment], end_offset: int
 ) -> PartitionState:
-    """The state after a cleaning round that ends at `end_offset` (U' of S3.3) and leaves `outputs`
-    of what is below.
+    """Return the state after a cleaning round that ends at `end_offset` (U' of S3.3) and replaces
+    everything below it by `outputs`.
     """
     after = (segment for segment in state.segments if segment.base_offset >= end_offset)
     return replace(state, segments=(*outputs, *after), cleaner_checkpoint=end_offset)

@@ -1,8 +1,8 @@
-"""What a loading broker knows of the producers of a log (S8.4), and what follows for cleaning.
+"""What a loading broker knows about the producers of a log (S8.4), and what cleaning concludes.
 
-Snapshot entries are turned into a `ProducerState`, batches from the snapshot's offset to the log
-end are replayed over it, and those idle for `producer.id.expiration.ms` are dropped, before and
-after the replay.
+Snapshot entries become a `ProducerState`. The batches from the snapshot's offset to the log end are
+replayed over it. Producers idle for `producer.id.expiration.ms` are dropped before and after the
+replay.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Producer:
     offset_delta: int = 0
     last_sequence: int = _NO_SEQUENCE
     timestamp: int = -1
-    """Of the last batch or marker, ms; expiry counts from here."""
+    """Time of the last batch or marker, ms. Expiry counts from here."""
     coordinator_epoch: int = -1
     current_txn_first_offset: int | None = None
 
 
 class SnapshotEntry(Protocol):
-    """One producer of a snapshot file (S1.9); -1 stands for none."""
+    """One producer of a snapshot file (S1.9). -1 means none."""
 
     @property
     def producer_id(self) -> int: ...
@@ -80,8 +80,8 @@ class CompletedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """Producer id -> entry, and the transactions whose end was seen by a replay, in the order of
-    their markers.
+    """Producer id -> entry, and the transactions whose end a replay has seen, in the order of their
+    markers.
     """
 
     producers: Mapping[int, Producer] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class ProducerState:
 
 
 def from_entries(entries: Iterable[SnapshotEntry]) -> ProducerState:
-    """The state that a snapshot holds. An entry without a last offset is that of a marker that
+    """Return the state in a snapshot. An entry without a last offset comes from a marker that
     raised the epoch.
     """
     return ProducerState(
@@ -111,7 +111,7 @@ def from_entries(entries: Iterable[SnapshotEntry]) -> ProducerState:
 
 
 def expire(state: ProducerState, now: int, expiration_ms: int) -> ProducerState:
-    """Without the producers that are idle for `expiration_ms` at `now` and have no open transaction
+    """Drop the producers that are idle for `expiration_ms` at `now` and have no open transaction
     (S8.4 step 2).
     """
     if not state.producers:
@@ -128,12 +128,12 @@ def expire(state: ProducerState, now: int, expiration_ms: int) -> ProducerState:
 def replay(
     state: ProducerState, batches: NDArray[np.void], *, markers: Mapping[int, Marker] | None = None
 ) -> ProducerState:
-    """The state after `batches` (dtype BATCH, ascending; S8.4 step 4).
+    """Return the state after `batches` (dtype BATCH, ascending; S8.4 step 4).
 
-    `markers`: base offset of a control batch -> its decoded record. An empty control batch needs
-    none: it is what is left of a marker, and changes nothing. ValueError if one with a record is
-    missing, since then neither the epochs nor the open transactions would be right. May be called
-    chunk by chunk.
+    `markers`: base offset of a control batch -> its decoded record. An empty control batch needs no
+    entry: it is the rest of a marker and changes nothing. ValueError if one with a record is
+    missing, since neither epochs nor open transactions would be right. May be called chunk by
+    chunk.
     """
     producers = dict(state.producers)
     completed = list(state.completed)
@@ -156,14 +156,14 @@ def replay(
 
 
 def traces(batches: NDArray[np.void], ends: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Rows of the batches (dtype BATCH, ascending, each with a producer) whose replay alone leaves
-    the same state.
+    """Return rows of the batches (dtype BATCH, ascending, each with a producer) whose replay alone
+    gives the same state.
 
-    `ends`: bool per batch, it ends a transaction. Of each producer these are its first end, which
-    is that of a transaction open before, its last end with the last data before it, and after it
-    the first transactional and the last data. Transactions that begin and end before are not
-    completed by such a replay, or with a later first offset; whoever wants them must not ask for
-    less than all.
+    `ends`: bool per batch, whether it ends a transaction. For each producer these are its first
+    end, which may end a transaction opened earlier; its last end and the last data before it; and
+    after that end the first transactional and the last data. The replay does not complete
+    transactions that begin and end before these rows, or completes them with a later first offset.
+    Callers that need them must replay everything.
     """
     if not len(batches):
         return np.empty(0, np.int64)
@@ -177,7 +177,7 @@ def traces(batches: NDArray[np.void], ends: NDArray[np.bool_]) -> NDArray[np.int
     end = ended[last][producer]
     end = np.where(
         end >= begin, end, begin - 1
-    )  # of its producer's rows the last end, or what comes before them all
+    )  # the last end of the row's producer, or a row before all of its rows
     first_end = ends[order] & (np.concatenate([[-1], ended[:-1]]) < begin)
     data = ~ends[order]
     transactional = data & ((batches["attributes"][order] & TRANSACTIONAL) != 0)
@@ -193,7 +193,7 @@ def traces(batches: NDArray[np.void], ends: NDArray[np.bool_]) -> NDArray[np.int
 
 
 def last_records(state: ProducerState) -> dict[int, tuple[int | None, int]]:
-    """Producer id -> (last data offset or None, epoch): what S5.4 protects."""
+    """Return producer id -> (last data offset or None, epoch): what S5.4 protects."""
     return {
         pid: (producer.last_data_offset, producer.epoch)
         for pid, producer in state.producers.items()
@@ -202,7 +202,7 @@ def last_records(state: ProducerState) -> dict[int, tuple[int | None, int]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undecided:
-    """A transaction at whose first offset cleaning stops (S3.2)."""
+    """A transaction whose first offset is a limit for cleaning (S3.2)."""
 
     first_offset: int
     producer_id: int
@@ -219,8 +219,8 @@ class Undecided:
 
 
 def undecided(state: ProducerState, high_watermark: int) -> list[Undecided]:
-    """The transactions that are open, or end at or above the high watermark, as far as the state
-    knows them.
+    """Return the transactions that are open, or end at or above the high watermark, as far as the
+    state knows them.
     """
     opened = [
         Undecided(
@@ -245,10 +245,9 @@ def last_stable_offset(found: Iterable[Undecided], high_watermark: int) -> int:
 
 
 def _replay_data(producers: dict[int, Producer], batches: NDArray[np.void]) -> None:
-    """Data batches without a marker between them.
+    """Replay data batches without a marker between them.
 
-    Only the last of each producer and, where none is open, the first of its transaction leave a
-    trace.
+    Only the last batch of each producer matters, and if none is open, the first of its transaction.
     """
     batches = batches[batches["producer_id"] > NO_PRODUCER]
     if not len(batches):
@@ -274,7 +273,7 @@ def _replay_data(producers: dict[int, Producer], batches: NDArray[np.void]) -> N
 
 
 def _last_sequence(batch: np.void) -> int:
-    """Sequences go from 2^31-1 back to 0."""
+    """Sequences wrap from 2^31-1 to 0."""
     base = int(batch["base_sequence"])
     if base == _NO_SEQUENCE:
         return _NO_SEQUENCE
@@ -297,7 +296,7 @@ def _replay_marker(
     if before.epoch != marker.producer_epoch:
         before = Producer(
             epoch=marker.producer_epoch
-        )  # a new epoch forgets the batches of the old one
+        )  # a new epoch drops the batches of the old one
     producers[marker.producer_id] = replace(
         before,
         timestamp=marker.timestamp,

@@ -1,4 +1,4 @@
-"""Which whole segments have outlived the log start offset, `retention.bytes` and `retention.ms`
+"""Which whole segments exceed the log start offset, `retention.bytes` and `retention.ms`
 (S7.1-S7.3).
 """
 
@@ -16,12 +16,12 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 _NEVER_TIERED = INTERNAL_TOPICS | {"__remote_log_metadata", "__cluster_metadata"}
 
 _Expired = Callable[[Segment, Segment | None], bool]
-"""Of a segment and the one after it (None for the active segment)."""
+"""Called with a segment and the next one (None for the active segment)."""
 
 
 def retention_plan(state: PartitionState, config: TopicConfig, now: int) -> RetentionPlan | None:
-    """What goes, or None. Start offset, then size, then time, each on what the one before left
-    (S7.1).
+    """Return what to delete, or None. The rules apply in order: start offset, size, time. Each sees
+    what the previous one left (S7.1).
 
     The state is taken as it is: for `compact,delete` call it again after the compaction.
     """
@@ -59,17 +59,17 @@ def has_remote_storage(topic: str, config: TopicConfig) -> bool:
 
 
 def is_tiered(topic: str, config: TopicConfig) -> bool:
-    """Whether segments may go only after an upload of which the local disk knows nothing (S7.5)."""
+    """Whether segments may be deleted only after an upload that is not known locally (S7.5)."""
     return has_remote_storage(topic, config) and not config.remote_log_copy_disable
 
 
 def checkpoint_entries(topic: str, config: TopicConfig) -> Entries:
-    """Which checkpoint entries of a partition follow its log start offset (S7.6)."""
+    """Return which checkpoint entries of a partition follow its log start offset (S7.6)."""
     return Entries(compacted=config.cleanup_compact, remote=has_remote_storage(topic, config))
 
 
 def why_kept(state: PartitionState, config: TopicConfig, now: int) -> Reason:
-    """Why `retention_plan` takes nothing."""
+    """Return why `retention_plan` deletes nothing."""
     if is_tiered(state.topic_partition.topic, config):
         words = "remote.storage.enable: only uploaded segments may go, and what was uploaded is not known here"
         return Reason("S7.5", words)
@@ -113,7 +113,7 @@ def _why_not_too_old(first: Segment, config: TopicConfig, now: int) -> str:
 
 @dataclass(slots=True)
 class _Left:
-    """The segments that are left, while the rules take theirs."""
+    """The segments that remain while the rules are applied one after the other."""
 
     state: PartitionState
     taken: int = 0

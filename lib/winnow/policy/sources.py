@@ -1,23 +1,24 @@
 """Where settings come from and which one wins (S9.1).
 
-Two levels, as in Kafka: what is said of a topic beats what is said of its broker.
+There are two levels, as in Kafka. A setting of a topic overrides one of its broker.
 
     topic level    1. --topic-set GLOB:KEY=VALUE, the last one that matches
                    2. --topic-configs FILE, the topic's own overrides
                    3. the log directory's own __cluster_metadata-0, the topic's overrides
     broker level   4. --set KEY=VALUE
-                   5. --topic-configs FILE: what `--all` printed of the topic, this broker's section, that of all
+                   5. --topic-configs FILE: what `--all` printed of the topic, this broker's
+                      section, that of all brokers
                    6. __cluster_metadata-0: this broker's dynamic configs, those of all brokers
                    7. --server-properties FILE
                    8. Kafka's default
 
-`--set` is of the broker level even under a topic's name of a key: it changes what topics without an
-override get and never overrules a topic's own. For that there is `--topic-set`. Only
-server.properties tells whether a broker has the default of a key: neither the metadata log nor the
-overrides of a topic do. A default that deletes, of `cleanup.policy` and of `retention.ms`, is
-therefore taken only once that file was given, whoever tells of the topic. What `--all` printed of a
-topic has a value for each key and needs no default. Within one source a broker's synonyms are
-looked up in Kafka's order: `log.retention.ms` before `.minutes` before `.hours`.
+`--set` is at broker level even with a topic's name of a key: it changes topics without an override
+and never overrides a topic's own setting. Use `--topic-set` for that. Only server.properties shows
+whether a broker uses the default of a key: neither the metadata log nor a topic's overrides do. So
+a default that deletes, of `cleanup.policy` and of `retention.ms`, is used only if that file was
+given, wherever the topic's other settings come from. `--all` prints a value for each key of a topic
+and needs no default. Within one source a broker's synonyms are looked up in Kafka's order:
+`log.retention.ms` before `.minutes` before `.hours`.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ _POLICY_KEYS = frozenset({"cleanup.policy", "log.cleanup.policy"})
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A topic whose cleanup policy nobody told: it is left alone, never guessed. `reason` says what
+    """A topic whose cleanup policy is unknown. It is left alone, never guessed. `reason` says what
     to pass.
     """
 
@@ -85,17 +86,17 @@ class ServerProperties:
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
     metadata_log_dir: str | None = None
-    """Where the broker has its `__cluster_metadata-0`, if not in the first directory of log.dirs.
+    """Where the broker keeps its `__cluster_metadata-0`, if not in the first directory of log.dirs.
     """
     file: str = "--server-properties"
     node_id: int | None = None
-    """`node.id`, else `broker.id`; None if there is none, or a broker would choose one."""
+    """`node.id`, else `broker.id`. None if neither is set or the broker would choose one."""
     log_dirs: tuple[str, ...] = ()
-    """`log.dirs`, else `log.dir`, as they stand there."""
+    """`log.dirs`, else `log.dir`, as written in the file."""
 
 
 def parse_set(text: str) -> Entry:
-    """`KEY=VALUE` of --set: a broker's or a topic's name of a key. UsageError for an unknown one."""
+    """Parse `KEY=VALUE` of --set, a broker's or a topic's name. UsageError for an unknown key."""
     where = f"--set {text}"
     key, value = _split(text, where)
     parsed = parse_broker_value(key, value, where=where)
@@ -107,7 +108,7 @@ def parse_set(text: str) -> Entry:
 
 
 def parse_topic_set(text: str) -> TopicSet:
-    """`GLOB:KEY=VALUE` of --topic-set: a topic's name of a key. UsageError for any other."""
+    """Parse `GLOB:KEY=VALUE` of --topic-set: a topic's name of a key. UsageError for any other."""
     where = f"--topic-set {text}"
     glob, colon, pair = text.partition(":")
     if not colon or not glob or "=" in glob:
@@ -119,11 +120,11 @@ def parse_topic_set(text: str) -> TopicSet:
 
 
 def parse_server_properties(text: str, *, file: str = "--server-properties") -> ServerProperties:
-    """Kafka's own file as it is. UsageError that names the line for a wrong value of a key that
+    """Parse Kafka's own file as it is. UsageError, naming the line, for a wrong value of a key that
     matters here.
 
-    As in a broker the last of several equal keys wins, and keys that it does not know are no error;
-    a topic's name of a key, which a broker would ignore, is noted.
+    As in a broker, the last of several equal keys wins and unknown keys are no error. A topic's
+    name of a key, which a broker would ignore, is noted.
     """
     import javaproperties  # noqa: PLC0415 - it loads http, email and XML, and most runs are given no such file
 
@@ -171,19 +172,19 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """All that was said about settings, parsed; `resolve` gives what holds for one topic."""
+    """All given settings, parsed. `resolve` returns those of one topic."""
 
     sets: Sequence[Entry] = ()
     topic_sets: Sequence[TopicSet] = ()
     topic_configs: DescribedConfigs | None = None
     server_properties: ServerProperties | Sequence[ServerProperties] | None = None
-    """That of the broker; of several brokers one for each."""
+    """That of the broker; with several brokers, one for each."""
     allow_other_broker: bool = False
-    """Use a server.properties although its node.id or log.dirs are another broker's."""
+    """Use a server.properties although its node.id or log.dirs belong to another broker."""
     compare_log_dirs: bool = True
     """False for private copies, which lie elsewhere."""
     metadata: MetadataSettings | None = None
-    """What the log directory's own metadata log says; the others are what the operator said."""
+    """Settings from the log directory's own metadata log. The operator gave all the others."""
 
     @property
     def servers(self) -> tuple[ServerProperties, ...]:
@@ -193,7 +194,7 @@ class Settings:
         return (found,) if isinstance(found, ServerProperties) else tuple(found)
 
     def server_of(self, node_id: int | None) -> ServerProperties | None:
-        """The server.properties of a broker; one without a node.id is that of the only broker."""
+        """Return a broker's server.properties. One without a node.id is the only broker's."""
         servers = self.servers
         own = next(
             (
@@ -209,16 +210,15 @@ class Settings:
         return only if only.node_id is None or node_id is None or self.allow_other_broker else None
 
     def resolve(self, topic: str, *, node_id: int | None = None) -> TopicConfig | Unknown:
-        """The settings of `topic` on the broker `node_id` (from meta.properties; it chooses the
-        broker section).
+        """Return the settings of `topic` on the broker `node_id` (from meta.properties; it selects
+        the broker section).
 
-        Known is a topic that the --topic-configs file or the metadata log names, or whose policy
-        --topic-set gives; if there is no metadata log, also one whose policy --set gives. Of a
-        known topic no default that deletes is assumed: without its broker's server.properties,
-        `cleanup.policy` has to be given somewhere, and `retention.ms` as well if that policy
-        deletes. Values that contradict each other are a UsageError if options gave all of them;
-        where a file of topic configs or a metadata log has a part in it they are a reason to leave
-        the topic alone.
+        A topic is known if the --topic-configs file or the metadata log names it, or if --topic-set
+        gives its policy. Without a metadata log --set may give the policy too. No default that
+        deletes is assumed for a known topic: without its broker's server.properties,
+        `cleanup.policy` must be given somewhere, and `retention.ms` too if that policy deletes.
+        Contradicting values are a UsageError if options gave all of them. If a file of topic
+        configs or a metadata log gave one of them, the topic is left alone.
         """
         topic_levels = list(self._topic_levels(topic))
         named = self.topic_configs is not None and topic in {
@@ -264,12 +264,12 @@ class Settings:
             return Unknown(str(error))
 
     def io_rate(self, *, node_id: int | None) -> float | None:
-        """`log.cleaner.io.max.bytes.per.second` of the broker; None if nobody set it."""
+        """Return the broker's `log.cleaner.io.max.bytes.per.second`. None if nobody set it."""
         entry = _first(BY_BROKER_NAME[IO_RATE][0], (), list(self._broker_levels("", node_id)))
         return entry.value if entry is not None and isinstance(entry.value, float) else None
 
     def notes(self) -> tuple[str, ...]:
-        """What is said once per run: settings that are accepted and ignored."""
+        """Return notes to print once per run: settings that are accepted and ignored."""
         notes = [
             f"{entry.where}: has no meaning for files at rest; ignored"
             for entry in (*self.sets, *(s.entry for s in self.topic_sets))
@@ -345,8 +345,8 @@ def _unknown(topic: str, missing: str | None) -> Unknown:
 
 
 def _default_that_deletes(values: Mapping[str, tuple[Value, str]]) -> str | None:
-    """The key that was given nowhere and whose default, if it is not what the broker has, costs
-    live data.
+    """Return the key that was given nowhere and whose default would delete live data if the broker
+    uses another value.
     """
     if "cleanup.policy" not in values:
         return "cleanup.policy"
@@ -359,8 +359,8 @@ def _first(
     topic_levels: Sequence[Mapping[str, Entry]],
     broker_levels: Sequence[Mapping[str, Entry]],
 ) -> Entry | None:
-    """The entry that wins for one key. At broker level the topic's name comes first: only --set and
-    --all have it.
+    """Return the winning entry for one key. At broker level the topic's name is looked up first:
+    only --set and --all have it.
     """
     for level in topic_levels:
         if not key.broker_only and key.name in level:
@@ -381,7 +381,7 @@ def _source(key: Key, entry: Entry) -> str:
 
 
 def _by_key(entries: Iterable[Entry]) -> dict[str, Entry]:
-    """The last of several equal keys wins."""
+    """Index by key. The last of several equal keys wins."""
     return {entry.key: entry for entry in entries}
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a batch as a whole, before any of its records is looked at (S5.4)."""
+"""What happens to a batch as a whole, before any of its records is checked (S5.4)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from winnow.wire.batch import CONTROL, NO_PRODUCER
 
 DELETE = 0
-"""Goes, whatever its records."""
+"""Dropped, whatever its records."""
 DELETE_EMPTY = 1
-"""Goes if no record of it stays."""
+"""Dropped if none of its records is kept."""
 RETAIN_EMPTY = 2
-"""Stays, as a header alone if no record of it stays."""
+"""Kept, as a header alone if none of its records is kept."""
 
 
 def batch_retention(
@@ -24,13 +24,13 @@ def batch_retention(
     end_offset: int,
     discard: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int8]:
-    """One code per batch of `batches` (dtype BATCH): DELETE, DELETE_EMPTY or RETAIN_EMPTY.
+    """Return one code per batch of `batches` (dtype BATCH): DELETE, DELETE_EMPTY or RETAIN_EMPTY.
 
     `last_records`: see `winnow.policy.producers.last_records`. `end_offset`: U' of the round.
-    `discard`: true for the batches whose records all go (`discardRecords` of S5.4: aborted data,
-    markers past their horizon). Kafka 4.4 keeps the batch that ends at the high watermark instead
-    of the one that ends at U'. Nothing at or above U' is cleaned and U' is never above the high
-    watermark, so keeping the latter keeps both.
+    `discard`: true for the batches whose records are all dropped (`discardRecords` of S5.4: aborted
+    data, markers past their horizon). Kafka 4.4 keeps the batch that ends at the high watermark
+    instead of the one that ends at U'. Nothing at or above U' is cleaned and U' is never above the
+    high watermark, so keeping the latter keeps both.
     """
     codes = np.full(len(batches), DELETE_EMPTY, dtype=np.int8)
     if discard is not None:
@@ -45,7 +45,7 @@ def batch_retention(
 def _last_of_producer(
     batches: NDArray[np.void], last_records: Mapping[int, tuple[int | None, int]]
 ) -> NDArray[np.bool_]:
-    """Batches from which a loading broker learns a producer's last sequence, or at least its epoch."""
+    """Batches that tell a loading broker a producer's last sequence, or at least its epoch."""
     pids = np.array(sorted(last_records), dtype=np.int64)
     offsets = np.array([_or_none(last_records[pid][0]) for pid in pids.tolist()], dtype=np.int64)
     epochs = np.array([last_records[pid][1] for pid in pids.tolist()], dtype=np.int64)

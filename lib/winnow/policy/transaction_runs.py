@@ -1,10 +1,10 @@
-"""How transactions run through a log, from summaries of its segments (S4.1, S5.8).
+"""How transactions span the segments of a log, from summaries of its segments (S4.1, S5.8).
 
-Each segment is summarised alone: per producer the data before its first marker there, that marker,
-the last one, and the data after it. What lies between them begins and ends inside the segment and
-is settled there. Folding the summaries in order gives what only the whole log can tell: which
-producers have data of a transaction that is under way at each segment's start, which transactions
-are undecided, and whether the transaction index agrees with the log.
+Each segment is summarised alone. Per producer the summary has the data before its first marker
+there, that marker, the last marker, and the data after it. Everything in between begins and ends
+inside the segment and is settled there. Folding the summaries in order gives what depends on the
+whole log: which producers have data of an unfinished transaction at each segment's start, which
+transactions are undecided, and whether the transaction index agrees with the log.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ EVENT = np.dtype(
     [("producer_id", np.int64), ("offset", np.int64), ("kind", np.int8), ("live", np.bool_)]
 )
 """A transactional data batch or a marker: base offset, DATA or a `ControlType`, and whether it ends
-at or above the log start offset. A broker reads a log from there on, and knows of nothing below it
-but what a snapshot tells.
+at or above the log start offset. A broker reads a log from there on. It knows of nothing below it
+except through a snapshot.
 """
 
 RUN = np.dtype(
@@ -35,21 +35,21 @@ RUN = np.dtype(
         (
             "head",
             np.int64,
-        ),  # offset of the first data before the first marker, or at all if there is no marker; -1
-        ("live_head", np.int64),  # likewise, of the first that is live
+        ),  # offset of the first data before the first marker, or at all without a marker; -1
+        ("live_head", np.int64),  # likewise, for the first live data
         ("first_marker", np.int64),  # -1: none
         ("first_aborted", np.bool_),
         (
             "first_entry",
             np.int64,
-        ),  # first offset by the index entry of the first marker, -1: has none
+        ),  # first offset in the index entry of the first marker, -1: no entry
         ("last_marker", np.int64),
         ("tail", np.int64),  # offset of the first data after the last marker, -1: none
         ("live_tail", np.int64),
         (
             "lingers",
             np.int8,
-        ),  # after the markers that follow the first: 1 yes, 0 no, -1 as after the first
+        ),  # after the markers that follow the first: 1 yes, 0 no, -1 same as after the first
     ]
 )
 """One producer in one segment."""
@@ -68,18 +68,18 @@ class SegmentRuns:
     runs: NDArray[np.void]
     """Dtype RUN."""
     undecided: Undecided | None = None
-    """The earliest with live data below the high watermark that ends at or above it, all inside the
-    segment.
+    """The earliest one inside the segment with live data below the high watermark and a marker at
+    or above it.
     """
 
 
 NO_RUNS = SegmentRuns(runs=np.empty(0, RUN))
-"""One for all: pickle keeps what is the same object the same."""
+"""A shared object: pickle writes the same object only once."""
 
 
 def reduced(events: NDArray[np.void]) -> NDArray[np.void]:
-    """Only the markers, and of the data between two of them the first of each producer and the
-    first that is live; nothing else counts.
+    """Return the markers and, of the data between two of them, the first of each producer and the
+    first live one. Nothing else matters.
     """
     if not len(events):
         return events
@@ -98,13 +98,13 @@ def summarise(
     log_start_offset: int = 0,
     where: tuple[str, str],
 ) -> SegmentRuns:
-    """Of one segment whose `events` (dtype EVENT) are in log order. `aborted`: its index, dtype
-    ABORTED.
+    """Summarise one segment whose `events` (dtype EVENT) are in log order. `aborted`: its index,
+    dtype ABORTED.
 
-    `where`: paths of the index and of the log. An ABORT marker needs an entry if it has live data.
-    If not it may have none: Kafka's cleaner drops those that end below the log start offset, and a
-    broker that read the log from there on knows of no transaction to write one for. Raises
-    CorruptLogError where index and log disagree in the segment.
+    `where`: paths of the index and of the log. An ABORT marker with live data needs an entry. One
+    without may lack it: Kafka's cleaner drops entries that end below the log start offset, and a
+    broker that read the log from there on knows no transaction to write an entry for. Raises
+    CorruptLogError if index and log disagree in the segment.
     """
     if not len(events) and not len(aborted):
         return NO_RUNS
@@ -154,12 +154,12 @@ def summarise(
     runs["first_marker"][rows] = seen.offset[firsts]
     runs["first_aborted"][rows] = aborting[firsts]
     runs["first_entry"][rows] = entry_first[firsts]
-    # Data of an aborted transaction of which nothing is known is taken for committed (see
+    # Data of an aborted transaction without a known marker counts as committed (see
     # `Carried.lingering`).
     begins = aborting & (seen.first >= 0) & (~has_entry | (seen.offset < log_start_offset))
     changes = np.flatnonzero((begins | (seen.end & ~aborting)) & (seen.previous >= 0))
     runs["lingers"] = -1
-    # The last change of each producer is what is assigned last.
+    # The last change of each producer wins: it is assigned last.
     runs["lingers"][np.searchsorted(runs["producer_id"], seen.producer_id[changes])] = begins[
         changes
     ]
@@ -167,7 +167,7 @@ def summarise(
 
 
 def first_live(seen: transactions.Sequence, live: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Per row of `seen`: as `Sequence.first`, of the data that is live; `live` is of all events."""
+    """Like `Sequence.first` per row of `seen`, for live data only; `live` covers all events."""
     numbers = np.arange(len(seen.rows))
     begin = np.searchsorted(seen.producer_id, seen.producer_id)
     ended = np.maximum.accumulate(np.where(seen.end, numbers, -1))
@@ -184,7 +184,7 @@ def _entries_of(
     aborting: NDArray[np.bool_],
     aborted: NDArray[np.void],
 ) -> NDArray[np.int64]:
-    """Row in `aborted` (ascending by marker) of each ABORT marker, -1 if there is none."""
+    """Return the row in `aborted` (ascending by marker) of each ABORT marker, -1 if none."""
     if not len(aborted):
         return np.full(len(offsets), -1)
     at = np.minimum(np.searchsorted(aborted["last_offset"], offsets), len(aborted) - 1)
@@ -212,10 +212,10 @@ def _check_entries(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fold:
-    """What the segments of a log say of its transactions together."""
+    """What the segments of a log say about its transactions together."""
 
     carried: tuple[Carried, ...]
-    """Per segment, by what lies before it."""
+    """Per segment, from everything before it."""
     opened: Mapping[int, int]
     """Producer id -> first offset of its transaction that is open at the log's end."""
     undecided: Undecided | None
@@ -231,10 +231,10 @@ def fold(
     log_start_offset: int = 0,
     where: Callable[[int], tuple[str, str]],
 ) -> Fold:
-    """Of all segments in order. `where`: the paths of index and log of the one with that number,
-    for errors.
+    """Combine the summaries of all segments in order. `where`: returns the paths of index and log
+    of the segment with this number, for errors.
 
-    Raises CorruptLogError where the index of a segment disagrees with the log of earlier ones.
+    Raises CorruptLogError if the index of a segment disagrees with the log of earlier ones.
     """
     opened: dict[int, tuple[int, int]] = {}
     ended: dict[int, int] = {}

@@ -1,20 +1,21 @@
-"""Which batches an aborted transaction makes void, and which markers nothing depends on any more
-(S4.1, S5.4, S5.8).
+"""Which batches belong to aborted transactions, and which markers are no longer needed (S4.1, S5.4,
+S5.8).
 
 Kafka reads a log from its first batch to its last and keeps a heap of aborted transactions by first
-offset: each is taken from it at the first batch that reaches its first offset, and given up at the
-ABORT marker of its producer; a transactional batch is aborted while one of its producer is held. In
-a log whose transaction index agrees with its markers (see `winnow.policy.transaction_runs`) this
-can be said of each batch alone, in any order:
+offset. It takes each from the heap at the first batch that reaches its first offset, and drops it
+at the ABORT marker of its producer. A transactional batch is aborted while its producer has such a
+transaction. If the transaction index agrees with the markers (see
+`winnow.policy.transaction_runs`), each batch can be judged alone, in any order:
 
-* A producer has at most one transaction at a time, so the intervals [first offset, marker offset] of the entries of
-  one producer are disjoint, and no other marker of it lies inside of one.
-* An entry is held exactly from the first batch with a last offset at or above its first offset up to its marker. Of
-  its producer's batches these are the ones whose last offset lies in its interval.
+* A producer has at most one transaction at a time. So the intervals [first offset, marker offset]
+  of its entries are disjoint, and no other marker of it lies inside one.
+* An entry is active from the first batch with a last offset at or above its first offset up to its
+  marker. The batches of its producer in that range are those whose last offset lies in its
+  interval.
 
-The one thing that takes an order is whether a marker still has data: whether a transactional batch
-of its producer lies between it and the marker of the producer before. It needs no more memory than
-the producers that have one.
+Only one question depends on the order: whether a marker still has data, that is, whether a
+transactional batch of its producer lies between it and that producer's previous marker. Answering
+it takes only memory for the producers that have such data.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _ABORT, _COMMIT = int(ControlType.ABORT), int(ControlType.COMMIT)
 
 
 def aborted_batches(batches: NDArray[np.void], aborted: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Per batch (dtype BATCH) whether it is data of an aborted transaction. `aborted`: dtype
+    """Return per batch (dtype BATCH) whether it is data of an aborted transaction. `aborted`: dtype
     ABORTED, in any order.
     """
     found = np.zeros(len(batches), np.bool_)
@@ -61,7 +62,7 @@ def aborted_batches(batches: NDArray[np.void], aborted: NDArray[np.void]) -> NDA
     )
     mine = producers[number] == batches["producer_id"][rows]
     rows, number = rows[mine], number[mine]
-    # Of each producer the entry with the least marker offset that is not below the batch.
+    # For each producer the entry with the lowest marker offset that is not below the batch.
     by_marker = aborted[np.argsort(aborted["last_offset"], kind="stable")]
     markers = by_marker["last_offset"]
     room = len(markers) + 1
@@ -79,35 +80,34 @@ def aborted_batches(batches: NDArray[np.void], aborted: NDArray[np.void]) -> NDA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
-    """The transactional batches and ends of transactions of some batches, producer by producer,
-    each in log order.
+    """The transactional batches and ends of transactions among some batches, by producer, each in
+    log order.
 
-    Other control batches, and the empty ones that cleaning left, change nothing and are not among
-    them.
+    Other control batches, and the empty ones that cleaning leaves, change nothing and are left out.
     """
 
     rows: NDArray[np.int64]
-    """Where each of them lies in the batches."""
+    """The row of each in the batches."""
     producer_id: NDArray[np.int64]
     offset: NDArray[np.int64]
     """Base offset."""
     end: NDArray[np.bool_]
     """Ends a transaction: a COMMIT or an ABORT."""
     first: NDArray[np.int64]
-    """Base offset of the first data batch since the producer's last end before it, itself included;
-    -1: none.
+    """Base offset of the first data batch since the producer's previous end, itself included. -1:
+    none.
     """
     previous: NDArray[np.int64]
-    """Offset of that last end, -1 if there is none among these batches."""
+    """Offset of that previous end, -1 if it is not among these batches."""
     last: NDArray[np.bool_]
-    """Is the producer's last."""
+    """Whether it is the producer's last."""
 
 
 def sequence(
     kinds: NDArray[np.int8], producer_id: NDArray[np.int64], offset: NDArray[np.int64]
 ) -> Sequence:
-    """Of batches given by their `kinds` (DATA, or the `ControlType` of a control batch), producers
-    and base offsets.
+    """Return the sequence of batches given by their `kinds` (DATA, or the `ControlType` of a
+    control batch), producers and base offsets.
     """
     chosen = np.flatnonzero((kinds == DATA) | (kinds == _ABORT) | (kinds == _COMMIT))
     rows = chosen[np.argsort(producer_id[chosen], kind="stable")]
@@ -138,13 +138,13 @@ def sequence(
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What the batches of a log leave for those that follow to be judged with."""
+    """What must be known of earlier batches to judge the next ones."""
 
     open_producers: frozenset[int] = frozenset()
-    """Those with transactional data after their last marker."""
+    """Producers with transactional data after their last marker."""
     lingering: frozenset[int] = frozenset()
-    """Those with data whose ABORT marker nothing is known of. Kafka's cleaner has taken that data
-    for committed, and it counts for the next COMMIT marker of its producer.
+    """Producers with aborted data whose ABORT marker is unknown. Kafka's cleaner has taken that
+    data for committed, and it counts for the next COMMIT marker of its producer.
     """
 
 
@@ -153,10 +153,10 @@ NOTHING_CARRIED = Carried()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What becomes of some batches for the sake of transactions (S4.1), one item per batch."""
+    """What transactions mean for some batches (S4.1), one item per batch."""
 
     discardable: NDArray[np.bool_]
-    """Data of an aborted transaction, or a marker of a transaction of which no batch was seen
+    """Data of an aborted transaction, or a marker of a transaction without any batch left
     (`canDiscardBatch`).
     """
     indexed: NDArray[np.int64]
@@ -171,16 +171,15 @@ def judge(
     aborted: NDArray[np.void],
     before: Carried = NOTHING_CARRIED,
 ) -> Judged:
-    """Of `batches` (dtype BATCH, ascending) whose control batches have these `types`, one item
-    each, in order.
+    """Judge `batches` (dtype BATCH, ascending). `types` has one item per control batch, in order.
 
-    `aborted`: dtype ABORTED, at least those that touch these batches, but for those that end below
-    the log start offset: of their ABORT markers nothing is known. `before`: what the batches before
-    the first leave.
+    `aborted`: dtype ABORTED, at least those that touch these batches. Those that end below the log
+    start offset may be missing: nothing is known of their ABORT markers. `before`: carried over
+    from the batches before the first one.
     """
     discardable = aborted_batches(batches, aborted)
     kinds = batch_kinds(batches, types)
-    # Cleaned away before, all but their header: whatever it was for is gone (S4.1).
+    # Cleaned before, except for the header: the data it was for is gone (S4.1).
     discardable |= kinds == EMPTY_CONTROL
     seen = sequence(kinds, batches["producer_id"], batches["base_offset"])
     carried = (seen.previous < 0) & np.isin(
@@ -213,7 +212,7 @@ def judge(
 def _lingering(
     seen: Sequence, *, begins: NDArray[np.bool_], ends: NDArray[np.bool_], carried: Collection[int]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether the producer of each row is lingering before it and after it."""
+    """Return whether the producer of each row is lingering before it, and after it."""
     numbers = np.arange(len(seen.rows))
     starts = np.ones(len(seen.rows), np.bool_)
     starts[1:] = seen.producer_id[1:] != seen.producer_id[:-1]
@@ -232,8 +231,8 @@ _OTHER = -4
 
 
 def batch_kinds(batches: NDArray[np.void], types: NDArray[np.int8]) -> NDArray[np.int8]:
-    """int8 per batch: DATA, the `ControlType` or EMPTY_CONTROL of a control batch, something else
-    otherwise.
+    """Return int8 per batch: DATA, the `ControlType` or EMPTY_CONTROL of a control batch, another
+    value otherwise.
     """
     kinds = np.full(len(batches), _OTHER, np.int8)
     control = (batches["attributes"] & CONTROL) != 0

@@ -1,13 +1,12 @@
-"""First offsets and last stable offsets of a transaction index, held against the log (S1.8).
+"""Check first offsets and last stable offsets of a transaction index against the log (S1.8).
 
-A read_committed consumer is told by a broker which transactions were aborted, and the broker stops
-looking for them at the first entry whose last stable offset reaches the end of what was fetched.
-One that is too high hides later entries: the consumer gets aborted records. It may be no higher
-than the first offset of any transaction that was open at the marker, or else the offset after the
-marker.
+A broker reports aborted transactions to a read_committed consumer. It stops its search at the first
+entry whose last stable offset reaches the end of the fetched data. A last stable offset that is too
+high hides later entries, and the consumer gets aborted records. It may be at most the first offset
+of any transaction that was open at the marker, or else the offset after the marker.
 
-Cleaning removes batches, so that an offset may name one that is gone. A batch that is there keeps
-its offsets: if one holds the offset, it must begin there, and be data of that transaction.
+Cleaning removes batches, so an offset may name a removed batch. A batch that still exists keeps its
+offsets: if one holds the offset, it must begin there and be data of that transaction.
 """
 
 from __future__ import annotations
@@ -26,25 +25,24 @@ _NEVER = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryPromises:
-    """What the entries of one segment say of transactions that began before it."""
+    """What the entries of one segment require of transactions that began before it."""
 
     before: NDArray[np.int64]
     """Per row of the segment's `SegmentRuns.runs`: the highest last stable offset of an entry
-    before that producer's first marker here, of all entries if it has no marker here; -1: there is
-    none.
+    before that producer's first marker here, or of all entries if it has no marker here. -1: none.
     """
     highest: int
     """The highest of all, -1 if there is none."""
     named: tuple[tuple[int, int, int], ...]
-    """(offset, producer that it must be data of or -1 for any, number of the entry) for each offset
+    """(offset, producer whose data it must be or -1 for any, number of the entry) for each offset
     below the segment that an entry names.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class EntryFault:
-    """`entry`: number of the entry in its index; None where only the whole index is known to be
-    wrong.
+    """`entry`: number of the entry in its index. None if the index is wrong but the entry is
+    unknown.
     """
 
     message: str
@@ -58,9 +56,9 @@ def entry_faults(
     *,
     base_offset: int,
 ) -> Iterator[EntryFault]:
-    """What the log of the same segment contradicts. `entries`: dtype ABORTED, ascending, each with
-    its marker; `events`: dtype EVENT, reduced; `batches`: with `base_offset` and `last_offset`,
-    ascending.
+    """Yield the entries that the log of the same segment contradicts. `entries`: dtype ABORTED,
+    ascending, each with its marker; `events`: dtype EVENT, reduced; `batches`: with `base_offset`
+    and `last_offset`, ascending.
     """
     if not len(entries):
         return
@@ -89,7 +87,7 @@ def entry_faults(
 
 
 def promises(entries: NDArray[np.void], runs: SegmentRuns, *, base_offset: int) -> EntryPromises:
-    """See `EntryPromises`; of a segment."""
+    """Return the `EntryPromises` of a segment."""
     markers, stable = entries["last_offset"], entries["last_stable_offset"]
     highest = np.append(np.int64(-1), np.maximum.accumulate(stable) if len(stable) else stable)
     ends = runs.runs["first_marker"]
@@ -111,7 +109,7 @@ def promises(entries: NDArray[np.void], runs: SegmentRuns, *, base_offset: int) 
 
 @dataclass(frozen=True, slots=True)
 class Unexplained:
-    """An entry names data of an earlier segment that is not the first of a transaction open there."""
+    """An entry names data of an earlier segment that does not begin a transaction open there."""
 
     segment: int
     offset: int
@@ -123,9 +121,9 @@ class Unexplained:
 def across(
     segments: Sequence[tuple[SegmentRuns, EntryPromises]],
 ) -> Iterator[tuple[int, EntryFault] | Unexplained]:
-    """What entries of a segment say of earlier ones: (number of the segment, what is wrong with its
-    index), and what may be the offset of a batch that is gone, which only a look at the log can
-    tell.
+    """Check the entries of each segment against earlier segments. Yields (number of the segment,
+    what is wrong with its index), or an offset that may belong to a removed batch: only reading the
+    log can tell.
     """
     opened: dict[int, int] = {}
     began: dict[int, int] = {}
@@ -162,8 +160,8 @@ def across(
 def unexplained_fault(
     found: Unexplained, *, begins_at: int, producer: int, data: bool
 ) -> EntryFault | None:
-    """Whether the batch that holds the offset is what the entry says; `data`: it is transactional
-    data.
+    """Return a fault unless the batch that holds the offset is what the entry says. `data`: it is
+    transactional data.
     """
     if begins_at == found.offset and data and found.producer in {-1, producer}:
         return None
@@ -172,8 +170,8 @@ def unexplained_fault(
 
 
 def _intervals(events: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First live offsets of the segment's transactions, ascending, and the offsets of their
-    markers.
+    """Return the first live offsets of the segment's transactions, ascending, and the offsets of
+    their markers.
     """
     if not len(events):
         return np.empty(0, np.int64), np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""Figures as an operator reads them."""
+"""Numbers formatted for operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def duration(ms: int) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """No more exact than an estimate is: `seconds`, `about 5 min`."""
+    """Format an estimate without false precision: `seconds`, `about 5 min`."""
     return "seconds" if seconds < _SECONDS else f"about {duration(round(seconds) * 1000)}"
 
 
