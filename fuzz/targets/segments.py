@@ -29,6 +29,8 @@ from winnow.wire.walk import walk_batches
 
 _SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _BASE = 0
+_ACTIVE = 2**31
+"""Base offset of the segment after it."""
 
 
 def _split(data: bytes) -> dict[str, bytes]:
@@ -135,10 +137,17 @@ def _inspect(data: bytes) -> None:
 
 
 def _recover(data: bytes) -> None:
-    """A `.swap` log over a sound one: it takes its place whole, or nothing changes."""
+    """A `.swap` log over its source, below an active segment: it takes its place whole, or nothing
+    changes.
+    """
     files = _split(data)
     log = f"{_BASE:020d}.log"
-    swap = {log: b"sound", f"{_BASE:020d}.snapshot": b"s", log + SWAP: files[log]}
+    swap = {
+        log: files[log],
+        f"{_BASE:020d}.snapshot": b"s",
+        log + SWAP: files[log],
+        f"{_ACTIVE:020d}.log": b"",
+    }
     with _Partition(swap) as path:
         try:
             recover(storage, path)

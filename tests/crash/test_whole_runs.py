@@ -31,7 +31,7 @@ INDEXES = (INDEX, TIMEINDEX, TXNINDEX)
         ("compact", True, 3, 70),
         pytest.param("compact", True, 1, 200, marks=pytest.mark.slow),
         ("compact,delete", False, 1, 148),
-        ("delete", False, 1, 89),
+        ("delete", False, 1, 85),
         ("delete", True, 3, 200),
         pytest.param("delete", True, 1, 700, marks=pytest.mark.slow),
         ("recorded", False, 1, 114),

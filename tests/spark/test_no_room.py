@@ -31,7 +31,6 @@ from tests.spark.runs import (
     set_checkpoint,
     stray_files,
 )
-from winnow.clean import space
 from winnow.errors import NoSpaceError, UsageError
 from winnow.storage.local import LocalStorage
 
@@ -98,7 +97,7 @@ def test_a_disk_that_is_full_when_the_driver_writes_leaves_the_log_as_it_was(
     disk: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever filled it took what is spared as well."""
-    monkeypatch.setattr(space, "SPARE_BYTES", 0)
+    monkeypatch.setattr("winnow.storage.free_space.SPARE_BYTES", 0)
     log_dir, other = new_log_dir(disk / "d"), new_log_dir(tmp_path / "other")
     add_partition(log_dir, "fails-0", "c-4p-1")
     add_partition(other, "fine-0", "c-tomb-0")

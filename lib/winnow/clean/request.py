@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Literal, Required, Self, TypedDict
+from typing import Any, Literal, Required, Self, TypedDict, get_args
 
 from winnow.errors import UsageError
 from winnow.policy.sources import Settings
@@ -103,7 +103,15 @@ class Request:
     """
 
     def __post_init__(self) -> None:
-        """Raises UsageError for options that contradict each other."""
+        """Raises UsageError for values that there are not, and options that contradict each other."""
+        for name, given, known in (
+            ("only", self.only, (None, *get_args(Only))),
+            ("unclean_shutdown", self.unclean_shutdown, get_args(UncleanShutdown)),
+            ("on_corrupt", self.on_corrupt, get_args(OnCorrupt)),
+        ):
+            if given not in known:
+                expected = ", ".join(map(repr, known))
+                raise UsageError(f"no such value of {name}", expected=expected, found=repr(given))
         if self.free_at_least is not None and (self.only == "compaction" or self.keep_replaced):
             raise UsageError(
                 "freeing space goes neither with compaction only nor with keeping what is replaced",

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from winnow.kafka_log.options import parse_options
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Register `kafka-log` with a session. Changes none of its settings."""
-    spark.dataSource.register(KafkaLogSource)
+    try:
+        spark.dataSource.register(KafkaLogSource)
+    except AnalysisException as error:
+        # A new session of a session that knows it knows it, too, and does not let it be replaced.
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 class KafkaLogSource(DataSource):

@@ -19,7 +19,7 @@ from winnow.runtime.run_directory import begin_run_directory, remove_leftovers, 
 
 DEAD = 999_999_999
 """No process has such an id."""
-LATER = time.time() + 1000
+LATER = time.time() + 86_400
 
 
 def leftover(parent: Path, pid: int = DEAD, name: str = "x") -> Path:
