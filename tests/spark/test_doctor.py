@@ -209,7 +209,7 @@ def test_every_command_on_the_page_runs_and_frees_what_it_says(
     )
     assert results[-1]["census"] is not None
     _, out = command("doctor", str(log_dir), *GIVEN)
-    assert "nothing, by these topics' own rules" in out
+    assert "nothing, by the settings of these topics" in out
 
 
 def test_after_a_crash_the_commands_say_how_far_they_go(

@@ -104,7 +104,7 @@ def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
     yield bold("What can be freed")
     yield from (plain(f"  {_gain(gain)}") for gain in found.gains)
     if not found.gains:
-        yield plain(f"  nothing, by these topics' own rules, at {moment(found.now)}")
+        yield plain(f"  nothing, by the settings of these topics, at {moment(found.now)}")
     yield from listed(
         "Overdue for compaction", [_overdue_line(found.now, o) for o in found.overdue]
     )
@@ -160,9 +160,9 @@ def _trouble_lines(found: Diagnosis) -> list[str]:
 
 
 def _gain(gain: Gain) -> str:
-    most = "at most " if gain.at_most else ""
+    most = "up to " if gain.at_most else ""
     many = counted(gain.partitions, "partition")
-    return f"{gain.what}  {most}{size(gain.freed_bytes)} of {many}, in {roughly(gain.seconds)}"
+    return f"{gain.what}  {most}{size(gain.freed_bytes)} in {many}, takes {roughly(gain.seconds)}"
 
 
 def _when(ms: int | None) -> str:

@@ -73,7 +73,7 @@ def _lines(result: RecoverResult) -> Iterator[str]:
     if quiet:
         yield f"{counted(quiet, 'partition')}: nothing to do, and nothing is kept"
     if not result.partitions:
-        yield "No partition was found that the command names."
+        yield "No partition matches the command."
     freed = sum(partition.bytes_freed for partition in result.partitions)
     if freed:
         yield f"{size(freed)} {would}freed"

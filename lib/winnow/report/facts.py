@@ -23,9 +23,9 @@ MOST_SLOW = 10
 MOST_STRIPS = 12
 REASONS = {
     "superseded": "superseded, or without a key",
-    "tombstones": "tombstones whose time had come",
+    "tombstones": "tombstones whose delete horizon had passed",
     "aborted": "of aborted transactions",
-    "markers": "markers of transactions that are gone",
+    "markers": "markers of transactions without records",
     "retention": "in segments that retention deleted",
 }
 """Fields of RecordsRemoved, in words."""

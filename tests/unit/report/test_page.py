@@ -31,15 +31,15 @@ def test_plan_does_not_promise_unknown_bytes() -> None:
             )
         )
     )
-    assert "1.0 MiB would be freed by deleting, and as much more as compaction finds" in told
+    assert "1.0 MiB would be freed by deleting. Compaction would free a part of about" in told
     assert "freed:" not in told
 
 
 def test_kept_or_quarantined_bytes_are_not_called_freed() -> None:
     told = text_of(render(everything()))
-    assert "Nothing is free yet" in told
+    assert "No space is free yet" in told
     assert "recover --purge 20261121T000000Z-0" in told
-    assert "4.0 KiB of damaged batches were moved out of the log" in told
+    assert "4.0 KiB of damaged batches was moved out of the log" in told
 
 
 def test_page_has_all_parts() -> None:
@@ -47,11 +47,11 @@ def test_page_has_all_parts() -> None:
     for part in (
         "Left alone, and why",
         "Where",
-        "What became of segments, by age",
-        "Segments of the partitions that gained most",
+        "Fate of segments, by age",
+        "Segments of the partitions that freed most",
         "Dirty ratio, before and after",
-        "Records that are gone, and why",
-        "Tombstones that stay, by age",
+        "Records removed, and why",
+        "Tombstones kept, by age",
         "Slowest partitions",
         "Who fills Kafka's own topics",
         "Each partition and its rule",

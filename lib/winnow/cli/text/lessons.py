@@ -25,30 +25,32 @@ class Lesson:
     """Command lines without the program, short enough for one line of a terminal."""
 
 
-_STOPPED = "The broker is stopped: its lock is taken."
+_STOPPED = "The broker must be stopped: Winnow takes its lock."
 
 LESSONS: Mapping[str, Lesson] = MappingProxyType(
     {
         "plan": Lesson(
-            "Show what would be cleaned, and which rule says so.",
+            "Show what would be cleaned, and by which rule.",
             f"Changes nothing. {_STOPPED}",
             ("plan /var/lib/kafka", "plan /var/lib/kafka --topics 'orders*' --estimate --json"),
         ),
         "clean": Lesson(
-            "Clean, and show before and after of every partition.",
-            f"Replaces and deletes segments, each after its replacement was read back from the disk. {_STOPPED}",
+            "Clean, and show every partition before and after.",
+            "Replaces and deletes segments. Each replacement is first read back from the disk. "
+            f"{_STOPPED}",
             (
                 "clean /var/lib/kafka --server-properties FILE",
                 "clean /disk1/kafka /disk2/kafka --free-at-least 20GiB",
             ),
         ),
         "erase": Lesson(
-            "Take all records of some keys out, and prove it.",
-            f"Rewrites the segments that hold one of the keys, and no others; --dry-run only counts. {_STOPPED}",
+            "Remove all records of some keys, and prove it.",
+            "Rewrites only the segments that hold one of the keys. --dry-run only counts. "
+            f"{_STOPPED}",
             ("erase /var/lib/kafka --keys keys.txt --dry-run",),
         ),
         "explain": Lesson(
-            "Say why: of a partition, of a record, of a key.",
+            "Explain what happens to a partition, a record or a key.",
             f"Changes nothing. {_STOPPED}",
             (
                 "explain /var/lib/kafka --partition orders-0 --offset 17",
@@ -56,32 +58,33 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
             ),
         ),
         "verify": Lesson(
-            "Read everything and name all that is wrong.",
+            "Read everything and report all that is wrong.",
             f"Changes nothing. {_STOPPED}",
             ("verify /var/lib/kafka", "verify /var/lib/kafka --json"),
         ),
         "doctor": Lesson(
-            "One page: what ails it, what can be freed, what to run next.",
+            "One page: what is wrong, what can be freed, what to run next.",
             f"Changes nothing. {_STOPPED}",
             ("doctor /var/lib/kafka --server-properties FILE",),
         ),
         "history": Lesson(
             "Show what past runs did, and what is due again.",
-            "Reads the ledger; no log directory is looked at.",
+            "Reads only the ledger, no log directory.",
             ("history --since 2026-11-01",),
         ),
         "demo": Lesson(
             "Clean a copy of a small real log directory.",
-            "Works on a copy of its own, in a new directory for temporary files.",
+            "Works on its own copy, in a new temporary directory.",
             ("demo",),
         ),
         "recover": Lesson(
             "Finish what a crash left; undo a run, or free what it kept.",
-            f"Puts right what an interrupted run left, and nothing else unless asked to. {_STOPPED}",
+            "Finishes or rolls back an interrupted run, and changes nothing else unless asked to. "
+            f"{_STOPPED}",
             ("recover /var/lib/kafka --dry-run", "recover /var/lib/kafka --undo RUN_ID"),
         ),
         "inspect": Lesson(
-            "Show what is in Kafka's files, verified.",
+            "Show and verify what is in Kafka's files.",
             "Changes nothing and takes no lock: the broker may run.",
             (
                 "inspect /var/lib/kafka/orders-0",
@@ -90,8 +93,9 @@ LESSONS: Mapping[str, Lesson] = MappingProxyType(
         ),
         "package": Lesson(
             "Pack what the executors of a cluster need, as one archive.",
-            "No log directory is looked at. With --master spark://... this is done by itself; the archive is for those "
-            "who keep it where executors fetch it, as in `--archives hdfs:///winnow.tar.gz#winnow`.",
+            "Reads no log directory. With --master spark://... Winnow does this by itself. Pack "
+            "the archive yourself to store it where executors fetch it, as in "
+            "`--archives hdfs:///winnow.tar.gz#winnow`.",
             ("package --output FILE",),
         ),
     }
@@ -113,7 +117,7 @@ def epilog(verb: str, *, program: str = "./spark-submit.sh") -> str:
 
 
 def epilog_of_all(*, program: str = "./spark-submit.sh") -> str:
-    first = "Begin with `doctor`, which changes nothing; VERB --help has examples."
+    first = "Start with `doctor`, which changes nothing. VERB --help has examples."
     codes = [f"{code}  {words}" for code, words in IN_SHORT.items()]
     return "\n\n".join(
         (

@@ -42,12 +42,12 @@ def show(result: RunResult, paper: Paper) -> None:
     for line in _settings([*active, *(idle if len(idle) <= FEW else ())]):
         paper.print(line)
     if active and result.verb == "plan" and result.peak_extra_bytes is not None:
-        paper.print(f"\nIt takes up to {size(result.peak_extra_bytes)} beside the logs.")
+        paper.print(f"\nExtra space needed: up to {size(result.peak_extra_bytes)}.")
     kept = sum(p.kept_bytes or 0 for p in result.partitions)
     if kept:
         paper.print(
-            f"{size(kept)} of it are kept: `recover --undo {result.run_id}` puts them back, `recover --purge "
-            f"{result.run_id}` frees them.",
+            f"{size(kept)} of it is kept: `recover --undo {result.run_id}` restores it, "
+            f"`recover --purge {result.run_id}` frees it.",
         )
     quarantined = [p for p in result.partitions if p.quarantined_bytes]
     replicas = _has_replicas(result)
@@ -55,7 +55,7 @@ def show(result: RunResult, paper: Paper) -> None:
         paper.print(f"\nQuarantined: {_name(p, replicas=replicas)}")
         paper.print(wrapped(p.reason, paper.width, break_on_hyphens=True))
     if len(idle) > FEW:
-        paper.print(f"{len(idle)} partitions need nothing.")
+        paper.print(f"{len(idle)} partitions need no work.")
     if troubled:
         paper.print(f"\nLeft alone: {counted(len(troubled), 'partition')}")
     for text, names in _grouped(troubled, replicas=replicas).items():
@@ -67,7 +67,7 @@ def show(result: RunResult, paper: Paper) -> None:
 def _title(result: RunResult, *, acting: int) -> str:
     planned = result.verb == "plan"
     if not result.partitions:
-        return "No partition was found that the command names."
+        return "No partition matches the command."
     what = (
         "has work to do" if planned and acting == 1 else "have work to do" if planned else "cleaned"
     )
@@ -145,7 +145,7 @@ def _settings(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
             if not s.is_default and s.key != "internal.segment.bytes":  # shown as segment.bytes
                 yield Text(f"      {s.key}={s.value}  {s.source}", style="dim")
     defaults = sorted({s.source for settings in topics.values() for s in settings if s.is_default})
-    yield Text("  all else", style="dim")
+    yield Text("  everything else", style="dim")
     yield Text(f"      {'; '.join(defaults)}", style="dim")
 
 

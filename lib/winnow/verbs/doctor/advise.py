@@ -41,7 +41,8 @@ def advise(
         found.append(
             Advice(
                 arguments=("clean", "--only", "retention", *after_crash),
-                why=f"frees {size(gain.freed_bytes)} at once: whole segments go, and no space is needed",
+                why=f"frees {size(gain.freed_bytes)} at once: "
+                "deletes whole segments, needs no space",
             )
         )
     if "compaction" in by_what:
@@ -50,7 +51,8 @@ def advise(
         found.append(
             Advice(
                 arguments=("clean", *after_crash),
-                why=f"{both}compacts {number(gain.partitions, 'partition')}: at most {size(gain.freed_bytes)} go",
+                why=f"{both}compacts {number(gain.partitions, 'partition')}: "
+                f"frees up to {size(gain.freed_bytes)}",
             )
         )
     moved = [entry for entry in misplaced if entry.log_dir is not None]
@@ -60,14 +62,18 @@ def advise(
             for topic in sorted({entry.topic for entry in moved})
             for word in ("--topics", topic)
         )
-        why = f"leaves one cleaner entry of {number(len(moved), 'partition')}, beside its files"
+        why = (
+            f"repairs the cleaner entry of {number(len(moved), 'partition')}: "
+            "one entry, beside the files"
+        )
         found.append(Advice(arguments=("clean", *globs, *after_crash), why=why))
     unknown = sorted({trouble.topic for trouble in troubles if trouble.rule == NO_POLICY})
     if unknown:
         found.append(
             Advice(
                 arguments=("plan", "--server-properties", "FILE", *after_crash),
-                why=f"nobody told the cleanup policy of {number(len(unknown), 'topic')}; the broker's file does",
+                why=f"the cleanup policy of {number(len(unknown), 'topic')} is unknown; "
+                "give the broker's properties file",
             )
         )
     damaged = sorted({trouble.topic for trouble in troubles if trouble.rule == DAMAGED})
@@ -75,7 +81,8 @@ def advise(
         globs = tuple(word for topic in damaged for word in ("--topics", topic))
         found.append(
             Advice(
-                arguments=("verify", *globs), why="names all that is wrong with these, byte by byte"
+                arguments=("verify", *globs),
+                why="lists everything that is wrong with these, by file and byte",
             )
         )
     for open_transaction in held[:1]:
@@ -89,9 +96,10 @@ def advise(
                     "--offset",
                     str(open_transaction.first_offset),
                 ),
-                why=f"{open_transaction.words} and holds {size(open_transaction.held_bytes)} back. When the broker is "
-                f"up, `kafka-transactions.sh abort --topic {open_transaction.topic} --partition "
-                f"{open_transaction.partition} --start-offset {open_transaction.first_offset}` ends it",
+                why=f"{open_transaction.words} and holds back {size(open_transaction.held_bytes)}. "
+                f"To end it, start the broker and run `kafka-transactions.sh abort --topic "
+                f"{open_transaction.topic} --partition {open_transaction.partition} "
+                f"--start-offset {open_transaction.first_offset}`",
             )
         )
     if unread is not None and unread.bytes:

@@ -55,10 +55,10 @@ _FOUND = {
     ),
     Kind.BATCH: (
         (
-            "no batch where one has to begin: a size, magic or count that can't be, or an end that is "
-            "missing. The next sound batch is looked for and reading goes on there"
+            "no batch where one must begin: an impossible size, magic or count, or a missing end. "
+            "Reading continues at the next sound batch"
         ),
-        "where it has to begin",
+        "where a batch must begin",
     ),
     Kind.OFFSETS: (
         "offsets that do not ascend, or that belong to the next segment",
@@ -66,34 +66,37 @@ _FOUND = {
     ),
     Kind.RECORDS: (
         (
-            "a batch with the right CRC whose records can't be decompressed or parsed to its end, or are not"
-            " as many as it says"
+            "a batch with the right CRC whose records can't be decompressed or parsed to its end, "
+            "or whose number of records is wrong"
         ),
         "the batch",
     ),
     Kind.OVERSIZED: (
-        "more than `max.decompressed.message.bytes` in a batch, or more than a task of this machine has memory for",
+        (
+            "a batch with more than `max.decompressed.message.bytes`, or with more than a task on "
+            "this machine has memory for"
+        ),
         "the batch",
     ),
     Kind.TIMESTAMP: (
-        "a largest timestamp that is not that of the records (v2)",
+        "a header whose largest timestamp is not that of the records (v2)",
         "the batch",
     ),
     Kind.TORN_TAIL: (
         (
-            "after an unclean shutdown: no sound batch from here to the end of the log. A broker cuts the "
-            "log off at just this byte"
+            "after an unclean shutdown: no sound batch from here to the end of the log. A broker "
+            "truncates the log at this byte"
         ),
         "the end of the last sound batch",
     ),
     Kind.UNREADABLE: (
-        "bytes that the system does not give, or no file where one has to be",
+        "bytes that the system can't read, or a missing file",
         "the first batch that can't be read",
     ),
     Kind.MISSING: (
         (
-            "no `.index` or `.timeindex` beside a log, no `.log` at all, no producer snapshot at all though "
-            "producers wrote"
+            "a log without `.index` or `.timeindex`, a partition without any `.log`, or no "
+            "producer snapshot although producers wrote"
         ),
         "",
     ),
@@ -103,14 +106,16 @@ _FOUND = {
     ),
     Kind.TIME_INDEX: (
         (
-            "the same, or a timestamp that is not the largest so far; a last entry that is not the largest of all"
+            "the same as in an offset index, a timestamp that is not the largest so far, or a "
+            "last entry that is not the largest of all"
         ),
         "the entry",
     ),
     Kind.TXN_INDEX: (
         (
-            "entries without their ABORT marker, or a marker of a transaction with data that has no entry; a first"
-            " offset where the log has another batch; a last stable offset above one that was undecided then"
+            "entries without their ABORT marker; a marker without an entry, of a transaction with "
+            "data; a first offset where the log has another batch; a last stable offset above one "
+            "that was undecided then"
         ),
         "the entry, if there is one",
     ),
@@ -119,12 +124,16 @@ _FOUND = {
         "",
     ),
     Kind.LEADER_EPOCHS: (
-        "a checkpoint that can't be read, or a batch with an epoch above all in it or below -1",
-        "the batch, if it is one",
+        (
+            "a checkpoint that can't be read, or a batch whose epoch is above all in the "
+            "checkpoint or below -1"
+        ),
+        "the batch, if it is about one",
     ),
     Kind.CHECKPOINT: (
         (
-            "an offset checkpoint that can't be read, or one that says that the log goes further than it does"
+            "an offset checkpoint that can't be read, or one with an offset beyond the end of the "
+            "log"
         ),
         "",
     ),
@@ -138,8 +147,8 @@ _FOUND = {
     ),
     Kind.LEFTOVER: (
         (
-            "a file of an interrupted cleaning or deletion; a `.log.swap`, which would replace others, is "
-            "read like a log"
+            "a file of an interrupted cleaning or deletion. A `.log.swap`, which would replace "
+            "other files, is read like a log"
         ),
         "",
     ),
@@ -148,84 +157,93 @@ _FOUND = {
 
 _MENDED = frozenset((Kind.TORN_TAIL, Kind.LEFTOVER, Kind.SNAPSHOT))
 
-_REPLICA = "Copy the partition from another replica, or let the broker fetch it anew: remove the directory there."
+_REPLICA = (
+    "Copy the partition from another replica, or delete its directory so that the broker fetches "
+    "it again."
+)
 _REBUILD = (
-    "Delete the .index of that segment: a broker that starts rebuilds all of the segment's indexes."
+    "Delete the .index of that segment: when a broker starts, it rebuilds all of the segment's "
+    "indexes."
 )
 
 _MEANING = {
     Kind.CRC: (
-        f"Bytes changed after Kafka wrote them. Consumers stop at this batch, and so does the cleaner. {_REPLICA}"
+        "Bytes changed after Kafka wrote them. Consumers and the cleaner stop at this batch. "
+        f"{_REPLICA}"
     ),
-    Kind.BATCH: (
-        f"There is no batch where one has to begin: what lies there can't be read by anybody. {_REPLICA}"
-    ),
+    Kind.BATCH: (f"No batch begins where one must. Nobody can read the bytes there. {_REPLICA}"),
     Kind.OFFSETS: (
-        "Offsets do not ascend, so that lookups and consumers miss records or get them twice. No CRC covers a"
-        f" base offset: a disk or a copy may have changed it, or files of two logs were mixed. {_REPLICA}"
+        "Offsets do not ascend, so lookups and consumers miss records or get them twice. No "
+        "CRC covers a base offset: a disk or a copy may have changed it, or files of two logs "
+        f"were mixed. {_REPLICA}"
     ),
     Kind.RECORDS: (
-        "The batch is as it was written, but its records can't be read: whoever wrote it was broken, and the "
-        "other replicas most likely have it as well. Consumers stop here; have them seek to the offset behind"
-        " it."
+        "The batch is as it was written, but its records can't be read: its writer was "
+        "faulty, and the other replicas most likely have the same batch. Consumers stop here. "
+        "Let them seek to the offset after it."
     ),
     Kind.OVERSIZED: (
-        "The batch holds more than max.decompressed.message.bytes or the memory here allow: nobody can "
-        "read it without that much memory. It may be an attack. Consumers have to seek to the offset behind it."
+        "The batch holds more than max.decompressed.message.bytes or the memory here allow. "
+        "Nobody can read it without that much memory. It may be an attack. Consumers must "
+        "seek to the offset after it."
     ),
     Kind.TIMESTAMP: (
-        "The records are fine, but the batch is said to be older or newer than they are: retention by time "
-        "and lookups by timestamp go by what it says."
+        "The records are fine, but the batch header says that they are older or newer than "
+        "they are. Retention by time and lookups by timestamp use the header."
     ),
     Kind.TORN_TAIL: (
-        "The broker was stopped while it wrote. When it starts it cuts the log off here, and fetches what is "
-        "missing from the other replicas. Without replicas, what lies here was never acknowledged by a flush "
-        "and is lost."
+        "The broker stopped while it was writing. When it starts, it truncates the log here "
+        "and fetches the missing records from the other replicas. Without replicas, these "
+        "records are lost; no flush had acknowledged them."
     ),
     Kind.UNREADABLE: (
-        f"The system does not give the bytes: a failing disk, permissions, or no file at all. {_REPLICA}"
+        "The system can't read the bytes: a failing disk, permissions, or a missing file. "
+        f"{_REPLICA}"
     ),
     Kind.MISSING: (
-        "A file is gone. Without its .index a segment is recovered when a broker starts; without its "
-        ".timeindex its age is that of the file; without any snapshot a broker forgets producers and open "
-        "transactions; without any .log it starts an empty partition at offset 0."
+        "A file is missing. Without its .index, a segment is recovered when a broker starts. "
+        "Without its .timeindex, its age is that of the file. Without any snapshot, a broker "
+        "forgets producers and open transactions. Without any .log, it starts an empty "
+        "partition at offset 0."
     ),
     Kind.OFFSET_INDEX: (
-        "A broker believes this index and does not check it after a clean shutdown: reads begin at wrong "
-        f"places. The records are not harmed. {_REBUILD}"
+        "A broker trusts this index and does not check it after a clean shutdown: reads begin "
+        f"at wrong places. The records are intact. {_REBUILD}"
     ),
     Kind.TIME_INDEX: (
-        "A broker believes this index: retention by time takes the segment too early or too late, and lookups"
-        f" by timestamp lead to wrong offsets. The records are not harmed. {_REBUILD}"
+        "A broker trusts this index: retention by time deletes the segment too early or too "
+        f"late, and lookups by timestamp find wrong offsets. The records are intact. {_REBUILD}"
     ),
     Kind.TXN_INDEX: (
-        "A broker believes this index: read_committed consumers get aborted records, or miss committed ones. "
-        f"{_REBUILD}"
+        "A broker trusts this index: read_committed consumers get aborted records, or miss "
+        f"committed ones. {_REBUILD}"
     ),
     Kind.SNAPSHOT: (
-        "A broker removes this snapshot of its producers and takes the one before it, which costs it a replay"
-        " of the log from there."
+        "A broker removes this producer snapshot, uses the one before it, and replays the log "
+        "from there."
     ),
     Kind.LEADER_EPOCHS: (
-        "Followers find by the leader epochs where to cut their log: with wrong ones they keep records that "
-        "others do not have. A file that can't be read takes the whole log directory offline. Copy it from "
-        "another replica."
+        "Followers use the leader epochs to find where to truncate their logs. With wrong "
+        "epochs they keep records that others do not have. A file that can't be read takes "
+        "the whole log directory offline. Copy it from another replica."
     ),
     Kind.CHECKPOINT: (
-        "The log directory's checkpoints and this log do not fit together, or can't be read, which takes the "
-        "whole log directory offline. A log that ends before its recovery point or high watermark has lost "
-        "its end; one that ends before its log start offset is deleted by a broker that starts."
+        "A checkpoint of the log directory does not match this log, or can't be read. One "
+        "that can't be read takes the whole log directory offline. A log that ends before its "
+        "recovery point or high watermark has lost its end. If a log ends before its log "
+        "start offset, a broker deletes it when it starts."
     ),
     Kind.PROPERTIES: (
-        "A broker refuses to start on this log directory, or takes the partition for another topic's. Restore"
-        " the file; kafka-storage.sh and kafka-topics.sh --describe say what has to be in it."
+        "A broker refuses to start on this log directory, or takes the partition for another "
+        "topic's. Restore the file. kafka-storage.sh and kafka-topics.sh --describe show what "
+        "it must contain."
     ),
     Kind.NAME: (
-        "Kafka did not write a name like this: a broker refuses to start because of it, or writes checkpoints "
-        "that it can't read any more. Move it elsewhere."
+        "Kafka never writes such a name. Because of it a broker refuses to start, or writes "
+        "checkpoints that it can't read again. Move it elsewhere."
     ),
     Kind.LEFTOVER: (
-        "A cleaning or a deletion was interrupted. A broker that starts finishes or undoes it, and so do `clean` "
-        "and `recover`."
+        "A cleaning or a deletion was interrupted. A broker finishes or undoes it when it "
+        "starts, and so do `clean` and `recover`."
     ),
 }

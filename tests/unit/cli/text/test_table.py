@@ -87,7 +87,7 @@ def test_many_idle_partitions_share_a_line() -> None:
     lines = shown(
         run_of(partition("orders"), *(idle("idle", number) for number in range(FEW + 1)))
     ).splitlines()
-    assert lines[-1] == "9 partitions need nothing."
+    assert lines[-1] == "9 partitions need no work."
     assert lines[-2].startswith("all 10 ")
     assert not any(line.startswith("idle-") for line in lines)
 
@@ -133,7 +133,7 @@ def test_holders_of_internal_topics_are_listed() -> None:
 
 
 def test_no_matching_partition_is_reported() -> None:
-    assert shown(run_of()) == "No partition was found that the command names.\n"
+    assert shown(run_of()) == "No partition matches the command.\n"
 
 
 def test_markup_in_reasons_is_shown_as_text() -> None:
@@ -167,7 +167,7 @@ def test_plan_shows_each_given_setting_and_its_source() -> None:
         "  s",
         "  t",
         "      cleanup.policy=compact  __cluster_metadata-0 offset 7",
-        "  all else",
+        "  everything else",
         "      Kafka's default, server.properties not given",
     ]
     assert "Settings" not in shown(run_of(partition("t"), verb="plan"))
@@ -175,9 +175,7 @@ def test_plan_shows_each_given_setting_and_its_source() -> None:
 
 def test_plan_shows_the_extra_space_it_needs() -> None:
     result = run_of(partition("t"), verb="plan")
-    assert "It takes up to 3.0 MiB beside the logs." in shown(
+    assert "Extra space needed: up to 3.0 MiB." in shown(
         replace(result, peak_extra_bytes=3 * 2**20)
     )
-    assert "beside the logs" not in shown(
-        replace(result, partitions=(idle("t"),), peak_extra_bytes=0)
-    )
+    assert "Extra space" not in shown(replace(result, partitions=(idle("t"),), peak_extra_bytes=0))
