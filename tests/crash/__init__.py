@@ -1,1 +1,1 @@
-"""What a crash at any instant leaves behind, and what becomes of it."""
+"""What a crash at any instant leaves on disk, and what the next start does with it."""

@@ -1,5 +1,5 @@
-"""Partitions by hand, down to their offsets: with gaps, with empty segments, with segments that
-span far too many.
+"""Partitions written by hand, down to their offsets: with gaps, with empty segments, and with
+segments that span too many offsets.
 """
 
 from __future__ import annotations

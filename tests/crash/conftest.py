@@ -1,4 +1,4 @@
-"""Runs to be stopped, each made once."""
+"""Runs to be stopped. Each is made once per session."""
 
 from __future__ import annotations
 

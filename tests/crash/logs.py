@@ -1,4 +1,4 @@
-"""Small log directories with real batches, and what a reader would make of them."""
+"""Small log directories with real batches, and the records that a reader finds in them."""
 
 from __future__ import annotations
 

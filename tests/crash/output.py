@@ -1,9 +1,8 @@
 """`clean --output` killed at every effect on its destination: `python -m tests.crash.output
 DIRECTORY`.
 
-A process of its own, because it forks: a child does the run and dies without a word, as by SIGKILL.
-Its private copy stays behind. What the cleaning does to that copy is of no matter here, and it does
-nothing.
+This is a process of its own because it forks. A child does the run and dies at once, as by SIGKILL.
+It leaves its private copy behind. Cleaning that copy is not part of this test and does nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Record every effect on a file system, then make the state that a crash after any of them would
+"""Record every effect on a file system, then rebuild the state that a crash after any of them would
 leave.
 
-`crash_points` yields directories; whoever takes them may run our recovery or Kafka's own loader
-over each.
+`crash_points` yields directories. Callers run our recovery or Kafka's own loader on each.
 """
 
 from __future__ import annotations

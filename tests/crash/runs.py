@@ -1,5 +1,5 @@
-"""Runs of Winnow whose every effect on the log directory is remembered, and what any crash of one
-must leave.
+"""Runs of Winnow with every effect on the log directory recorded, and what any crash of one must
+leave.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small log that has one of everything that a run must bring through a crash; Kafka itself makes
+"""A small log with one of everything that a run must preserve through a crash. Kafka itself writes
 its side files.
 """
 

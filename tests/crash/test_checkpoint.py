@@ -1,4 +1,4 @@
-"""A crash while a checkpoint is written: the old one or the new one, never anything else (S1.5)."""
+"""A crash while a checkpoint is written leaves the old one or the new one, nothing else (S1.5)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _A, _B = TopicPartition("a", 0), TopicPartition("b", 1)
 _NAME = "cleaner-offset-checkpoint"
 
 
-def test_a_crash_leaves_the_old_or_the_new(tmp_path: Path) -> None:
+def test_crash_leaves_old_or_new_checkpoint(tmp_path: Path) -> None:
     log_dir = tmp_path / "log"
     log_dir.mkdir()
     (log_dir / _NAME).write_text("0\n2\na 0 5\nb 1 7\n")

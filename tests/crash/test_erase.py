@@ -1,4 +1,4 @@
-"""A crash at any instant of an erasure: each segment is old or new, and the next erasure does the
+"""A crash at any instant of an erasure leaves each segment old or new. The next erasure does the
 rest.
 """
 
@@ -96,7 +96,7 @@ def small(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("out_of_order", [False, True])
-def test_each_segment_is_old_or_new_and_the_next_one_finishes(
+def test_each_segment_is_old_or_new_and_next_erasure_finishes(
     small: Path, kafka: Kafka, tmp_path: Path, *, out_of_order: bool
 ) -> None:
     pristine, root, whole = small / NAME, tmp_path / "root", tmp_path / "whole"
@@ -155,11 +155,11 @@ def log_of(base: int) -> str:
     return segment_file(base, LOG)
 
 
-def test_kafka_replays_the_same_of_every_producer(
+def test_kafka_replays_same_state_of_every_producer(
     small: Path, kafka: Kafka, tmp_path: Path
 ) -> None:
-    """From the batches alone, as after a crash: headers of emptied batches tell it what their
-    records did.
+    """Kafka replays the batches alone, as after a crash. The headers of emptied batches keep what
+    their records did.
     """
     copies = [tmp_path / name for name in ("before", "after")]
     for copy in copies:

@@ -1,5 +1,5 @@
-"""A destination of `clean --output` is at any moment no log directory, or a whole one, and can be
-begun again.
+"""At any moment the destination of `clean --output` is a whole log directory or none. A stopped run
+can be started again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 
-def test_a_kill_at_every_effect_leaves_nothing_or_all(tmp_path: Path) -> None:
+def test_kill_at_any_effect_leaves_whole_log_directory_or_none(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.crash.output", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,5 @@
-"""A crash at any instant of a quarantine: a segment has its damage or has lost it, and then the
-damage is set aside.
+"""After a crash at any instant of a quarantine, a segment has its damage or has lost it. If it has
+lost it, the damage is set aside.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def check_set_aside(directory: Path, pristine: Path) -> None:
 
 
 @pytest.mark.parametrize(("out_of_order", "keep"), [(False, False), (True, False), (False, True)])
-def test_a_crash_leaves_each_segment_old_or_new(
+def test_crash_leaves_each_segment_old_or_new(
     root: Path, kafka: Kafka, tmp_path: Path, *, out_of_order: bool, keep: bool
 ) -> None:
     pristine = tmp_path / "pristine" / "t-0"
@@ -193,9 +193,9 @@ def test_a_crash_leaves_each_segment_old_or_new(
     assert points > (50 if out_of_order else 25), f"only {points} crash points were tried"
 
 
-def test_kafka_recovers_all_that_is_left(root: Path, kafka: Kafka, tmp_path: Path) -> None:
-    """From the batches alone, as after an unclean shutdown; with the damage in its place it cuts
-    the log off there.
+def test_kafka_recovers_all_remaining_batches(root: Path, kafka: Kafka, tmp_path: Path) -> None:
+    """From the batches alone, as after an unclean shutdown. If the damage were still in place,
+    Kafka would truncate the log there.
     """
     damaged = tmp_path / "t-0"
     copy_tree(root / "t-0", damaged)

@@ -56,7 +56,7 @@ def _delete_below(start: int) -> Action:
     ("start", "left"), [(6, [6, 9]), (11, [11])], ids=["two of four", "all, with a roll"]
 )
 @pytest.mark.parametrize("out_of_order", [False, True])
-def test_a_crash_leaves_a_log_without_a_hole(
+def test_crash_leaves_log_without_gap(
     log_dir: Path, tmp_path: Path, start: int, left: list[int], *, out_of_order: bool
 ) -> None:
     act = _delete_below(start)
@@ -81,7 +81,7 @@ def test_a_crash_leaves_a_log_without_a_hole(
     assert points > 20
 
 
-def test_the_new_segment_is_there_before_the_only_one_goes(tmp_path: Path) -> None:
+def test_new_segment_exists_before_only_segment_is_deleted(tmp_path: Path) -> None:
     root = logs.make_log(
         tmp_path / "log",
         {0: [logs.record(0, 0), logs.record(1, 1)]},

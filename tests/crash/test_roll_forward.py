@@ -1,5 +1,5 @@
-"""The recovery that finishes an interrupted round may itself be stopped anywhere, and is never
-wrong about the past.
+"""The recovery that finishes an interrupted round may itself be stopped anywhere. It never changes
+the log when it cannot be sure what the round did.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def has_journal(root: Path) -> bool:
 
 
 @pytest.mark.parametrize("out_of_order", [False, True])
-def test_a_round_with_a_journal_is_finished_and_one_without_was_never_begun(
+def test_round_with_journal_is_finished_and_one_without_is_discarded(
     crash_run: Callable[[str], CrashRun], tmp_path: Path, *, out_of_order: bool
 ) -> None:
     run = crash_run("compact")
@@ -68,7 +68,7 @@ def test_a_round_with_a_journal_is_finished_and_one_without_was_never_begun(
     assert out_of_order or untouched > 20
 
 
-def test_a_crash_of_the_finishing_is_as_good_as_none(
+def test_crash_of_roll_forward_changes_no_outcome(
     crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
     run = crash_run("compact")
@@ -141,7 +141,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_changed_since_makes_it_give_up_the_rest(
+def test_round_is_given_up_when_the_log_has_changed_since(
     name: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
     run = crash_run("compact")
@@ -163,11 +163,11 @@ def test_what_changed_since_makes_it_give_up_the_rest(
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
-def test_damage_of_a_staged_file_is_reported_and_nothing_is_removed(
+def test_damaged_staged_file_is_reported_and_nothing_removed(
     suffix: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
-    """Random bytes of the right size and age, wherever the file is: staged, on its way, or in its
-    place.
+    """Random bytes of the right size and age, wherever the file is: staged, renamed to `.swap`, or
+    in its place.
     """
     run = crash_run("compact")
     places = set()
@@ -190,7 +190,7 @@ def test_damage_of_a_staged_file_is_reported_and_nothing_is_removed(
     assert places == {"staged", ".swap"}
 
 
-def test_a_round_without_checksums_is_given_up(
+def test_round_without_checksums_is_given_up(
     crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
     """An earlier version wrote its journal."""
@@ -213,7 +213,7 @@ def test_a_round_without_checksums_is_given_up(
     assert given_up > 10
 
 
-def test_a_run_that_would_not_compact_gives_it_up(
+def test_run_that_does_not_compact_gives_the_round_up(
     crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
     run = crash_run("compact")
@@ -224,7 +224,7 @@ def test_a_run_that_would_not_compact_gives_it_up(
     assert content(first.root) == content(run.before)
 
 
-def test_a_round_beyond_what_can_be_trusted_is_given_up(
+def test_round_beyond_the_trusted_end_is_given_up(
     crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
     run = crash_run("compact")
@@ -245,7 +245,7 @@ def test_a_round_beyond_what_can_be_trusted_is_given_up(
 @pytest.mark.parametrize(
     "name", ["../../../../etc/passwd", "x/00000000000000000000.log.1", "..", ""]
 )
-def test_a_name_in_a_journal_can_not_lead_out_of_its_directory(
+def test_name_in_journal_cannot_leave_its_directory(
     name: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
     run = crash_run("compact")

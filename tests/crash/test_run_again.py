@@ -1,7 +1,7 @@
-"""After a crash at any instant the next run at the same clock ends where the first one was heading
-for, byte for byte.
+"""After a crash at any instant, a run at the same clock ends where the first one was heading, byte
+for byte.
 
-Every state that a crash can leave becomes a partition of one log directory, so that one run sees
+Every state that a crash can leave becomes a partition of one log directory, so that one run handles
 them all.
 """
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.spark
         ("transactions", False),
     ],
 )
-def test_the_next_run_ends_where_the_first_would_have(
+def test_next_run_ends_where_the_crashed_run_would_have(
     name: str,
     *,
     out_of_order: bool,
@@ -68,7 +68,7 @@ def test_the_next_run_ends_where_the_first_would_have(
 @pytest.mark.parametrize(
     "name", ["compact", "compact,delete", "delete", "recorded", "transactions"]
 )
-def test_which_is_where_kafka_would_end(
+def test_undisturbed_run_ends_where_kafka_does(
     name: str, crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
 ) -> None:
     run = crash_run(name)
@@ -85,7 +85,7 @@ def test_which_is_where_kafka_would_end(
     )
 
 
-def test_a_broker_in_between_changes_what_is_left_to_do_and_loses_nothing(
+def test_broker_started_between_crash_and_next_run_loses_nothing(
     crash_run: Callable[[str], CrashRun], spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     run = crash_run("compact")

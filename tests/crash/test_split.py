@@ -85,11 +85,11 @@ def swap(root: Path) -> Callable[[RecordingStorage, Path], None]:
     return act
 
 
-def test_kafka_splits_in_the_same_way(
+def test_kafka_splits_into_same_segments(
     case: tuple[Path, list[int]], kafka: Kafka, tmp_path: Path
 ) -> None:
-    """Files, names, bytes and times. Kafka's loader splits whatever it can't index while it
-    recovers a log.
+    """Files, names, bytes and times are equal. Kafka's loader splits any segment that it cannot
+    index during recovery.
     """
     root, parts = case
     theirs = tmp_path / "kafka"
@@ -116,7 +116,7 @@ def test_kafka_splits_in_the_same_way(
 
 
 @pytest.mark.parametrize("out_of_order", [False, True])
-def test_a_crash_leaves_the_old_segment_or_its_parts(
+def test_crash_leaves_the_old_segment_or_its_parts(
     case: tuple[Path, list[int]], kafka: Kafka, tmp_path: Path, *, out_of_order: bool
 ) -> None:
     root, parts = case
@@ -158,9 +158,7 @@ def test_a_crash_leaves_the_old_segment_or_its_parts(
 
 
 @pytest.mark.parametrize("case", ["in the middle", "nothing near its base"], indirect=True)
-def test_a_crash_of_the_recovery_loses_nothing(
-    case: tuple[Path, list[int]], tmp_path: Path
-) -> None:
+def test_crash_of_the_recovery_loses_nothing(case: tuple[Path, list[int]], tmp_path: Path) -> None:
     root, _ = case
     before = read_log(root / "t-0")
 
@@ -178,8 +176,8 @@ def test_a_crash_of_the_recovery_loses_nothing(
     assert points > 100
 
 
-def test_the_split_of_a_segment_with_an_aborted_transaction_keeps_its_index(tmp_path: Path) -> None:
-    """Kafka drops it, and takes the aborted records for committed ones afterwards."""
+def test_split_keeps_the_index_of_an_aborted_transaction(tmp_path: Path) -> None:
+    """Kafka drops the index and then treats the aborted records as committed."""
     segments, parts = LOGS["in the middle"]
     root = make_log(tmp_path / "log", segments, end=END)
     entries = [

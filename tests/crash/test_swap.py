@@ -78,7 +78,7 @@ def _assert_nothing_lost(point: CrashPoint, before: logs.ReadLog) -> None:
 
 
 @pytest.mark.parametrize("out_of_order", [False, True])
-def test_a_crash_at_any_instant_loses_nothing(
+def test_crash_at_any_instant_loses_nothing(
     staged: Path, tmp_path: Path, *, out_of_order: bool
 ) -> None:
     before = logs.read_log(staged)
@@ -107,7 +107,7 @@ def test_a_crash_at_any_instant_loses_nothing(
 
 
 def test_each_group_is_old_or_new(staged: Path, tmp_path: Path) -> None:
-    """Only sources that lie wholly beyond the output's end may stay beside it (S6.2)."""
+    """Only sources that lie entirely beyond the output's end may remain beside it (S6.2)."""
     old = {bases: set(range(bases[0], bases[-1] + 3)) for bases in _GROUPS}
     new = {bases: offsets & _survivors() for bases, offsets in old.items()}
     mixed = set()
@@ -124,13 +124,13 @@ def test_each_group_is_old_or_new(staged: Path, tmp_path: Path) -> None:
 
 
 def test_only_one_group_is_ever_in_swap_state(staged: Path, tmp_path: Path) -> None:
-    """Case 74: what Kafka's loader finds between two swaps it deletes."""
+    """Case 74: Kafka's loader deletes whatever it finds between two swaps."""
     for point in crash_points(staged, tmp_path / "crash", _swap_all, out_of_order=True):
         bases = {path.name[:20] for path in (point.root / str(logs.T)).glob(f"*{SWAP}")}
         assert len(bases) <= 1, point.label
 
 
-def test_a_crash_during_recovery_changes_nothing(staged: Path, tmp_path: Path) -> None:
+def test_crash_during_recovery_changes_no_outcome(staged: Path, tmp_path: Path) -> None:
     for point in crash_points(staged, tmp_path / "crash", _swap_all):
         directory = f"{point.root}/{logs.T}"
         if not leftovers(LocalStorage(), directory):
@@ -162,7 +162,7 @@ def _without_strays(root: Path) -> dict[str, bytes]:
     }
 
 
-def test_without_a_crash_only_the_new_is_there(staged: Path) -> None:
+def test_without_crash_only_new_segments_remain(staged: Path) -> None:
     record(staged, lambda storage: _swap_all(storage, staged))
     after = logs.read_log(staged)
     assert after.bases == [0, 6, 12, 15, 18]

@@ -1,5 +1,5 @@
-"""A run that keeps what it replaces is stopped anywhere, by our recovery or Kafka's loader put
-right, and undone.
+"""A run that keeps what it replaces is stopped anywhere, recovered by Winnow or by Kafka's loader,
+and undone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CASES = ["kept", "kept, all deleted"]
 
 
 def undo_all(storage: LocalStorage, root: Path) -> None:
-    """As the verb does it: first what a crash left, then the runs, the last one first."""
+    """Undo like the verb: recover from the crash first, then undo the runs, the last one first."""
     directory = f"{root}/{T}"
     recover(storage, directory)
     for run_id in reversed(kept_run_ids(storage, directory)):
@@ -55,7 +55,7 @@ def undo_all(storage: LocalStorage, root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_run_stopped_anywhere_can_be_undone(
+def test_run_stopped_anywhere_can_be_undone(
     name: str, crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
 ) -> None:
     run = crash_run(name)
@@ -89,7 +89,7 @@ def test_a_run_stopped_anywhere_can_be_undone(
 @pytest.mark.parametrize(
     "name", ["kept", "kept, all deleted", "kept, compact", "kept, transactions"]
 )
-def test_a_run_stopped_anywhere_can_not_be_undone_when_kafka_has_cleaned_since(
+def test_undo_of_stopped_run_is_refused_once_kafka_has_cleaned(
     name: str, crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
 ) -> None:
     run = crash_run(name)
@@ -126,10 +126,10 @@ def test_a_run_stopped_anywhere_can_not_be_undone_when_kafka_has_cleaned_since(
 
 
 @pytest.mark.parametrize("name", ["kept", "kept, compact", "kept, transactions"])
-def test_an_undo_stopped_anywhere_gives_all_back_or_nothing_when_kafka_has_cleaned_since(
+def test_stopped_undo_restores_all_or_nothing_once_kafka_has_cleaned(
     name: str, crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
 ) -> None:
-    """Kafka cleans what is back already, up to the same offset as the run."""
+    """Kafka cleans what is already restored, up to the same offset as the run."""
     run = crash_run(name)
     outcomes = set()
     for point in crash_points(run.after, tmp_path / "crash", undo_all, every=21):
@@ -152,7 +152,7 @@ def test_an_undo_stopped_anywhere_gives_all_back_or_nothing_when_kafka_has_clean
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_undo_stopped_anywhere_can_be_finished(
+def test_undo_stopped_anywhere_can_be_finished(
     name: str, crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
 ) -> None:
     run = crash_run(name)
@@ -171,7 +171,7 @@ def test_an_undo_stopped_anywhere_can_be_finished(
     assert points > 60
 
 
-def test_everything_that_went_is_kept_and_counted(crash_run: Callable[[str], CrashRun]) -> None:
+def test_all_replaced_segments_are_kept_and_counted(crash_run: Callable[[str], CrashRun]) -> None:
     run = crash_run("kept")
     directory = run.after / str(T)
     (run_id,) = kept_run_ids(STORAGE, str(directory))
@@ -186,7 +186,7 @@ def test_everything_that_went_is_kept_and_counted(crash_run: Callable[[str], Cra
     assert gone <= {path.read_bytes() for path in directory.glob(".winnow-kept-*/*/*.log")}
 
 
-def test_a_broker_sees_nothing_of_what_is_kept(
+def test_broker_ignores_kept_files(
     crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
 ) -> None:
     run = crash_run("kept")
@@ -203,7 +203,7 @@ def test_a_broker_sees_nothing_of_what_is_kept(
     assert loaded[0].state == loaded[1].state
 
 
-def test_after_an_undo_kafka_loads_what_it_loaded_before(
+def test_kafka_loads_same_log_after_undo_as_before_run(
     crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
 ) -> None:
     run = crash_run("kept")
@@ -270,9 +270,7 @@ def _assert_kafka_agrees(
     shutil.rmtree(scratch)
 
 
-def test_an_undo_changes_nothing_where_it_can_not_be_done(
-    crash_run: Callable[[str], CrashRun], tmp_path: Path
-) -> None:
+def test_refused_undo_changes_nothing(crash_run: Callable[[str], CrashRun], tmp_path: Path) -> None:
     run = crash_run("kept")
     copy_tree(run.after, tmp_path / "log")
     output = min((tmp_path / "log" / str(T)).glob("*.log"))

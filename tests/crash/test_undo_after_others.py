@@ -1,4 +1,4 @@
-"""A run keeps what it replaces, a broker goes on and cleans, and then the run is undone: nothing
+"""A run keeps what it replaces, a broker appends and cleans, and then the run is undone. Nothing
 deleted comes back.
 """
 
@@ -148,7 +148,7 @@ def test_undo_is_refused_when_kafka_has_dropped_the_marker(
     assert_refused(directory, result.run_id, "the log has moved on since the run")
 
 
-def test_undo_is_refused_when_a_tombstone_has_come_and_gone(
+def test_undo_is_refused_when_a_tombstone_was_written_and_cleaned(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     directory = write(tmp_path / "log", secret)
@@ -184,9 +184,7 @@ def test_undo_keeps_what_was_appended_and_is_refused_once_kafka_has_cleaned(
     assert_refused(directory, result.run_id, "the log has moved on since the run")
 
 
-def test_a_run_that_an_older_version_kept_can_be_purged_only(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_run_kept_by_older_version_can_only_be_purged(spark: SparkSession, tmp_path: Path) -> None:
     directory = write(tmp_path / "log", aborted)
     result = keep(spark, tmp_path / "log", COMPACT)
     manifest = directory / f".winnow-kept-{result.run_id}" / RUN_JSON
@@ -198,8 +196,8 @@ def test_a_run_that_an_older_version_kept_can_be_purged_only(
     assert (purged.error, purged.actions, purged.kept) == (None, (Action.PURGED,), ())
 
 
-def test_an_erasure_closes_what_was_kept_before_it(spark: SparkSession, tmp_path: Path) -> None:
-    """The key is in no segment any more, only in what was kept."""
+def test_erasure_closes_undo_of_earlier_runs(spark: SparkSession, tmp_path: Path) -> None:
+    """The key is in no segment any more, only in the kept files."""
     directory = write(tmp_path / "log", secret)
     result = keep(spark, tmp_path / "log", BOTH, only="retention")
     dry = erase(spark, [str(tmp_path / "log")], keys=[b"secret"], dry_run=True)
@@ -220,7 +218,7 @@ def test_an_erasure_closes_what_was_kept_before_it(spark: SparkSession, tmp_path
     assert erase(spark, [str(tmp_path / "log")], keys=[b"secret"]).status == "done"
 
 
-def test_half_of_what_closes_a_run_closes_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_run_is_closed_even_if_closing_was_interrupted(spark: SparkSession, tmp_path: Path) -> None:
     directory = write(tmp_path / "log", aborted)
     result = keep(spark, tmp_path / "log", COMPACT)
     pristine = tmp_path / "pristine"
@@ -238,7 +236,7 @@ def test_half_of_what_closes_a_run_closes_it(spark: SparkSession, tmp_path: Path
 def test_undo_is_refused_when_an_abort_marker_has_no_entry_in_its_index(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Consumers drop aborted records by the index. Retention, which asks for no transactions, has
+    """Consumers skip aborted records by the index. Retention does not look at transactions and has
     removed the data.
     """
     directory = write(tmp_path / "log", aborted)

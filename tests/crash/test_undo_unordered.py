@@ -1,6 +1,4 @@
-"""The same on a file system that keeps effects in another order, as far as nothing was synced (see
-test_undo).
-"""
+"""The tests of `test_undo` on a file system that reorders effects until they are synced."""
 
 from __future__ import annotations
 
@@ -79,7 +77,7 @@ def _undo(storage: LocalStorage, root: Path) -> None:
         )
 
 
-def test_a_run_that_keeps_can_be_undone(before: Path, staged: Path, tmp_path: Path) -> None:
+def test_run_that_keeps_can_be_undone(before: Path, staged: Path, tmp_path: Path) -> None:
     wanted = logs.read_log(before)
     points = 0
     for point in crash_points(staged, tmp_path / "crash", _clean, out_of_order=True):
@@ -94,7 +92,7 @@ def test_a_run_that_keeps_can_be_undone(before: Path, staged: Path, tmp_path: Pa
     assert points > 100
 
 
-def test_an_undo_can_be_finished(before: Path, staged: Path, tmp_path: Path) -> None:
+def test_stopped_undo_can_be_finished(before: Path, staged: Path, tmp_path: Path) -> None:
     record(staged, lambda storage: _clean(storage, staged))
     wanted = logs.read_log(before)
     points = 0

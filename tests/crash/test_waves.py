@@ -1,5 +1,5 @@
-"""A run that rewrites a partition in several waves is stopped at any instant; the next one ends
-where it would have.
+"""A run that rewrites a partition in several waves is stopped at any instant. The next run ends
+where it would have ended.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def waves(
     return run, storage.points
 
 
-def test_the_next_run_goes_on_with_the_same_groups(
+def test_next_run_continues_with_same_groups(
     waves: tuple[CrashRun, Sequence[CrashPoint]], spark: SparkSession, tmp_path: Path
 ) -> None:
     run, points = waves
@@ -103,7 +103,7 @@ def test_the_next_run_goes_on_with_the_same_groups(
         assert checkpoint_entry(crashed, CLEANER_CHECKPOINT, partition) == checkpoint, label
 
 
-def test_every_state_in_between_is_a_sound_log(
+def test_every_intermediate_state_is_a_sound_log(
     waves: tuple[CrashRun, Sequence[CrashPoint]], tmp_path: Path
 ) -> None:
     run, points = waves
@@ -115,7 +115,7 @@ def test_every_state_in_between_is_a_sound_log(
         holds.check(root, point.label)
 
 
-def test_a_run_at_another_time_gives_the_rest_up_and_cleans_anew(
+def test_run_at_later_time_discards_the_rest_and_cleans_anew(
     waves: tuple[CrashRun, Sequence[CrashPoint]], spark: SparkSession, tmp_path: Path
 ) -> None:
     run, points = waves

@@ -1,5 +1,5 @@
-"""A whole run is stopped at every effect that it has; two loaders look at what is left: ours and
-Kafka's own (S6).
+"""A whole run is stopped at each of its effects. Winnow's recovery and Kafka's own loader then open
+the result (S6).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ INDEXES = (INDEX, TIMEINDEX, TXNINDEX)
         ("transactions", False, 1, 100),
     ],
 )
-def test_both_loaders_find_all_that_must_be_there(
+def test_both_loaders_find_all_records_that_must_remain(
     name: str,
     *,
     out_of_order: bool,
@@ -68,10 +68,12 @@ def test_both_loaders_find_all_that_must_be_there(
     assert points >= least, f"only {points} crash points were tried, {judged} times by Kafka"
 
 
-def test_a_crash_of_the_recovery_is_as_good_as_none(
+def test_crash_of_the_recovery_changes_no_outcome(
     crash_run: Callable[[str], CrashRun], kafka: Kafka, tmp_path: Path
 ) -> None:
-    """Kafka's loader finishes what our recovery began, and ours what it began itself."""
+    """Kafka's loader finishes what our recovery began, and our recovery finishes what it began
+    itself.
+    """
     run = crash_run("compact")
     partition = run.case.partition
     points = 0
@@ -103,10 +105,10 @@ def test_a_crash_of_the_recovery_is_as_good_as_none(
     assert points > 100
 
 
-def test_the_small_log_has_one_of_everything(
+def test_small_log_has_one_of_everything(
     crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
-    """What the crashes above are meant to meet is there."""
+    """It contains every kind of file and state that the crashes above should meet."""
     run = crash_run("compact")
     before, after = (read_log(root / run.case.partition) for root in (run.before, run.after))
     logs = files_of(run.after / run.case.partition, LOG)
@@ -138,7 +140,7 @@ def test_the_small_log_has_one_of_everything(
         assert any(name in effect for effect in effects), name
 
 
-def test_the_transactional_log_has_indexes_that_come_go_and_stay(
+def test_transactional_log_has_new_deleted_and_kept_indexes(
     crash_run: Callable[[str], CrashRun],
 ) -> None:
     run = crash_run("transactions")

@@ -1,4 +1,4 @@
-"""A small log with transaction indexes: the newest record of a key may be one that was aborted."""
+"""A small log with transaction indexes, where the newest record of a key may be an aborted one."""
 
 from __future__ import annotations
 

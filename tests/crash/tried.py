@@ -1,4 +1,6 @@
-"""The crash points that were handed out, by kind: what a test session can say at its end."""
+"""Count the crash points that were handed out, by kind, for the summary at the end of a test
+session.
+"""
 
 from __future__ import annotations
 
