@@ -116,7 +116,7 @@ def test_checksum_can_be_made_in_parts_and_depends_on_order() -> None:
     assert batches_checksum(rows[:0]) == 0
 
 
-def test_reasons_add_up() -> None:
+def test_removal_counts_are_added_by_reason() -> None:
     one, two = RecordsRemoved(superseded=1, markers=2), RecordsRemoved(superseded=3, retention=4)
     assert one + two == RecordsRemoved(superseded=4, markers=2, retention=4)
     assert (one + two).total == 10

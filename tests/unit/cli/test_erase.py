@@ -50,7 +50,7 @@ def result(*partitions: PartitionErasure, dry_run: bool = False) -> EraseResult:
         (changed(proof=Proof(0, 0, 1)), "failed", 4),
     ],
 )
-def test_exit_code_depends_on_the_partitions_left(
+def test_status_and_exit_code_depend_on_what_is_left_in_a_partition(
     partition: PartitionErasure, status: str, code: int
 ) -> None:
     for whole in (result(partition), result(FINE, partition)):

@@ -66,7 +66,9 @@ class Renewed:
 
 
 def refused(data: bytes) -> str:
-    """Return the error's text. Check that it waited once, for the shortest lease or the longest."""
+    """Return the error's text. Check that it waited once, for no less than the shortest lease needs
+    and no more than the longest.
+    """
     waited: list[float] = []
     with pytest.MonkeyPatch.context() as patch:
         # Do not patch the time module: other threads of this process sleep, too.

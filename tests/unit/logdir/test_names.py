@@ -80,7 +80,9 @@ def test_number_with_leading_zeros_is_not_canonical() -> None:
     ],
 )
 def test_illegal_topic_is_flagged(topic: str) -> None:
-    """In a checkpoint such a name is no longer one word, and as a path it may lead elsewhere."""
+    """With such a name a checkpoint line no longer has three words. As a path it may lead
+    elsewhere.
+    """
     directory = parse_partition_dir(f"{topic}-0")
     assert directory.topic_partition == TopicPartition(topic, 0)
     assert not directory.has_legal_topic

@@ -22,7 +22,7 @@ def six() -> list[Segment]:
     return [segment(base) for base in range(6)]
 
 
-def test_case_62_uncleanable_section() -> None:
+def test_case_62_uncleanable_section_begins_at_the_high_watermark() -> None:
     found = ranged(partition(six(), end=6, checkpoint=2, high_watermark=4))
     assert (found.first_dirty_offset, found.first_uncleanable_offset) == (2, 4)
     assert (found.clean_bytes, found.cleanable_bytes, found.ratio) == (200, 200, 0.5)

@@ -121,7 +121,7 @@ def test_superseded_tombstone_is_dropped_at_once() -> None:
         (True, NOW, "goes"),
     ],
 )
-def test_marker_is_kept_until_its_horizon(
+def test_marker_is_dropped_only_when_empty_and_at_its_horizon(
     emptied: bool,  # noqa: FBT001
     horizon: int | None,
     verdict: str,

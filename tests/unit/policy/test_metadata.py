@@ -169,7 +169,7 @@ def test_broker_policy_is_unknown_without_its_properties_file() -> None:
         ),
     ],
 )  # fmt: skip
-def test_policy_may_come_from_any_broker_source(settings: Settings, policy: str) -> None:
+def test_policy_may_come_from_any_source(settings: Settings, policy: str) -> None:
     assert known(settings).policy == policy
 
 

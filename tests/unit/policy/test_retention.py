@@ -150,7 +150,7 @@ def test_case_96_tiered_topic_is_skipped() -> None:
         {"cleanup_policy": "compact,delete"},
     ],
 )
-def test_case_96_topic_not_effectively_tiered_is_cleaned(more: dict[str, object]) -> None:
+def test_case_96_topic_not_effectively_tiered_follows_retention(more: dict[str, object]) -> None:
     settings = delete(retention_ms=0, remote_storage_enable=True)
     assert deleted(three(), replace(settings, **more)) == [0, 5, 10]  # type: ignore[arg-type]
 

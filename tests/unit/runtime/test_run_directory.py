@@ -65,7 +65,7 @@ def test_directory_of_a_killed_run_is_removed_by_the_next(tmp_path: Path) -> Non
 
 
 def test_directory_that_may_be_in_use_is_kept(tmp_path: Path) -> None:
-    """By a live process, by one of another container, or by one that has just started."""
+    """A live process may use it, one of another container, or one that has just started."""
     alive = leftover(tmp_path, os.getppid())
     young = leftover(tmp_path, name="young")
     assert remove_leftovers(str(tmp_path)) == []

@@ -102,7 +102,7 @@ def test_unreadable_metadata_log_is_noted_and_policies_are_unknown(tmp_path: Pat
 def test_possibly_uncommitted_metadata_log_warns_if_another_dir_is_clean(tmp_path: Path) -> None:
     unclean = made(tmp_path / "a", metadata=True, clean=False)
     _, notes = with_metadata(Settings(), STORAGE, surveyed(unclean))
-    assert notes == ()  # an unclean directory is never cleaned
+    assert notes == ()  # the run does not touch this directory anyway
     _, notes = with_metadata(
         Settings(), STORAGE, surveyed(unclean, made(tmp_path / "b", metadata=False))
     )

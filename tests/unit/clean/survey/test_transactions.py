@@ -224,7 +224,9 @@ def two_groups(directory: Path) -> PartitionJob:
 
 
 def test_case_33_groups_that_share_a_transaction_are_cleaned_separately(directory: Path) -> None:
-    """Case 28 as well: the aborted value of `a` at 1 is dropped, and the value at 0 is kept."""
+    """Case 28 as well: the aborted value of `a` at 1 is dropped. The value at 0, which it would
+    have superseded, is kept.
+    """
     first, second = cleaned(two_groups(directory))
     assert [r.offset for r in records_in(Path(first.staged.paths[LOG]).read_bytes())] == [0, 2]
     assert [r.offset for r in records_in(Path(second.staged.paths[LOG]).read_bytes())] == [3, 4, 5]

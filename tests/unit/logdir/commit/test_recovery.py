@@ -51,36 +51,36 @@ def _recovered(root: Path) -> set[int]:
     return {one.offset for one in log.records if one.offset < 6}
 
 
-def test_case_72_only_cleaned(root: Path) -> None:
+def test_case_72_only_cleaned_files_keep_the_sources(root: Path) -> None:
     _output(root, log=".cleaned", index=".cleaned", timeindex=".cleaned")
     assert _recovered(root) == set(range(6))
 
 
-def test_case_72_some_swap_and_some_cleaned(root: Path) -> None:
+def test_case_72_some_swap_and_some_cleaned_keep_the_sources(root: Path) -> None:
     _output(root, log=".swap", index=".cleaned", timeindex=".cleaned")
     assert _recovered(root) == set(range(6))
 
 
-def test_case_72_all_swap_with_the_sources(root: Path) -> None:
+def test_case_72_all_swap_with_the_sources_is_finished(root: Path) -> None:
     _output(root, log=".swap", index=".swap", timeindex=".swap")
     assert _recovered(root) == CLEANED
 
 
-def test_case_72_all_swap_and_sources_deleted(root: Path) -> None:
+def test_case_72_all_swap_and_sources_deleted_is_finished(root: Path) -> None:
     _output(root, log=".swap", index=".swap", timeindex=".swap")
     _mark(root, 0, *FILES)
     _mark(root, 3, ".log")
     assert _recovered(root) == CLEANED
 
 
-def test_case_72_one_file_still_swap(root: Path) -> None:
+def test_case_72_one_file_still_swap_is_finished(root: Path) -> None:
     for base in (0, 3):
         _mark(root, base, *FILES)
     _output(root, log="", index="", timeindex=".swap")
     assert _recovered(root) == CLEANED
 
 
-def test_case_72_only_deleted_sources_left(root: Path) -> None:
+def test_case_72_only_deleted_sources_left_is_finished(root: Path) -> None:
     for base in (0, 3):
         _mark(root, base, *FILES)
     _output(root, log="", index="", timeindex="")
