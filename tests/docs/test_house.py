@@ -15,6 +15,11 @@ FILES = sorted(LIBRARY.rglob("*.py"))
 FOLDERS = sorted({path.parent for path in FILES})
 MOST_FILES = 28
 MOST_SHARE = 0.15
+MOST_PARAMETERS = 8
+EXCUSED = {"wire/plain.py: encode_batch has 14"}
+"""Its parameters are the fields of a batch header; only tests and the warm-up call it."""
+KERNEL_DECORATORS = {"njit", "kernel", "intrinsic"}
+"""A kernel takes its columns one by one: numba compiles for arrays, not for objects."""
 
 
 def _lines(folder: Path) -> int:
@@ -36,3 +41,32 @@ def test_no_folder_holds_too_many_files() -> None:
 def test_every_folder_says_what_lives_there(folder: Path) -> None:
     text = (folder / "__init__.py").read_text(encoding="utf-8")
     assert ast.get_docstring(ast.parse(text)), f"{folder} needs a docstring in its __init__.py"
+
+
+def test_no_public_function_has_many_parameters() -> None:
+    many = [
+        f"{path.relative_to(LIBRARY)}: {function.name} has {count}"
+        for path in FILES
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef)
+        and not function.name.startswith("_")
+        and not _is_kernel(function)
+        and (count := _parameters(function)) > MOST_PARAMETERS
+    ]
+    assert {*many} == EXCUSED
+
+
+def _is_kernel(function: ast.FunctionDef) -> bool:
+    names = {
+        node.id
+        for each in function.decorator_list
+        for node in ast.walk(each)
+        if isinstance(node, ast.Name)
+    }
+    return bool(names & KERNEL_DECORATORS)
+
+
+def _parameters(function: ast.FunctionDef) -> int:
+    given = function.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    return len([one for one in every if one.arg not in {"self", "cls"}])

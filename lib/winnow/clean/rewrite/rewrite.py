@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from winnow.clean.result import RecordsRemoved
 from winnow.clean.rewrite.output import GroupOutput
-from winnow.clean.rewrite.verify import verify_staged
+from winnow.clean.rewrite.verify import Meant, verify_staged
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors
 from winnow.clean.scan.topic_usage import Holdings, holdings_of
@@ -128,15 +128,17 @@ def _write(
     )
     checksums = verify_staged(
         paths,
-        base_offset=group.base_offset,
-        end_offset=job.end_offset,
-        log_bytes=output.log_bytes,
-        records=output.records_after,
-        index_interval_bytes=job.index_interval_bytes,
-        segment_index_bytes=job.segment_index_bytes,
-        without_horizons=(txnindex or b"")
-        if delete_horizon(now, job.delete_retention_ms) is None
-        else None,
+        Meant(
+            base_offset=group.base_offset,
+            end_offset=job.end_offset,
+            log_bytes=output.log_bytes,
+            records=output.records_after,
+            index_interval_bytes=job.index_interval_bytes,
+            segment_index_bytes=job.segment_index_bytes,
+            without_horizons=(txnindex or b"")
+            if delete_horizon(now, job.delete_retention_ms) is None
+            else None,
+        ),
     )
     return RewrittenGroup(
         staged=StagedGroup(

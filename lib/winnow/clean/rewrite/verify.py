@@ -8,6 +8,7 @@ transaction index is compared with the markers that were read.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,46 +31,48 @@ _AT_ONCE = 64 * 2**20
 """Bytes of a segment in memory at once."""
 
 
-def verify_staged(
-    paths: Mapping[str, str],
-    *,
-    base_offset: int,
-    end_offset: int,
-    log_bytes: int,
-    records: int,
-    index_interval_bytes: int,
-    segment_index_bytes: int,
-    same_txn_index: bytes | None = None,
-    without_horizons: bytes | None = None,
-) -> Mapping[str, int]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meant:
+    """What a staged segment must be. Sizes in bytes."""
+
+    base_offset: int
+    end_offset: int
+    """No offset of it is as high."""
+    log_bytes: int
+    records: int
+    index_interval_bytes: int
+    segment_index_bytes: int
+    same_txn_index: bytes | None = None
+    """The transaction index must be these bytes, or be missing if they are empty: no transaction
+    has changed.
+    """
+    without_horizons: bytes | None = None
+    """No batch can get a delete horizon (`winnow.java_long`), so a marker without an entry has
+    none; the transaction index must be these bytes.
+    """
+
+
+def verify_staged(paths: Mapping[str, str], meant: Meant) -> Mapping[str, int]:
     """Return the CRC-32C of each file by suffix, as read back from the disk.
 
-    Raises VerificationError unless the files hold `records` records in `log_bytes` bytes of sound
-    batches.
-
-    Offsets must ascend within [base_offset, end_offset). Each CRC must match. Both indexes must
-    match the log on the disk. Every entry of the transaction index must have its ABORT marker. A
-    marker without an entry belongs to a transaction without remaining data: it must have a delete
-    horizon (S5.8).
-
-    `same_txn_index`: the transaction index must be these bytes instead, or be missing if they are
-    empty: no transaction has changed. `without_horizons`: no batch can get a delete horizon
-    (`winnow.java_long`), so a marker without an entry has none; the transaction index must then be
-    these bytes.
+    Raises VerificationError unless the files hold what is meant, in sound batches. Offsets must
+    ascend within [base_offset, end_offset). Each CRC must match. Both indexes must match the log on
+    the disk. Every entry of the transaction index must have its ABORT marker. A marker without an
+    entry belongs to a transaction without remaining data: it must have a delete horizon (S5.8).
     """
     path = paths[LOG]
     for part in paths.values():
         drop_cached(part)
     size = Places().entry(path).size
-    if size != log_bytes:
-        raise _mismatch("bytes in the staged log", log_bytes, size, path)
+    if size != meant.log_bytes:
+        raise _mismatch("bytes in the staged log", meant.log_bytes, size, path)
     index = IndexBuilder(
-        base_offset=base_offset,
-        index_interval_bytes=index_interval_bytes,
-        max_index_bytes=segment_index_bytes,
+        base_offset=meant.base_offset,
+        index_interval_bytes=meant.index_interval_bytes,
+        max_index_bytes=meant.segment_index_bytes,
     )
     rows = np.empty(_ROWS, BATCH)
-    position, least_offset, found, checksum = 0, base_offset, 0, 0
+    position, least_offset, found, checksum = 0, meant.base_offset, 0, 0
     aborting = [np.empty(0, BATCH)]
     with map_range(path, 0, size, gradually=True) as buf:
         status = WalkStatus.FULL
@@ -89,7 +92,9 @@ def verify_staged(
                     where=f"{path} at byte {int(seen['position'][wrong])}",
                     hint="The disk or the memory of this machine may be failing.",
                 )
-            aborting.append(_abort_markers(buf, seen, path) if same_txn_index is None else seen[:0])
+            aborting.append(
+                _abort_markers(buf, seen, path) if meant.same_txn_index is None else seen[:0]
+            )
             found += int(seen["record_count"].astype(np.int64).sum())
             least_offset = int(seen["last_offset"][-1]) + 1
             try:
@@ -97,15 +102,19 @@ def verify_staged(
             except CorruptLogError as error:
                 raise VerificationError(str(error), where=path, hint="Run again.") from error
             release(buf, position)
-    if found != records:
-        raise _mismatch("records in the staged log", records, found, path)
-    if least_offset > end_offset or least_offset - 1 - base_offset > MAX_OFFSET_SPAN:
-        raise _mismatch("the staged log's last offset below", end_offset, least_offset - 1, path)
+    if found != meant.records:
+        raise _mismatch("records in the staged log", meant.records, found, path)
+    if least_offset > meant.end_offset or least_offset - 1 - meant.base_offset > MAX_OFFSET_SPAN:
+        raise _mismatch(
+            "the staged log's last offset below", meant.end_offset, least_offset - 1, path
+        )
     checksums = {LOG: checksum, **_check_indexes(paths, index)}
-    _check_meant(paths, without_horizons if same_txn_index is None else same_txn_index)
-    if same_txn_index is None:
-        markers, bounds = np.concatenate(aborting), (base_offset, end_offset)
-        _check_txn_index(paths, markers, bounds, horizons=without_horizons is None)
+    _check_meant(
+        paths, meant.without_horizons if meant.same_txn_index is None else meant.same_txn_index
+    )
+    if meant.same_txn_index is None:
+        markers, bounds = np.concatenate(aborting), (meant.base_offset, meant.end_offset)
+        _check_txn_index(paths, markers, bounds, horizons=meant.without_horizons is None)
     if TXNINDEX in paths:
         checksums[TXNINDEX] = crc32c_extended(0, Places().read_bytes(paths[TXNINDEX]))
     return checksums

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from winnow.clean.rewrite.rewrite import log_mtime_ns, take_over_attributes
-from winnow.clean.rewrite.verify import verify_staged
+from winnow.clean.rewrite.verify import Meant, verify_staged
 from winnow.clean.survey.walk import walk_segment
 from winnow.logdir.commit.swap import StagedGroup
 from winnow.logdir.index import IndexBuilder
@@ -127,13 +127,15 @@ def _write(
     take_over_attributes(storage, work.directory, paths, first=base, last=base)
     verify_staged(
         paths,
-        base_offset=base,
-        end_offset=work.end_offset,
-        log_bytes=log_bytes,
-        records=headers,
-        index_interval_bytes=work.index_interval_bytes,
-        segment_index_bytes=_MOST_INDEX_BYTES,
-        same_txn_index=txn_index,
+        Meant(
+            base_offset=base,
+            end_offset=work.end_offset,
+            log_bytes=log_bytes,
+            records=headers,
+            index_interval_bytes=work.index_interval_bytes,
+            segment_index_bytes=_MOST_INDEX_BYTES,
+            same_txn_index=txn_index,
+        ),
     )
     return RewrittenSegment(
         StagedGroup(base_offset=base, sources=(work.segment,), paths=paths),

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.clean.partitions import INDEX_BYTES, INTERVAL, batch, indexes, record
 from winnow.clean.rewrite import verify as verify_module
-from winnow.clean.rewrite.verify import verify_staged
+from winnow.clean.rewrite.verify import Meant, verify_staged
 from winnow.errors import VerificationError, WinnowError
 from winnow.logdir.names import INDEX, LOG, TIMEINDEX, segment_file
 from winnow.wire.batch import Codec
@@ -52,7 +52,7 @@ def verify(staged: Paths, **changes: int) -> None:
         "index_interval_bytes": INTERVAL,
         "segment_index_bytes": INDEX_BYTES,
     }
-    verify_staged({suffix: str(path) for suffix, path in staged.items()}, **wanted | changes)
+    verify_staged({suffix: str(path) for suffix, path in staged.items()}, Meant(**wanted | changes))
 
 
 def test_sound_segment_passes(staged: Paths) -> None:

@@ -20,7 +20,7 @@ from tests.unit.clean.partitions import (
     segments_of,
 )
 from winnow.clean.rewrite.rewrite import RewrittenGroup, rewrite_group
-from winnow.clean.rewrite.verify import verify_staged
+from winnow.clean.rewrite.verify import Meant, verify_staged
 from winnow.clean.scan import cut
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.resolve import Survivors, resolve_bucket
@@ -295,25 +295,29 @@ def test_abort_marker_is_kept_if_its_delete_horizon_overflows(tmp_path: Path) ->
         ):
             verify_staged(
                 group.staged.paths,
-                base_offset=0,
-                end_offset=job.end_offset,
-                log_bytes=group.bytes_after,
-                records=group.records_after,
-                index_interval_bytes=100,
-                segment_index_bytes=10_485_760,
-                without_horizons=wanted,
+                Meant(
+                    base_offset=0,
+                    end_offset=job.end_offset,
+                    log_bytes=group.bytes_after,
+                    records=group.records_after,
+                    index_interval_bytes=100,
+                    segment_index_bytes=10_485_760,
+                    without_horizons=wanted,
+                ),
             )
 
 
 def verify(group: RewrittenGroup, paths: dict[str, str]) -> None:
     verify_staged(
         paths,
-        base_offset=3,
-        end_offset=6,
-        log_bytes=group.bytes_after,
-        records=group.records_after,
-        index_interval_bytes=100,
-        segment_index_bytes=10_485_760,
+        Meant(
+            base_offset=3,
+            end_offset=6,
+            log_bytes=group.bytes_after,
+            records=group.records_after,
+            index_interval_bytes=100,
+            segment_index_bytes=10_485_760,
+        ),
     )
 
 
