@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from winnow.cli.doctor_census import census_lines
 from winnow.cli.options import CommandLine, check_log_dirs, parse_now, parse_settings
 from winnow.cli.out import Paper, complain, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_context
 from winnow.cli.text.doctor import bold, listed, plain
+from winnow.cli.text.doctor_census import census_lines
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
 from winnow.policy.words import duration, roughly

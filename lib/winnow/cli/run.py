@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from winnow.clean.result import RunResult
-from winnow.cli.json_output import failure_to_json, to_json
 from winnow.cli.options import (
     CommandLine,
     check_log_dirs,
@@ -23,6 +22,7 @@ from winnow.cli.profile import Clock
 from winnow.cli.report import Place, place_of_report
 from winnow.cli.session import spark_context
 from winnow.cli.signals import Signals
+from winnow.cli.text.json_output import failure_to_json, to_json
 from winnow.cli.text.table import show
 from winnow.clock import now_ms
 from winnow.errors import NO_SPACE, NoSpaceError, UsageError, WinnowError

@@ -18,7 +18,6 @@ from tests.unit.cli.results import partition, run_of
 from winnow.clean.result import Holder, PartitionResult, RunResult, Setting
 from winnow.cli import compare, doctor, erase, explain, history, recover, verify
 from winnow.cli.explain import Asked
-from winnow.cli.json_output import to_json
 from winnow.cli.main import run
 from winnow.cli.options import CommandLine
 from winnow.cli.out import Errors, Guarded, Paper, complain
@@ -27,6 +26,7 @@ from winnow.cli.text import erase as erase_text
 from winnow.cli.text import history as history_text
 from winnow.cli.text import table
 from winnow.cli.text import verify as verify_text
+from winnow.cli.text.json_output import to_json
 from winnow.cli.text.progress import Progress
 from winnow.ledger.history import History
 from winnow.verbs.compare.values import CompareResult
