@@ -60,7 +60,7 @@ def test_several_brokers(here: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert codes == [0, 0]
     out = capsys.readouterr().out
     assert f"{here}/broker-1/c-tomb-0" in out
-    assert "The replicas of 1 partition tell the same." in out
+    assert "The replicas of 1 partition agree." in out
 
 
 def words(line: str) -> list[str]:

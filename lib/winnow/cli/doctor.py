@@ -121,7 +121,7 @@ def _page(found: Diagnosis, request: CommandLine) -> Iterator[Text]:
         "Cleaner entries in the wrong log directory",
         [f"{m.topic}-{m.partition}: {m.words}" for m in found.misplaced],
     )
-    yield from listed("Can't be cleaned as they are", _trouble_lines(found))
+    yield from listed("Can't be cleaned in their current state", _trouble_lines(found))
     yield from listed(
         "Topics by bytes",
         [

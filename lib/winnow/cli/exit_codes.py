@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 _FAILED = {
     1: "failed; the message says why",
-    2: "the command makes no sense, or this is no Kafka log directory",
+    2: "the command is invalid, or a path is not a Kafka log directory",
 }
-_IN_USE = {5: "the log directory is in use; the message names by whom"}
+_IN_USE = {5: "the log directory is in use; the message says by whom"}
 _LEFT = "some partitions were left alone or failed, each with its reason"
 
 EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
@@ -19,40 +19,45 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
             **_FAILED,
             3: "some partitions would be left alone, each with its reason",
             **_IN_USE,
-            6: "not enough space for anything, or less may go than --free-at-least",
+            6: "not enough space for any partition, or retention allows less than --free-at-least",
         },
         "clean": {
             0: "done, or nothing to do",
             **_FAILED,
-            3: f"done, but {_LEFT}, or lost damaged batches to a quarantine",
-            4: "what was written did not read back as meant; none of it was committed",
+            3: f"done, but {_LEFT}, or damaged batches were quarantined",
+            4: "verification of the new files failed; none of them was committed",
             **_IN_USE,
-            6: "not enough space for anything, or less could go than --free-at-least",
+            6: "not enough space for any partition, or retention freed less than --free-at-least",
         },
         "erase": {
-            0: "none of the keys is left in these partitions, and that is proven",
+            0: "none of the keys is left in these partitions, and this is proven",
             **_FAILED,
-            3: "proven for what an erasure reaches, but something is left, and named",
+            3: "proven where an erasure reaches, but something is left; the output lists it",
             4: "the proof failed",
             **_IN_USE,
-            6: "not enough space for anything",
+            6: "not enough space for any partition",
         },
         "explain": {0: "explained", **_FAILED, 3: "the partition can't be understood", **_IN_USE},
-        "verify": {0: "nothing is wrong", **_FAILED, 4: "something is wrong, and named", **_IN_USE},
+        "verify": {
+            0: "nothing is wrong",
+            **_FAILED,
+            4: "something is wrong; the output lists it",
+            **_IN_USE,
+        },
         "doctor": {
             0: "no partition is in trouble",
             **_FAILED,
-            3: "some partitions can't be cleaned as they are",
+            3: "some partitions can't be cleaned in their current state",
             **_IN_USE,
         },
-        "history": {0: "told", **_FAILED},
+        "history": {0: "shown", **_FAILED},
         "demo": {0: "done", **_FAILED, 3: "a partition failed"},
         "recover": {0: "done, or nothing to do", **_FAILED, 3: "some partitions failed", **_IN_USE},
         "inspect": {0: "all that was read is sound", **_FAILED, 3: "some of it is damaged"},
         "package": {
             0: "written",
             1: "failed; the message says why",
-            2: "the command makes no sense",
+            2: "the command is invalid",
         },
     }
 )
@@ -64,7 +69,7 @@ IN_SHORT = MappingProxyType(
     {
         0: "done, or nothing to do",
         1: "failed",
-        2: "the command makes no sense",
+        2: "the command is invalid",
         3: "some partitions left alone or failed",
         4: "verification failed and nothing was committed, or findings of verify",
         5: "the log directory is in use",

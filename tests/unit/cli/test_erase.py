@@ -60,7 +60,7 @@ def test_status_and_exit_code_depend_on_what_is_left_in_a_partition(
 def test_proof_is_limited_to_the_disk_with_remote_storage() -> None:
     text = "\n".join(lines(result(FINE, changed(partition=1, remote=True))))
     assert (
-        "t-1: remote.storage.enable: segments may lie in remote storage as well, which was not looked into"
+        "t-1: remote.storage.enable: remote storage may hold segments too; it was not searched"
         in text
     )
     assert "found none of the keys in what an erasure reaches on this disk" in text

@@ -47,7 +47,7 @@ def test_sound_result_lists_what_was_checked() -> None:
 def test_findings_show_place_message_and_meaning() -> None:
     lines = shown(CRC, TORN)
     assert lines[:6] == [
-        "2 findings in 1 partition, 1 of them put right by a broker that starts",
+        "2 findings in 1 partition, 1 of them repaired by a broker when it starts",
         "kind       file                                byte    offsets",
         "crc        orders-3/00000000000000000012.log  81920  1290-1301",
         "      expected a, found b",

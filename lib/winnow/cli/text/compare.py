@@ -35,7 +35,7 @@ def show(result: CompareResult, paper: Paper) -> None:
             )
         if one.undecided:
             words = (
-                f"{one.topic}-{one.partition}: of {counted(one.undecided, 'key')} nobody can tell, for one replica was "
+                f"{one.topic}-{one.partition}: {counted(one.undecided, 'key')} can't be judged: one replica was "
                 f"cleaned beyond offset {one.end}, where another ends"
             )
             paper.print(wrapped(words, paper.width))
@@ -50,9 +50,7 @@ def _title(result: CompareResult, different: int) -> str:
     if not result.comparisons:
         return "No partition is in two of the log directories."
     total = counted(len(result.comparisons), "partition")
-    return (
-        f"{different} of {total} differ" if different else f"The replicas of {total} tell the same."
-    )
+    return f"{different} of {total} differ" if different else f"The replicas of {total} agree."
 
 
 def _table(different: Sequence[Comparison], width: int) -> Iterator[Text]:

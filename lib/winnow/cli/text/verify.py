@@ -43,7 +43,7 @@ def _title(result: SweepResult) -> str:
     partitions = {(f.log_dir, f.topic, f.partition) for f in result.findings if f.topic is not None}
     where = f" in {counted(len(partitions), 'partition')}" if partitions else ""
     mended = len(result.findings) - damage
-    rest = f", {mended} of them put right by a broker that starts" if mended else ""
+    rest = f", {mended} of them repaired by a broker when it starts" if mended else ""
     return f"{counted(len(result.findings), 'finding')}{where}{rest}"
 
 
