@@ -224,7 +224,7 @@ def test_all_verdicts_were_put_to_the_test(passes: tuple[Judged, ...]) -> None:
         *(
             "horizon has not come",
             "horizon has come",
-            "batch's header does",
+            "its batch keeps its header",
             "has a transaction open",
         ),
         *("retention.bytes", "retention.ms", "below the log start offset", "is younger than"),

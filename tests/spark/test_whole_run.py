@@ -111,7 +111,7 @@ def test_the_plan_foresees_what_is_then_done(runs: Runs) -> None:
     for name, foreseen in by_name(runs.planned).items():
         found = done[name]
         assert (foreseen.actions, foreseen.policy) == (found.actions, found.policy)
-        afterwards = "retention is decided after that" in foreseen.reason
+        afterwards = "retention is decided after the compaction" in foreseen.reason
         assert foreseen.reason == found.reason or afterwards
         assert "decided after" not in found.reason
         assert (foreseen.segments_before, foreseen.bytes_before) == (

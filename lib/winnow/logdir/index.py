@@ -297,10 +297,10 @@ class IndexBuilder:
         asked = self._time_count + time_count + (self._state[self._kernels.WITHOUT_TIME] > 0)
         if self._count + count > self._room or asked > self._time_room:
             raise CorruptLogError(
-                "the index of the cleaned segment would be larger than it may be",
+                "the index of the cleaned segment would exceed segment.index.bytes",
                 expected=f"at most {self._room} entries, {self._time_room} of the time index",
                 found=f"{self._count + count} and {asked}",
-                hint="Raise segment.index.bytes of the topic; Kafka's own cleaner gives up here, too.",
+                hint="Raise segment.index.bytes of the topic. Kafka's own cleaner fails here too.",
             )
         self._count += count
         self._time_count += time_count
@@ -343,7 +343,8 @@ class IndexBuilder:
                 "a batch lies too far into its segment for an index entry",
                 expected=f"positions in 0..{_MAX_LOG_BYTES}",
                 found=f"{int(positions.min())}..{int(ends.max())}",
-                hint="Kafka can't write such a segment either. With a lower segment.bytes fewer are put into one.",
+                hint="Kafka cannot write such a segment either. A lower segment.bytes groups "
+                "fewer segments into one.",
             )
         self._next_offset = int(lasts[-1]) + 1
 

@@ -77,7 +77,7 @@ class Lease:
                 f"the lease on {self._log_dir} is lost, and nothing more is changed there",
                 found=self._why_lost,
                 where=f"{self._log_dir}/{LEASE}",
-                hint="Somebody else may be at work there. `recover` puts right what this run left.",
+                hint="Another process may be working there. `recover` repairs what this run left.",
             )
 
     def renew(self) -> bool:
@@ -88,7 +88,7 @@ class Lease:
                 self._seen, _encode(self._told, renewals=self._renewals + 1)
             )
         except FileNotFoundError:
-            self._why_lost = "it is gone, or somebody else's"
+            self._why_lost = "it was deleted, or is somebody else's"
             return False
         except OSError as error:
             _log.warning("the lease on %s could not be renewed: %s", self._log_dir, error)
@@ -109,7 +109,7 @@ class Lease:
             self.check()
             self._file.remove(self._seen)
         except (LogDirInUseError, OSError) as error:
-            _log.warning("the lease on %s was not given back: %s", self._log_dir, error)
+            _log.warning("the lease on %s could not be released: %s", self._log_dir, error)
 
     def _keep(self) -> None:
         wait = self._length_s / 3
@@ -191,7 +191,7 @@ def _watch(log_dir: str, file: LeaseFile, clock: Callable[[], float]) -> Seen | 
                 f"the log directory {log_dir} is in use",
                 found=f"its lease held by {_holder(seen)}",
                 where=f"{log_dir}/{LEASE}",
-                hint="Wait until that has ended, or end it, and run again.",
+                hint="Wait for that process to end, or stop it, and run again.",
             )
     return first
 
@@ -220,7 +220,7 @@ def _length_s(seen: Seen) -> float:
 def _holder(seen: Seen) -> str:
     told = [_field(seen, name).raw for name in ("owner", "pid", "host", "since")]
     if not all(isinstance(one, str | int) for one in told):
-        return "a process that has not said who it is"
+        return "an unknown process"
     return printable("user {}, process {} on {}, since {}".format(*told))
 
 

@@ -83,7 +83,7 @@ def list_segments(
             expected="a file",
             found=_kind(entry),
             where=f"{directory}/{entry.name}",
-            hint="Nothing is done around it: find out what became of the segment.",
+            hint="The partition is left alone. Find out what happened to the segment.",
         )
         for entry in entries
         if (entry.is_link or not entry.is_file)
@@ -253,7 +253,7 @@ def resolve(
             expected=f"a log start offset of at most {log_end_offset}",
             found=f"{log_start_checkpoint} in log-start-offset-checkpoint",
             where=listing.directory,
-            hint="A broker would delete this log. Find out what cut it before anything else.",
+            hint="A broker would delete this log. Find out first what truncated it.",
         )
     if log_end_offset < listing.segments[-1].base_offset:
         raise CorruptLogError(

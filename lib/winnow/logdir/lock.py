@@ -149,7 +149,7 @@ def _in_use(log_dir: str, holder: str) -> LogDirInUseError:
         f"the log directory {log_dir} is in use",
         found=f"its lock held by {holder}",
         where=f"{log_dir}/{LOCK}",
-        hint="Stop the broker, or whatever else it is, and run again.",
+        hint="Stop the broker or other process, and run again.",
     )
 
 
@@ -162,7 +162,10 @@ def _no_lock(log_dir: str, error: OSError) -> WinnowError:
     elif error.errno == errno.EROFS:
         hint = "The file system is mounted read-only; a broker would not start on it either."
     elif error.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
-        hint = "The file system has no locks, so that a broker can't be kept out: copy the directory to a local disk."
+        hint = (
+            "The file system has no locks, so Winnow cannot keep a broker out. "
+            "Copy the directory to a local disk."
+        )
     else:
         hint = "A broker would not start on it either."
     user = _user(os.geteuid())

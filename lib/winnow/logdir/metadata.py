@@ -107,7 +107,8 @@ def read_cluster_metadata(storage: Storage, directory: str) -> ClusterMetadata:
     notes += image.notes()
     if image.in_transaction:
         notes.append(
-            f"{METADATA_DIR} ends inside a transaction of the controller; what it began to change does not count"
+            f"{METADATA_DIR} ends inside a transaction of the controller; "
+            "the changes of that transaction are ignored"
         )
     return ClusterMetadata(
         directory=directory,

@@ -139,7 +139,7 @@ def _survey(storage: Storage, path: str) -> LogDir:
         if directory.kind is not DirectoryKind.CURRENT or directory.topic_partition is None:
             skipped.append(SkippedDirectory(entry.name, _WHY_SKIPPED[directory.kind]))
         elif not directory.has_legal_topic:
-            skipped.append(SkippedDirectory(entry.name, "Kafka has no topics of such a name"))
+            skipped.append(SkippedDirectory(entry.name, "not a legal topic name"))
         elif directory.topic_partition.topic == METADATA_TOPIC:
             skipped.append(SkippedDirectory(entry.name, "the cluster's metadata log"))
         elif not directory.is_canonical:

@@ -32,9 +32,7 @@ def decide(
     half. The plan's `reason` is never empty.
     """
     if only is not None and only not in ONLY:
-        raise UsageError(
-            "half a run of an unknown kind", expected=" or ".join(ONLY), found=repr(only)
-        )
+        raise UsageError("unknown half of a run", expected=" or ".join(ONLY), found=repr(only))
     if config.cleanup_compact and not config.log_cleaner_enable:
         # A broker leaves even the retention of compacted topics to its cleaner.
         words = "log.cleaner.enable is false: compacted topics are not touched"
@@ -65,7 +63,8 @@ def decide(
         limited = config.retention_bytes >= 0 or config.retention_ms >= 0
         if compaction is not None and (retention is not None or limited):
             words = afterwards = (
-                f"retention is decided after that, on what is left; of the log as it is now: {words}"
+                f""
+                f"retention is decided after the compaction, on its result. For the log as it is now: {words}"
             )
         reason += f"; {words}"
         if compaction is None and retention is not None:
@@ -183,7 +182,7 @@ def _ratio_words(ratio: float, threshold: float) -> str:
 
 def _why_nothing_cleanable(state: PartitionState, cleanable: CleanableRange) -> str:
     if len(state.segments) == 1:
-        return "1 segment, and the active one is never cleaned"
+        return "the only segment is active, and never cleaned"
     if state.high_watermark <= state.log_start_offset:
         return (
             f"high watermark {state.high_watermark}: nothing is known to be committed "

@@ -101,7 +101,7 @@ def record_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     if record.aborted is not None:
         return _aborted_fate(record, of_round, *record.aborted)
     if record.null_key:
-        words = "it has no key, which a compacted topic does not keep"
+        words = "it has no key; compaction deletes such records"
         return Fate(Verdict.GOES, "S5.5", words + _header_words(record, of_round))
     if record.latest is not None and record.latest > record.offset:
         words = f"offset {record.latest} is the last record of its key in the dirty range"
@@ -122,7 +122,7 @@ def _last_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
 
 
 def delete_horizon(batch: NDArray[np.void]) -> int | None:
-    """Return the ms at which tombstones or marker of one BATCH row may be deleted; None if unset (S2.2)."""
+    """Return the delete horizon of one BATCH row, ms. None if it has none (S2.2)."""
     return int(batch["base_timestamp"][0]) if int(batch["attributes"][0]) & DELETE_HORIZON else None
 
 
@@ -134,17 +134,13 @@ def header_stays(batch: NDArray[np.void], of_round: RoundFacts) -> str | None:
     if codes[0] != RETAIN_EMPTY:
         return None
     if int(batch["last_offset"][0]) + 1 == of_round.end_offset:
-        return "it is the last batch of what is cleaned"
-    return f"a broker knows producer {int(batch['producer_id'][0])} by it"
+        return "it is the last batch of the cleaned range"
+    return f"a broker needs it to know producer {int(batch['producer_id'][0])}"
 
 
 def _header_words(record: RecordFacts, of_round: RoundFacts) -> str:
     why = header_stays(record.batch, of_round)
-    return (
-        ""
-        if why is None
-        else f"; if no record of its batch stays, the batch's header does (S5.4): {why}"
-    )
+    return "" if why is None else f"; its batch keeps its header even without records (S5.4): {why}"
 
 
 def _aborted_fate(record: RecordFacts, of_round: RoundFacts, first: int, marker: int) -> Fate:
@@ -171,7 +167,7 @@ def _marker_fate(record: RecordFacts, of_round: RoundFacts) -> Fate:
     words = f"{what}: its delete horizon has come, {_iso(horizon)}"
     why = header_stays(record.batch, of_round)
     if why is not None:
-        words += f"; the header of its batch stays (S5.4): {why}"
+        words += f"; its batch keeps its header (S5.4): {why}"
     return Fate(Verdict.GOES, "S5.8", words, (fact,))
 
 
@@ -206,9 +202,15 @@ class _NewHorizon:
 def _new_horizon(of_round: RoundFacts) -> _NewHorizon:
     horizon = java_long.delete_horizon(of_round.now, of_round.delete_retention_ms)
     if horizon is None:
-        words = f"delete.retention.ms {of_round.delete_retention_ms} is so long that its batch gets no delete horizon"
+        words = (
+            f"delete.retention.ms {of_round.delete_retention_ms} is too long: "
+            "its batch gets no delete horizon"
+        )
         return _NewHorizon(words, ())
-    words = f"its batch gets its delete horizon now, {_iso(horizon)}, and it goes with the first cleaning from then on"
+    words = (
+        f"its batch gets its delete horizon now, {_iso(horizon)}, and the first cleaning after that "
+        "deletes it"
+    )
     return _NewHorizon(words, (Fact("delete_horizon_after", horizon, time=True),))
 
 

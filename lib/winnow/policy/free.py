@@ -62,5 +62,5 @@ def _first(state: PartitionState, plan: RetentionPlan | None, count: int) -> Ret
         deleted=plan.deleted[:count],
         roll=False,
         log_start_offset=max(state.log_start_offset, state.segments[count].base_offset),
-        words=f"{plan.words}; of these the oldest {number(count, 'segment')}, which is enough",
+        words=f"{plan.words}; the oldest {number(count, 'segment')} of these are enough",
     )

@@ -56,8 +56,9 @@ RUN = np.dtype(
 
 _ABORT = int(ControlType.ABORT)
 _HINT = (
-    "Aborted records would come back, or committed ones go. Copy the partition from another replica, or delete the "
-    ".index files of these segments and start a broker once, which rebuilds the indexes."
+    "Aborted records would come back, or committed ones would be lost. Copy the partition from "
+    "another replica, or delete the .index files of these segments and start a broker once, which "
+    "rebuilds the indexes."
 )
 
 

@@ -63,7 +63,7 @@ TIMESTAMPS = tuple(
 """What a consumer looks for before each span."""
 BROKER = f"producer.id.expiration.ms={PRODUCER_EXPIRATION_MS}\n"
 _FULL = "Attempt to append to a full"
-_FULL_INDEX = "the index of the cleaned segment would be larger than it may be"
+_FULL_INDEX = "the index of the cleaned segment would exceed segment.index.bytes"
 THROWS: Mapping[str, tuple[str, str | None]] = {
     # S5.6: nothing is left of a batch that has to be kept, and of v0 or v1 there is no empty
     # header. Winnow writes one of v2; a broker never cleans such a partition again.

@@ -112,7 +112,7 @@ def test_full_index_is_an_error_as_in_kafka() -> None:
     roomy.append(rows)
     assert [len(part) for part in roomy.finish()] == [24, 36]
     tight = IndexBuilder(base_offset=BASE, index_interval_bytes=0, max_index_bytes=47)
-    with pytest.raises(CorruptLogError, match="larger than it may be"):
+    with pytest.raises(CorruptLogError, match="would exceed segment"):
         tight.append(rows)
 
 
@@ -127,7 +127,7 @@ def test_full_time_index_is_an_error_even_without_a_new_entry(cut: int) -> None:
         return builder.finish()
 
     assert [len(part) for part in built(36)] == [24, 12]
-    with pytest.raises(CorruptLogError, match="larger than it may be"):
+    with pytest.raises(CorruptLogError, match="would exceed segment"):
         built(24)
 
 

@@ -283,7 +283,7 @@ def test_offset_gap_is_an_error(tmp_path: Path) -> None:
         ([abort()], "a transaction ends"),
         ([begin(), begin()], "a transaction begins"),
         ([broker_config("one", "x", "y")], "a setting of broker 'one'"),
-        ([framed(4, b"", version=1)], "ConfigRecord of a version"),
+        ([framed(4, b"", version=1)], "ConfigRecord has a version"),
         ([framed(4, b"")], "ConfigRecord can't be read"),
     ],
 )

@@ -93,7 +93,7 @@ def test_case_67_stale_checkpoint_of_a_delete_topic_is_ignored() -> None:
 @pytest.mark.parametrize(
     ("state", "settings", "rule", "reason"),
     [
-        (partition([segment(0)], end=5), config(), "S3.2", "1 segment, and the active one is never cleaned"),
+        (partition([segment(0)], end=5), config(), "S3.2", "the only segment is active, and never cleaned"),
         (four(high_watermark=0), config(), "S3.2", "high watermark 0: nothing is known to be committed"),
         (four(high_watermark=5), config(), "S3.2", "nothing to clean from offset 0 on: the high watermark is 5"),
         (four(), config(min_compaction_lag_ms=172_800_000), "S3.2", "segment 0 is younger than 2 d"),
@@ -137,7 +137,8 @@ def test_reason_covers_compaction_and_retention() -> None:
         "retention.ms: 4 segments older than 5 s; an empty segment follows at 40"
     )
     assert (
-        "retention is decided after that, on what is left; of the log as it is now:" in plan.reason
+        "retention is decided after the compaction, on its result. For the log as it is now:"
+        in plan.reason
     )
     assert plan.reason_after("nothing").startswith("dirty ratio 1 is above")
     assert plan.reason_after("nothing").endswith("; nothing")

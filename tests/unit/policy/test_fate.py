@@ -150,7 +150,7 @@ def test_kept_batch_header_is_reported() -> None:
     assert "producer 7" in (header_stays(of_producer, known) or "")
     assert header_stays(of_producer, ROUND) is None
     superseded = replace(PLAIN, batch=of_producer, latest=61)
-    assert "batch's header does" in record_fate(superseded, known).words
+    assert "its batch keeps its header" in record_fate(superseded, known).words
     assert "header" not in record_fate(superseded, ROUND).words
 
 

@@ -148,7 +148,7 @@ def test_sources_override_each_other_in_kafkas_order() -> None:
 def test_broker_policy_is_unknown_without_its_properties_file() -> None:
     reason = unknown(Settings(metadata=metadata()))
     assert reason.startswith(
-        "topic t has no cleanup.policy of its own, and what its broker's server.properties says is"
+        "topic t has no cleanup.policy of its own, and its broker's server.properties was not given"
     )
     assert "Pass --server-properties FILE, or --set cleanup.policy=..." in reason
 

@@ -200,7 +200,7 @@ def _read_step(storage: Storage, path: str) -> Step:
     )
     deleted = step.kind is StepKind.DELETED
     if not step.bases or deleted is (step.next_base is None) or deleted is bool(step.outputs):
-        raise fields["kind"].refused("segments, and what came of them", "one without the other")
+        raise fields["kind"].refused("segments and their outcome", "one without the other")
     there = {entry.name: entry for entry in storage.list_dir(path)}
     for file in step.files:
         entry = there.get(file.name)
@@ -210,7 +210,7 @@ def _read_step(storage: Storage, path: str) -> Step:
             file.mtime_ns,
         ):
             raise CorruptLogError(
-                "a kept file is not as it was",
+                "a kept file has changed",
                 expected=f"{file.size} bytes of {file.mtime_ns}",
                 found="nothing" if entry is None else f"{entry.size} bytes of {entry.mtime_ns}",
                 where=f"{path}/{file.name}",

@@ -103,7 +103,7 @@ def _copy(
     sha256 = hashlib.sha256(data).hexdigest()
     if sha256_of(storage, path, 0, damage.end - damage.start) != sha256:
         raise VerificationError(
-            "damaged bytes that were set aside are not what was read",
+            "the quarantined copy of damaged bytes differs from the original",
             where=path,
             hint="The disk or the memory of this machine may be failing.",
         )

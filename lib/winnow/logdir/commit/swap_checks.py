@@ -117,7 +117,7 @@ def check_swaps(
     full = [base for name in inside if sizes[name] and (base := base_offset_of(name)) > first]
     if full and (len(logs) > 1 or full[-1] not in found.matched_files):
         raise _refused(
-            "a .swap log would replace a segment that it has nothing of",
+            "a .swap log would replace a segment but has none of its batches",
             expected=f"offsets below {full[-1]}",
             found=f"offset {end - 1}",
             where=f"{directory}/{logs[-1]}",

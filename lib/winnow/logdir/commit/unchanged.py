@@ -85,7 +85,7 @@ def removable_snapshots(files: Mapping[str, Entry], bases: Sequence[int]) -> lis
 
 def _changed(expected: str, found: str, where: str) -> CorruptLogError:
     return CorruptLogError(
-        "the partition is not as it was when it was looked at",
+        "the partition has changed since it was listed",
         expected=expected,
         found=found,
         where=where,

@@ -76,7 +76,7 @@ def test_copy_that_reads_back_differently_is_refused(state: PartitionState) -> N
         def create(self, path: str, data: bytes) -> None:
             super().create(path, data[:-1] + b"?")
 
-    with pytest.raises(VerificationError, match="not what was read"):
+    with pytest.raises(VerificationError, match="differs from the original"):
         set_aside(Failing(), state, damaged(state), run_id=RUN, now=7)
     assert not STORAGE.exists(quarantine_path(state.directory, RUN))
 

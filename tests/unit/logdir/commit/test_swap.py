@@ -73,13 +73,13 @@ def test_changed_source_is_refused(root: Path) -> None:
     group = _group(root, 0, 3)
     path = root / "t-0" / f"{3:020d}.log"
     STORAGE.set_mtime_ns(str(path), logs.MTIME_NS)
-    _refused(root, group, "not as it was")
+    _refused(root, group, "has changed since it was listed")
 
 
 def test_changed_index_is_refused(root: Path) -> None:
     group = _group(root, 0, 3)
     (root / "t-0" / f"{3:020d}.timeindex").unlink()
-    _refused(root, group, "not as it was")
+    _refused(root, group, "has changed since it was listed")
 
 
 @pytest.mark.parametrize(
