@@ -1,4 +1,4 @@
-"""Small batches that expand to a great many bytes."""
+"""Small batches that decompress to a very large number of bytes."""
 
 from __future__ import annotations
 

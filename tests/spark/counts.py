@@ -1,5 +1,4 @@
-"""What some runs count of themselves, and what they counted when that was last looked at: figures,
-not times.
+"""Counts of what some runs do, compared with the recorded counts: amounts, not times.
 
 `PYTHONPATH=lib .venv/bin/python -m tests.spark.counts` writes tests/spark/counts.json anew.
 """

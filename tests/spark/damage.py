@@ -1,4 +1,4 @@
-"""What may be wrong with a partition directory, done to a sound one.
+"""Kinds of damage to a sound partition directory.
 
 Each function takes the directory, damages it, and returns a pattern that the error must match: the
 file, and the byte where there is one.

@@ -1,4 +1,4 @@
-"""What each task of a run has done, as tasks and Spark count it: work, not time."""
+"""The work of each task of a run, as tasks and Spark count it: amounts, not times."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A retention that died when its segments had gone: side files catch up with the log in the next
-run (S7.6).
+"""A retention stopped after it deleted segments. The next run brings the side files into line with
+the log (S7.6).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _run(spark: SparkSession, log_dir: Path, **more: object) -> None:
     } == {(("none",), None, START)}
 
 
-def test_the_next_run_brings_leader_epochs_and_log_start_in_line(
+def test_next_run_updates_leader_epochs_and_log_start(
     interrupted: Path, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     theirs = tmp_path / "kafka"
@@ -74,7 +74,7 @@ def test_the_next_run_brings_leader_epochs_and_log_start_in_line(
     assert changes(done, files_of(interrupted)) == []
 
 
-def test_it_is_a_part_of_retention(interrupted: Path, spark: SparkSession) -> None:
+def test_compaction_only_run_does_not_catch_up(interrupted: Path, spark: SparkSession) -> None:
     before = files_of(interrupted)
     _run(spark, interrupted, only="compaction")
     assert changes(before, files_of(interrupted)) == []

@@ -1,5 +1,5 @@
-"""`verify --compare`: replicas that were cleaned at different times tell the same, and what else
-differs is found.
+"""`verify --compare`: replicas cleaned at different times have equal contents, and any other
+difference is found.
 """
 
 from __future__ import annotations
@@ -138,9 +138,11 @@ def by_topic(partitions: tuple[Comparison, ...]) -> dict[str, Comparison]:
     return {one.topic: one for one in partitions}
 
 
-def test_brokers_are_cleaned_together_and_compared(spark: SparkSession, brokers: list[str]) -> None:
-    """The one twice, so that its tombstones are gone; the other only in part; nothing is different
-    of these.
+def test_replicas_cleaned_at_different_times_show_no_difference(
+    spark: SparkSession, brokers: list[str]
+) -> None:
+    """One broker is cleaned twice, so that its tombstones are gone, and the other only in part.
+    Neither counts as a difference.
     """
     first = clean(spark, brokers, settings=SETTINGS, now=NOW, topics=["both"])
     assert [(p.log_dir, p.topic, p.actions) for p in first.partitions] == [
@@ -180,8 +182,12 @@ def test_brokers_are_cleaned_together_and_compared(spark: SparkSession, brokers:
     assert {place.position for place in other.places} == {2 * 70}
 
 
-def test_a_deleted_key_that_comes_back_on_one_broker(spark: SparkSession, tmp_path: Path) -> None:
-    """Whose cleaner, of an older version say, dropped the tombstone before what it deletes."""
+def test_deleted_key_that_returns_on_one_broker_is_found(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The cleaner of that broker, for example an older version, dropped the tombstone before the
+    records that it deletes.
+    """
     paths = [str(tmp_path / str(node)) for node in (1, 2)]
     for node, path in enumerate(paths, start=1):
         with LogDirWriter(path, clock=lambda: NOW, node_id=node) as log_dir:
@@ -197,7 +203,7 @@ def test_a_deleted_key_that_comes_back_on_one_broker(spark: SparkSession, tmp_pa
     assert "a tombstone at offset 2" in one.first.message
 
 
-def test_what_can_not_be_read_is_named(
+def test_unreadable_replica_is_named(
     spark: SparkSession, brokers: list[str], tmp_path: Path
 ) -> None:
     """A copy has its original's node.id."""
@@ -217,7 +223,7 @@ def test_what_can_not_be_read_is_named(
     assert "CRC" in first.message
 
 
-def test_the_command(
+def test_compare_command(
     spark: SparkSession,
     brokers: list[str],
     capsys: pytest.CaptureFixture[str],
@@ -235,6 +241,6 @@ def test_the_command(
     assert run_command(["verify", "--compare", brokers[0]]) == 2
 
 
-def test_what_takes_one_broker_says_so(spark: SparkSession, brokers: list[str]) -> None:
+def test_erase_refuses_several_brokers(spark: SparkSession, brokers: list[str]) -> None:
     with pytest.raises(UsageError, match="erase takes"):
         erase(spark, brokers, keys=[b"a"])

@@ -1,4 +1,4 @@
-"""A run must not read, shuffle or start more than it did: counts are the same on every machine,
+"""A run must not read, shuffle or start more than before. Counts are the same on every machine,
 times are not.
 """
 
@@ -44,7 +44,7 @@ def shrunk(found: Counts, known: Counts) -> list[str]:
     ]
 
 
-def test_no_run_does_more_than_it_did(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_run_does_more_than_recorded(spark: SparkSession, tmp_path: Path) -> None:
     found, known = measured(spark, tmp_path), recorded()
     assert found.keys() == known.keys()
     more = [
@@ -58,7 +58,7 @@ def test_no_run_does_more_than_it_did(spark: SparkSession, tmp_path: Path) -> No
     assert not less, "\n".join([*less, RENEW])
 
 
-def test_more_of_anything_is_told() -> None:
+def test_higher_count_is_reported() -> None:
     one = dict.fromkeys(COUNTS, 1000)
     assert grown({"a": one}, {"a": one}) == []
     for name in COUNTS:
@@ -67,7 +67,7 @@ def test_more_of_anything_is_told() -> None:
     assert grown({}, {"a": one}) == []
 
 
-def test_much_less_of_anything_is_told() -> None:
+def test_much_lower_count_is_reported() -> None:
     one = dict.fromkeys(COUNTS, 1000)
     assert shrunk({"a": dict.fromkeys(COUNTS, 900)}, {"a": one}) == []
     for name in COUNTS:

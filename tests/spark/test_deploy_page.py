@@ -1,4 +1,6 @@
-"""docs/deploy.md is true: what can run here runs, and the rest becomes the command that it says."""
+"""docs/deploy.md is true: commands that can run here succeed, and the others become the command
+that it shows.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def here(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.spark
-def test_several_brokers(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_for_several_brokers_succeed(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (lines,) = [found.splitlines() for found in snippets("bash") if "--compare" in found]
     codes = [run_command(words(line)) for line in lines]
     assert codes == [0, 0]
@@ -70,7 +74,7 @@ def words(line: str) -> list[str]:
 
 
 @pytest.mark.spark
-def test_metrics_command_writes_the_time_of_the_last_success(here: Path) -> None:
+def test_metrics_command_writes_time_of_last_success(here: Path) -> None:
     (line,) = [found for found in snippets("bash") if "--metrics" in found]
     line = line.replace("/var/lib/kafka", "broker-1").replace("/var/lib/node_exporter/", "")
     assert run_command([*words(line), "--no-ledger", "--topic-configs", "topic-configs.txt"]) == 0
@@ -80,7 +84,7 @@ def test_metrics_command_writes_the_time_of_the_last_success(here: Path) -> None
     assert "winnow_last_success_unixtime" in told
 
 
-def test_every_gauge_on_the_page_is_one() -> None:
+def test_every_gauge_on_the_page_exists() -> None:
     known = {gauge.name for gauge in gauges_of(run_of(partition("t")), started=0, ended=1)}
     on_page = set(re.findall(r"\bwinnow_[a-z_]+", PAGE)) - {"winnow_dag"}
     assert on_page <= known
@@ -91,7 +95,7 @@ def test_every_gauge_on_the_page_is_one() -> None:
     }
 
 
-def test_what_can_not_run_here_becomes_the_command_it_says() -> None:
+def test_cluster_commands_become_the_spark_submit_shown() -> None:
     dry = [found for found in snippets("bash") if found.startswith("WINNOW_DRY=1")]
     assert len(dry) == 5
     for line in dry:
@@ -118,7 +122,7 @@ def test_what_can_not_run_here_becomes_the_command_it_says() -> None:
             assert told[told.index("--archives") + 1].endswith("/winnow.tar.gz#winnow")
 
 
-def test_the_package_is_called_as_the_page_has_it() -> None:
+def test_package_has_the_name_on_the_page() -> None:
     (line,) = [found for found in snippets("bash") if " package " in found]
     _, verb, option, name = shlex.split(line)
     assert (verb, option) == ("package", "--output")
@@ -127,7 +131,7 @@ def test_the_package_is_called_as_the_page_has_it() -> None:
     assert f"PYTHONPATH=/opt/winnow/{SITE} " in PAGE
 
 
-def test_cron_tells_the_clock() -> None:
+def test_cron_line_passes_the_scheduled_time() -> None:
     (line,) = snippets("cron")
     stated = re.search(r"\$\(date [^)]*\)", line)
     assert stated is not None

@@ -1,4 +1,4 @@
-"""One page for who has to act: every figure is that of the plan, and every command on it runs."""
+"""`doctor`: every figure is that of the plan, and every command on the page runs."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def command(
     return call
 
 
-def test_figures_are_the_plans_and_nothing_changes(spark: SparkSession, tmp_path: Path) -> None:
+def test_figures_equal_the_plan_and_nothing_changes(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir")
     before = files_of(log_dir)
     found = doctor(spark, [str(log_dir)], settings=settings(), now=NOW)
@@ -130,7 +130,7 @@ def test_figures_are_the_plans_and_nothing_changes(spark: SparkSession, tmp_path
     assert 0 < disk.free_bytes < disk.total_bytes
 
 
-def test_deep_counts_what_the_plain_reader_counts(spark: SparkSession, tmp_path: Path) -> None:
+def test_deep_counts_equal_those_of_the_plain_reader(spark: SparkSession, tmp_path: Path) -> None:
     """On recorded logs and on one with keyless records, cleaned once so that batches have delete
     horizons.
     """
@@ -152,10 +152,8 @@ def test_deep_counts_what_the_plain_reader_counts(spark: SparkSession, tmp_path:
         assert "doctor" not in [advice.arguments[0] for advice in found.advice]
 
 
-def test_damage_that_nobody_had_looked_at(spark: SparkSession, tmp_path: Path) -> None:
-    """In a log that is not due: it is no reason to say nothing of those that are, and a deep look
-    names it.
-    """
+def test_damage_in_log_not_due_is_named_by_deep_look(spark: SparkSession, tmp_path: Path) -> None:
+    """The damage does not hide the advice for logs that are due."""
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0", "c-zstd-0"])
     for log in (log_dir / "c-zstd-0").glob("*.log"):
         with log.open("r+b") as file:
@@ -173,7 +171,7 @@ def test_damage_that_nobody_had_looked_at(spark: SparkSession, tmp_path: Path) -
     assert {damaged.keyless, *damaged.tombstones} == {Amount(0, 0)}
 
 
-def test_a_cleaner_that_has_not_been_seen_for_a_day(spark: SparkSession, tmp_path: Path) -> None:
+def test_cleaner_idle_for_a_day_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0"])
     checkpoint = log_dir / "cleaner-offset-checkpoint"
     last = int(checkpoint.stat().st_mtime * 1000)
@@ -187,9 +185,7 @@ def test_a_cleaner_that_has_not_been_seen_for_a_day(spark: SparkSession, tmp_pat
     assert "no cleaner has ever finished one there" in (dead(last) or "")
 
 
-def test_every_command_on_the_page_runs_and_frees_what_it_says(
-    tmp_path: Path, command: Command
-) -> None:
+def test_every_command_on_the_page_frees_what_it_promises(tmp_path: Path, command: Command) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0", "d-size-0", "t-open-0"])
     code, out = command("doctor", str(log_dir), *GIVEN, "--json")
     assert code == 0
@@ -212,7 +208,7 @@ def test_every_command_on_the_page_runs_and_frees_what_it_says(
     assert "nothing, by the settings of these topics" in out
 
 
-def test_after_a_crash_the_commands_say_how_far_they_go(
+def test_after_crash_commands_include_the_unclean_shutdown_option(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-none-0", "d-size-0"])
@@ -224,7 +220,7 @@ def test_after_a_crash_the_commands_say_how_far_they_go(
     assert all("--unclean-shutdown=below-recovery-point" in advice.arguments for advice in cleans)
 
 
-def test_damage_and_unknown_topics_lead_to_the_verb_that_helps(
+def test_damage_and_unknown_topics_suggest_the_right_verb(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-torn-0"])

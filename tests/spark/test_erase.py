@@ -1,4 +1,6 @@
-"""`erase` over recorded log directories: these records go, and nothing else does, byte for byte."""
+"""`erase` over recorded log directories removes the given keys' records and nothing else, byte for
+byte.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,7 @@ def erased(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Era
     return Erased(before, scratch / "after", keys, result)
 
 
-def test_these_records_go_and_all_others_stay(erased: Erased) -> None:
+def test_only_records_of_given_keys_are_removed(erased: Erased) -> None:
     for name in USERS:
         before, after = read_log(erased.before / name), read_log(erased.after / name)
         reached = erased.reached(name)
@@ -119,7 +121,7 @@ def test_these_records_go_and_all_others_stay(erased: Erased) -> None:
         assert told.left.records == len(erased.matches(name)) - len(gone)
 
 
-def test_what_it_says(erased: Erased) -> None:
+def test_result_and_output_report_the_erasure(erased: Erased) -> None:
     result = erased.result
     assert (result.keys, result.keys_found) == (len(erased.keys) + 1, len(erased.keys))
     assert result.proven is True
@@ -130,7 +132,7 @@ def test_what_it_says(erased: Erased) -> None:
     assert all(repr(key) not in repr(result) for key in erased.keys)
 
 
-def test_files_without_a_match_are_not_touched(erased: Erased) -> None:
+def test_files_without_a_match_are_untouched(erased: Erased) -> None:
     changed = changes(files_of(erased.before), files_of(erased.after))
     hit = {
         f"{name}/{erased.segment(name, record):020}"
@@ -152,9 +154,7 @@ def test_files_without_a_match_are_not_touched(erased: Erased) -> None:
     )
 
 
-def test_the_ledger_has_hashes_that_only_the_results_key_explains(
-    erased: Erased, spark: SparkSession
-) -> None:
+def test_ledger_holds_only_keyed_hashes_of_erased_keys(erased: Erased, spark: SparkSession) -> None:
     assert erased.result.ledger == str(erased.after.parent / "ledger")
     (row,) = erasures(spark, erased.result.ledger).collect()
     assert (row.run_id, row.proven, row.keys) == (erased.result.run_id, True, len(erased.keys) + 1)
@@ -177,7 +177,7 @@ def test_the_ledger_has_hashes_that_only_the_results_key_explains(
     assert erased.result.hash_key not in str(row)
 
 
-def test_kafkas_own_topics_only_by_name(erased: Erased, spark: SparkSession) -> None:
+def test_internal_topics_are_erased_only_if_named(erased: Erased, spark: SparkSession) -> None:
     assert "__consumer_offsets-0" not in erased.partitions
     result = erase(spark, [str(erased.after)], keys=[b"none"], topics=["__consumer*"], dry_run=True)
     assert result.partitions == ()
@@ -187,11 +187,13 @@ def test_kafkas_own_topics_only_by_name(erased: Erased, spark: SparkSession) -> 
     assert [p.topic for p in result.partitions] == ["__consumer_offsets"]
 
 
-def test_what_is_left_is_sound(erased: Erased, spark: SparkSession) -> None:
+def test_remaining_log_is_sound(erased: Erased, spark: SparkSession) -> None:
     assert verify(spark, [str(erased.after)]).findings == ()
 
 
-def test_a_second_one_does_nothing(erased: Erased, spark: SparkSession, tmp_path: Path) -> None:
+def test_second_erasure_changes_nothing(
+    erased: Erased, spark: SparkSession, tmp_path: Path
+) -> None:
     copy_tree(erased.after, tmp_path / "again")
     before = files_of(tmp_path / "again")
     result = erase(spark, [str(tmp_path / "again")], keys=pa.array(sorted(erased.keys)))
@@ -199,7 +201,7 @@ def test_a_second_one_does_nothing(erased: Erased, spark: SparkSession, tmp_path
     assert changes(before, files_of(tmp_path / "again")) == []
 
 
-def test_a_dry_run_counts_and_changes_nothing(
+def test_dry_run_counts_and_changes_nothing(
     erased: Erased, spark: SparkSession, tmp_path: Path
 ) -> None:
     copy_tree(erased.before, tmp_path / "dry")
@@ -213,12 +215,14 @@ def test_a_dry_run_counts_and_changes_nothing(
 
 
 @pytest.mark.parametrize("keys", [[], [b"a", None]])
-def test_no_keys_are_refused(keys: list[bytes], spark: SparkSession, tmp_path: Path) -> None:
+def test_empty_list_of_keys_is_refused(
+    keys: list[bytes], spark: SparkSession, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError):
         erase(spark, [str(tmp_path)], keys=keys)
 
 
-def test_old_formats(spark: SparkSession, tmp_path: Path) -> None:
+def test_old_formats_are_erased(spark: SparkSession, tmp_path: Path) -> None:
     """Only batches that lose records become v2."""
     log_dir = copy_log_dir("legacy", tmp_path / "legacy")
     before = rows(log_dir, columns=COLUMNS)
@@ -251,8 +255,12 @@ def test_old_formats(spark: SparkSession, tmp_path: Path) -> None:
     assert {0, 1, 2} <= {*formats.values()}
 
 
-def test_the_second_reading_finds_what_is_there(erased: Erased, spark: SparkSession) -> None:
-    """Before the erasure, that is: as many as the erasure's own scan."""
+def test_verification_counts_the_same_records_as_the_scan(
+    erased: Erased, spark: SparkSession
+) -> None:
+    """The verification runs before the erasure here, so it finds as many records as the erasure's
+    own scan.
+    """
     request = Request(settings=Settings(), topics=(), now=NO_CLOCK, only=None, touch=False)
     found = find_targets(
         spark.sparkContext, survey_log_dirs(LocalStorage(), [str(erased.before)]), request
@@ -272,7 +280,7 @@ def test_the_second_reading_finds_what_is_there(erased: Erased, spark: SparkSess
     assert not any(proof.holds for proof in proofs.values())
 
 
-def test_damage_and_older_copies_are_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_damage_and_older_copies_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-badcrc-0"])
     before = files_of(log_dir)
     result = erase(spark, [str(log_dir)], keys=[b"none"])
@@ -287,7 +295,7 @@ def test_damage_and_older_copies_are_told(spark: SparkSession, tmp_path: Path) -
     assert (result.status, result.exit_code, result.proven) == ("partial", 3, True)
 
 
-def test_the_command(
+def test_erase_command(
     spark: SparkSession,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -1,4 +1,6 @@
-"""`erase --keys-delta`: keys out of a real Delta table do what the same keys in a file do."""
+"""`erase --keys-delta`: keys from a real Delta table erase the same records as a file with the same
+keys.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def write(spark: SparkSession, path: Path, schema: str, rows: list[tuple[Any, ..
 
 
 @pytest.mark.parametrize("kind", ["binary", pytest.param("string", marks=pytest.mark.slow)])
-def test_the_same_keys_as_a_file_erase_the_same(
+def test_keys_of_table_and_file_erase_the_same(
     kind: str, spark: SparkSession, tmp_path: Path, erase: Erase
 ) -> None:
     from_file = copy_log_dir("clean", tmp_path / "from-file", only=[NAME])
@@ -106,7 +108,7 @@ def test_the_same_keys_as_a_file_erase_the_same(
         ("key string", (None,), "a key is null"),
     ],
 )
-def test_what_is_no_column_of_keys_is_refused(
+def test_column_that_holds_no_keys_is_refused(
     schema: str,
     row: tuple[Any, ...],
     problem: str,
@@ -122,7 +124,7 @@ def test_what_is_no_column_of_keys_is_refused(
     assert changes(before, files_of(log_dir)) == []
 
 
-def test_a_table_that_is_not_there_is_refused(tmp_path: Path, erase: Erase) -> None:
+def test_missing_table_is_refused(tmp_path: Path, erase: Erase) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=[NAME])
     (tmp_path / "no table").mkdir()
     for missing in ("none", "no table"):

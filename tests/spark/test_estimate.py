@@ -1,4 +1,4 @@
-"""A plan with an estimate tells what cleaning then does, to the byte."""
+"""A plan with an estimate predicts what cleaning then does, to the byte."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def told(partition: PartitionResult) -> PartitionResult:
     return replace(partition, settings=())
 
 
-def test_the_estimate_is_what_cleaning_does(log_dir: Path, spark: SparkSession) -> None:
+def test_estimate_equals_the_cleaning(log_dir: Path, spark: SparkSession) -> None:
     before = files_of(log_dir)
     foreseen = run(plan, spark, log_dir, sets=SETS, estimate=True)
     assert changes(before, files_of(log_dir)) == []
@@ -70,7 +70,7 @@ def test_the_estimate_is_what_cleaning_does(log_dir: Path, spark: SparkSession) 
     assert named["__consumer_offsets-0"].holders[0].bytes_after is not None
 
 
-def test_without_it_nothing_is_said_of_what_compaction_leaves(
+def test_plan_without_estimate_omits_size_after_compaction(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = new_log_dir(tmp_path / "d")
@@ -81,7 +81,7 @@ def test_without_it_nothing_is_said_of_what_compaction_leaves(
     assert foreseen.bytes_after is not None
 
 
-def test_damage_that_only_the_records_tell_of_is_found(spark: SparkSession, tmp_path: Path) -> None:
+def test_estimate_finds_damage_inside_records(spark: SparkSession, tmp_path: Path) -> None:
     path = new_log_dir(tmp_path / "d")
     add_partition(path, "c-zstd-0", "c-zstd-0")
     log = path / "c-zstd-0" / segment_file(0, LOG)

@@ -1,6 +1,4 @@
-"""Every verb that there is, to a pipe, to a terminal and as JSON: one object, no colour where none
-is wanted.
-"""
+"""Every verb, to a pipe, to a terminal and as JSON: one object, and no colour where none is wanted."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ def commands(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_json_is_one_object_and_nothing_else(
+def test_json_output_is_one_object(
     verb: str, spark: SparkSession, commands: dict[str, list[str]]
 ) -> None:
     code, out, err = run_here(spark, [*commands[verb], "--json"])
@@ -63,7 +61,7 @@ def test_json_is_one_object_and_nothing_else(
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in {"demo", "package"}])
-def test_a_terminal_without_colour(
+def test_no_color_variable_disables_colour(
     verb: str, spark: SparkSession, commands: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -74,7 +72,7 @@ def test_a_terminal_without_colour(
 
 
 @pytest.mark.parametrize("verb", ["doctor", "plan", "verify"])
-def test_a_dumb_terminal(
+def test_dumb_terminal_gets_no_control_codes(
     verb: str, spark: SparkSession, commands: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERM", "dumb")

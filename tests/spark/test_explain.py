@@ -1,6 +1,4 @@
-"""What `explain` says of a record is what `clean` then does to it: every record of the recorded
-directories.
-"""
+"""`explain` predicts what `clean` then does to every record of the recorded directories."""
 
 from __future__ import annotations
 
@@ -185,15 +183,13 @@ def passes(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_every_record_of_every_partition_has_the_fate_that_was_foretold(
-    passes: tuple[Judged, ...], number: int
-) -> None:
+def test_every_record_has_the_predicted_fate(passes: tuple[Judged, ...], number: int) -> None:
     assert_told_the_truth(passes[number])
 
 
-def test_all_verdicts_were_put_to_the_test(passes: tuple[Judged, ...]) -> None:
-    """Else the comparison would say little: both verdicts of the rules, and each reason that the
-    recording has.
+def test_recording_covers_all_verdicts_and_reasons(passes: tuple[Judged, ...]) -> None:
+    """Otherwise the comparison would prove little. It needs both verdicts, and each reason in the
+    recording.
     """
     told = Counter(
         (f.verdict.value, f.rule)
@@ -232,12 +228,12 @@ def test_all_verdicts_were_put_to_the_test(passes: tuple[Judged, ...]) -> None:
         assert reason in words, reason
 
 
-def test_nothing_but_the_first_pass_and_what_horizons_free_goes(passes: tuple[Judged, ...]) -> None:
+def test_second_pass_removes_no_further_records(passes: tuple[Judged, ...]) -> None:
     again = Counter(f.verdict for fates in passes[1].fates.values() for f in fates.values())
     assert again[Verdict.GOES] == 0
 
 
-def test_records_of_v0_and_v1(spark: SparkSession, tmp_path: Path) -> None:
+def test_records_of_v0_and_v1_have_the_predicted_fate(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("legacy", tmp_path / "log-dir")
     names = [directory.name.rpartition("-")[0] for directory in partition_dirs(log_dir)]
     sets = [f"{name}:cleanup.policy=compact" for name in names]
@@ -247,8 +243,8 @@ def test_records_of_v0_and_v1(spark: SparkSession, tmp_path: Path) -> None:
     assert set(told) == {Verdict.GOES, Verdict.STAYS}
 
 
-def test_a_question_for_one_record_has_the_same_answer(spark: SparkSession, log_dir: Path) -> None:
-    """One of each kind of fate, with the Spark jobs that a question for it takes."""
+def test_single_record_query_gives_the_same_answer(spark: SparkSession, log_dir: Path) -> None:
+    """For one record of each kind of fate, with the number of Spark jobs that the query takes."""
     for name in ("t-closed-0", "cd-mixed-0", "d-start-0"):
         kinds = {
             (f.verdict, f.rule): f for f in foretell(spark, log_dir, *SETS, now=NOW)[name].values()
@@ -271,9 +267,7 @@ def ask(
     )
 
 
-def test_the_record_at_an_offset_names_the_one_that_supersedes_it(
-    spark: SparkSession, log_dir: Path
-) -> None:
+def test_record_names_the_one_that_supersedes_it(spark: SparkSession, log_dir: Path) -> None:
     foretold = foretell(spark, log_dir, now=NOW)["c-plain-0"]
     goes = next(
         fate for fate in foretold.values() if fate.rule == "S5.5" and fate.verdict is Verdict.GOES
@@ -290,7 +284,7 @@ def test_the_record_at_an_offset_names_the_one_that_supersedes_it(
     assert goes.segment <= goes.offset
 
 
-def test_a_key_gets_the_fates_of_all_its_records(spark: SparkSession, log_dir: Path) -> None:
+def test_key_lists_the_fates_of_all_its_records(spark: SparkSession, log_dir: Path) -> None:
     foretold = foretell(spark, log_dir, now=NOW)["c-gzip-0"]
     keys = Counter(fate.key for fate in foretold.values())
     key, count = keys.most_common(1)[0]
@@ -302,7 +296,7 @@ def test_a_key_gets_the_fates_of_all_its_records(spark: SparkSession, log_dir: P
     assert ask(spark, log_dir, "c-gzip-0", key=key + b"-no-such-key").records == ()
 
 
-def test_a_partition_says_its_rule_and_its_figures(spark: SparkSession, log_dir: Path) -> None:
+def test_partition_shows_its_rule_and_figures(spark: SparkSession, log_dir: Path) -> None:
     found = ask(spark, log_dir, "c-plain-0")
     facts = {fact.name: fact.value for fact in found.facts}
     assert (found.rule, found.actions, found.policy, found.exit_code) == (
@@ -330,14 +324,14 @@ def test_a_partition_says_its_rule_and_its_figures(spark: SparkSession, log_dir:
         ("__transaction_state-0", "S3.2", "none"),
     ],
 )
-def test_each_partition_has_a_rule(
+def test_each_partition_shows_its_rule_and_action(
     spark: SparkSession, log_dir: Path, partition: str, rule: str, action: str
 ) -> None:
     found = ask(spark, log_dir, partition)
     assert (found.rule, found.actions) == (rule, (action,))
 
 
-def test_the_rule_of_retention_that_takes_a_segment(spark: SparkSession, log_dir: Path) -> None:
+def test_retention_rule_that_deletes_a_segment_is_named(spark: SparkSession, log_dir: Path) -> None:
     by_start = ask(spark, log_dir, "d-start-0", offset=1234 - 1000)
     assert (by_start.records[0].verdict, by_start.records[0].rule) == (Verdict.GOES, "S7.3")
     assert "log start offset 1234" in by_start.records[0].words
@@ -347,7 +341,7 @@ def test_the_rule_of_retention_that_takes_a_segment(spark: SparkSession, log_dir
     assert "retention.ms" in by_time.records[0].words
 
 
-def test_an_offset_that_is_not_there(spark: SparkSession, log_dir: Path) -> None:
+def test_missing_offset_is_reported(spark: SparkSession, log_dir: Path) -> None:
     end = checkpoint(log_dir / "replication-offset-checkpoint")["c-plain-0"]
     assert ask(spark, log_dir, "c-plain-0", offset=end).records[0].verdict is Verdict.ABSENT
     cleaned = set(range(end)) - offsets_in(log_dir / "b-cleaned-0")
@@ -356,16 +350,14 @@ def test_an_offset_that_is_not_there(spark: SparkSession, log_dir: Path) -> None
     )
 
 
-def test_what_is_unclean_is_left_alone_with_the_rule(spark: SparkSession, tmp_path: Path) -> None:
+def test_unclean_shutdown_keeps_records_with_its_rule(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
     (log_dir / ".kafka_cleanshutdown").unlink()
     found = ask(spark, log_dir, "c-tomb-0", offset=0)
     assert (found.rule, found.left_alone, found.records[0].verdict) == ("S8.2", True, Verdict.STAYS)
 
 
-def test_after_a_crash_the_fates_are_those_of_what_can_be_trusted(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_after_crash_only_trusted_records_have_fates(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-4p-0", "t-closed-0", "d-time-0"])
     (log_dir / ".kafka_cleanshutdown").unlink()
     trusted = {}
@@ -390,7 +382,7 @@ def test_after_a_crash_the_fates_are_those_of_what_can_be_trusted(
 
 
 @pytest.mark.usefixtures("spark")
-def test_after_a_crash_on_the_command_line(
+def test_unclean_shutdown_option_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-4p-0"])
@@ -423,7 +415,7 @@ def test_after_a_crash_on_the_command_line(
     assert "only segments that lie entirely below offset" in trusted["reason"]
 
 
-def test_a_segment_that_has_to_be_split_first(spark: SparkSession, tmp_path: Path) -> None:
+def test_segment_to_be_split_is_explained(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = new_log_dir(tmp_path / "log-dir")
     far = 2**31 + 5
     first = [batch(record(0, b"a")), batch(record(1, b"b"))]
@@ -439,7 +431,7 @@ def test_a_segment_that_has_to_be_split_first(spark: SparkSession, tmp_path: Pat
     assert_told_the_truth(judged(spark, log_dir))
 
 
-def test_damage_is_told_as_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_damage_is_reported_as_an_error(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
     log = min((log_dir / "c-tomb-0").glob("*.log"))
     data = bytearray(log.read_bytes())
@@ -451,7 +443,7 @@ def test_damage_is_told_as_an_error(spark: SparkSession, tmp_path: Path) -> None
     assert "CRC" in found.error
 
 
-def test_a_partition_that_is_not_there_is_a_mistake(spark: SparkSession, log_dir: Path) -> None:
+def test_missing_partition_is_a_usage_error(spark: SparkSession, log_dir: Path) -> None:
     for name in ("no-such-0", "c-plain", "__cluster_metadata-0"):
         with pytest.raises(UsageError):
             ask(spark, log_dir, name)
@@ -459,12 +451,12 @@ def test_a_partition_that_is_not_there_is_a_mistake(spark: SparkSession, log_dir
         ask(spark, log_dir, "c-plain-0", offset=1, key=b"k")
 
 
-def test_explain_keeps_away_from_a_directory_in_use(spark: SparkSession, log_dir: Path) -> None:
+def test_explain_refuses_a_directory_in_use(spark: SparkSession, log_dir: Path) -> None:
     with lock_log_dir(str(log_dir)), pytest.raises(LogDirInUseError):
         ask(spark, log_dir, "c-plain-0")
 
 
-def test_nothing_is_changed(spark: SparkSession, log_dir: Path) -> None:
+def test_explain_changes_nothing(spark: SparkSession, log_dir: Path) -> None:
     before = files_of(log_dir)
     ask(spark, log_dir, "cd-mixed-0", "cd-mixed:retention.ms=570000000", offset=100)
     ask(spark, log_dir, "c-plain-0", key=b"k")

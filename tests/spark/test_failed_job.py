@@ -1,4 +1,4 @@
-"""What is said of a Spark job that failed: its own task's last words."""
+"""Winnow reports a failed Spark job with the message of the task that failed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def error_of(rdd: RDD[object]) -> Exception:
     return error
 
 
-def test_what_was_raised_in_python(spark: SparkSession) -> None:
+def test_python_error_of_a_task_is_reported(spark: SparkSession) -> None:
     def fails(number: int) -> object:
         raise (
             OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/there")
@@ -44,7 +44,7 @@ def test_what_was_raised_in_python(spark: SparkSession) -> None:
     )
 
 
-def test_what_was_thrown_in_java(spark: SparkSession) -> None:
+def test_java_exception_of_a_task_is_reported(spark: SparkSession) -> None:
     def thrown(words: str) -> Exception:
         return error_of(spark.sql(f"select raise_error('{words}')").rdd)
 
@@ -55,9 +55,7 @@ def test_what_was_thrown_in_java(spark: SparkSession) -> None:
     assert failed_job(thrown("No space left on device")).exit_code == 6
 
 
-def test_what_was_thrown_in_java_and_is_no_error_of_spark(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_java_exception_outside_spark_is_reported(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("a\n")
     lines = spark.sparkContext.textFile(str(tmp_path / "lines"))
     assert lines.getNumPartitions() > 0

@@ -1,4 +1,4 @@
-"""A partition that can't be written leaves its log as it was, and the others are cleaned."""
+"""A partition that cannot be written keeps its log unchanged, and the others are cleaned."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def two_partitions(path: Path) -> Path:
     return log_dir
 
 
-def test_a_staging_directory_that_can_not_be_made_concerns_its_partition_only(
+def test_failed_staging_directory_affects_only_its_partition(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_dir = two_partitions(tmp_path / "d")
@@ -71,10 +71,8 @@ def test_a_staging_directory_that_can_not_be_made_concerns_its_partition_only(
     assert result.exit_code == 3
 
 
-def test_a_source_that_changes_during_the_run_is_not_replaced(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """Somebody else writes in spite of the lock: what was read is not what is there any more."""
+def test_source_changed_during_the_run_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    """Another process writes in spite of the lock. The files are no longer what was read."""
     log_dir = two_partitions(tmp_path / "d")
     log = log_dir / "fails-0" / f"{648:020d}.log"
 
@@ -93,10 +91,10 @@ def test_a_source_that_changes_during_the_run_is_not_replaced(
 
 
 @pytest.mark.parametrize("left", [0, 8])
-def test_keys_that_were_read_ahead_and_are_gone_concern_their_partition_only(
+def test_lost_prefetched_keys_affect_only_their_partition(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
 ) -> None:
-    """`left`: bytes of their files."""
+    """`left`: the number of bytes that remain of their files."""
     log_dir = two_partitions(tmp_path / "d")
     for number in range(8):  # or one segment would outweigh all others
         add_partition(log_dir, f"more-{number}", "c-4p-1")
@@ -140,10 +138,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(path)], check=True)
 
 
-def test_a_disk_with_too_little_room_is_noticed_before_anything_is_written(
+def test_full_disk_is_detected_before_anything_is_written(
     spark: SparkSession, small_disk: Path
 ) -> None:
-    """64 MiB of every disk are spared."""
+    """64 MiB of every disk stay reserved."""
     log_dir = two_partitions(small_disk / "d")
     add_partition(log_dir, "large-0", "c-bigkey-0")
     before = files_of(log_dir / "large-0")
@@ -156,10 +154,10 @@ def test_a_disk_with_too_little_room_is_noticed_before_anything_is_written(
     assert stray_files(log_dir) == []
 
 
-def test_room_is_asked_for_when_retention_has_freed_some(
+def test_space_is_checked_after_retention_has_freed_some(
     spark: SparkSession, small_disk: Path
 ) -> None:
-    """Before that not even one group of segments fits."""
+    """Before retention, not even one group of segments fits."""
     log_dir = new_log_dir(small_disk / "d")
     compacted, expired = (
         add_partition(log_dir, "c-4p-1", "c-4p-1"),
@@ -183,7 +181,7 @@ def test_room_is_asked_for_when_retention_has_freed_some(
     assert (done["d-time-0"].actions, done["c-4p-1"].actions) == (("retained",), ("compacted",))
 
 
-def test_a_disk_that_fills_up_during_the_run_leaves_the_log_as_it_was(
+def test_disk_that_fills_during_the_run_leaves_log_unchanged(
     spark: SparkSession, small_disk: Path, tmp_path: Path
 ) -> None:
     log_dir, other = new_log_dir(small_disk / "d"), new_log_dir(tmp_path / "other")
@@ -206,12 +204,10 @@ def test_a_disk_that_fills_up_during_the_run_leaves_the_log_as_it_was(
     assert by_name(again)["fails-0"].actions == ("compacted",)
 
 
-def test_a_run_that_was_refused_can_be_repeated_on_the_untouched_log(
+def test_failed_run_can_be_repeated_on_the_unchanged_log(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """What a failed run leaves is good for the next one: it ends as on a directory that never saw
-    the failure.
-    """
+    """The next run ends as on a directory that never had the failure."""
     log_dir, sound = two_partitions(tmp_path / "d"), tmp_path / "sound"
     copy_tree(log_dir, sound)
     log = log_dir / "fails-0" / f"{648:020d}.log"
@@ -227,7 +223,7 @@ def test_a_run_that_was_refused_can_be_repeated_on_the_untouched_log(
     assert changes(files_of(sound / "fails-0"), files_of(log_dir / "fails-0")) == []
 
 
-def test_a_spark_job_that_fails_commits_nothing_and_its_partitions_are_reported(
+def test_failed_spark_job_commits_nothing_and_is_reported(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def losing_splits(
@@ -254,10 +250,10 @@ def test_a_spark_job_that_fails_commits_nothing_and_its_partitions_are_reported(
     assert result.exit_code == 3
 
 
-def test_an_unexpected_error_in_one_partition_does_not_stop_the_others(
+def test_unexpected_error_in_one_partition_does_not_stop_others(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither do manifests that nobody wrote."""
+    """Nor do manifests that Winnow did not write."""
     log_dir = two_partitions(tmp_path / "d")
     for name, file, content in (
         (".winnow-x", "round.json", "[" * 5000 + "]" * 5000),
@@ -290,7 +286,7 @@ def test_an_unexpected_error_in_one_partition_does_not_stop_the_others(
 
 
 @pytest.mark.parametrize("renames", [1, 4, 8, 20, 30])
-def test_a_disk_that_fails_during_the_commit_is_reported_and_the_next_run_puts_it_right(
+def test_disk_error_during_commit_is_reported_and_next_run_recovers(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renames: int
 ) -> None:
     log_dir, sound = two_partitions(tmp_path / "d"), tmp_path / "sound"

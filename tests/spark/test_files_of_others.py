@@ -1,5 +1,5 @@
-"""Links out of the log directory, other names of the same files, and files that somebody changes
-behind our back.
+"""Links out of the log directory, hard links to the same files, and files that another process
+changes during a run.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def move_away(path: Path) -> Path:
     return elsewhere
 
 
-def test_a_partition_that_lies_elsewhere_is_left_alone_and_it_is_said_why(
+def test_linked_partition_is_skipped_and_reason_reported(
     spark: SparkSession, log_dir: Path
 ) -> None:
     elsewhere = move_away(log_dir / "linked-0")
@@ -68,7 +68,7 @@ def test_a_partition_that_lies_elsewhere_is_left_alone_and_it_is_said_why(
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".snapshot"])
-def test_a_segment_that_lies_elsewhere_keeps_its_partition_from_being_touched(
+def test_linked_segment_leaves_its_partition_untouched(
     spark: SparkSession, log_dir: Path, suffix: str
 ) -> None:
     directory = log_dir / "linked-0"
@@ -82,7 +82,7 @@ def test_a_segment_that_lies_elsewhere_keeps_its_partition_from_being_touched(
     assert elsewhere.exists()
 
 
-def test_a_link_among_leftovers_goes_and_what_it_leads_to_stays(
+def test_link_among_leftovers_is_removed_but_not_its_target(
     spark: SparkSession, log_dir: Path
 ) -> None:
     elsewhere = log_dir.parent / "elsewhere"
@@ -96,8 +96,8 @@ def test_a_link_among_leftovers_goes_and_what_it_leads_to_stays(
     assert (elsewhere / "precious").read_text() == "x"
 
 
-def test_other_names_of_the_same_files_keep_their_bytes(spark: SparkSession, log_dir: Path) -> None:
-    """As `cp -al` makes them for a backup: nothing is ever written into a file that is there."""
+def test_hard_links_keep_their_bytes(spark: SparkSession, log_dir: Path) -> None:
+    """`cp -al` makes them for a backup. Winnow never writes into an existing file."""
     backup = log_dir.parent / "backup"
     for path in sorted(log_dir.rglob("*")):
         copy = backup / path.relative_to(log_dir)
@@ -121,7 +121,7 @@ def _replace(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_rewrite, _replace])
-def test_a_change_that_hides_behind_the_same_size_and_time_is_noticed(
+def test_change_with_same_size_and_time_is_detected(
     spark: SparkSession, log_dir: Path, change: Callable[[Path], None]
 ) -> None:
     log = log_dir / "linked-0" / SEGMENT

@@ -1,5 +1,5 @@
-"""Links, pipes and sparse files in partitions: every verb that needs Spark leaves them, and all
-outside, alone.
+"""Links, pipes and sparse files in partitions: every verb that needs Spark leaves them, and
+everything outside, untouched.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def log_dir(tmp_path: Path) -> Path:
     return path
 
 
-def test_every_verb_leaves_what_is_outside_alone(
+def test_every_verb_leaves_outside_files_untouched(
     spark: SparkSession, log_dir: Path, tmp_path: Path
 ) -> None:
     assert set(FOREIGN) <= KINDS.keys()

@@ -1,6 +1,7 @@
-"""What a person sees, word by word: each verb on the bundled log directory, beside the text in golden/.
+"""What a person sees, word for word: each verb on the bundled log directory, compared with golden/.
 
-After a change that is meant: `WINNOW_GOLDEN=write ./run-tests.sh tests/spark/test_golden.py`, and look at the diff.
+After an intended change, run `WINNOW_GOLDEN=write ./run-tests.sh tests/spark/test_golden.py` and
+look at the diff.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def golden(
     return Golden(tmp_path, capsys)
 
 
-def test_before_anything_is_changed(golden: Golden) -> None:
+def test_output_before_anything_is_changed(golden: Golden) -> None:
     log_dir = str(golden.log_dir)
     golden("plan", "plan", log_dir, *GIVEN)
     golden("doctor", "doctor", log_dir, *GIVEN)
@@ -101,7 +102,7 @@ def test_before_anything_is_changed(golden: Golden) -> None:
     golden("verify-damaged", "verify", log_dir, "--topics", "c-none", code=4)
 
 
-def test_what_is_done_and_told_afterwards(golden: Golden) -> None:
+def test_output_of_changing_verbs_and_afterwards(golden: Golden) -> None:
     log_dir, ledger = str(golden.log_dir), str(golden.scratch / "ledger")
     out = golden(
         "clean", "clean", log_dir, *GIVEN, "--keep-replaced", "--ledger", ledger, "--report", "none"

@@ -1,4 +1,4 @@
-"""`history` through the command line, over a ledger that two cleanings and an erasure wrote."""
+"""`history` on the command line, over a ledger of two cleanings and an erasure."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def bytes_of(log_dir: Path) -> dict[str, int]:
     }
 
 
-def test_what_was_freed_by_whom_and_when(told: Told) -> None:
+def test_history_shows_freed_bytes_of_each_run(told: Told) -> None:
     history = told.history()
     second, first = history["runs"]
     for run, step in ((first, told.steps[0]), (second, told.steps[1])):
@@ -122,7 +122,7 @@ def test_what_was_freed_by_whom_and_when(told: Told) -> None:
     assert erasure["records_erased"] > 0
 
 
-def test_time_since_a_partition_was_clean_and_what_is_due(told: Told) -> None:
+def test_history_shows_time_since_cleaning_and_due_partitions(told: Told) -> None:
     found = {p["topic"]: p for p in told.history()["partitions"]}
     second, first = told.history()["runs"]
     assert {topic: p["last_cleaned"] for topic, p in found.items()} == {
@@ -144,7 +144,7 @@ def first_timestamp(log: Path) -> int:
     return int(header["max_timestamp"])
 
 
-def test_since_and_topics(told: Told) -> None:
+def test_since_and_topics_filter_the_history(told: Told) -> None:
     since = told.history("--since", str(told.steps[1].began))
     assert len(since["runs"]) == len(since["erasures"]) == 1
     assert since["freed_bytes"] == sum(told.steps[1].freed.values())
@@ -161,7 +161,7 @@ def test_since_and_topics(told: Told) -> None:
     assert (nothing["runs"], nothing["partitions"], nothing["erasures"]) == ([], [], [])
 
 
-def test_a_ledger_of_erasures_only(told: Told, tmp_path: Path) -> None:
+def test_ledger_with_erasures_only(told: Told, tmp_path: Path) -> None:
     (tmp_path / "erasures-v1").symlink_to(f"{told.ledger}/erasures-v1")
     found: dict[str, Any] = json.loads(told.command("history", "--ledger", str(tmp_path), "--json"))
     assert (found["runs"], found["partitions"]) == ([], [])

@@ -1,4 +1,6 @@
-"""Whole runs over Kafka's own topics: whose records filled them, and what is left of each."""
+"""Whole runs over Kafka's internal topics: which clients' records filled them, and how much of each
+remains.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def assert_is(found: tuple[int, int] | None, records: int | None, size: int | No
     assert found[1] - size in range(max(found[0], 1))
 
 
-def test_the_groups_that_filled_the_offsets_topic_are_named(
+def test_groups_that_filled_the_offsets_topic_are_named(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=[*OFFSETS, "c-tomb-0"])
@@ -83,7 +85,7 @@ def test_the_groups_that_filled_the_offsets_topic_are_named(
     )
 
 
-def test_no_key_of_any_other_topic_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_keys_of_other_topics_are_never_shown(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-tomb-0"])
     (result,) = run(clean, spark, log_dir).partitions
     assert result.actions == ("compacted",)

@@ -1,5 +1,5 @@
-"""Each damaged partition is reported and not touched, and all others are cleaned as if it were not
-there.
+"""Each damaged partition is reported and left untouched. All others are cleaned as if it did not
+exist.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def hostile(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ho
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_partition_is_reported_with_file_and_byte(hostile: Hostile, name: str) -> None:
+def test_damaged_partition_is_reported_with_file_and_byte(hostile: Hostile, name: str) -> None:
     result = hostile.results[f"h-{name}-0"]
     assert result.error is not None
     assert re.search(hostile.patterns[name], result.error), (
@@ -101,7 +101,7 @@ def test_no_byte_of_a_damaged_partition_changes(hostile: Hostile, name: str) -> 
 
 
 @pytest.mark.parametrize("source", [*SOUND, *(f"{which}-0" for which in BAD_SNAPSHOT)])
-def test_the_others_are_cleaned_as_without_the_damage(hostile: Hostile, source: str) -> None:
+def test_other_partitions_are_cleaned_as_without_the_damage(hostile: Hostile, source: str) -> None:
     mine, theirs = hostile.results[f"s-{source}"], hostile.results[f"u-{source}"]
     assert (mine.error, mine.actions, mine.bytes_after) == (
         None,
@@ -128,11 +128,11 @@ def test_the_others_are_cleaned_as_without_the_damage(hostile: Hostile, source: 
     ]
 
 
-def test_the_exit_code_says_that_some_were_left_alone(hostile: Hostile) -> None:
+def test_exit_code_reports_skipped_partitions(hostile: Hostile) -> None:
     assert hostile.exit_code == 3
 
 
-def test_nothing_is_left_behind(hostile: Hostile) -> None:
+def test_no_stray_files_remain(hostile: Hostile) -> None:
     assert stray_files(hostile.undamaged) == []
     swap_that_was_there = [
         name for name in stray_files(hostile.log_dir) if not name.startswith("h-torn-swap")

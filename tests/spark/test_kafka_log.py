@@ -1,4 +1,4 @@
-"""`spark.read.format("kafka-log")` in a session: the documentation's own examples, SQL, plans,
+"""`spark.read.format("kafka-log")` in a session: the examples of the documentation, SQL, plans and
 errors.
 """
 
@@ -34,7 +34,7 @@ def load(
     return (reader.schema(schema) if schema else reader).load(path)
 
 
-def test_the_examples_of_the_documentation_run(spark: SparkSession, tmp_path: Path) -> None:
+def test_examples_of_the_documentation_run(spark: SparkSession, tmp_path: Path) -> None:
     reader = Reader(spark, tmp_path, instead={LOG_DIR: CLEAN})
     reader.follow(PAGE)
     assert reader.names["latest"].count() > 1
@@ -45,7 +45,7 @@ def test_the_examples_of_the_documentation_run(spark: SparkSession, tmp_path: Pa
     assert "problem" in reader.names["damage"].columns
 
 
-def test_sql(spark: SparkSession) -> None:
+def test_sql_example_of_the_page_runs(spark: SparkSession) -> None:
     [block] = blocks(PAGE, "sql")
     *statements, query = (
         part for part in block.text.replace(LOG_DIR, CLEAN).split(";") if part.strip()
@@ -60,14 +60,14 @@ def test_sql(spark: SparkSession) -> None:
     assert last == expected != {}
 
 
-def test_a_partition_is_the_same_by_itself_and_in_its_log_directory(spark: SparkSession) -> None:
+def test_partition_gives_same_rows_alone_and_in_its_log_directory(spark: SparkSession) -> None:
     alone = load(spark, f"{CLEAN}/c-multi-0", maxBytesPerPartition="2k")
     assert alone.rdd.getNumPartitions() > 5
     within = load(spark).where("topic LIKE 'c-mul%' AND partition = 0")
     assert_df_equality(alone.orderBy("offset"), within.orderBy("offset"))
 
 
-def test_options_give_what_conditions_give_and_read_less(spark: SparkSession) -> None:
+def test_options_give_same_rows_as_filters_and_read_less(spark: SparkSession) -> None:
     condition = load(spark).where("topic = 'c-none' AND offset >= 100 AND timestamp < '2100-01-01'")
     options = load(spark, topics="c-none", startingOffsets="100", timestampBefore="2100-01-01")
     assert condition.count() == options.count() == 5900
@@ -76,7 +76,7 @@ def test_options_give_what_conditions_give_and_read_less(spark: SparkSession) ->
     assert sorted(row.offset for row in mixed.collect()) == [5, 50, 5999]
 
 
-def test_a_schema_chooses_columns(spark: SparkSession) -> None:
+def test_schema_selects_columns(spark: SparkSession) -> None:
     chosen = load(spark, f"{CLEAN}/c-tomb-0", "offset bigint, key binary")
     assert_df_equality(
         chosen, load(spark, f"{CLEAN}/c-tomb-0").select("offset", "key"), ignore_metadata=True
@@ -85,7 +85,7 @@ def test_a_schema_chooses_columns(spark: SparkSession) -> None:
         load(spark, CLEAN, "nothing int").collect()
 
 
-def test_modes(spark: SparkSession) -> None:
+def test_modes_for_damaged_batches(spark: SparkSession) -> None:
     path = f"{DAMAGED}/x-badcrc-0"
     bad = load(spark, path).where("NOT crcOk").collect()
     assert [(row.baseOffset, row.offset) for row in bad] == [(1608, None)]
@@ -104,7 +104,7 @@ def test_errors_say_what_to_do(spark: SparkSession) -> None:
         load(spark, str(ROOT / "docs")).collect()
 
 
-def test_a_script_can_import_winnow(tmp_path: Path) -> None:
+def test_script_can_import_winnow(tmp_path: Path) -> None:
     script = tmp_path / "mine.py"
     script.write_text(
         "import sys\n"

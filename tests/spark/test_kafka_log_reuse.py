@@ -1,5 +1,5 @@
-"""A DataFrame of `kafka-log` gives the same rows in every plan: nothing of a query is kept in the
-source.
+"""A DataFrame of `kafka-log` gives the same rows in every plan. The source stores nothing of a
+query.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def log(session: SparkSession) -> DataFrame:
     return session.read.format("kafka-log").schema("offset bigint, key binary").load(C_NONE)
 
 
-def test_a_filter_does_not_stay_in_the_dataframe(log: DataFrame) -> None:
+def test_filter_does_not_persist_in_the_dataframe(log: DataFrame) -> None:
     assert log.count() == ALL
     assert log.where("offset < 100").count() == LOW
     assert log.where("offset >= 100").count() == HIGH
     assert log.count() == ALL
 
 
-def test_filters_on_partition_and_topic_do_not_stay_either(session: SparkSession) -> None:
+def test_filters_on_partition_and_topic_do_not_persist(session: SparkSession) -> None:
     log = session.read.format("kafka-log").load(C_NONE)
     assert log.where("partition = 9").count() == 0
     assert log.where("topic = 'other'").count() == 0
@@ -51,20 +51,18 @@ def test_filters_on_partition_and_topic_do_not_stay_either(session: SparkSession
     assert log.count() == ALL
 
 
-def test_a_union_of_two_filtered_halves_has_each_record_once(log: DataFrame) -> None:
+def test_union_of_two_filtered_halves_has_each_record_once(log: DataFrame) -> None:
     halves = log.where("offset < 100").union(log.where("offset >= 100"))
     assert sorted(row.offset for row in halves.select("offset").collect()) == list(range(ALL))
 
 
-def test_a_self_join_filters_each_side_by_itself(session: SparkSession) -> None:
+def test_self_join_filters_each_side_separately(session: SparkSession) -> None:
     log = session.read.format("kafka-log").schema("offset bigint, partition int").load(C_NONE)
     low, high = log.where("offset < 10"), log.where("offset >= 5995")
     assert low.join(high, "partition").count() == 50
 
 
-def test_subqueries_of_one_statement_over_a_view_filter_apart(
-    session: SparkSession, log: DataFrame
-) -> None:
+def test_subqueries_over_a_view_filter_separately(session: SparkSession, log: DataFrame) -> None:
     log.createOrReplaceTempView("records")
     [row] = session.sql(
         "SELECT (SELECT count(*) FROM records WHERE offset < 100) AS low,"
@@ -74,7 +72,7 @@ def test_subqueries_of_one_statement_over_a_view_filter_apart(
     assert tuple(row) == (LOW, HIGH, ALL)
 
 
-def test_a_view_that_sql_made_filters_apart(session: SparkSession) -> None:
+def test_sql_view_filters_separately(session: SparkSession) -> None:
     session.sql(
         f"CREATE OR REPLACE TEMPORARY VIEW made USING `kafka-log` OPTIONS (path '{C_NONE}')"
     )
@@ -86,7 +84,7 @@ def test_a_view_that_sql_made_filters_apart(session: SparkSession) -> None:
     assert [rows.count() for rows in made] == [ALL, LOW, ALL]
 
 
-def test_a_cache_has_all_rows_after_a_filter(log: DataFrame) -> None:
+def test_cache_has_all_rows_after_a_filter(log: DataFrame) -> None:
     assert log.where("offset < 100").count() == LOW
     cached = log.cache()
     try:
@@ -97,12 +95,12 @@ def test_a_cache_has_all_rows_after_a_filter(log: DataFrame) -> None:
     assert log.count() == ALL
 
 
-def test_a_plan_that_was_made_before_a_filter_keeps_its_rows(log: DataFrame) -> None:
+def test_plan_made_before_a_filter_keeps_its_rows(log: DataFrame) -> None:
     whole, low = log.groupBy().count(), log.where("offset < 100").groupBy().count()
     assert (whole.first()[0], low.first()[0], whole.first()[0]) == (ALL, LOW, ALL)
 
 
-def test_an_export_after_a_filter_has_all_rows(
+def test_export_after_a_filter_has_all_rows(
     session: SparkSession, log: DataFrame, tmp_path: Path
 ) -> None:
     assert log.where("offset < 100").count() == LOW
@@ -117,10 +115,10 @@ def test_two_threads_each_get_the_rows_of_their_own_query(log: DataFrame) -> Non
         assert (list(low), list(whole)) == ([10, 20, 30], [ALL] * 3)
 
 
-def test_a_dataframe_refuses_segments_that_changed_after_its_first_query(
+def test_segments_changed_after_first_query_are_refused(
     session: SparkSession, tmp_path: Path
 ) -> None:
-    """Spark keeps the plan of the first query; a new `load` makes a new one."""
+    """Spark keeps the plan of the first query. A new `load` makes a new plan."""
     copy_tree(Path(C_NONE), tmp_path / "c-none-0")
     log = session.read.format("kafka-log").schema("offset bigint").load(str(tmp_path / "c-none-0"))
     assert log.count() == ALL

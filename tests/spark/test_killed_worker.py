@@ -1,4 +1,4 @@
-"""A partition that needs more memory than there is costs no other partition its cleaning."""
+"""A partition that needs too much memory does not keep other partitions from being cleaned."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ except BatchMemoryError as error:
 """
 
 
-def test_a_batch_larger_than_the_memory_allows_is_refused_before_it_takes_it(
+def test_batch_too_large_for_memory_is_refused_before_decompressing(
     tmp_path: Path,
 ) -> None:
-    """58 KB that expand to 1.9 GB, within Kafka's default limit, in a process that may have 3 GiB."""
+    """58 KB that expand to 1.9 GB, within Kafka's default limit, in a process limited to 3 GiB."""
     (tmp_path / "batch").write_bytes(data := bomb(0, 1900 * 10**6))
     assert len(data) < 70_000
     environment = {

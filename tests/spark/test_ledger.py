@@ -1,6 +1,4 @@
-"""Runs that are recorded: what the ledger then holds, who may write at once, and that it stops no
-run.
-"""
+"""Runs in the ledger: what it contains, concurrent writers, and failures that do not stop the run."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ def of_id(run_id: str, result: RunResult) -> RunResult:
     return RunResult(run_id=run_id, verb=result.verb, now=result.now, partitions=result.partitions)
 
 
-def test_a_run_is_recorded_as_it_was_told(spark: SparkSession, ledger: str, tmp_path: Path) -> None:
+def test_recorded_run_equals_its_result(spark: SparkSession, ledger: str, tmp_path: Path) -> None:
     log_dir = new_log_dir(tmp_path / "log")
     add_partition(log_dir, "q-0", "c-none-0")
     result = run(
@@ -82,7 +80,9 @@ def test_a_run_is_recorded_as_it_was_told(spark: SparkSession, ledger: str, tmp_
     assert of_partition.due == told.oldest_dirty_timestamp + 5  # type: ignore[operator]
 
 
-def test_segments_and_why_records_went(spark: SparkSession, ledger: str, tmp_path: Path) -> None:
+def test_ledger_has_segments_and_reasons_of_removed_records(
+    spark: SparkSession, ledger: str, tmp_path: Path
+) -> None:
     log_dir = new_log_dir(tmp_path / "log")
     for source in ("t-closed-0", "cd-mixed-0", "c-tomb-0"):
         add_partition(log_dir, source, source)
@@ -104,7 +104,7 @@ def test_segments_and_why_records_went(spark: SparkSession, ledger: str, tmp_pat
     assert rows["t-closed"]["records_removed"]["aborted"] > 0
 
 
-def test_the_table_is_what_went_into_it(spark: SparkSession, ledger: str) -> None:
+def test_table_reads_back_as_written(spark: SparkSession, ledger: str) -> None:
     assert append(spark.sparkContext, ledger, entry(of_id("1", run_of(partition("a"), idle("b")))))
     assert append(
         spark.sparkContext, ledger, entry(of_id("2", run_of(left_alone("c", error="why"))))
@@ -132,13 +132,13 @@ def test_the_table_is_what_went_into_it(spark: SparkSession, ledger: str) -> Non
     assert_df_equality(table.select(*columns), expected, ignore_row_order=True)
 
 
-def test_a_run_is_recorded_once(spark: SparkSession, ledger: str) -> None:
+def test_run_is_recorded_once(spark: SparkSession, ledger: str) -> None:
     once = entry(run_of(partition("a")))
     assert [append(spark.sparkContext, ledger, once) for _ in range(3)] == [True, False, False]
     assert len(history(spark, ledger).runs) == 1
 
 
-def test_what_a_history_sums_up(spark: SparkSession, ledger: str) -> None:
+def test_history_totals(spark: SparkSession, ledger: str) -> None:
     day = 86_400_000
     limited = {"max_compaction_lag_ms": LAG, "oldest_dirty_timestamp": NOW - 7}
     for number, (result, host) in enumerate(
@@ -175,9 +175,9 @@ def test_what_a_history_sums_up(spark: SparkSession, ledger: str) -> None:
     ]
 
 
-def test_what_is_kept_is_not_freed(spark: SparkSession, ledger: str) -> None:
-    """More may be kept than logs became smaller by: there are indexes, and what took the place of
-    the old segments.
+def test_kept_bytes_do_not_count_as_freed(spark: SparkSession, ledger: str) -> None:
+    """A run may keep more bytes than the logs shrank by. It also keeps indexes, and new segments
+    replace the old ones.
     """
     some, all_of_it = 1 << 19, 2 << 20
     done = run_of(
@@ -190,13 +190,15 @@ def test_what_is_kept_is_not_freed(spark: SparkSession, ledger: str) -> None:
     assert past.freed_bytes == one.freed_bytes == sum(p.freed_bytes for p in past.partitions)
 
 
-def test_no_ledger_is_said_and_none_is_made(spark: SparkSession, ledger: str) -> None:
+def test_history_without_a_ledger_is_refused_and_creates_none(
+    spark: SparkSession, ledger: str
+) -> None:
     with pytest.raises(UsageError, match="there is no ledger"):
         history(spark, ledger)
     assert not Path(ledger).exists()
 
 
-def test_a_ledger_that_cant_be_written_stops_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_unwritable_ledger_does_not_stop_the_run(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     log_dir = new_log_dir(tmp_path / "log")
     result = run(clean, spark, log_dir, ledger=str(tmp_path / "file" / "ledger"))
@@ -223,8 +225,8 @@ assert not append_in(jvm, hadoop, ledger, cleaning(entry(of_id(f"{name}-0", run_
 """
 
 
-def test_two_processes_at_once_lose_nothing(spark: SparkSession, ledger: str) -> None:
-    """Both begin with a table that is not there."""
+def test_two_concurrent_writers_lose_nothing(spark: SparkSession, ledger: str) -> None:
+    """Both start when the table does not exist."""
     writers = [
         subprocess.Popen(
             [sys.executable, "-c", WRITER, name, ledger],

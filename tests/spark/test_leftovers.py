@@ -1,4 +1,4 @@
-"""What a crash left is put right before anything is decided (S6.2, S6.3)."""
+"""A run repairs what a crash left before it decides anything (S6.2, S6.3)."""
 
 from __future__ import annotations
 
@@ -101,14 +101,12 @@ def crashed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Cr
     return Crashed(log_dir, before, planned, after_plan, run(clean, spark, log_dir, sets=sets))
 
 
-def test_a_plan_leaves_it_as_it_is(crashed: Crashed) -> None:
+def test_plan_leaves_leftovers_unchanged(crashed: Crashed) -> None:
     assert changes(crashed.before, crashed.after_plan) == []
 
 
 @pytest.mark.parametrize("name", CRASHES)
-def test_a_plan_says_that_an_interrupted_run_is_to_be_put_right_first(
-    crashed: Crashed, name: str
-) -> None:
+def test_plan_reports_interrupted_run_to_recover_first(crashed: Crashed, name: str) -> None:
     planned, _ = crashed.results(f"{name}-0")
     assert (planned.actions, planned.left_alone, planned.error) == (("none",), True, None)
     assert planned.rule == "S6.3"
@@ -117,9 +115,7 @@ def test_a_plan_says_that_an_interrupted_run_is_to_be_put_right_first(
 
 
 @pytest.mark.parametrize("name", CRASHES)
-def test_a_run_puts_it_right_and_ends_where_it_would_have_without_the_crash(
-    crashed: Crashed, name: str
-) -> None:
+def test_run_recovers_and_ends_as_without_the_crash(crashed: Crashed, name: str) -> None:
     _, done = crashed.results(f"{name}-0")
     _, sound = crashed.results("sound-0")
     assert (done.actions, done.error, done.left_alone) == (("compacted",), None, False)
@@ -132,6 +128,6 @@ def test_a_run_puts_it_right_and_ends_where_it_would_have_without_the_crash(
     assert [file for file in changes(wanted, found) if not file.endswith(".snapshot")] == []
 
 
-def test_nothing_is_left_behind(crashed: Crashed) -> None:
+def test_no_stray_files_remain(crashed: Crashed) -> None:
     assert stray_files(crashed.log_dir) == []
     assert (crashed.cleaned.status, crashed.cleaned.exit_code) == ("done", 0)

@@ -1,4 +1,4 @@
-"""Runs that are told nothing: all settings come from the log directory's own
+"""Runs without a configuration file take all settings from the log directory's own
 `__cluster_metadata-0`.
 """
 
@@ -32,7 +32,7 @@ def comparable(result: RunResult) -> dict[str, PartitionResult]:
     return {name: replace(p, log_dir="", settings=()) for name, p in by_name(result).items()}
 
 
-def test_a_whole_run_without_a_file_is_the_same_as_with_the_topics_configs(
+def test_run_without_file_equals_run_with_topic_configs(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with_file, without = (copy_log_dir("clean", tmp_path / name) for name in ("with", "without"))
@@ -47,9 +47,7 @@ def test_a_whole_run_without_a_file_is_the_same_as_with_the_topics_configs(
     assert digests[0] == digests[1]
 
 
-def test_a_plan_shows_each_setting_and_the_record_that_it_comes_from(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_plan_shows_each_setting_and_its_source_record(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=SOME)
     planned = by_name(told_nothing(plan, spark, log_dir))["d-time-0"]
     settings = {s.key: s for s in planned.settings}
@@ -71,9 +69,7 @@ def test_a_plan_shows_each_setting_and_the_record_that_it_comes_from(
     assert settings["retention.bytes"].source == "Kafka's default"
 
 
-def test_partitions_that_are_not_the_topics_are_left_alone(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_partitions_of_another_topic_id_are_skipped(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=SOME)
     other = (log_dir / "c-4p-1" / "partition.metadata").read_text()
     (log_dir / "c-tomb-0" / "partition.metadata").write_text(other)
@@ -110,7 +106,7 @@ def test_partitions_that_are_not_the_topics_are_left_alone(
     assert "c-4p-0" in changed
 
 
-def test_a_metadata_log_that_can_not_be_read_leaves_all_alone(
+def test_unreadable_metadata_log_leaves_all_partitions_untouched(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=SOME)

@@ -1,4 +1,4 @@
-"""Names in files and names of files: none of them leads a run out of its log directory."""
+"""Names in files and names of files never lead a run out of its log directory."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ LEFTOVERS = (
 SETS = ("*:cleanup.policy=compact", "*:min.cleanable.dirty.ratio=0")
 
 
-def test_a_run_stays_in_its_log_directory(spark: SparkSession, tmp_path: Path) -> None:
-    """Checkpoints and the metadata log name a topic whose path leads out, to what could well be
-    cleaned.
+def test_run_stays_inside_its_log_directory(spark: SparkSession, tmp_path: Path) -> None:
+    """Checkpoints and the metadata log name a topic whose path leads outside, to a directory that
+    could be cleaned.
     """
     log_dir = new_log_dir(tmp_path / "below" / "logs")
     add_partition(log_dir, "c-tomb-0", "c-tomb-0")
@@ -94,7 +94,7 @@ def test_a_run_stays_in_its_log_directory(spark: SparkSession, tmp_path: Path) -
     assert len(entries) == 4
 
 
-def test_leftovers_of_odd_names_are_refused_or_dealt_with_in_place(
+def test_leftovers_with_odd_names_are_refused_or_handled_in_place(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = new_log_dir(tmp_path / "below" / "logs")
@@ -110,7 +110,7 @@ def test_leftovers_of_odd_names_are_refused_or_dealt_with_in_place(
     assert changed <= {*inside, "below/logs/cleaner-offset-checkpoint", "below/logs/.lock"}
 
 
-def test_a_writer_makes_no_directory_outside(tmp_path: Path) -> None:
+def test_writer_makes_no_directory_outside(tmp_path: Path) -> None:
     with LogDirWriter(tmp_path / "below" / "logs", clock=lambda: 1) as writer:
         for name in (OUTSIDE, "..", "/x", "a b", ""):
             with pytest.raises(UsageError):

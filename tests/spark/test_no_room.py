@@ -1,4 +1,4 @@
-"""Disks that are full, or get full: real file systems of a few MiB, mounted for the test."""
+"""Full disks, before and during a run: real file systems of a few MiB, mounted for the test."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def free_bytes(disk: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
-def test_a_disk_that_is_full_when_the_driver_writes_leaves_the_log_as_it_was(
+def test_disk_full_at_driver_write_leaves_log_unchanged(
     disk: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever filled it took what is spared as well."""
+    """Another process has also used up the reserved space."""
     monkeypatch.setattr("winnow.storage.free_space.SPARE_BYTES", 0)
     log_dir, other = new_log_dir(disk / "d"), new_log_dir(tmp_path / "other")
     add_partition(log_dir, "fails-0", "c-4p-1")
@@ -139,7 +139,9 @@ def expired(disk: Path) -> Path:
     return log_dir
 
 
-def test_room_is_made_on_a_disk_with_none(expired: Path, disk: Path, spark: SparkSession) -> None:
+def test_free_at_least_frees_space_on_a_full_disk(
+    expired: Path, disk: Path, spark: SparkSession
+) -> None:
     before = files_of(expired)
     foreseen = run(plan, spark, expired, sets=EXPIRED, free_at_least=200_000)
     assert changes(before, files_of(expired)) == []
@@ -165,7 +167,7 @@ def test_room_is_made_on_a_disk_with_none(expired: Path, disk: Path, spark: Spar
     assert stray_files(expired) == []
 
 
-def test_all_that_may_go_is_what_kafka_deletes_and_what_is_short_is_told(
+def test_free_at_least_deletes_what_kafka_would_and_reports_shortfall(
     expired: Path, disk: Path, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     theirs = tmp_path / "theirs"
@@ -194,9 +196,7 @@ def test_all_that_may_go_is_what_kafka_deletes_and_what_is_short_is_told(
         assert checkpoint(expired / "log-start-offset-checkpoint") == {}
 
 
-def test_an_active_segment_stays_even_if_retention_would_roll_it(
-    disk: Path, spark: SparkSession
-) -> None:
+def test_free_at_least_never_rolls_the_active_segment(disk: Path, spark: SparkSession) -> None:
     log_dir = new_log_dir(disk / "d")
     add_partition(log_dir, "d-time-0", "d-time-0")
     last = max((log_dir / "d-time-0").glob("*.log"))
@@ -211,14 +211,14 @@ def test_an_active_segment_stays_even_if_retention_would_roll_it(
 
 
 @pytest.mark.parametrize("more", [{"only": "compaction"}, {"keep_replaced": True}])
-def test_what_makes_no_sense_together_is_refused(
+def test_free_at_least_refuses_conflicting_options(
     more: dict[str, object], spark: SparkSession, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match="freeing space"):
         run(clean, spark, new_log_dir(tmp_path / "d"), free_at_least=1, **more)
 
 
-def test_where_spark_keeps_what_is_between_two_stages_is_full(
+def test_full_spark_scratch_disk_leaves_log_unchanged(
     disk: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_dir = new_log_dir(tmp_path / "d")
