@@ -1,4 +1,4 @@
-"""A `plan` or a `clean` where it is to be done: in place, or on copies of what lies or goes
+"""Run `plan` or `clean` in place, or on private copies if the source or the destination is
 elsewhere.
 """
 
@@ -21,7 +21,7 @@ from winnow.verbs.output.clean import Elsewhere, clean_elsewhere
 
 
 class Destinations(TypedDict, total=False):
-    """Options that say where the cleaned log directories go (`Elsewhere`)."""
+    """Options for the destinations of the cleaned log directories (`Elsewhere`)."""
 
     output: Sequence[str]
     begin_again: bool
@@ -30,7 +30,7 @@ class Destinations(TypedDict, total=False):
 
 
 def elsewhere_of(log_dirs: Sequence[str], asked: Destinations) -> Elsewhere | None:
-    """None: all of it stays where it is."""
+    """Return the sources and destinations; None if everything is cleaned in place."""
     output = asked.get("output") or ()
     if not output:
         return None
@@ -46,7 +46,7 @@ def elsewhere_of(log_dirs: Sequence[str], asked: Destinations) -> Elsewhere | No
 def run_anywhere(
     elsewhere: Elsewhere | None, spark: WithContext, log_dirs: Sequence[str], request: Request
 ) -> RunResult:
-    """`run`, where it is to be done."""
+    """Call `run` in place or on private copies."""
     if elsewhere is None:
         return run(spark, log_dirs, request)
     if request.seen is not None:
@@ -69,9 +69,7 @@ def run_anywhere(
 
 
 def _of_copies(settings: Settings, elsewhere: Elsewhere) -> Settings:
-    """Compares `log.dirs` with the sources: the private copies, which a run then looks at, lie
-    anywhere.
-    """
+    """Compare `log.dirs` with the sources, not with the private copies that the run works on."""
     paths = [store.local_path for store in elsewhere.sources if store.local_path is not None]
     problems = [
         error for server in settings.servers for error in other_places(Places(), server, paths)
