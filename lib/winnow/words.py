@@ -67,8 +67,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def instant(ms: int) -> str:
-    """Format as ISO-8601 in UTC to the millisecond, as `--timestamp` takes it. -1 becomes `no time`;
-    a value outside the calendar becomes a number.
+    """Format as ISO-8601 in UTC to the millisecond, as `--timestamp` takes it. -1 becomes `no
+    time`; a value outside the calendar becomes a number.
     """
     if ms == -1:
         return "no time"

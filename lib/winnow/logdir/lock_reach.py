@@ -32,8 +32,8 @@ def why_seen_here_only(path: str) -> str | None:
     if found is None:
         return None
     return (
-        f"only this host sees the lock on {path} ({found}): it neither keeps out nor detects a broker "
-        "on another host. Make sure that there is none"
+        f"only this host sees the lock on {path} ({found}): it neither keeps out nor "
+        "detects a broker on another host. Make sure that there is none"
     )
 
 

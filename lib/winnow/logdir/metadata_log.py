@@ -143,7 +143,10 @@ def _without_torn_end(buf: Bytes, path: str, base: int) -> tuple[Bytes, str | No
     first = next(damage_in(buf, base_offset=base, end_offset=_ANY_OFFSET), None)
     if first is None or first.end < len(buf):
         return buf, None
-    words = f"{path} ends with {len(buf) - first.start} bytes that are no whole batch, from byte {first.start} on"
+    words = (
+        f"{path} ends with {len(buf) - first.start} bytes that are no whole batch, "
+        f"from byte {first.start} on"
+    )
     return buf[: first.start], words
 
 

@@ -64,7 +64,8 @@ def decide(
         if compaction is not None and (retention is not None or limited):
             words = afterwards = (
                 f""
-                f"retention is decided after the compaction, on its result. For the log as it is now: {words}"
+                "retention is decided after the compaction, on its result. "
+                f"For the log as it is now: {words}"
             )
         reason += f"; {words}"
         if compaction is None and retention is not None:

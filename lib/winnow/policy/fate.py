@@ -208,8 +208,8 @@ def _new_horizon(of_round: RoundFacts) -> _NewHorizon:
         )
         return _NewHorizon(words, ())
     words = (
-        f"its batch gets its delete horizon now, {_iso(horizon)}, and the first cleaning after that "
-        "deletes it"
+        f"its batch gets its delete horizon now, {_iso(horizon)}, and the first cleaning "
+        "after that deletes it"
     )
     return _NewHorizon(words, (Fact("delete_horizon_after", horizon, time=True),))
 

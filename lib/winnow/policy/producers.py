@@ -23,7 +23,7 @@ _NO_SEQUENCE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producer:
-    """One producer id's entry. Offsets and sequences of its last data batch in the current epoch."""
+    """One producer id's entry. Offsets and sequences: of its last data batch in this epoch."""
 
     epoch: int
     last_data_offset: int | None = None

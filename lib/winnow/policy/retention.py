@@ -71,11 +71,17 @@ def checkpoint_entries(topic: str, config: TopicConfig) -> Entries:
 def why_kept(state: PartitionState, config: TopicConfig, now: int) -> Reason:
     """Return why `retention_plan` deletes nothing."""
     if is_tiered(state.topic_partition.topic, config):
-        words = "remote.storage.enable: only uploaded segments may go, and what was uploaded is not known here"
+        words = (
+            "remote.storage.enable: only uploaded segments may be deleted, "
+            "and the local disk does not show which were uploaded"
+        )
         return Reason("S7.5", words)
     if not config.cleanup_delete:
         policy = config.cleanup_policy or "empty"
-        words = f"cleanup.policy is {policy}, and no segment lies below the log start offset {state.log_start_offset}"
+        words = (
+            f"cleanup.policy is {policy}, and no segment lies below the log start offset "
+            f"{state.log_start_offset}"
+        )
         return Reason("S7.1", words)
     first = state.segments[0]
     upper = state.segments[1].base_offset if len(state.segments) > 1 else state.log_end_offset
@@ -83,7 +89,8 @@ def why_kept(state: PartitionState, config: TopicConfig, now: int) -> Reason:
         return Reason("S7.2", "the log is empty")
     if state.high_watermark < upper:
         words = (
-            f"the high watermark is {state.high_watermark}, and segment {first.base_offset} goes on to {upper}: "
+            f"the high watermark is {state.high_watermark}, and "
+            f"segment {first.base_offset} ends at {upper}: "
             "nothing above it is known to be committed"
         )
         return Reason("S7.2", words)

@@ -249,7 +249,8 @@ class Settings:
         guess = None if confirmed else _default_that_deletes(values)
         if guess is not None:
             return Unknown(
-                f"topic {topic} has no {guess} of its own, and its broker's server.properties was not given: "
+                f"topic {topic} has no {guess} of its own, "
+                "and its broker's server.properties was not given: "
                 "Kafka's default would be a guess that could destroy data. Pass --server-properties FILE, or "
                 f"--set {guess}=..."
             )
