@@ -1,5 +1,5 @@
-"""`--on-corrupt`: nothing is begun beside damage, or what is damaged leaves the log and Kafka goes
-on with the rest.
+"""`--on-corrupt`: either nothing starts beside damage, or the damage is removed from the log and
+Kafka can use the rest.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def moved(log_dir: Path, name: str) -> tuple[Path, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_damage_is_moved_aside_whole(quarantine: Quarantine, name: str) -> None:
+def test_damage_is_moved_aside_completely(quarantine: Quarantine, name: str) -> None:
     result = quarantine.results[f"q-{name}-0"]
     assert result.error is None
     assert result.actions == ("compacted",)
@@ -164,7 +164,7 @@ def test_damage_is_moved_aside_whole(quarantine: Quarantine, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_no_batch_is_lost_that_was_whole(quarantine: Quarantine, name: str) -> None:
+def test_no_whole_batch_is_lost(quarantine: Quarantine, name: str) -> None:
     sound = Log(quarantine.log_dir.parent / "damaged" / "q-sound-0", 1)
     spans = [(int(row["position"]), int(row["position"] + row["size"])) for row in sound.rows]
     _, manifest = moved(quarantine.log_dir, f"q-{name}-0")
@@ -178,10 +178,10 @@ def test_no_batch_is_lost_that_was_whole(quarantine: Quarantine, name: str) -> N
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_the_rest_is_what_kafka_makes_of_it(
+def test_remaining_log_is_what_kafka_makes_of_it(
     quarantine: Quarantine, name: str, kafka: Kafka, tmp_path: Path
 ) -> None:
-    """Kafka gets the damaged segments with the bytes cut out, and builds their indexes itself."""
+    """Kafka gets the damaged segments with the same bytes cut out, and builds their indexes itself."""
     theirs = tmp_path / f"q-{name}-0"
     copy_tree(quarantine.damaged / theirs.name, theirs)
     _, manifest = moved(quarantine.log_dir, theirs.name)
@@ -207,7 +207,7 @@ def test_the_rest_is_what_kafka_makes_of_it(
 
 
 @pytest.mark.parametrize("name", ACTIVE)
-def test_the_active_segment_is_never_rewritten(quarantine: Quarantine, name: str) -> None:
+def test_active_segment_is_never_rewritten(quarantine: Quarantine, name: str) -> None:
     result = quarantine.results[f"q-{name}-0"]
     assert "the active segment is damaged, and it is never rewritten" in (result.error or "")
     assert result.quarantined_bytes is None
@@ -220,7 +220,7 @@ def test_the_active_segment_is_never_rewritten(quarantine: Quarantine, name: str
     )
 
 
-def test_what_is_no_batch_is_not_quarantined(quarantine: Quarantine) -> None:
+def test_damage_outside_batches_is_not_quarantined(quarantine: Quarantine) -> None:
     result = quarantine.results["q-index-0"]
     assert "nothing was quarantined: " in (result.error or "")
     assert result.quarantined_bytes is None
@@ -232,15 +232,13 @@ def test_what_is_no_batch_is_not_quarantined(quarantine: Quarantine) -> None:
     )
 
 
-def test_what_is_sound_is_cleaned_once(quarantine: Quarantine) -> None:
+def test_sound_partition_is_cleaned_once(quarantine: Quarantine) -> None:
     result = quarantine.results["q-sound-0"]
     assert (result.error, result.quarantined_bytes, result.actions) == (None, None, ("compacted",))
     assert not list((quarantine.log_dir / "q-sound-0").glob(".winnow*"))
 
 
-def test_records_that_are_gone_are_told_by_the_exit_code(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_exit_code_reports_quarantined_records(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = new_log_dir(tmp_path / "log")
     size = sum(
         path.stat().st_size for path in add_partition(log_dir, "q-bad-0", SOURCE).glob("*.log")
@@ -253,10 +251,8 @@ def test_records_that_are_gone_are_told_by_the_exit_code(
     assert run(clean, spark, log_dir, sets=SETS, on_corrupt="quarantine").exit_code == 0
 
 
-def test_an_undo_brings_the_damage_back(spark: SparkSession, tmp_path: Path) -> None:
-    """What was set aside stays all the same, and so it does when everything that was kept is
-    purged.
-    """
+def test_undo_restores_the_damage(spark: SparkSession, tmp_path: Path) -> None:
+    """The quarantined files remain, also when all kept files are purged."""
     log_dir = new_log_dir(tmp_path / "log")
     directory = add_partition(log_dir, "q-bad-0", SOURCE)
     flipped_bit(directory)
@@ -274,7 +270,7 @@ def test_an_undo_brings_the_damage_back(spark: SparkSession, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("stage", ["looking for damage in", "quarantined"])
-def test_a_run_that_is_stopped_has_moved_all_or_nothing(
+def test_stopped_run_has_quarantined_all_or_nothing(
     spark: SparkSession, tmp_path: Path, stage: str
 ) -> None:
     log_dir = new_log_dir(tmp_path / "log")
@@ -295,11 +291,11 @@ def test_a_run_that_is_stopped_has_moved_all_or_nothing(
         assert (partition.quarantined_bytes, changed) == (None, [])
 
 
-def test_where_a_marker_may_be_missing_no_verdict_changes(
+def test_damaged_transaction_marker_changes_no_verdict(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
-    """One marker after the other is damaged: what is left means the same to Kafka, or nothing has
-    changed.
+    """One marker after the other is damaged. Either the remaining log means the same to Kafka, or
+    nothing changed.
     """
     log_dir = new_log_dir(tmp_path / "log")
     sound = add_partition(log_dir, "q-t-0", "t-closed-0")
@@ -357,7 +353,7 @@ def _try(spark: SparkSession, log_dir: Path, name: str) -> str | None:
 @pytest.mark.parametrize(
     ("damage", "code"), [(torn(1), 1), (flipped_bit, 3)], ids=["seen at once", "found later"]
 )
-def test_fail_begins_nothing_beside_damage(
+def test_fail_compacts_nothing_beside_damage(
     spark: SparkSession, tmp_path: Path, damage: Callable[[Path], str], code: int
 ) -> None:
     log_dir = new_log_dir(tmp_path / "log")

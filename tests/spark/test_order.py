@@ -1,4 +1,4 @@
-"""Who comes first."""
+"""The order in which partitions are cleaned."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_retention_then_the_dirtiest_log(spark: SparkSession, tmp_path: Path) -> None:
-    """S3.4. In the directory they lie in another order."""
+def test_retention_comes_first_then_the_dirtiest_log(spark: SparkSession, tmp_path: Path) -> None:
+    """S3.4. The partitions have another order in the directory."""
     log_dir = new_log_dir(tmp_path / "log-dir")
     for name in ("a-0", "b-0", "c-0"):
         bases = sorted(

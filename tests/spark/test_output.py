@@ -1,6 +1,4 @@
-"""`clean --output`: the source is only read, and what is written is what an in-place clean of a
-copy would be.
-"""
+"""`clean --output` only reads the source and writes what an in-place clean of a copy would leave."""
 
 from __future__ import annotations
 
@@ -60,12 +58,12 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(source, before, in_place, files_of(home / "copy"), home / "output", result)
 
 
-def test_the_source_stays_as_it_is(runs: Runs) -> None:
+def test_source_is_unchanged(runs: Runs) -> None:
     assert changes(runs.before, files_of(runs.source)) == []
     assert (runs.source / ".lock").stat().st_size == 0
 
 
-def test_every_file_is_that_of_a_clean_in_place(runs: Runs) -> None:
+def test_every_file_equals_that_of_an_in_place_clean(runs: Runs) -> None:
     found = files_of(runs.output)
     assert len(found) > 100
     different = {
@@ -95,14 +93,14 @@ def _same_but_time(one: File | None, other: File | None) -> bool:
     )
 
 
-def test_logs_have_the_times_that_rules_go_by(runs: Runs) -> None:
+def test_log_files_have_the_times_that_retention_uses(runs: Runs) -> None:
     found = files_of(runs.output)
     for name, file in runs.expected.items():
         if name.endswith(".log") and (runs.output / name).stat().st_size:
             assert found[name] == file, name
 
 
-def test_it_is_told_of_the_source(runs: Runs) -> None:
+def test_result_names_the_source_directory(runs: Runs) -> None:
     ours, theirs = by_name(runs.result), by_name(runs.in_place)
     assert ours.keys() == theirs.keys()
     for name, partition in ours.items():
@@ -115,7 +113,7 @@ def test_it_is_told_of_the_source(runs: Runs) -> None:
     assert runs.result.exit_code == 0
 
 
-def test_an_unfinished_place_is_refused_and_can_be_begun_again(
+def test_unfinished_output_is_refused_and_can_be_restarted(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     source = copy_log_dir("clean", tmp_path / "source", only=SOME)
@@ -148,7 +146,7 @@ def test_an_unfinished_place_is_refused_and_can_be_begun_again(
         run(clean, spark, source, output=[str(output)], begin_again=True)
 
 
-def test_a_source_that_changes_meanwhile_gives_no_log_directory(
+def test_source_that_changes_during_the_run_gives_no_output(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     source = copy_log_dir("clean", tmp_path / "source", only=SOME)
@@ -169,9 +167,9 @@ def test_a_source_that_changes_meanwhile_gives_no_log_directory(
     assert not (tmp_path / "output" / "meta.properties").exists()
 
 
-def test_a_second_writer_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
-    """On a disk the lock keeps it out; elsewhere, nothing is written over and nothing strange
-    finished.
+def test_second_writer_is_detected(spark: SparkSession, tmp_path: Path) -> None:
+    """On a disk the lock keeps it out. Elsewhere, the run overwrites nothing and does not finish
+    with foreign files.
     """
     source = copy_log_dir("clean", tmp_path / "source", only=SOME)
     output = tmp_path / "output"
@@ -188,7 +186,7 @@ def test_a_second_writer_is_noticed(spark: SparkSession, tmp_path: Path) -> None
     assert not (output / "meta.properties").exists()
 
 
-def test_a_running_broker_is_named_and_kept_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_running_broker_is_named_and_refused(spark: SparkSession, tmp_path: Path) -> None:
     source = copy_log_dir("clean", tmp_path / "source", only=SOME)
     with lock_log_dir(str(source)), pytest.raises(LogDirInUseError, match=f"process {os.getpid()}"):
         run(clean, spark, source, output=[str(tmp_path / "output")])
@@ -205,10 +203,8 @@ def test_a_running_broker_is_named_and_kept_out(spark: SparkSession, tmp_path: P
     assert met
 
 
-def test_several_log_directories_each_have_their_output(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """The metadata log lies in one of them and tells of the topics in both."""
+def test_each_log_directory_has_its_own_output(spark: SparkSession, tmp_path: Path) -> None:
+    """The metadata log is in one of them and covers the topics of both."""
     one = copy_log_dir("clean", tmp_path / "one", only=("c-tomb-0", "__cluster_metadata-0"))
     two = copy_log_dir("clean", tmp_path / "two", only=("d-size-0",))
     with pytest.raises(UsageError, match="2 times"):
@@ -220,7 +216,7 @@ def test_several_log_directories_each_have_their_output(
     assert not (tmp_path / "b" / "c-tomb-0").exists()
 
 
-def test_places_that_make_no_sense(spark: SparkSession, tmp_path: Path) -> None:
+def test_unusable_output_places_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     source = copy_log_dir("clean", tmp_path / "source", only=SOME)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
@@ -240,7 +236,7 @@ def test_places_that_make_no_sense(spark: SparkSession, tmp_path: Path) -> None:
         run(clean, spark, source, output=[str(tmp_path / "another")])
 
 
-def test_a_plan_for_it_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_plan_with_output_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     source = copy_log_dir("clean", tmp_path / "source", only=SOME)
     before = files_of(source)
     result = run(plan, spark, source, output=[str(tmp_path / "output")])

@@ -1,5 +1,5 @@
-"""A run as root on a log directory of another user: that user's broker can read, write and delete
-all of it.
+"""A run as root on a log directory of another user. That user's broker can read, write and delete
+every file afterwards.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def foreign(directory: Path) -> list[str]:
     ]
 
 
-def test_all_that_output_writes_belongs_to_owner_of_source(
+def test_output_files_belong_to_owner_of_source(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
     assert run(clean, spark, source, output=[str(tmp_path / "output")]).exit_code == 0
@@ -55,9 +55,7 @@ def test_all_that_output_writes_belongs_to_owner_of_source(
     assert not (source / ".lock").exists()
 
 
-def test_all_that_run_keeps_and_moves_aside_belongs_to_owner(
-    spark: SparkSession, source: Path
-) -> None:
+def test_kept_and_quarantined_files_belong_to_owner(spark: SparkSession, source: Path) -> None:
     log = source / "t-closed-0" / "00000000000000000000.log"
     log.chmod(0o600)
     data = bytearray(log.read_bytes())

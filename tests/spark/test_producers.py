@@ -1,4 +1,4 @@
-"""Damaged producer snapshots cost a longer replay and nothing else (S8.4): the log is cleaned as
+"""Damaged producer snapshots cost a longer replay and nothing else (S8.4). The log is cleaned as
 with sound ones.
 """
 
@@ -67,15 +67,15 @@ def cleaned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Cl
     return Cleaned(results, {name: files_of(log_dir / name) for name in results}, log_dir)
 
 
-def test_a_sound_snapshot_keeps_an_empty_batch_for_its_producer(cleaned: Cleaned) -> None:
-    """Without one the comparisons below would show nothing."""
+def test_sound_snapshot_keeps_an_empty_batch_for_its_producer(cleaned: Cleaned) -> None:
+    """Without such a batch, the comparisons below would prove nothing."""
     logs = [Log(cleaned.log_dir / "b-cleaned-sound-0", segment) for segment in range(2)]
     assert any(int(count) == 0 for log in logs for count in log.rows["record_count"])
 
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("which", DAMAGED)
-def test_a_log_with_damaged_snapshots_is_cleaned_as_with_sound_ones(
+def test_damaged_snapshots_give_same_log_as_sound_ones(
     cleaned: Cleaned, source: str, which: str
 ) -> None:
     mine, sound = (cleaned.results[f"{source}-{kind}-0"] for kind in (which, "sound"))

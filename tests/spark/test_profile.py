@@ -1,5 +1,5 @@
-"""Where the time of a run went, as Spark and the tasks tell it; and nothing of the kind unless
-asked for.
+"""`--profile`: the time and bytes of each phase of a run, as Spark and the tasks measure them.
+Without the option nothing is measured.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def small(tmp_path: Path) -> Path:
     return made
 
 
-def test_each_phase_has_its_jobs_and_bytes_and_all_add_up(spark: SparkSession, small: Path) -> None:
+def test_each_phase_has_its_jobs_and_bytes_and_they_add_up(
+    spark: SparkSession, small: Path
+) -> None:
     sc = spark.sparkContext
     sc.parallelize([1], 1).count()  # of somebody else
     with profiling(sc, earlier=[Mark("before", 1)]) as profiler:
@@ -56,7 +58,7 @@ def test_each_phase_has_its_jobs_and_bytes_and_all_add_up(spark: SparkSession, s
     assert phases["committing 1 partition"].jobs == 1  # what was submitted before the profile ended
 
 
-def test_a_session_is_left_as_it_was(spark: SparkSession, small: Path) -> None:
+def test_session_is_unchanged_after_a_profile(spark: SparkSession, small: Path) -> None:
     sc = spark.sparkContext
     before = sc.getJobTags()
     with profiling(sc) as profiler:

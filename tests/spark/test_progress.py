@@ -1,4 +1,4 @@
-"""What a run tells of itself while it runs: bytes as they are done, and all of them at the end."""
+"""The progress of a run: bytes as tasks process them, and the full amount at the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Heard:
             self.go_on.touch()
 
 
-def test_of_each_stage_all_is_done_and_no_more(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_stage_reports_exactly_all_its_bytes(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = new_log_dir(tmp_path / "log")
     for name, source in (("q-a-0", "c-none-0"), ("q-b-0", "c-zstd-0")):
         add_partition(log_dir, name, source)
@@ -58,7 +58,7 @@ def test_of_each_stage_all_is_done_and_no_more(spark: SparkSession, tmp_path: Pa
     ]
 
 
-def test_what_a_task_has_done_is_told_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
+def test_progress_of_a_task_is_reported_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
     go_on = tmp_path / "go-on"
     heard = Heard(go_on=go_on)
     with TickSheet([30, 12]) as sheet:
@@ -77,14 +77,14 @@ def test_what_a_task_has_done_is_told_while_it_runs(spark: SparkSession, tmp_pat
     assert heard.stages == [("one task", 42, None, [30, 12])]
 
 
-def test_of_a_stage_that_fails_not_all_is_done(spark: SparkSession) -> None:
+def test_failed_stage_does_not_report_all_as_done(spark: SparkSession) -> None:
     heard = Heard()
     with pytest.raises(ZeroDivisionError), watched(spark.sparkContext, heard, "a stage", tasks=4):
         raise ZeroDivisionError
     assert heard.stages == [("a stage", None, 4, [])]
 
 
-def test_other_verbs_tell_in_bytes_what_they_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_other_verbs_report_progress_in_bytes(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = new_log_dir(tmp_path / "log")
     logs = [*add_partition(log_dir, "q-a-0", "c-none-0").glob("*.log")]
     size = sum(log.stat().st_size for log in logs)

@@ -23,9 +23,7 @@ PAGE = DOCS / "python.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-def test_the_snippets_run(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_snippets_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "kafka", only=["c-tomb-0", "d-time-0", "c-none-0"])
     monkeypatch.chdir(tmp_path)
     (tmp_path / "topic-configs.txt").write_bytes(TOPIC_CONFIGS.read_bytes())
@@ -40,7 +38,7 @@ def test_the_snippets_run(
     assert "sum(freed_bytes)" in reader.printed
 
 
-def test_the_columns_are_those_of_the_page() -> None:
+def test_columns_match_the_page() -> None:
     told = re.findall(
         r"^\| `(\w+)` \| `?([a-z<>]+)`? \|",
         TEXT.partition("## Columns of `to_df()`")[2],

@@ -1,4 +1,4 @@
-"""What a run does not touch, and what it refuses altogether."""
+"""What a run skips, and what it refuses altogether."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def small(path: Path, *names: str) -> Path:
     return path
 
 
-def test_without_the_marker_of_a_clean_shutdown_nothing_is_touched(
+def test_nothing_is_touched_without_the_clean_shutdown_marker(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = small(tmp_path / "d")
@@ -79,9 +79,7 @@ def test_without_the_marker_of_a_clean_shutdown_nothing_is_touched(
         assert "Start the broker" in p.reason
 
 
-def test_a_topic_whose_policy_nobody_told_is_left_alone_and_the_others_are_not(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_unknown_policy_leaves_topic_untouched(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = small(tmp_path / "d", "c-tomb-0")
     add_partition(log_dir, "nobody-knows-0", "c-tomb-0")
     done = observed(spark, log_dir)
@@ -93,7 +91,7 @@ def test_a_topic_whose_policy_nobody_told_is_left_alone_and_the_others_are_not(
     assert done.result.exit_code == 3
 
 
-def test_partitions_are_reported_in_the_order_of_their_log_directories_whatever_became_of_them(
+def test_partitions_are_reported_in_order_of_log_directories(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     one, two = small(tmp_path / "one", "c-tomb-0"), small(tmp_path / "two", "c-4p-0")
@@ -112,7 +110,7 @@ def test_partitions_are_reported_in_the_order_of_their_log_directories_whatever_
         ]
 
 
-def test_only_the_topics_asked_for_are_looked_at(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_requested_topics_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = small(tmp_path / "d", "c-tomb-0", "c-4p-0", "c-4p-2", "d-time-0")
     done = observed(spark, log_dir, topics=["c-4?", "no-such-*"])
     assert sorted(by_name(done.result)) == ["c-4p-0", "c-4p-2"]
@@ -165,7 +163,7 @@ def offsets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ru
     return observed(spark, log_dir, sets=sets)
 
 
-def test_a_cleaner_checkpoint_beyond_the_log_is_reset_and_everything_is_dirty(offsets: Run) -> None:
+def test_cleaner_checkpoint_beyond_the_log_is_reset(offsets: Run) -> None:
     p = by_name(offsets.result)["beyond-0"]
     assert (p.actions, p.first_dirty_offset_before, p.first_dirty_offset_after) == (
         ("compacted",),
@@ -176,7 +174,7 @@ def test_a_cleaner_checkpoint_beyond_the_log_is_reset_and_everything_is_dirty(of
     assert checkpoint(offsets.log_dir / "cleaner-offset-checkpoint")["beyond-0"] == 960
 
 
-def test_a_cleaner_checkpoint_below_the_log_start_is_reset_to_it(offsets: Run) -> None:
+def test_cleaner_checkpoint_below_log_start_is_reset_to_it(offsets: Run) -> None:
     p = by_name(offsets.result)["below-0"]
     assert (p.first_dirty_offset_before, p.log_start_offset_before) == (130, 130)
     assert "the cleaner checkpoint -1 lies outside the log" in p.reason
@@ -184,13 +182,13 @@ def test_a_cleaner_checkpoint_below_the_log_start_is_reset_to_it(offsets: Run) -
     assert checkpoint(offsets.log_dir / "cleaner-offset-checkpoint")["below-0"] == 960
 
 
-def test_the_reset_is_written_even_if_nothing_is_cleaned(offsets: Run) -> None:
+def test_checkpoint_reset_is_written_even_if_nothing_is_cleaned(offsets: Run) -> None:
     p = by_name(offsets.result)["idle-0"]
     assert (p.actions, p.first_dirty_offset_after, p.error) == (("none",), 0, None)
     assert checkpoint(offsets.log_dir / "cleaner-offset-checkpoint")["idle-0"] == 0
 
 
-def test_a_log_start_beyond_the_end_is_refused_since_a_broker_would_delete_the_log(
+def test_log_start_beyond_the_end_is_refused(
     offsets: Run,
 ) -> None:
     p = by_name(offsets.result)["cut-0"]
@@ -200,18 +198,18 @@ def test_a_log_start_beyond_the_end_is_refused_since_a_broker_would_delete_the_l
     assert offsets.result.exit_code == 3
 
 
-def test_what_is_not_known_to_be_committed_is_not_cleaned(offsets: Run) -> None:
+def test_unknown_high_watermark_leaves_log_untouched(offsets: Run) -> None:
     p = by_name(offsets.result)["unknown-hw-0"]
     assert (p.actions, p.error) == (("none",), None)
     assert "high watermark" in p.reason
     assert "unknown-hw-0" not in offsets.changed()
 
 
-def test_entries_of_other_partitions_stay_in_the_checkpoint(offsets: Run) -> None:
+def test_checkpoint_keeps_entries_of_other_partitions(offsets: Run) -> None:
     assert checkpoint(offsets.log_dir / "cleaner-offset-checkpoint")["gone-7"] == 5
 
 
-def test_a_malformed_checkpoint_keeps_its_whole_log_directory_as_it_was(
+def test_malformed_checkpoint_leaves_whole_log_directory_untouched(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     bad, good = small(tmp_path / "bad"), small(tmp_path / "good", "c-4p-1")
@@ -248,7 +246,7 @@ def lock_held_by_child(path: Path) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("verb", [plan, clean])
-def test_a_directory_in_use_is_refused_and_the_user_is_told_by_whom(
+def test_directory_in_use_is_refused_with_its_user_named(
     spark: SparkSession, tmp_path: Path, verb: Any
 ) -> None:
     log_dir = small(tmp_path / "d", "c-tomb-0")
@@ -262,9 +260,7 @@ def test_a_directory_in_use_is_refused_and_the_user_is_told_by_whom(
     assert changes(before, files_of(log_dir)) == []
 
 
-def test_one_directory_in_use_keeps_the_others_from_being_touched(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_one_directory_in_use_leaves_all_untouched(spark: SparkSession, tmp_path: Path) -> None:
     free, used = small(tmp_path / "free", "c-tomb-0"), small(tmp_path / "used", "c-4p-1")
     before = files_of(tmp_path)
     with lock_held_by_child(used / ".lock"), pytest.raises(LogDirInUseError):
@@ -274,7 +270,7 @@ def test_one_directory_in_use_keeps_the_others_from_being_touched(
     } == set()
 
 
-def test_the_lock_is_held_during_a_run_and_let_go_after_it(
+def test_lock_is_held_during_a_run_and_released_after_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = small(tmp_path / "d", "c-tomb-0")
@@ -294,7 +290,7 @@ def test_the_lock_is_held_during_a_run_and_let_go_after_it(
     assert codes[-1] == 0
 
 
-def test_what_can_not_be_cleaned_together_is_refused_and_nothing_is_created(
+def test_directories_that_do_not_fit_together_are_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     one = small(tmp_path / "one", "c-tomb-0")
@@ -330,9 +326,7 @@ def everything(directory: Path) -> dict[str, int]:
     return {str(path): path.lstat().st_mtime_ns for path in directory.rglob("*")}
 
 
-def test_half_a_run_of_an_unknown_kind_is_refused_before_anything_is_done(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_unknown_value_of_only_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = small(tmp_path / "d", "c-tomb-0")
     before = files_of(log_dir)
     with pytest.raises(UsageError):
@@ -340,8 +334,6 @@ def test_half_a_run_of_an_unknown_kind_is_refused_before_anything_is_done(
     assert changes(before, files_of(log_dir)) == []
 
 
-def test_a_log_directory_without_partitions_is_done_at_once(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_log_directory_without_partitions_is_done(spark: SparkSession, tmp_path: Path) -> None:
     result = run(clean, spark, new_log_dir(tmp_path / "d"))
     assert (result.partitions, result.status, result.exit_code) == ((), "done", 0)

@@ -1,4 +1,4 @@
-"""What a run tells of segments, dirty ratios and times is what happened on the disk."""
+"""The segments, dirty ratios and times that a run reports are what happened on the disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from winnow.clean.result import COMPACTED, NONE, RETAINED, PartitionResult
 pytestmark = pytest.mark.spark
 
 
-def test_fates_ratios_and_times(spark: SparkSession, log_dir: Path) -> None:
+def test_reported_fates_ratios_and_times_match_the_disk(spark: SparkSession, log_dir: Path) -> None:
     before = files_of(log_dir)
     sets = ["cd-mixed:retention.bytes=120000"]
     foreseen = by_name(run(plan, spark, log_dir, sets=sets))

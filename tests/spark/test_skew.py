@@ -1,5 +1,5 @@
-"""No task has more than twice the work of the others of its stage, however unevenly records lie:
-counted, not timed.
+"""No task has more than twice the work of the others of its stage, however unevenly records are
+spread. Work is counted, not timed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def told(stages: list[StageWork]) -> dict[str, float]:
     return {name: skew(amounts) for name, amounts in work.items()}
 
 
-def test_a_key_that_nine_of_ten_records_have(spark: SparkSession, tmp_path: Path) -> None:
+def test_key_of_nine_in_ten_records_does_not_overload_a_task(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     settings = make(tmp_path / "log-dir", big_mib=48, segment_mib=12, tiny=0, hot=True)
     stages = work_of(
         spark, lambda: clean(spark, [str(tmp_path / "log-dir")], settings=settings, now=NOW)
@@ -59,7 +61,9 @@ def test_a_key_that_nine_of_ten_records_have(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_one_large_partition_among_many_small_ones(spark: SparkSession, tmp_path: Path) -> None:
+def test_large_partition_among_many_small_ones_is_spread(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     settings = make(tmp_path / "log-dir", big_mib=64, segment_mib=64, tiny=300, hot=False)
     stages = work_of(
         spark,
@@ -70,7 +74,7 @@ def test_one_large_partition_among_many_small_ones(spark: SparkSession, tmp_path
 
 
 @pytest.mark.slow
-def test_one_large_partition_among_a_thousand_small_ones_cleaned(
+def test_large_partition_among_a_thousand_small_ones_is_cleaned(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     settings = make(tmp_path / "log-dir", big_mib=64, segment_mib=64, tiny=1000, hot=False)

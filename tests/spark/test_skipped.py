@@ -1,4 +1,4 @@
-"""What Kafka's cleaner does not look at, and what can't be told from the disk alone (S1.1, S7.5)."""
+"""What Kafka's cleaner does not process, and what the disk alone cannot determine (S1.1, S7.5)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MARKED = {
 }
 
 
-def test_directories_of_replicas_that_go_or_come_are_not_touched_and_noted(
+def test_deleted_future_and_stray_replicas_are_skipped_and_noted(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = new_log_dir(tmp_path / "d")
@@ -56,10 +56,10 @@ def test_directories_of_replicas_that_go_or_come_are_not_touched_and_noted(
     }
 
 
-def test_a_tiered_topic_is_left_alone_and_the_exit_code_says_so(
+def test_tiered_topic_is_skipped_and_exit_code_reports_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Case 96: which segments were uploaded is not on the local disk."""
+    """Case 96: the local disk does not show which segments were uploaded."""
     log_dir = new_log_dir(tmp_path / "d")
     for name in ("d-time-0", "copied-0"):
         add_partition(log_dir, name, "d-time-0")

@@ -1,5 +1,5 @@
-"""A run that is told to stop finishes the commit it is at, begins no other, and leaves nothing
-behind.
+"""A run that is asked to stop finishes its current commit, starts no other, and leaves no stray
+files.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def log_dir(tmp_path: Path) -> Path:
     return path
 
 
-def test_while_spark_works_its_job_is_cancelled_and_nothing_of_it_is_committed(
+def test_stop_during_a_spark_job_cancels_it_and_commits_nothing(
     spark: SparkSession, log_dir: Path
 ) -> None:
     before = files_of(log_dir)
@@ -76,7 +76,7 @@ def test_while_spark_works_its_job_is_cancelled_and_nothing_of_it_is_committed(
 
 
 @pytest.mark.parametrize("suffix", [".cleaned", ".swap", ".deleted", ".log"])
-def test_a_commit_that_has_begun_is_finished_and_no_other_is_begun(
+def test_stop_during_a_commit_finishes_it_and_starts_no_other(
     spark: SparkSession, log_dir: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
     stop = Stop()
@@ -105,9 +105,7 @@ def test_a_commit_that_has_begun_is_finished_and_no_other_is_begun(
 
 
 @pytest.mark.parametrize("verb", [plan, clean])
-def test_before_there_is_a_result_it_is_said_that_there_is_none(
-    spark: SparkSession, log_dir: Path, verb: Verb
-) -> None:
+def test_stop_before_any_result_is_reported(spark: SparkSession, log_dir: Path, verb: Verb) -> None:
     stop = Stop()
     before = files_of(log_dir)
     with pytest.raises(StoppedError, match="a test") as stopped:
@@ -123,7 +121,7 @@ def test_before_there_is_a_result_it_is_said_that_there_is_none(
     assert changes(before, files_of(log_dir)) == []
 
 
-def test_jobs_of_the_callers_own_are_not_cancelled_and_none_of_ours_is_left_marked(
+def test_stop_neither_cancels_jobs_of_the_caller_nor_leaves_tags(
     spark: SparkSession, log_dir: Path
 ) -> None:
     stop = Stop()

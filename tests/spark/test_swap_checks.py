@@ -1,4 +1,4 @@
-"""What recovery demands of a `.swap` log holds for every cleaning: all formats, codecs,
+"""Recovery's checks of `.swap` logs accept the output of every cleaning: all formats, codecs,
 transactions and tombstones.
 """
 
@@ -58,7 +58,7 @@ def last_batch(log: bytes) -> int:
         ),
     ],
 )
-def test_the_output_of_each_cleaning_passes_and_one_flipped_bit_takes_no_other_segment(
+def test_sound_output_passes_and_flipped_bit_removes_no_other_segment(
     spark: SparkSession, tmp_path: Path, name: str, only: list[str]
 ) -> None:
     before = copy_log_dir(name, tmp_path / "before", only=only)

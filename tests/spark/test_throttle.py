@@ -1,4 +1,6 @@
-"""`--throttle`: a run takes as long as its bytes at that rate, and leaves what it leaves without."""
+"""`--throttle`: a run takes as long as its bytes need at that rate, with the same result as
+without.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ def sizes(directory: Path) -> tuple[int, int]:
     return sum(closed), active
 
 
-def test_a_run_takes_as_long_as_its_bytes(spark: SparkSession, tmp_path: Path) -> None:
-    """Every byte is walked, and each that is cleaned is scanned and read again; what is written is
+def test_run_takes_as_long_as_its_bytes_need(spark: SparkSession, tmp_path: Path) -> None:
+    """Every byte is walked. Bytes that are cleaned are scanned and read again. Written bytes are
     read back.
     """
     left, taken, rate = {}, 0.0, None
@@ -47,8 +49,8 @@ def test_a_run_takes_as_long_as_its_bytes(spark: SparkSession, tmp_path: Path) -
     assert taken >= (3 * before + active + 2 * after) / (2.5 * before)
 
 
-def test_the_rate_of_the_brokers_cleaner_holds(spark: SparkSession, tmp_path: Path) -> None:
-    """And ends with the run: nothing of it stays with the session of the caller."""
+def test_rate_of_the_brokers_cleaner_applies(spark: SparkSession, tmp_path: Path) -> None:
+    """The rate ends with the run: nothing of it remains in the caller's session."""
     log_dir = new_log_dir(tmp_path / "log")
     before, active = sizes(add_partition(log_dir, "q-0", "c-4p-1"))
     properties = parse_server_properties(f"{RATE}={before}")
@@ -61,7 +63,7 @@ def test_the_rate_of_the_brokers_cleaner_holds(spark: SparkSession, tmp_path: Pa
     assert spark.sparkContext.getLocalProperty("winnow.io.max.bytes.per.second") is None
 
 
-def test_an_argument_is_stronger(spark: SparkSession, tmp_path: Path) -> None:
+def test_throttle_argument_overrides_the_brokers_rate(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = new_log_dir(tmp_path / "log")
     add_partition(log_dir, "q-0", "c-4p-1")
     slow = replace(SETTINGS, sets=(parse_set(f"{RATE}=1"),))

@@ -1,4 +1,4 @@
-"""The Python API: plans that show themselves, ask further and act."""
+"""The Python API: plans that can be shown, varied and executed."""
 
 from __future__ import annotations
 
@@ -58,9 +58,7 @@ def decided(partitions: tuple[PartitionResult, ...]) -> list[PartitionResult]:
     return [replace(p, settings=()) for p in partitions]
 
 
-def test_a_plan_is_what_the_api_tells(
-    plan: winnow.Plan, log_dir: Path, spark: SparkSession
-) -> None:
+def test_plan_equals_that_of_the_api(plan: winnow.Plan, log_dir: Path, spark: SparkSession) -> None:
     assert plan.partitions == run(api.plan, spark, log_dir, estimate=True).partitions
     without = winnow.plan(spark, [str(log_dir)], settings=settings(), now=NOW)
     assert without.partitions == run(api.plan, spark, log_dir).partitions
@@ -69,7 +67,7 @@ def test_a_plan_is_what_the_api_tells(
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-def test_what_if_tells_what_a_plan_with_these_settings_would(
+def test_what_if_equals_a_plan_with_these_settings(
     plan: winnow.Plan, log_dir: Path, spark: SparkSession, policy: dict[str, Any]
 ) -> None:
     sets = [f"*:{name.replace('_', '.')}={value}" for name, value in policy.items()]
@@ -77,7 +75,7 @@ def test_what_if_tells_what_a_plan_with_these_settings_would(
     assert decided(plan.what_if(**policy).partitions) == decided(asked.partitions)
 
 
-def test_what_is_known_is_not_read_again(
+def test_what_if_does_not_read_known_files_again(
     plan: winnow.Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for policy in (
@@ -98,7 +96,7 @@ def test_what_is_known_is_not_read_again(
     plan.what_if(delete_retention_ms=77)
 
 
-def test_what_if_speaks_of_the_topics_that_are_named(plan: winnow.Plan) -> None:
+def test_what_if_changes_only_the_named_topics(plan: winnow.Plan) -> None:
     other = plan.what_if(topics=["d-*", "none"], retention_ms=-1, retention_bytes=-1)
     changed = {
         p.topic
@@ -112,7 +110,7 @@ def test_what_if_speaks_of_the_topics_that_are_named(plan: winnow.Plan) -> None:
         plan.what_if(retention_ms="soon")
 
 
-def test_a_sweep_of_policies_is_a_table(plan: winnow.Plan) -> None:
+def test_sweep_of_policies_is_a_table(plan: winnow.Plan) -> None:
     table = winnow.compare({"as it is": plan, "now": plan.what_if(retention_ms=1)})
     assert table.schema == COMPARED
     rows = {(row.plan, row.topic): row for row in table.collect()}
@@ -124,7 +122,7 @@ def test_a_sweep_of_policies_is_a_table(plan: winnow.Plan) -> None:
     assert rows["now", "d-time"].freed_bytes == rows["now", "d-time"].bytes_before
 
 
-def test_partitions_as_a_dataframe_and_as_html(plan: winnow.Plan) -> None:
+def test_partitions_as_dataframe_and_html(plan: winnow.Plan) -> None:
     frame = plan.to_df()
     assert frame.schema == PARTITIONS
     rows = {row.topic: row for row in frame.collect()}
@@ -138,14 +136,14 @@ def test_partitions_as_a_dataframe_and_as_html(plan: winnow.Plan) -> None:
     assert "c-tomb-0" in html
 
 
-def test_names_and_reasons_are_text_in_html(plan: winnow.Plan) -> None:
+def test_names_and_reasons_are_escaped_in_html(plan: winnow.Plan) -> None:
     hostile = replace(plan.partitions[0], reason="<script>alert(1)</script>\x1b[2J")
     shown = replace(plan, run=replace(plan.run, partitions=(hostile,)))._repr_html_()
     assert "<script" not in shown
     assert "\x1b" not in shown
 
 
-def test_a_plan_is_carried_out_and_only_on_what_it_was_made_of(
+def test_plan_is_executed_only_on_the_files_it_was_made_for(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = new_log_dir(tmp_path / "d")
@@ -180,7 +178,7 @@ def test_a_plan_is_carried_out_and_only_on_what_it_was_made_of(
     assert {row.run_id for row in recorded} == {done.run.run_id}
 
 
-def test_settings_in_the_forms_of_python(
+def test_settings_are_accepted_as_python_values(
     spark: SparkSession, tmp_path: Path, log_dir: Path
 ) -> None:
     server = tmp_path / "server.properties"
@@ -205,7 +203,7 @@ def test_settings_in_the_forms_of_python(
         winnow.plan(spark, str(log_dir), topic_configs="no-such-file")
 
 
-def test_importing_it_loads_neither_spark_nor_numba() -> None:
+def test_import_loads_neither_spark_nor_numba() -> None:
     code = "import sys, winnow; print([m for m in ('pyspark', 'numba', 'numpy') if m in sys.modules], winnow.__all__)"
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert told.stdout.startswith("[] ['Plan'")

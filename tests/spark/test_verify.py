@@ -1,5 +1,5 @@
-"""`verify` over whole log directories: what a sweep of each partition alone finds, and nothing
-changed.
+"""`verify` over whole log directories finds what a check of each partition alone finds, and changes
+nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_all_that_is_wrong_in_the_order_of_the_files_and_nothing_changed(
+def test_all_faults_are_listed_in_file_order_and_nothing_changes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir, sound = copy_log_dir("damaged", tmp_path / "damaged"), new_log_dir(tmp_path / "sound")
@@ -41,7 +41,7 @@ def test_all_that_is_wrong_in_the_order_of_the_files_and_nothing_changed(
     ] == [[], []]
 
 
-def test_nothing_is_wrong_with_what_clean_leaves(spark: SparkSession, log_dir: Path) -> None:
+def test_cleaned_log_directory_has_no_faults(spark: SparkSession, log_dir: Path) -> None:
     before = swept(log_dir)[1]
     assert run(clean, spark, log_dir).exit_code == 0
     result = verify(spark, [str(log_dir)])
@@ -49,13 +49,13 @@ def test_nothing_is_wrong_with_what_clean_leaves(spark: SparkSession, log_dir: P
     assert 0 < result.checked.records < before.records
 
 
-def test_the_command(
+def test_verify_command(
     spark: SparkSession,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only of the topics that were asked for, here."""
+    """Only for the requested topics, here."""
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-badcrc-0", "x-torn-0"])
     (log_dir / "x-0.0123456789abcdef0123456789abcdef-stray").mkdir()
     monkeypatch.setattr("winnow.cli.reading.spark_context", lambda: nullcontext(spark))
@@ -68,7 +68,7 @@ def test_the_command(
     assert run_command(["verify", str(tmp_path)]) == 2
 
 
-def test_a_log_directory_in_use_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_log_directory_in_use_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = new_log_dir(tmp_path / "log-dir")
     with lock_log_dir(str(log_dir)), pytest.raises(LogDirInUseError):
         verify(spark, [str(log_dir)])

@@ -1,5 +1,5 @@
-"""A partition is rewritten some groups at a time where there is no room for all, with the same
-outcome.
+"""Without room for all groups, a partition is rewritten a few groups at a time, with the same
+result.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Jobs:
         del amount
 
 
-def test_waves_leave_what_one_job_leaves(
+def test_waves_leave_same_bytes_as_one_job(
     before: Path, at_once: Path, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     ours, limit = tmp_path / "ours", 80_000
@@ -120,7 +120,7 @@ def _differing(one: Path, other: Path) -> list[str]:
     return [name for name in names if name not in indexes]
 
 
-def test_if_not_even_one_group_fits_nothing_is_begun(
+def test_nothing_starts_if_not_even_one_group_fits(
     before: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = tmp_path / "d"
@@ -141,7 +141,7 @@ def one(tmp_path: Path) -> Iterator[Path]:
     return log_dir
 
 
-def test_a_stop_between_two_waves_leaves_the_rest_for_the_next_run(
+def test_stop_between_waves_leaves_the_rest_for_the_next_run(
     one: Path, at_once: Path, spark: SparkSession
 ) -> None:
     stop, jobs = Stop(), Jobs()
@@ -176,7 +176,7 @@ def test_a_stop_between_two_waves_leaves_the_rest_for_the_next_run(
     )
 
 
-def test_what_is_kept_frees_nothing_for_a_second_wave(one: Path, spark: SparkSession) -> None:
+def test_kept_segments_free_no_space_for_a_second_wave(one: Path, spark: SparkSession) -> None:
     result = run(clean, spark, one, sets=SETS, max_extra_space=30_000, keep_replaced=True)
     assert result.exit_code == NoSpaceError.exit_code
     assert stray_files(one) == []

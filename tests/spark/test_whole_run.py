@@ -74,16 +74,16 @@ def runs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     )
 
 
-def test_a_plan_changes_nothing(runs: Runs) -> None:
+def test_plan_changes_nothing(runs: Runs) -> None:
     assert changes(runs.before, runs.after_plan) == []
 
 
-def test_the_second_run_at_the_same_time_changes_no_byte_no_time_and_no_name(runs: Runs) -> None:
+def test_second_run_at_same_time_changes_no_file(runs: Runs) -> None:
     assert changes(runs.before, runs.after_clean)
     assert changes(runs.after_clean, runs.after_again) == []
 
 
-def test_the_second_run_reports_that_nothing_was_done(runs: Runs) -> None:
+def test_second_run_reports_that_nothing_was_done(runs: Runs) -> None:
     assert {p.actions for p in runs.again.partitions} == {("none",)}
     for p in runs.again.partitions:
         assert (p.segments_before, p.bytes_before, p.log_start_offset_before) == (
@@ -106,7 +106,7 @@ def test_each_partition_is_reported_once_with_a_reason(runs: Runs) -> None:
     assert len({result.run_id for result in (runs.planned, runs.cleaned, runs.again)}) == 3
 
 
-def test_the_plan_foresees_what_is_then_done(runs: Runs) -> None:
+def test_plan_predicts_the_run(runs: Runs) -> None:
     done = by_name(runs.cleaned)
     for name, foreseen in by_name(runs.planned).items():
         found = done[name]
@@ -130,7 +130,7 @@ def test_the_plan_foresees_what_is_then_done(runs: Runs) -> None:
         assert (foreseen.segments_after is None) == afterwards
 
 
-def test_what_is_reported_is_what_lies_there(runs: Runs) -> None:
+def test_reported_figures_match_the_disk(runs: Runs) -> None:
     starts = checkpoint(runs.log_dir / "log-start-offset-checkpoint")
     dirty = checkpoint(runs.log_dir / "cleaner-offset-checkpoint")
     for name, p in by_name(runs.cleaned).items():
@@ -147,12 +147,12 @@ def test_what_is_reported_is_what_lies_there(runs: Runs) -> None:
             assert p.records_after < p.records_before
 
 
-def test_nothing_is_left_behind(runs: Runs) -> None:
+def test_no_stray_files_remain(runs: Runs) -> None:
     assert stray_files(runs.log_dir) == []
 
 
-def test_owner_and_mode_of_every_file_are_the_brokers(runs: Runs) -> None:
-    """Files that replaced others, an empty segment that was rolled, and checkpoints, too."""
+def test_every_file_keeps_owner_and_mode_of_the_broker(runs: Runs) -> None:
+    """This includes replaced files, an empty segment that was rolled, and checkpoints."""
     assert len(changes(runs.before, runs.after_clean)) > 100
     wrong = {
         name: (oct(file.mode), file.owner)
@@ -172,7 +172,7 @@ def test_partitions_with_transactions_are_compacted(runs: Runs, name: str) -> No
     assert ("has a transaction open since offset" in p.reason) == (name == "t-open-0")
 
 
-def test_segments_below_the_start_of_a_log_with_transactions_go_after_the_compaction(
+def test_segments_below_log_start_are_deleted_after_compaction(
     runs: Runs,
 ) -> None:
     p = by_name(runs.cleaned)["t-closed-0"]
@@ -184,7 +184,7 @@ def test_segments_below_the_start_of_a_log_with_transactions_go_after_the_compac
     assert checkpoint(runs.log_dir / "log-start-offset-checkpoint")["t-closed-0"] == START_OFFSET
 
 
-def test_only_files_of_partitions_that_were_cleaned_and_their_checkpoints_change(
+def test_only_cleaned_partitions_and_their_checkpoints_change(
     runs: Runs,
 ) -> None:
     touched = {name for name, p in by_name(runs.cleaned).items() if p.actions != ("none",)}
@@ -200,5 +200,5 @@ def test_active_segments_of_compacted_partitions_are_never_touched(runs: Runs) -
             assert not [file for file in changed if file.startswith(f"{name}/{active}.")]
 
 
-def test_the_directory_that_is_no_partition_of_a_topic_is_said_to_be_skipped(runs: Runs) -> None:
+def test_directory_that_is_no_partition_is_reported_as_skipped(runs: Runs) -> None:
     assert [note for note in runs.cleaned.notes if "__cluster_metadata-0" in note]

@@ -1,4 +1,4 @@
-"""The places: a server each for all tests here."""
+"""The storage servers: one each for all tests here."""
 
 from __future__ import annotations
 

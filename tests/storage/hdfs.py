@@ -1,8 +1,9 @@
 """HDFS on loopback: a real name node and two real data nodes in one Java process.
 
-Hadoop's own MiniDFSCluster starts them. One jar from Maven Central has it; the rest of Hadoop's
-clients comes with pyspark. Two data nodes: the second one of a pipeline has mostly told of its
-replica when a file is closed; with one of them the client waits half a second for that.
+Hadoop's own MiniDFSCluster starts them. One jar from Maven Central contains it; pyspark brings the
+rest of Hadoop's clients. There are two data nodes because the second one of a pipeline has usually
+reported its replica when a file is closed. With only one, the client waits half a second for that
+report.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The requests of a driver that change something in a bucket: counted, looked behind, and stopped
-after any of them.
+"""The driver's requests that change something in a bucket: counted, observed, and stopped after any
+of them.
 """
 
 from __future__ import annotations

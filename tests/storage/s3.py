@@ -1,6 +1,6 @@
 """S3 servers on loopback, made in `.cache/` on first use.
 
-moto is in a virtual environment of its own; versitygw, which checks signatures, is built by Go.
+moto has its own virtual environment. versitygw, which checks signatures, is built with Go.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every `Store` has to keep, tried on the real thing: a disk, S3, HDFS."""
+"""The contract of every `Store`, tested on a real disk, S3 and HDFS."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ def _listed(store: Store) -> dict[str, StoredFile]:
     return {file.name: file for file in store.list_tree()}
 
 
-def test_a_place_that_is_not_there_is_empty(store: Store) -> None:
+def test_missing_place_is_empty(store: Store) -> None:
     assert store.list_tree() == ()
     assert store.list_top() == ()
 
 
-def test_it_is_told_by_its_url(store: Store, url: str) -> None:
+def test_store_has_the_given_url(store: Store, url: str) -> None:
     assert store.url == url
     assert store.local_path in {None, url}
 
 
-def test_what_was_put_is_listed_and_read_and_fetched(store: Store, tmp_path: Path) -> None:
+def test_put_file_is_listed_read_and_fetched(store: Store, tmp_path: Path) -> None:
     data = os.urandom(100_000)
     store.put("t-0/00000000000000000000.log", _file(tmp_path, data))
     store.put("t-0/.winnow-kept-x/deep/file", _file(tmp_path, b""))
@@ -84,7 +84,7 @@ def test_what_was_put_is_listed_and_read_and_fetched(store: Store, tmp_path: Pat
     assert (tmp_path / "empty").read_bytes() == b""
 
 
-def test_a_large_file_goes_there_and_back(store: Store, tmp_path: Path) -> None:
+def test_large_file_is_put_and_fetched(store: Store, tmp_path: Path) -> None:
     data = os.urandom(LARGE)
     store.put("large", _file(tmp_path, data))
     (file,) = store.list_tree()
@@ -95,7 +95,7 @@ def test_a_large_file_goes_there_and_back(store: Store, tmp_path: Path) -> None:
         store.put("large", _file(tmp_path, data))
 
 
-def test_nothing_is_written_over(store: Store, tmp_path: Path) -> None:
+def test_nothing_is_overwritten(store: Store, tmp_path: Path) -> None:
     store.create("a", b"first")
     store.put("b", _file(tmp_path, b"first"))
     for name in ("a", "b"):
@@ -107,7 +107,7 @@ def test_nothing_is_written_over(store: Store, tmp_path: Path) -> None:
     assert [*_listed(store)] == ["a", "b"]
 
 
-def test_of_two_that_create_at_once_one_gets_it(store: Store) -> None:
+def test_only_one_of_two_concurrent_creators_succeeds(store: Store) -> None:
     outcomes: list[int] = []
     start = threading.Barrier(6)
 
@@ -129,7 +129,7 @@ def test_of_two_that_create_at_once_one_gets_it(store: Store) -> None:
     assert [*_listed(store)] == ["marker"]
 
 
-def test_what_is_deleted_is_gone_with_its_directory(store: Store, tmp_path: Path) -> None:
+def test_delete_removes_file_and_directory(store: Store, tmp_path: Path) -> None:
     store.create("keep", b"")
     store.put("t-0/deep/file", _file(tmp_path, b"x"))
     for _ in range(2):
@@ -138,9 +138,7 @@ def test_what_is_deleted_is_gone_with_its_directory(store: Store, tmp_path: Path
     store.settle()
 
 
-def test_a_file_that_changed_since_it_was_listed_is_not_fetched(
-    store: Store, tmp_path: Path
-) -> None:
+def test_file_changed_since_listing_is_not_fetched(store: Store, tmp_path: Path) -> None:
     store.create("file", b"first")
     (before,) = store.list_tree()
     store.delete("file")
@@ -151,7 +149,7 @@ def test_a_file_that_changed_since_it_was_listed_is_not_fetched(
         store.fetch(before, str(tmp_path / "fetched"))
 
 
-def test_what_is_not_there_can_not_be_read(store: Store, tmp_path: Path) -> None:
+def test_missing_file_cannot_be_read(store: Store, tmp_path: Path) -> None:
     store.create("other", b"")
     with pytest.raises(FileNotFoundError):
         store.read_range("file", 0, 10)

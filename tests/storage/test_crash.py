@@ -1,7 +1,7 @@
-"""A run in place is stopped at every change that it makes there, and what is left is put right: as
-on this machine.
+"""An in-place run is stopped at every change that it makes in HDFS, and recovered as on a local
+disk.
 
-HDFS keeps changes in order, so that these are all the states that a crash can leave.
+HDFS keeps changes in order, so these are all the states that a crash can leave.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def root(name_node: str, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["compact,delete", "delete"])
-def test_a_run_makes_the_same_changes_in_the_same_order(
+def test_run_makes_same_changes_in_same_order(
     name: str, root: str, crash_run: Callable[[str], CrashRun], spark: SparkSession, tmp_path: Path
 ) -> None:
     run = crash_run(name)
@@ -76,7 +76,7 @@ def test_a_run_makes_the_same_changes_in_the_same_order(
     ],
 )
 @pytest.mark.timeout(3600)
-def test_whatever_a_crash_leaves_is_put_right(
+def test_every_crash_state_is_recovered(
     name: str, every: int, root: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
     run = crash_run(name)
@@ -98,12 +98,10 @@ def test_whatever_a_crash_leaves_is_put_right(
     assert points > 80 // every
 
 
-def test_what_a_dead_writer_has_left_open_is_removed(
+def test_file_left_open_by_dead_writer_is_removed(
     root: str, crash_run: Callable[[str], CrashRun], tmp_path: Path
 ) -> None:
-    """A file that was never closed has a lease of HDFS's own, its last bytes are with a data node
-    only.
-    """
+    """A file that was never closed still has HDFS's own lease. Only a data node has its last bytes."""
     run = crash_run("compact,delete")
     upload(run.before, f"{root}/log-dir")
     partition = f"{root}/log-dir/{run.case.partition}"

@@ -1,4 +1,4 @@
-"""Log directories that are not on this machine and are worked on where they are, by every verb."""
+"""Every verb works in place on log directories that are not on this machine."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def contents(directory: Path) -> dict[str, tuple[str, int | None]]:
 
 
 @pytest.mark.parametrize("pair", [SOME], indirect=True)
-def test_clean_is_as_on_this_machine(
+def test_clean_equals_clean_of_local_directory(
     pair: tuple[Path, str], spark: SparkSession, tmp_path: Path
 ) -> None:
     local, url = pair
@@ -84,7 +84,9 @@ def test_clean_is_as_on_this_machine(
 
 
 @ONE_IN_CI
-def test_the_verbs_that_read(pair: tuple[Path, str], spark: SparkSession) -> None:
+def test_reading_verbs_equal_those_on_local_directory(
+    pair: tuple[Path, str], spark: SparkSession
+) -> None:
     local, url = pair
     before = contents_there(url)
     swept, here = (verify(spark, [str(log_dir)]) for log_dir in (url, local))
@@ -126,7 +128,7 @@ def contents_there(url: str) -> list[tuple[object, ...]]:
 
 
 @ONE_IN_CI
-def test_erase_is_as_on_this_machine(
+def test_erase_equals_erase_of_local_directory(
     pair: tuple[Path, str], spark: SparkSession, tmp_path: Path
 ) -> None:
     local, url = pair
@@ -140,17 +142,15 @@ def test_erase_is_as_on_this_machine(
     assert contents(download(url, tmp_path / "found")) == contents(local)
 
 
-def test_what_is_replaced_can_not_be_kept_where_there_are_no_links(
-    name_node: str, spark: SparkSession
-) -> None:
+def test_keep_replaced_is_refused_without_hard_links(name_node: str, spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="no links"):
         in_place(clean, spark, f"{name_node}/log-dir", keep_replaced=True)
 
 
-def test_a_log_dir_and_one_elsewhere_together(
+def test_local_and_remote_directory_are_cleaned_together(
     pair: tuple[Path, str], spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Disks of one broker: some here, some copied there."""
+    """Disks of one broker: some local, some copied to other storage."""
     local, url = pair
     other = tmp_path / "other"
     copy_tree(local, other)

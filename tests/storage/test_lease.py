@@ -1,5 +1,5 @@
-"""Leases on log directories without locks, on the real thing: two at once, the dead, and those that
-sleep.
+"""Leases on log directories without locks, on real storage: two writers at once, dead writers, and
+writers that pause.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def names(log_dir: str) -> list[str]:
     return [entry.name for entry in Places().list_dir(log_dir)]
 
 
-def test_one_has_it_and_others_are_told_who(log_dir: str) -> None:
+def test_second_writer_is_refused_with_holder_named(log_dir: str) -> None:
     with take(log_dir):
         assert names(log_dir) == [LEASE]
         for refused in (
@@ -84,8 +84,8 @@ def test_one_has_it_and_others_are_told_who(log_dir: str) -> None:
     take(log_dir).close()
 
 
-def test_of_several_at_once_one_gets_it(log_dir: str, dead: Seen) -> None:
-    """Some find the lease of a dead one, some the one that took it over."""
+def test_only_one_of_several_concurrent_writers_gets_it(log_dir: str, dead: Seen) -> None:
+    """Some find the lease of a dead writer, others the lease of the writer that took it over."""
     assert dead
     start, taken, refused = threading.Barrier(4), [], []
 
@@ -108,7 +108,7 @@ def test_of_several_at_once_one_gets_it(log_dir: str, dead: Seen) -> None:
     assert names(log_dir) == []
 
 
-def test_a_dead_ones_lease_is_taken_over_and_not_before_its_time(log_dir: str, dead: Seen) -> None:
+def test_lease_of_dead_writer_is_taken_over_only_after_expiry(log_dir: str, dead: Seen) -> None:
     assert dead
     began = time.monotonic()
     with take(log_dir):
@@ -116,15 +116,13 @@ def test_a_dead_ones_lease_is_taken_over_and_not_before_its_time(log_dir: str, d
     assert names(log_dir) == []
 
 
-def test_whoever_reads_waits_until_a_lease_has_expired_and_leaves_it(
-    log_dir: str, dead: Seen
-) -> None:
+def test_reader_waits_for_expiry_and_leaves_the_lease(log_dir: str, dead: Seen) -> None:
     assert dead
     refuse_leased(log_dir, lease_file_of(log_dir))
     assert names(log_dir) == [LEASE]
 
 
-def test_one_that_was_renewed_at_the_last_moment_is_put_back(
+def test_lease_renewed_at_the_last_moment_is_restored(
     log_dir: str, file: LeaseFile, dead: Seen
 ) -> None:
     renewed = file.renew(dead, dead.data)
@@ -135,7 +133,7 @@ def test_one_that_was_renewed_at_the_last_moment_is_put_back(
     assert names(log_dir) == [LEASE]
 
 
-def test_who_comes_too_late_takes_nothing_over(log_dir: str, file: LeaseFile, dead: Seen) -> None:
+def test_late_writer_takes_nothing_over(log_dir: str, file: LeaseFile, dead: Seen) -> None:
     other = file.take_over(dead, b'{"token": "other"}')
     with pytest.raises(FileExistsError):
         file.take_over(dead, b"{}")
@@ -152,7 +150,7 @@ def test_who_comes_too_late_takes_nothing_over(log_dir: str, file: LeaseFile, de
         file.renew(dead, dead.data)
 
 
-def test_whoever_could_not_renew_it_in_time_changes_nothing_more(
+def test_writer_that_cannot_renew_changes_nothing_more(
     log_dir: str, file: LeaseFile, clock: Clock
 ) -> None:
     with take_lease(log_dir, file, length_s=3600, clock=clock) as lease:
@@ -177,7 +175,7 @@ def test_whoever_could_not_renew_it_in_time_changes_nothing_more(
     assert names(log_dir) == [LEASE, "a", "b"]
 
 
-def test_whose_lease_was_taken_changes_nothing_more(
+def test_writer_whose_lease_was_taken_changes_nothing_more(
     log_dir: str, file: LeaseFile, clock: Clock
 ) -> None:
     lease = take_lease(log_dir, file, length_s=3600, clock=clock)
@@ -230,7 +228,7 @@ def tell(sleeper: subprocess.Popen[str]) -> str:
     return sleeper.stdout.readline()
 
 
-def test_one_that_was_asleep_while_its_lease_was_taken_over_changes_nothing_more(
+def test_writer_paused_during_takeover_changes_nothing_more(
     log_dir: str, sleeper: subprocess.Popen[str]
 ) -> None:
     assert tell(sleeper) == "made\n"

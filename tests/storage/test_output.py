@@ -1,4 +1,4 @@
-"""`plan` and `clean` of log directories that lie in S3 and in HDFS."""
+"""`plan` and `clean --output` of log directories in S3 and HDFS."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def away(spark: SparkSession, source: str, *output: str, **more: object) -> RunR
     return verb(spark, [source], settings=settings(), now=NOW, output=output, **more)  # type: ignore[arg-type]
 
 
-def test_there_and_back_is_as_in_place(remote: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_remote_output_equals_an_in_place_clean(
+    remote: str, spark: SparkSession, tmp_path: Path
+) -> None:
     root = f"{remote}/{tmp_path.name}"
     local = copy_log_dir("clean", tmp_path / "local", only=SOME)
     upload(local, f"{root}/source")
@@ -88,7 +90,7 @@ def test_there_and_back_is_as_in_place(remote: str, spark: SparkSession, tmp_pat
         away(spark, f"{root}/source", f"{root}/to/output", begin_again=True)
 
 
-def test_what_was_interrupted_is_begun_again(s3: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_interrupted_output_is_restarted(s3: str, spark: SparkSession, tmp_path: Path) -> None:
     local = copy_log_dir("clean", tmp_path / "local", only=SOME)
     output = f"{s3}/{tmp_path.name}"
     stop = Stop()
@@ -104,10 +106,10 @@ def test_what_was_interrupted_is_begun_again(s3: str, spark: SparkSession, tmp_p
     assert "meta.properties" in open_store(output).list_top()
 
 
-def test_a_bucket_of_tiered_storage_is_neither_read_nor_written(
+def test_tiered_storage_bucket_is_neither_read_nor_written(
     s3: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """As Aiven's plug-in for S3 lays it out."""
+    """With the layout of Aiven's plug-in for S3."""
     local = copy_log_dir("clean", tmp_path / "local", only=("d-size-0",))
     tiered = f"{s3}/{tmp_path.name}/tiered"
     name = "topic-oKqdTxTqT0q8Rz5xKJpv2A/0/00000000000000000023-tqimKeZwStOEOwRzT3L5oQ.rsm-manifest"
@@ -122,7 +124,7 @@ def test_a_bucket_of_tiered_storage_is_neither_read_nor_written(
     open_store(tiered).delete(name)
 
 
-def test_a_place_that_can_not_be_reached(s3: str, spark: SparkSession) -> None:
+def test_unreachable_place_is_reported(s3: str, spark: SparkSession) -> None:
     assert s3
     with pytest.raises(WinnowError, match="s3://no-such-bucket/x: S3 answers NoSuchBucket"):
         away(spark, "s3://no-such-bucket/x", f"{s3}/output")
@@ -130,7 +132,7 @@ def test_a_place_that_can_not_be_reached(s3: str, spark: SparkSession) -> None:
         away(spark, "s3://no-such-bucket/x")
 
 
-def test_no_secret_is_told(s3: str, tmp_path: Path) -> None:
+def test_no_secret_is_shown(s3: str, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no-such-bucket") as caught:
         open_store("s3://no-such-bucket/x").list_tree()
     assert "NoSuchBucket" in str(caught.value)
@@ -143,7 +145,7 @@ def test_no_secret_is_told(s3: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_of_a_refusal_only_its_code_is_told(gateway: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusal_shows_only_its_code(gateway: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another-secret")
     with pytest.raises(OSError, match="SignatureDoesNotMatch") as caught:
         open_store(f"{gateway}/x").list_tree()

@@ -1,5 +1,5 @@
-"""A cleaning in S3 that is killed after any of its driver's requests: what readers see, and what
-the next run does.
+"""A cleaning in S3 is killed after any of its driver's requests: what readers see, and what the
+next run does.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def in_place(home: Home, target: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "home", ["s3", pytest.param("gateway", marks=pytest.mark.slow)], indirect=True
 )
-def test_it_leaves_what_a_cleaning_on_a_disk_leaves(home: Home, tmp_path: Path) -> None:
+def test_cleaning_in_s3_equals_cleaning_on_disk(home: Home, tmp_path: Path) -> None:
     url = home.copy("whole")
     seen: dict[str, list[tuple[object, ...]]] = {name: [] for name in CHANGES}
 
@@ -132,9 +132,7 @@ def test_it_leaves_what_a_cleaning_on_a_disk_leaves(home: Home, tmp_path: Path) 
     ],
     indirect=["home"],
 )
-def test_killed_anywhere_the_next_run_makes_the_same_of_it(
-    home: Home, every: int, tmp_path: Path
-) -> None:
+def test_next_run_after_any_kill_gives_same_result(home: Home, every: int, tmp_path: Path) -> None:
     expected = in_place(home, tmp_path / "disk")
     requests, deaths = every - 1, 0
     while True:

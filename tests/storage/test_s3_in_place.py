@@ -1,5 +1,5 @@
-"""What `winnow.storage.contract.Storage` asks, of S3: file by file, and all at once where
-`changing` says so.
+"""The contract of `winnow.storage.contract.Storage` in S3: file by file, and atomically inside
+`changing`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def contents(storage: S3Storage, path: str) -> dict[str, bytes]:
     return found
 
 
-def test_files_are_made_read_listed_and_removed(storage: S3Storage, root: str) -> None:
+def test_files_are_created_read_listed_and_removed(storage: S3Storage, root: str) -> None:
     storage.create(f"{root}/t-0/a", b"0123456789")
     storage.create(f"{root}/t-0/empty", b"")
     with pytest.raises(FileExistsError):
@@ -90,12 +90,12 @@ def test_files_are_made_read_listed_and_removed(storage: S3Storage, root: str) -
     assert refused.value.errno == errno.ENOTEMPTY
 
 
-def test_one_name_of_a_directory(storage: S3Storage) -> None:
+def test_directory_has_one_canonical_url(storage: S3Storage) -> None:
     assert storage.canonical("s3a://bucket//a/b/") == "s3://bucket/a/b"
     assert storage_of("s3a://bucket/a") is storage_of("s3://bucket/b")
 
 
-def test_times_are_those_of_the_files(storage: S3Storage, root: str) -> None:
+def test_file_times_are_kept(storage: S3Storage, root: str) -> None:
     path = f"{root}/t-0/00000000000000000000.log"
     with SegmentWriter(path, mtime_ns=MTIME_NS) as writer:
         writer.write(b"x" * 1000)
@@ -115,7 +115,7 @@ def test_times_are_those_of_the_files(storage: S3Storage, root: str) -> None:
     assert storage.read_bytes(f"{path}.deleted") == b"x" * 1000
 
 
-def test_a_file_of_many_parts(storage: S3Storage, root: str) -> None:
+def test_multipart_file_is_written_and_read(storage: S3Storage, root: str) -> None:
     data = os.urandom(17 * 2**20)
     with SegmentWriter(f"{root}/large.log") as writer:
         writer.write(data)
@@ -130,7 +130,7 @@ def test_a_file_of_many_parts(storage: S3Storage, root: str) -> None:
         writer.write(data)
 
 
-def test_what_fails_before_it_is_finished_leaves_nothing(storage: S3Storage, root: str) -> None:
+def test_failed_write_leaves_nothing(storage: S3Storage, root: str) -> None:
     def fails() -> None:
         with SegmentWriter(f"{root}/file") as writer:
             writer.write(b"x")
@@ -166,7 +166,7 @@ BEFORE = {name: name.encode() for name in ("a", "b", "c", ".winnow-run/a", ".win
 AFTER = {"a": b".winnow-run/a", "c": b"c", "d": b".winnow-run/d", "e": b"new", ".kept/1/c": b"c"}
 
 
-def test_nobody_sees_a_change_before_its_end_but_who_makes_it(
+def test_change_is_visible_to_others_only_at_its_end(
     storage: S3Storage, reader: S3Storage, root: str
 ) -> None:
     start(storage, root)
@@ -181,7 +181,7 @@ def test_nobody_sees_a_change_before_its_end_but_who_makes_it(
     assert contents(storage, root) == contents(reader, root) == AFTER
 
 
-def test_an_exception_leaves_all_as_it_was(storage: S3Storage, root: str) -> None:
+def test_exception_leaves_everything_unchanged(storage: S3Storage, root: str) -> None:
     start(storage, root)
 
     def fails() -> None:
@@ -194,7 +194,7 @@ def test_an_exception_leaves_all_as_it_was(storage: S3Storage, root: str) -> Non
     assert contents(storage, root) == BEFORE
 
 
-def test_killed_at_each_request_it_is_the_old_or_the_new_and_then_the_new_or_the_old(
+def test_kill_at_any_request_leaves_old_or_new_state(
     storage: S3Storage, reader: S3Storage, root: str
 ) -> None:
     seen = []
@@ -229,7 +229,7 @@ def test_killed_at_each_request_it_is_the_old_or_the_new_and_then_the_new_or_the
     assert len(seen) == 9, "prepared, decided, three copies, one content, names deleted, the record"
 
 
-def test_a_record_in_the_way_is_taken_over_until_it_is_decided(
+def test_pending_change_is_taken_over_until_decided(
     storage: S3Storage, bucket: S3Bucket, root: str
 ) -> None:
     start(storage, root)
@@ -262,7 +262,7 @@ def test_a_record_in_the_way_is_taken_over_until_it_is_decided(
     ],
     ids=["a source", "a new name", "a name that goes"],
 )
-def test_what_somebody_else_did_meanwhile_stops_it(
+def test_concurrent_change_by_another_writer_stops_the_change(
     storage: S3Storage,
     reader: S3Storage,
     root: str,
@@ -285,7 +285,7 @@ def test_what_somebody_else_did_meanwhile_stops_it(
     assert contents(reader, root) == told
 
 
-def test_a_checkpoint_is_written_over_only_as_it_was_read(
+def test_checkpoint_is_replaced_only_if_unchanged_since_read(
     storage: S3Storage, reader: S3Storage, root: str
 ) -> None:
     def write(one: S3Storage, data: bytes) -> None:
@@ -310,7 +310,7 @@ def test_a_checkpoint_is_written_over_only_as_it_was_read(
     assert contents(reader, root) == {"checkpoint": b"4"}
 
 
-def test_a_directory_inside_of_one_that_is_changed_is_part_of_the_change(
+def test_nested_directory_is_part_of_the_change(
     storage: S3Storage, reader: S3Storage, root: str
 ) -> None:
     start(storage, f"{root}/t-0")
@@ -325,7 +325,7 @@ def test_a_directory_inside_of_one_that_is_changed_is_part_of_the_change(
     assert contents(reader, f"{root}/t-0").keys() == {"a", "b", "c", ".moved/d"}
 
 
-def test_what_it_can_not_do_it_refuses(storage: S3Storage, root: str) -> None:
+def test_unsupported_operations_are_refused(storage: S3Storage, root: str) -> None:
     start(storage, root)
     with pytest.raises(OSError, match="renaming a directory"):
         storage.rename(f"{root}/.winnow-run", f"{root}/.gone")
@@ -352,7 +352,7 @@ def test_what_it_can_not_do_it_refuses(storage: S3Storage, root: str) -> None:
         b'{"version": 1, "id": "x", "state": "decided", "copies": [], "contents": [["a", "%", 1]], "deletes": []}',
     ],
 )
-def test_a_record_that_nobody_wrote_is_refused(
+def test_malformed_record_is_refused(
     storage: S3Storage, bucket: S3Bucket, root: str, data: bytes
 ) -> None:
     storage.create(f"{root}/a", b"")
@@ -364,7 +364,7 @@ def test_a_record_that_nobody_wrote_is_refused(
         storage.read_bytes(f"{root}/a")
 
 
-def test_a_record_is_read_as_it_was_written() -> None:
+def test_record_reads_back_as_written() -> None:
     record = Record(
         id="x",
         state="decided",
@@ -374,7 +374,7 @@ def test_a_record_is_read_as_it_was_written() -> None:
     assert decode(encode(record), "here") == record
 
 
-def test_copies_go_before_what_they_are_made_from_is_written_over() -> None:
+def test_copies_are_ordered_before_their_source_is_overwritten() -> None:
     def record(**sources: str) -> Record:
         puts = {name: Copied(source, 0, "", 0) for name, source in sources.items()}
         return Record(id="x", state="decided", puts=puts, deletes=())
@@ -385,9 +385,7 @@ def test_copies_go_before_what_they_are_made_from_is_written_over() -> None:
         record(a="b", b="a").in_order()
 
 
-def test_a_directory_with_changes_that_are_not_done_is_nothing_to_be_copied(
-    root: str, bucket: S3Bucket
-) -> None:
+def test_directory_with_pending_changes_is_not_copied(root: str, bucket: S3Bucket) -> None:
     key = bucket_and_key(root)[1]
     bucket.create(f"{key}/meta.properties", b"version=1\n")
     bucket.create(f"{key}/t-0/{COMMIT_RECORD}", b"")
@@ -395,9 +393,7 @@ def test_a_directory_with_changes_that_are_not_done_is_nothing_to_be_copied(
         look_at(open_store(root))
 
 
-def test_what_is_not_for_s3_is_refused_before_anything_is_written(
-    root: str, bucket: S3Bucket
-) -> None:
+def test_in_place_run_refuses_what_s3_does_not_support(root: str, bucket: S3Bucket) -> None:
     key = bucket_and_key(root)[1]
     with pytest.raises(UsageError, match="moved aside only on a file system"):
         check_in_place([root], on_corrupt="quarantine")

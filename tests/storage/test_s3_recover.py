@@ -1,5 +1,5 @@
-"""`recover` in S3 after the driver of a round was killed at any of its requests. No Spark: all is
-staged.
+"""`recover` in S3 after the driver of a round was killed at any of its requests. It needs no Spark,
+because everything is staged.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def there(url: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
-def test_killed_at_a_request_a_round_is_finished_or_was_never_begun(
+def test_round_killed_at_any_request_is_finished_or_discarded(
     a_round: Round, s3: str, tmp_path: Path, every: int
 ) -> None:
     disk = tmp_path / "disk"
@@ -153,10 +153,8 @@ def test_killed_at_a_request_a_round_is_finished_or_was_never_begun(
     assert len(seen) * every > 20
 
 
-def test_a_change_of_the_checkpoints_is_finished_as_well(
-    a_round: Round, s3: str, tmp_path: Path
-) -> None:
-    """It is more than one write where something was left behind by a broker."""
+def test_checkpoint_change_is_finished_too(a_round: Round, s3: str, tmp_path: Path) -> None:
+    """It takes more than one write if a broker left a temporary file."""
     (a_round.root / f"{CLEANER_CHECKPOINT}.tmp").touch()
     url = f"{s3}/{tmp_path.name}"
     upload(a_round.root, url)

@@ -1,4 +1,4 @@
-"""What every `Storage` has to keep, tried on the real thing: a disk, HDFS, S3."""
+"""The contract of every `Storage`, tested on a real disk, HDFS and S3."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def names(path: str) -> list[str]:
     return [entry.name for entry in STORAGE.list_dir(path)]
 
 
-def test_a_directory_has_one_name(root: str) -> None:
+def test_directory_has_one_name(root: str) -> None:
     assert STORAGE.canonical(f"{root}//") == root
 
 
-def test_what_was_created_is_there_whole_and_once(root: str) -> None:
+def test_created_file_is_complete_and_exists_once(root: str) -> None:
     STORAGE.create(f"{root}/a", b"0123456789")
     with pytest.raises(FileExistsError):
         STORAGE.create(f"{root}/a", b"other")
@@ -63,7 +63,7 @@ def test_what_was_created_is_there_whole_and_once(root: str) -> None:
     assert [e for e in STORAGE.list_dir(root) if e.name == "a"] == [entry]
 
 
-def test_of_several_that_create_at_once_one_gets_it(root: str) -> None:
+def test_only_one_of_several_concurrent_creators_succeeds(root: str) -> None:
     outcomes: list[int] = []
     start = threading.Barrier(4)
 
@@ -84,13 +84,13 @@ def test_of_several_that_create_at_once_one_gets_it(root: str) -> None:
     assert STORAGE.read_bytes(f"{root}/a") == str(outcomes[0]).encode()
 
 
-def test_what_is_not_there_is_told_by_its_full_name(root: str) -> None:
+def test_missing_file_is_reported_by_its_full_name(root: str) -> None:
     for ask in (STORAGE.read_bytes, STORAGE.entry, lambda path: STORAGE.read_range(path, 0, 5)):
         with pytest.raises(FileNotFoundError, match=f"{root}/none"):
             ask(f"{root}/none")
 
 
-def test_names_are_listed_in_order_with_what_they_are(root: str) -> None:
+def test_names_are_listed_in_order_with_their_kind(root: str) -> None:
     STORAGE.mkdir(f"{root}/t-0")
     for name in ("t-0/00000000000000000010.log", "t-0/00000000000000000000.log", "b", "a"):
         STORAGE.create(f"{root}/{name}", name.encode())
@@ -99,7 +99,7 @@ def test_names_are_listed_in_order_with_what_they_are(root: str) -> None:
     assert names(f"{root}/t-0") == ["00000000000000000000.log", "00000000000000000010.log"]
 
 
-def test_a_rename_takes_the_place_of_what_is_there(root: str) -> None:
+def test_rename_replaces_the_target(root: str) -> None:
     for name in ("00000000000000000000.log", "new"):
         STORAGE.create(f"{root}/{name}", name.encode())
     with STORAGE.changing(root):
@@ -111,7 +111,7 @@ def test_a_rename_takes_the_place_of_what_is_there(root: str) -> None:
         STORAGE.rename(f"{root}/new", f"{root}/newer")
 
 
-def test_what_is_removed_is_gone(root: str) -> None:
+def test_removed_file_is_gone(root: str) -> None:
     STORAGE.create(f"{root}/a", b"")
     with STORAGE.changing(root):
         STORAGE.unlink(f"{root}/a")
@@ -120,7 +120,7 @@ def test_what_is_removed_is_gone(root: str) -> None:
         STORAGE.unlink(f"{root}/a")
 
 
-def test_times_are_those_that_were_set(root: str) -> None:
+def test_times_read_back_as_set(root: str) -> None:
     name = f"{root}/00000000000000000000.log"
     with STORAGE.changing(root):
         STORAGE.create(name, b"x")
@@ -128,7 +128,7 @@ def test_times_are_those_that_were_set(root: str) -> None:
     assert STORAGE.entry(name).mtime_ms == MTIME_NS // 10**6
 
 
-def test_a_segment_is_written_by_tasks_and_mapped(root: str) -> None:
+def test_segment_is_written_by_tasks_and_mapped(root: str) -> None:
     data = bytes(range(256)) * (LARGE // 256) + b"end"
     with SegmentWriter(f"{root}/large") as writer:
         for at in range(0, len(data), 2**20):
@@ -142,8 +142,8 @@ def test_a_segment_is_written_by_tasks_and_mapped(root: str) -> None:
     assert STORAGE.entry(f"{root}/large").size == len(data)
 
 
-def test_no_file_is_made_in_a_directory_that_was_taken_away(kind: str, root: str) -> None:
-    """From who still writes there."""
+def test_no_file_is_created_in_a_missing_directory(kind: str, root: str) -> None:
+    """So that a late writer does not bring back a removed directory."""
     if kind == "s3":
         pytest.skip("there are no directories")
     for write in (
@@ -164,7 +164,7 @@ def test_no_file_is_made_in_a_directory_that_was_taken_away(kind: str, root: str
     assert not STORAGE.exists(f"{root}/made")
 
 
-def test_a_new_file_gets_the_mode_of_another(kind: str, root: str) -> None:
+def test_new_file_gets_the_mode_of_another(kind: str, root: str) -> None:
     if kind == "s3":
         pytest.skip("objects have none")
 
@@ -183,13 +183,13 @@ def test_a_new_file_gets_the_mode_of_another(kind: str, root: str) -> None:
     assert mode(f"{root}/b") == 0o644
 
 
-def test_there_is_room(root: str) -> None:
+def test_volume_reports_free_and_total_bytes(root: str) -> None:
     volume = STORAGE.volume(root)
     assert 0 < volume.free_bytes <= volume.total_bytes
     assert volume.key == STORAGE.volume(f"{root}/").key
 
 
-def test_no_other_kind_of_url(name_node: str) -> None:
+def test_other_url_schemes_are_refused(name_node: str) -> None:
     for url in ("gopher://x/y", "hdfs://user:secret@x/y", f"{name_node}/x?y"):
         with pytest.raises(UsageError) as refused:
             STORAGE.canonical(url)
