@@ -1,5 +1,4 @@
-"""Is what Winnow left the same as what Kafka left? Directories are compared file by file, dumps
-line by line.
+"""Compare what Winnow left with what Kafka left: directories file by file, dumps line by line.
 
 Every function raises AssertionError that shows the first difference in Kafka's terms.
 """

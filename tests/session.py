@@ -1,4 +1,4 @@
-"""The command line over a Spark session that stays."""
+"""The command line over a Spark session that is reused."""
 
 import sys
 from contextlib import nullcontext

@@ -42,8 +42,8 @@ def named_functions(text: str) -> set[str]:
 
 
 def named_tests(text: str) -> set[tuple[str, str]]:
-    """(file, name) of each; a name belongs to the file before it, and a file without one is (file,
-    "").
+    """Return (file, name) of each named test. A name belongs to the file before it; without one,
+    the file is "".
     """
     found: set[tuple[str, str]] = set()
     file = ""
@@ -62,7 +62,7 @@ def defined_in(file: str) -> frozenset[str]:
 
 
 @pytest.mark.parametrize("name", sorted(named_functions(DOCUMENT)))
-def test_every_function_is_there(name: str) -> None:
+def test_every_named_function_exists(name: str) -> None:
     parts = ["winnow", *name.split(".")]
     for end in range(len(parts) - 1, 0, -1):
         try:
@@ -77,7 +77,7 @@ def test_every_function_is_there(name: str) -> None:
 
 
 @pytest.mark.parametrize(("file", "name"), sorted(named_tests(DOCUMENT)))
-def test_every_test_is_there(file: str, name: str) -> None:
+def test_every_named_test_exists(file: str, name: str) -> None:
     assert file, f"{name} has no file before it"
     assert any(fnmatchcase(defined, name) for defined in defined_in(file)), f"{file} has no {name}"
 
@@ -92,7 +92,7 @@ def test_every_rule_has_a_function_and_a_test() -> None:
     assert lacking == []
 
 
-def test_every_rule_that_the_code_cites_is_in_the_document() -> None:
+def test_every_rule_cited_in_code_is_documented() -> None:
     known = {*HEADINGS, *RULES}
     cited = {
         (str(file.relative_to(LIB)), rule)
@@ -103,14 +103,14 @@ def test_every_rule_that_the_code_cites_is_in_the_document() -> None:
     assert {(file, rule) for file, rule in cited if rule not in known} == set()
 
 
-def test_rules_stand_below_their_headings_once_and_in_order() -> None:
+def test_rules_are_listed_once_in_order_under_their_heading() -> None:
     numbers = re.findall(r"^\| (S\d+\.\d+) \|", DOCUMENT, re.MULTILINE)
     assert numbers == sorted(set(numbers), key=lambda rule: tuple(map(int, rule[1:].split("."))))
     assert [f"S{n}" for n in range(1, 10)] == HEADINGS
     assert {rule.partition(".")[0] for rule in numbers} == set(HEADINGS)
 
 
-def test_all_cases_are_there_once_and_in_order() -> None:
+def test_all_cases_are_listed_once_in_order() -> None:
     assert [int(row[0]) for row in CASES] == list(range(1, 100))
 
 
@@ -121,8 +121,8 @@ def test_every_case_has_a_test_or_a_reason(row: list[str]) -> None:
     assert named_tests(answer) or answer.startswith(("does not apply: ", "not yet: "))
 
 
-def test_a_test_that_is_named_after_a_case_is_named_by_the_document() -> None:
-    """What a case has is found where one looks for it."""
+def test_tests_named_after_a_case_are_listed_in_the_document() -> None:
+    """So that the tests of a case can be found in the document."""
     unnamed = []
     for file in TESTS.rglob("test_*.py"):
         path = str(file.relative_to(TESTS))

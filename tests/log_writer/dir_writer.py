@@ -1,4 +1,4 @@
-"""Writes a whole log directory: several partitions, and what a broker that stopped in good order
+"""Write a whole log directory: several partitions, and the files that a cleanly stopped broker
 leaves beside them.
 """
 

@@ -1,5 +1,5 @@
-"""examples/notebook.ipynb runs from its first cell to its last, in a kernel of its own, and shows
-what it says.
+"""examples/notebook.ipynb runs from first to last cell in its own kernel and prints the output that
+it shows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def shown(cell: Any) -> list[str]:
     return texts
 
 
-def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebook_runs_and_prints_the_output_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, place in (
         ("IPYTHONDIR", "ipython"),
         ("JUPYTER_RUNTIME_DIR", "runtime"),

@@ -1,8 +1,7 @@
-"""Clients that were in the middle of something when their broker was stopped and its log directory
-cleaned.
+"""Clients that were active when their broker was stopped and its log directory cleaned.
 
 A transactional producer, one with an open transaction, an idempotent one, a group and two consumers
-in the middle of a log live on in one process, and find all of it when the broker is back.
+in the middle of a log keep running in one process. They find everything when the broker is back.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Stor
     return Story(before, results, after)
 
 
-def test_all_that_they_rely_on_was_cleaned(story: Story) -> None:
+def test_everything_the_clients_rely_on_was_cleaned(story: Story) -> None:
     results = story.results
     assert {name: result.error for name, result in results.items() if result.error} == {}
     for topic in ("__consumer_offsets", "__transaction_state"):
@@ -68,21 +67,21 @@ def test_all_that_they_rely_on_was_cleaned(story: Story) -> None:
     assert "has a transaction open" in results["open-0"].reason
 
 
-def test_the_log_ends_where_it_did(story: Story) -> None:
+def test_log_end_is_unchanged(story: Story) -> None:
     assert story.after["ends_before"] == story.before["ends"]
 
 
-def test_a_transactional_id_goes_on_and_can_be_taken_over(story: Story) -> None:
+def test_transactional_id_continues_and_can_be_taken_over(story: Story) -> None:
     assert story.after["epoch_rose"] is True
     assert story.after["fenced"] in {"ProducerFencedException", "InvalidProducerEpochException"}
 
 
-def test_the_transaction_that_was_open_is_committed_whole(story: Story) -> None:
+def test_open_transaction_is_committed_completely(story: Story) -> None:
     wanted = [f"undecided-{n}" for n in range(60)] + [f"decided-{n}" for n in range(5)]
     assert story.after["open_committed"] == wanted
 
 
-def test_consumers_in_the_middle_of_the_log_read_on(story: Story) -> None:
+def test_consumers_in_the_middle_of_the_log_continue(story: Story) -> None:
     committed = [f"{number}-{n}-c" for number in (1000, 1002) for n in range(3)]
     aborted = [f"1001-{n}-a" for n in range(3)]
     assert story.after["read_committed"] == committed
@@ -91,7 +90,7 @@ def test_consumers_in_the_middle_of_the_log_read_on(story: Story) -> None:
     assert story.after["read_uncommitted_position"] is True
 
 
-def test_an_idempotent_producer_goes_on_with_its_sequence(story: Story) -> None:
+def test_idempotent_producer_continues_its_sequence(story: Story) -> None:
     """Its last batch was superseded and cleaned away."""
     end = story.before["ends"]["idem-0"]
     assert story.after["idempotent_offsets"] == list(range(end, end + 10))
@@ -99,13 +98,13 @@ def test_an_idempotent_producer_goes_on_with_its_sequence(story: Story) -> None:
     assert story.after["idempotent_sequence"] == story.before["last_sequence"] + 10
 
 
-def test_a_duplicate_is_still_one_and_a_gap_still_refused(story: Story) -> None:
+def test_duplicates_are_detected_and_gaps_refused_as_before(story: Story) -> None:
     assert story.after["duplicate"] == ["NONE", story.before["last_offset"]]
     assert story.after["gap"] == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert story.after["ends_after_duplicate"] == story.before["ends"], "neither was appended"
 
 
-def test_a_group_resumes_where_it_committed(story: Story) -> None:
+def test_group_resumes_where_it_committed(story: Story) -> None:
     after = story.after
     assert story.before["committed"] == after["committed"] == 120
     assert after["metadata"] == "commit 150"
@@ -113,7 +112,7 @@ def test_a_group_resumes_where_it_committed(story: Story) -> None:
     assert after["committed_then"] == 200
 
 
-def test_the_group_and_the_transactional_ids_are_named_as_who_fills_those_topics(
+def test_group_and_transactional_ids_are_named_as_top_users(
     story: Story,
 ) -> None:
     named = {(r.topic, holder.name) for r in story.results.values() for holder in r.holders}

@@ -1,5 +1,5 @@
-"""A real broker on what an erasure left: it does not complain, and consumers miss these records and
-no others.
+"""A real broker on the result of an erasure starts without complaint. Consumers miss the erased
+records and no others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def reached(log_dir: Path, name: str) -> int:
     return max(int(path.stem) for path in (log_dir / name).glob("*.log"))
 
 
-def test_consumers_miss_these_records_and_no_others(spark: SparkSession, tmp_path: Path) -> None:
+def test_consumers_miss_only_the_erased_records(spark: SparkSession, tmp_path: Path) -> None:
     before = copy_log_dir("clean", tmp_path / "before")
     after = copy_log_dir("clean", tmp_path / "after")
     winnow.register(spark)

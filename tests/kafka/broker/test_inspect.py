@@ -1,5 +1,5 @@
-"""`inspect --json` says of each recorded file what Kafka's own tools print of it, and leads where a
-consumer is led.
+"""`inspect --json` shows of each recorded file what Kafka's own tools print, and finds the same
+offsets as a consumer.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def files_of(told: dict[str, Any], suffixes: Sequence[str]) -> dict[Path, File]:
 
 
 @pytest.mark.parametrize("log_dir", LOG_DIRS)
-def test_every_file_is_what_kafka_dump_log_prints(
+def test_every_file_matches_kafka_dump_log(
     log_dir: str, kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = copy_log_dir(log_dir, tmp_path / "log-dir")
@@ -198,7 +198,7 @@ def _shortened(lines: Iterable[str]) -> Iterator[str]:
             yield line.partition(" headerKeys:")[0]
 
 
-def test_checkpoints_are_read_as_kafka_reads_them(
+def test_checkpoints_are_read_like_kafka(
     kafka: Kafka, log_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ours = files_of(inspect(capsys, str(log_dir)), ["-checkpoint"])
@@ -217,7 +217,7 @@ def test_checkpoints_are_read_as_kafka_reads_them(
         (TRANSACTION_STATE, "--transaction-log-decoder", "transactionalId"),
     ],
 )
-def test_names_in_the_brokers_own_topics(
+def test_names_in_internal_topics_are_shown(
     topic: str,
     flag: str,
     name: str,
@@ -276,7 +276,7 @@ def _check_value(mine: dict[str, Any], theirs: dict[str, Any]) -> None:
     assert mine == {name: theirs[name] for name in mine}
 
 
-def test_offsets_and_timestamps_lead_where_a_consumer_is_led(
+def test_offsets_and_timestamps_lead_where_a_consumer_lands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served, ours = (copy_log_dir("clean", tmp_path / name) for name in ("served", "ours"))
@@ -330,7 +330,7 @@ def _answer(log_dir: Path, question: str, capsys: pytest.CaptureFixture[str]) ->
     return "end" if following is None else f"{following['offset']} {following['timestamp']}"
 
 
-def test_all_partitions_are_sound_but_the_damaged(
+def test_only_damaged_partitions_have_problems(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in LOG_DIRS:

@@ -1,5 +1,5 @@
-"""`kafka-log` and Kafka: what consumers of a broker on the same directory get, and what its classes
-make of v0, v1.
+"""`kafka-log` returns what consumers of a broker on the same directory get, and reads v0 and v1 as
+Kafka's classes do.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def of(spark: SparkSession, log_dir: Path) -> list[str]:
 
 
 def test_rows_are_what_consumers_get(registered: SparkSession, tmp_path: Path) -> None:
-    """Of the directory of a running broker, and of the same once it has stopped."""
+    """From the directory of a running broker, and from the same directory after it has stopped."""
     log_dir = copy_log_dir("clean", tmp_path / "log-dir")
     with Broker(log_dir, home=tmp_path / "broker", settings=AS_IT_IS) as broker:
         consumed = sorted(broker.records())
@@ -76,7 +76,7 @@ def test_rows_are_what_consumers_get(registered: SparkSession, tmp_path: Path) -
     assert of(registered, log_dir) == consumed
 
 
-def test_old_formats_are_read_as_kafka_reads_them(
+def test_old_formats_are_read_like_kafka(
     registered: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     log_dir = copy_log_dir("legacy", tmp_path / "log-dir")

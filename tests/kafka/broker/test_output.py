@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 SOME = ("c-tomb-0", "d-size-0", "t-closed-0", "__cluster_metadata-0")
 
 
-def test_a_broker_starts_on_it_and_is_recognised_as_a_source(
+def test_broker_starts_on_output_and_is_detected_as_a_source(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     source = copy_log_dir("clean", tmp_path / "source", only=SOME)

@@ -1,5 +1,5 @@
-"""A real broker on what Winnow left: it starts without a complaint, and its consumers and producers
-notice nothing.
+"""A real broker on the result of a run starts without complaint. Its consumers and producers notice
+nothing.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def cleaned(
     return _seen(log_dir, home / "broker"), results
 
 
-def test_it_starts_without_a_complaint(
+def test_broker_starts_without_complaint(
     cleaned: tuple[Seen, dict[str, PartitionResult]], untouched: Seen
 ) -> None:
     seen, results = cleaned
@@ -87,7 +87,7 @@ def test_it_starts_without_a_complaint(
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_a_consumer_reads_for_each_key_what_it_read_before(
+def test_consumer_reads_same_value_for_each_key(
     isolation: str, cleaned: tuple[Seen, dict[str, PartitionResult]], untouched: Seen, log_dir: Path
 ) -> None:
     (seen, results), before = cleaned, untouched.consumed[isolation]
@@ -109,7 +109,7 @@ def test_a_consumer_reads_for_each_key_what_it_read_before(
     assert sum(after[n].records for n in compacted) < sum(before[n].records for n in compacted) / 4
 
 
-def test_a_log_begins_where_retention_says(
+def test_log_starts_where_retention_says(
     cleaned: tuple[Seen, dict[str, PartitionResult]], untouched: Seen
 ) -> None:
     seen, results = cleaned
@@ -125,7 +125,7 @@ def test_a_log_begins_where_retention_says(
         assert after[name].records == after[name].end - after[name].begin, name
 
 
-def test_a_producer_goes_on(
+def test_producer_continues(
     cleaned: tuple[Seen, dict[str, PartitionResult]], untouched: Seen
 ) -> None:
     seen, _ = cleaned
@@ -137,7 +137,7 @@ def test_a_producer_goes_on(
         assert after.state == untouched.appended[name].state != before.state
 
 
-def test_tombstones_that_expired_bring_nothing_back(
+def test_expired_tombstones_bring_nothing_back(
     untouched: Seen, spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir")

@@ -1,5 +1,5 @@
-"""A broker and Winnow on one log directory: who comes second is turned away and says so in its own
-words (S8.1).
+"""A broker and Winnow on one log directory: the second one to start is refused with its own message
+(S8.1).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 ONLY = ["c-tomb-0", "__cluster_metadata-0"]
 
 
-def test_where_a_broker_runs_nothing_is_looked_at(spark: SparkSession, tmp_path: Path) -> None:
+def test_directory_of_running_broker_is_refused_unread(spark: SparkSession, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "d", only=ONLY)
     with Broker(log_dir, home=tmp_path / "home") as broker:
         assert broker.pid is not None
@@ -37,7 +37,7 @@ def test_where_a_broker_runs_nothing_is_looked_at(spark: SparkSession, tmp_path:
         assert set(changes(before, after)) <= {LEADER_EPOCHS, f"{LEADER_EPOCHS}.tmp"}
 
 
-def test_a_broker_does_not_start_while_a_run_is_at_work_and_the_run_goes_on(
+def test_broker_does_not_start_during_a_run_which_continues(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "d", only=ONLY)

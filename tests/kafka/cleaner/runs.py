@@ -1,4 +1,4 @@
-"""Whole runs of Winnow for comparison with Kafka, and the comparison."""
+"""Whole runs of Winnow to compare with Kafka, and the comparison."""
 
 from __future__ import annotations
 

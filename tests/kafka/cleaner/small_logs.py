@@ -1,4 +1,4 @@
-"""Small logs, one per case of the checklist in docs/semantics.md, that one run cleans all together."""
+"""Small logs, one per case of the checklist in docs/semantics.md. One run cleans them all."""
 
 from __future__ import annotations
 

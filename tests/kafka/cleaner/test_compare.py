@@ -1,5 +1,5 @@
-"""Replicas that Kafka's own cleaner has been at tell the same as those it has not; one record less,
-and they don't.
+"""A replica cleaned by Kafka compares equal to one that was not cleaned. With one record less, it
+does not.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ A_WEEK_LATER = A_DAY_LATER + 6 * 86_400_000
 
 
 @pytest.mark.parametrize("name", ["clean", "legacy"])
-def test_what_kafkas_cleaner_does_is_no_difference(
+def test_cleaning_by_kafka_is_no_difference(
     name: str, kafka: Kafka, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Cleaned never, once, and again when the tombstones are due; all kinds of topics,
+    """Cleaned never, once, and again when the tombstones are due: all kinds of topics,
     transactions, no keys.
     """
     log_dirs = [
@@ -68,7 +68,7 @@ def test_what_kafkas_cleaner_does_is_no_difference(
     assert any((one.every_record_from or 0) > 0 for one in compared)
 
 
-def test_a_log_that_lost_a_segment(kafka: Kafka, spark: SparkSession, tmp_path: Path) -> None:
+def test_lost_segment_is_a_difference(kafka: Kafka, spark: SparkSession, tmp_path: Path) -> None:
     """A loader finds nothing wrong with such a log."""
     whole, other = (
         copy_log_dir("clean", tmp_path / which, only=["c-none-0"]) for which in ("a", "b")

@@ -1,7 +1,7 @@
-"""What logs may look like after years: gaps, emptied segments, a log start inside a segment, far
-too many offsets.
+"""Unusual states of old logs: gaps, emptied segments, a log start inside a segment, too many
+offsets.
 
-One run over all of them, and Kafka's cleaner and retention over a copy.
+One run cleans all of them, and Kafka's cleaner and retention run over a copy.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def cleaned(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.parametrize("name", CORNERS)
-def test_a_run_leaves_what_kafka_leaves(name: str, cleaned: Cleaned, kafka: Kafka) -> None:
+def test_run_leaves_what_kafka_leaves(name: str, cleaned: Cleaned, kafka: Kafka) -> None:
     partition = f"{name}-0"
     result = cleaned.results[partition]
     assert (result.error, result.left_alone) == (None, False)
@@ -219,6 +219,6 @@ def test_a_run_leaves_what_kafka_leaves(name: str, cleaned: Cleaned, kafka: Kafk
         assert after.end == before.end
 
 
-def test_the_log_start_is_forgotten_where_it_says_nothing_more(cleaned: Cleaned) -> None:
+def test_redundant_log_start_entry_is_dropped(cleaned: Cleaned) -> None:
     left = read_checkpoint(cleaned.ours / "log-start-offset-checkpoint")
     assert left == {"start-inside-0": 4, "start-removes-0": 5}

@@ -125,7 +125,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_logs_are_cleaned_as_by_kafka_pass_after_pass(
+def test_each_pass_over_random_logs_equals_kafka(
     seed: int, spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     ours, theirs = tmp_path / "winnow", tmp_path / "kafka"

@@ -1,7 +1,6 @@
 """Kafka's cleaner and Winnow over the same fresh data, pass after pass, in the same test.
 
-The data is made by a real broker from another random seed each time the seed below is changed;
-nothing is recorded.
+A real broker makes the data from the random seed below; nothing is recorded.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return home / "log-dir", topic_configs
 
 
-def test_pass_after_pass_leaves_what_kafka_leaves(
+def test_each_pass_leaves_what_kafka_leaves(
     made: tuple[Path, str], spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     source, topic_configs = made

@@ -1,5 +1,5 @@
-"""Where Winnow differs from the cleaner of Kafka on purpose (**Ours** in docs/semantics.md): no
-value is lost by it.
+"""Where Winnow differs from Kafka's cleaner on purpose (**Ours** in docs/semantics.md). No value is
+lost by it.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def _records(directory: Path) -> list[Record]:
     return found
 
 
-def test_header_keys_that_are_not_utf8_stay_as_they_are(both: Both) -> None:
-    """Kafka decodes them to text and writes them anew, so that their bytes are lost."""
+def test_header_keys_that_are_not_utf8_are_kept_unchanged(both: Both) -> None:
+    """Kafka decodes them to text and encodes them again, which loses their bytes."""
     ours, theirs = _records(both.ours / "headers-0"), _records(both.theirs / "headers-0")
     assert [record.offset for record in ours] == [record.offset for record in theirs] == [1, 2, 3]
     assert ours[0].headers == ((NOT_UTF8, b"1"), (b"plain", None))
@@ -119,12 +119,10 @@ def test_header_keys_that_are_not_utf8_stay_as_they_are(both: Both) -> None:
     )
 
 
-def test_data_that_follows_an_abort_marker_below_the_dirty_range_counts(both: Both) -> None:
-    """Kafka begins to read behind the marker, and takes all that the producer wrote since for
-    aborted.
-
-    It keeps an older value beside the last one, which Winnow removes; the last value of each key is
-    the same.
+def test_data_after_abort_marker_below_dirty_range_counts(both: Both) -> None:
+    """Kafka starts reading after the marker and treats all later data of the producer as aborted.
+    It keeps an older value beside the last one. Winnow removes the older value. The last value of
+    each key is the same.
     """
     ours, theirs = (
         {r.offset: r for r in _records(where / "behind-0")} for where in (both.ours, both.theirs)
@@ -134,9 +132,9 @@ def test_data_that_follows_an_abort_marker_below_the_dirty_range_counts(both: Bo
     assert (ours[4].key, theirs[3].key) == (b"k", b"k")
 
 
-def test_nothing_is_cleaned_past_a_transaction_that_ends_at_the_high_watermark(both: Both) -> None:
-    """A broker that loads the snapshot at the log's end does, as S8.4 has it; one that kept running
-    does not.
+def test_cleaning_stops_at_transaction_ending_at_high_watermark(both: Both) -> None:
+    """A broker that loads the snapshot at the log's end does clean past it, as S8.4 says. A broker
+    that kept running does not.
     """
     ours = {record.offset for record in _records(both.ours / "committed-0")}
     theirs = {record.offset for record in _records(both.theirs / "committed-0")}

@@ -1,8 +1,8 @@
-"""Cases of docs/semantics.md in whole runs: three passes, each beside Kafka's own cleaner over a
-copy.
+"""Cases of docs/semantics.md in whole runs: three passes, each compared with Kafka's own cleaner
+over a copy.
 
-First pass at NOW, second 1 ms before the delete horizon that the first one set, third at it;
-everything is dirty in the second and the third.
+The first pass is at NOW, the second 1 ms before the delete horizon that the first one set, the
+third at that horizon. In the second and third pass everything is dirty.
 """
 
 from __future__ import annotations
@@ -128,16 +128,16 @@ def test_every_pass_leaves_what_kafka_leaves(passes: Passes) -> None:
     } == {}
 
 
-def test_case_01_only_the_newest_record_of_each_key_stays(passes: Passes) -> None:
+def test_case_01_only_the_newest_record_of_each_key_is_kept(passes: Passes) -> None:
     assert passes.records(FIRST, 1) == [(20 + n, f"k{n}", True) for n in range(20)]
 
 
-def test_case_02_with_every_key_known_all_but_the_last_two_go(passes: Passes) -> None:
+def test_case_02_last_record_of_each_key_is_kept(passes: Passes) -> None:
     assert passes.records(FIRST, 2) == [(3, "b", True), (4, "a", True)]
     assert passes.checkpoints[FIRST][0][partition(2)] == 5
 
 
-def test_case_03_no_value_of_a_deleted_key_stays_and_tombstones_get_a_horizon(
+def test_case_03_deleted_values_are_removed_and_tombstones_get_a_horizon(
     passes: Passes,
 ) -> None:
     values, tombstones = [(2, "c", True), (3, "d", True)], [(4, "a", False), (5, "b", False)]
@@ -149,12 +149,12 @@ def test_case_03_no_value_of_a_deleted_key_stays_and_tombstones_get_a_horizon(
     ]
 
 
-def test_case_04_tombstones_stay_until_the_horizon_and_go_at_it(passes: Passes) -> None:
+def test_case_04_tombstones_are_kept_until_the_horizon(passes: Passes) -> None:
     assert passes.offsets(BEFORE, 3) == [2, 3, 4, 5, 6]
     assert passes.offsets(AT, 3) == [2, 3, 6]
 
 
-def test_case_05_timestamps_of_records_do_not_decide_about_tombstones(passes: Passes) -> None:
+def test_case_05_record_timestamps_do_not_affect_tombstones(passes: Passes) -> None:
     assert [passes.offsets(at, 5) for at in (FIRST, BEFORE, AT)] == [[1, 2], [1, 2], [2]]
 
 
@@ -164,19 +164,19 @@ def test_case_06_records_keep_their_timestamps_under_a_horizon(passes: Passes) -
     assert passes.batches(FIRST, 6)[0]["deleteHorizon"] == HORIZON
 
 
-def test_case_07_a_superseded_tombstone_goes_at_once(passes: Passes) -> None:
+def test_case_07_superseded_tombstone_is_removed_at_once(passes: Passes) -> None:
     assert passes.records(FIRST, 7) == [(3, "c", True), (4, "a", True), (5, "b", True)]
     assert {batch["deleteHorizon"] for batch in passes.batches(FIRST, 7)} == {None}
 
 
-def test_case_08_a_batch_that_has_its_horizon_is_left_as_it_is(passes: Passes) -> None:
+def test_case_08_batch_with_a_horizon_is_unchanged(passes: Passes) -> None:
     logs = sorted((passes.kept[FIRST] / partition(3)).glob("*.log"))
     assert logs
     for file in logs:
         assert (passes.kept[BEFORE] / partition(3) / file.name).read_bytes() == file.read_bytes()
 
 
-def test_case_09_records_without_a_key_go(passes: Passes) -> None:
+def test_case_09_records_without_a_key_are_removed(passes: Passes) -> None:
     assert passes.records(FIRST, 9) == [(1, "a", True), (3, "b", True)]
 
 
@@ -190,7 +190,7 @@ def test_case_10_an_empty_key_is_a_key_and_an_empty_value_a_value(passes: Passes
     assert passes.offsets(AT, 10) == [1, 2, 4]
 
 
-def test_case_11_from_the_segment_with_the_first_uncleanable_offset_on_nothing_changes(
+def test_case_11_nothing_changes_from_first_uncleanable_segment_on(
     passes: Passes,
 ) -> None:
     before, after = passes.before / partition(11), passes.kept[FIRST] / partition(11)
@@ -202,7 +202,7 @@ def test_case_11_from_the_segment_with_the_first_uncleanable_offset_on_nothing_c
     assert passes.checkpoints[FIRST][0][partition(11)] == 6
 
 
-def test_case_12_the_clean_part_is_cleaned_by_the_dirty_part_only(passes: Passes) -> None:
+def test_case_12_only_dirty_keys_supersede_records_of_the_clean_part(passes: Passes) -> None:
     assert passes.records(FIRST, 12) == [
         (0, "x", True),
         (1, "x", True),
@@ -211,11 +211,11 @@ def test_case_12_the_clean_part_is_cleaned_by_the_dirty_part_only(passes: Passes
     ]
 
 
-def test_case_16_records_above_the_limit_of_the_topic_are_cleaned_as_others(passes: Passes) -> None:
+def test_case_16_records_above_the_size_limit_are_cleaned_too(passes: Passes) -> None:
     assert passes.offsets(FIRST, 16) == [1, 2]
 
 
-def test_case_18_a_segment_whose_last_batches_all_go(passes: Passes) -> None:
+def test_case_18_segment_that_loses_all_its_last_batches(passes: Passes) -> None:
     assert passes.offsets(FIRST, 18) == [0, 31]
 
 
@@ -226,7 +226,7 @@ def test_case_22_batches_keep_last_offsets_and_sequences(passes: Passes) -> None
     assert passes.offsets(FIRST, 22) == [1, 3, 6, 7]
 
 
-def test_case_23_the_last_batch_of_a_producer_stays_without_records(passes: Passes) -> None:
+def test_case_23_last_batch_of_a_producer_is_kept_empty(passes: Passes) -> None:
     assert [(batch["last"], batch["count"]) for batch in passes.batches(FIRST, 23)] == [
         (1, 0),
         (3, 1),
@@ -234,7 +234,7 @@ def test_case_23_the_last_batch_of_a_producer_stays_without_records(passes: Pass
     ]
 
 
-def test_case_25_of_an_expired_producer_nothing_is_kept(passes: Passes) -> None:
+def test_case_25_nothing_of_an_expired_producer_is_kept(passes: Passes) -> None:
     assert [(batch["pid"], batch["count"]) for batch in passes.batches(FIRST, 25)] == [
         (2, 0),
         (-1, 1),
@@ -242,7 +242,7 @@ def test_case_25_of_an_expired_producer_nothing_is_kept(passes: Passes) -> None:
 
 
 @pytest.mark.parametrize("case", [22, 23])
-def test_case_44_producers_are_known_as_before_from_the_compacted_log_alone(
+def test_case_44_compacted_log_alone_restores_all_producers(
     case: int, passes: Passes, kafka: Kafka, tmp_path: Path
 ) -> None:
     known = []
@@ -266,7 +266,7 @@ def test_case_44_producers_are_known_as_before_from_the_compacted_log_alone(
     assert known[0] == known[1] != []
 
 
-def test_case_75_a_broker_that_has_to_rebuild_the_indexes_makes_the_same(
+def test_case_75_broker_rebuilds_the_same_indexes(
     passes: Passes, kafka: Kafka, tmp_path: Path
 ) -> None:
     entries = 0

@@ -1,6 +1,4 @@
-"""Compressed payloads as other clients write them: what Kafka reads, Winnow reads, and nothing
-else.
-"""
+"""Compressed payloads as other clients write them: Winnow reads exactly what Kafka reads."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""One whole run over the recorded log directory leaves what Kafka's own cleaner and retention left
-of it.
-"""
+"""One whole run over the recorded log directory leaves what Kafka's own cleaner and retention left."""
 
 from __future__ import annotations
 
@@ -75,7 +73,7 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_run_leaves_what_kafka_left(
+def test_run_leaves_what_kafka_left(
     case: Case, spark: SparkSession, kafka: Kafka, log_dir: Path
 ) -> None:
     names = [directory.name for directory in partition_dirs(log_dir)]
@@ -120,7 +118,7 @@ def _may_be_left_alone(case: Case, results: dict[str, PartitionResult]) -> set[s
     return set()
 
 
-def test_the_cleaner_checkpoint_is_kafkas(spark: SparkSession, log_dir: Path) -> None:
+def test_cleaner_checkpoint_equals_kafkas(spark: SparkSession, log_dir: Path) -> None:
     run_winnow(
         spark,
         log_dir,

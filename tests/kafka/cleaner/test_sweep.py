@@ -1,5 +1,5 @@
-"""A sweep finds nothing wrong with what Kafka's own classes leave, and calls torn what Kafka cuts
-off.
+"""`verify` finds nothing wrong with what Kafka's own classes leave, and reports as torn what Kafka
+truncates.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ TORN = ("x-badcrc-0", "x-torn-0", "x-zerotail-0")
 
 
 @pytest.mark.parametrize("log_dir", ["clean", "legacy"])
-def test_nothing_is_wrong_with_what_kafkas_cleaner_leaves(
-    log_dir: str, kafka: Kafka, tmp_path: Path
-) -> None:
+def test_result_of_kafkas_cleaner_has_no_faults(log_dir: str, kafka: Kafka, tmp_path: Path) -> None:
     copy = copy_log_dir(log_dir, tmp_path / "log-dir")
     before = swept(copy)[1]
     kafka.clean(partition_dirs(copy), now=A_DAY_LATER, topic_configs=TOPIC_CONFIGS)
@@ -31,7 +29,7 @@ def test_nothing_is_wrong_with_what_kafkas_cleaner_leaves(
     assert 0 < after.records < before.records
 
 
-def test_what_is_torn_is_what_a_starting_broker_cuts_off(kafka: Kafka, tmp_path: Path) -> None:
+def test_torn_bytes_are_those_a_starting_broker_truncates(kafka: Kafka, tmp_path: Path) -> None:
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=TORN)
     (log_dir / CLEAN_SHUTDOWN).unlink()
     found = findings(log_dir)
@@ -44,8 +42,8 @@ def test_what_is_torn_is_what_a_starting_broker_cuts_off(kafka: Kafka, tmp_path:
     assert [kind for kind, *_ in brief(log_dir)] == ["checkpoint"] * 2
 
 
-def test_after_kafkas_recovery_nothing_else_is_wrong(kafka: Kafka, tmp_path: Path) -> None:
-    """What was left over is finished, what was missing is rebuilt."""
+def test_no_other_fault_remains_after_kafkas_recovery(kafka: Kafka, tmp_path: Path) -> None:
+    """Kafka finishes leftovers and rebuilds missing files."""
     log_dir = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-[cdns]*"])
     assert len(findings(log_dir)) > 10
     kafka.open(partition_dirs(log_dir), now=A_DAY_LATER, unclean=True)

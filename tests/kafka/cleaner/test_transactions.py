@@ -176,7 +176,7 @@ PICTURES = {
 
 
 @pytest.mark.parametrize(("case", "at"), PICTURES, ids=str)
-def test_pass_after_pass_is_as_kafkas(case: int, at: int, passes: Twins) -> None:
+def test_each_pass_equals_kafkas(case: int, at: int, passes: Twins) -> None:
     assert passes.picture(at, case) == PICTURES[case, at]
 
 
@@ -187,7 +187,7 @@ def test_cases_27_40_the_reason_names_the_open_transaction(passes: Twins) -> Non
 
 
 @pytest.mark.slow
-def test_with_more_written_in_between_and_the_checkpoint_kept(
+def test_passes_with_appends_between_and_kept_checkpoint_equal_kafkas(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     twins = _twins(tmp_path)
@@ -203,7 +203,7 @@ def test_with_more_written_in_between_and_the_checkpoint_kept(
         assert compacted > len(twins.names) / 2
 
 
-def test_case_41_nothing_is_cleaned_past_what_was_decided_above_the_high_watermark(
+def test_case_41_cleaning_stops_at_decisions_above_high_watermark(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     with LogDirWriter(tmp_path / "ours", clock=lambda: NOW) as log_dir:
@@ -254,11 +254,11 @@ def test_case_41_nothing_is_cleaned_past_what_was_decided_above_the_high_waterma
     assert_same_partition(tmp_path / "ours" / "t-0", tmp_path / "theirs" / "t-0")
 
 
-def test_the_rest_of_a_marker_makes_its_producer_known_but_protects_nothing(
+def test_emptied_marker_restores_its_producer_but_protects_nothing(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
-    """Of a producer without anything else Kafka's entry has no epoch (S8.4), which is that of no
-    batch (S5.4).
+    """Kafka's entry of a producer without other batches has no epoch (S8.4), so no batch matches it
+    (S5.4).
     """
     rest = {"leader_epoch": 0, "transactional": True, "control": True, "max_timestamp": NOW}
     with LogDirWriter(tmp_path / "ours", clock=lambda: NOW) as log_dir:
@@ -304,7 +304,7 @@ def _remove_snapshots(directory: Path, *, above: int) -> None:
             snapshot.unlink()
 
 
-def test_case_42_a_lost_transaction_index_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
+def test_case_42_lost_transaction_index_is_detected(spark: SparkSession, tmp_path: Path) -> None:
     write_log_dir(tmp_path / "d")
     lost = [next((tmp_path / "d" / f"case-{case}-0").glob("*.txnindex")) for case in (24, 33)]
     for path in lost:
@@ -329,11 +329,11 @@ def test_case_42_a_lost_transaction_index_is_noticed(spark: SparkSession, tmp_pa
     assert "compacted" in results["case-28-0"].actions
 
 
-def test_case_44_what_is_left_says_the_same_of_its_producers_as_the_whole_log(
+def test_case_44_cleaned_log_restores_same_producers_as_whole_log(
     passes: Twins, kafka: Kafka, tmp_path: Path
 ) -> None:
-    """A broker that lost its snapshots, and replays the cleaned log after a crash, knows the same
-    as before.
+    """A broker that lost its snapshots replays the cleaned log after a crash. It then knows the
+    same producers.
     """
     write_log_dir(tmp_path / "before")
     for name in (f"case-{case}-0" for case in (24, 26, 29, 33)):

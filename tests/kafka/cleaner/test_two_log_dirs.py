@@ -32,7 +32,7 @@ def attend(kafka: Kafka, one: Path, two: Path, root: Path) -> None:
     kafka.attend(partitions, now=NOW, config={"cleanup.policy": "compact"})
 
 
-def test_one_cleaner_entry_is_left_and_kafkas_cleaner_lives(
+def test_one_cleaner_entry_remains_and_kafkas_cleaner_runs(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     one, two = new_log_dir(tmp_path / "one"), new_log_dir(tmp_path / "two")
@@ -71,7 +71,9 @@ def test_one_cleaner_entry_is_left_and_kafkas_cleaner_lives(
     )
 
 
-def test_entries_are_gathered_where_nothing_is_cleaned(spark: SparkSession, tmp_path: Path) -> None:
+def test_entries_are_gathered_even_if_nothing_is_cleaned(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     one, two = new_log_dir(tmp_path / "one"), new_log_dir(tmp_path / "two")
     add_partition(two, "kept-0", "c-tomb-0")
     write_checkpoint(one / CLEANER, {"kept-0": 120})

@@ -1,5 +1,5 @@
-"""After a broker's crash: what is known to be whole and committed is cleaned, all else stays as it
-was (S8.2).
+"""After a broker's crash, only what is known to be whole and committed is cleaned; the rest is
+unchanged (S8.2).
 
 Kafka's own loader, without the marker of a clean shutdown, must find the same log on the result.
 """
@@ -128,7 +128,7 @@ def test_only_segments_below_all_limits_are_touched(name: str, crashed: Crashed)
     assert bool(changed) is (point.actions != ("none",))
 
 
-def test_retention_stops_below_an_open_transaction_as_well(
+def test_retention_also_stops_below_an_open_transaction(
     crashed: Crashed, kafka: Kafka, tmp_path: Path
 ) -> None:
     copy_tree(crashed.sound / "t-open-0", tmp_path / "t-open-0")
@@ -137,7 +137,7 @@ def test_retention_stops_below_an_open_transaction_as_well(
     assert 0 < first <= stable < second < 2279
 
 
-def test_nothing_that_tells_of_the_crash_is_changed(crashed: Crashed) -> None:
+def test_files_that_show_the_crash_are_unchanged(crashed: Crashed) -> None:
     changed = changes(files_of(crashed.before), files_of(crashed.after))
     assert [file for file in changed if "/" not in file] == ["cleaner-offset-checkpoint"]
     assert not (crashed.after / CLEAN_MARKER).exists()
@@ -152,7 +152,7 @@ def test_nothing_that_tells_of_the_crash_is_changed(crashed: Crashed) -> None:
 @pytest.mark.parametrize(
     "name", [name for name, point in POINTS.items() if point.actions == ("compacted",)]
 )
-def test_kafka_cleans_the_same_if_that_is_all_that_is_committed(
+def test_kafka_cleans_the_same_with_limit_as_high_watermark(
     name: str, crashed: Crashed, kafka: Kafka, tmp_path: Path
 ) -> None:
     """The files of a log that did not crash, cleaned by Kafka with the limit as its high watermark."""
@@ -215,7 +215,7 @@ def assert_loads_alike(
     ]
 
 
-def test_a_plan_says_the_same_and_touches_nothing(spark: SparkSession, crashed: Crashed) -> None:
+def test_plan_reports_the_same_and_changes_nothing(spark: SparkSession, crashed: Crashed) -> None:
     before = files_of(crashed.before)
     planned = by_name(run(plan, spark, crashed.before, sets=SETS, unclean_shutdown=BELOW))
     assert {name: p.actions for name, p in planned.items()} == {
@@ -224,10 +224,10 @@ def test_a_plan_says_the_same_and_touches_nothing(spark: SparkSession, crashed: 
     assert changes(before, files_of(crashed.before)) == []
 
 
-def test_damage_above_the_recovery_point_is_the_brokers_to_mend(
+def test_damage_above_recovery_point_is_left_to_the_broker(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
-    """Torn ends, wrong CRCs, lost indexes: below the active segment they are ours to refuse."""
+    """Torn ends, wrong CRCs, lost indexes. Below the active segment Winnow must refuse them."""
     before, after = copy_log_dir("damaged", tmp_path / "before"), tmp_path / "after"
     (before / CLEAN_MARKER).unlink()
     names = sorted(path.name for path in before.iterdir() if path.is_dir())
@@ -255,7 +255,7 @@ def test_damage_above_the_recovery_point_is_the_brokers_to_mend(
     assert read_checkpoint(after / RECOVERY_POINTS) == dict.fromkeys(names, 1223)
 
 
-def test_a_broker_that_was_killed_goes_on_where_it_was(
+def test_killed_broker_continues_where_it_was(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     log_dir, before = tmp_path / "log-dir", tmp_path / "before"
@@ -351,7 +351,7 @@ def _uneven_ends(log_dir: Path) -> None:
     )
 
 
-def test_retention_counts_only_the_bytes_that_a_broker_keeps_after_a_crash(
+def test_retention_counts_only_bytes_kept_by_broker_after_crash(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     _uneven_ends(tmp_path / "ours")

@@ -1,5 +1,5 @@
-"""Logs with transactions, one per case of the semantics and some at random, written as a broker
-writes them.
+"""Logs with transactions, one per case of the semantics and some random ones, written like a
+broker.
 """
 
 from __future__ import annotations

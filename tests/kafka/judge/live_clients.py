@@ -1,5 +1,5 @@
-"""Clients of a broker that outlive it (GoOn.java): what they began before it was stopped they go on
-with afterwards.
+"""Clients that outlive their broker (GoOn.java): they start before it stops and continue
+afterwards.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from tests.fixtures.data import copy_log_dir
 from tests.kafka.judge.broker import Broker
 
 
-def test_a_broker_serves_the_recorded_log_directory(tmp_path: Path) -> None:
+def test_broker_serves_the_recorded_log_directory(tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir")
     with Broker(
         log_dir, home=tmp_path / "home", settings={"log.cleaner.enable": "false"}

@@ -1,4 +1,4 @@
-"""The comparison with Kafka sees every kind of difference, and says what it is."""
+"""The comparison with Kafka detects every kind of difference and names it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def a_log(directory: Path) -> Path:
     return sorted(directory.glob("*.log"))[1]
 
 
-def test_copies_are_the_same(found: Path, kafkas: Path) -> None:
+def test_copies_are_equal(found: Path, kafkas: Path) -> None:
     assert_same_partition(found, kafkas)
     assert_same_log_dir(found.parent, kafkas.parent)
 

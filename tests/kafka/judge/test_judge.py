@@ -1,6 +1,4 @@
-"""The judge and the recorded results agree: what was recorded once is what Kafka's classes do
-today.
-"""
+"""The judge and the recorded results agree: Kafka's classes still do what was recorded."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from tests.spark.runs import NOW
 @pytest.mark.parametrize(
     "config", ["merge", "retain-all", "retain-bytes", "retain-hw", "retain-start", "cd-both"]
 )
-def test_kafka_does_again_what_was_recorded(
+def test_kafka_reproduces_the_recorded_results(
     config: str, kafka: Kafka, log_dir: Path, topic_configs: Path
 ) -> None:
     recorded = expected(config)
@@ -37,14 +35,14 @@ def test_kafka_does_again_what_was_recorded(
 
 
 def test_untouched_directories_are_as_recorded(kafka: Kafka, log_dir: Path) -> None:
-    """Times in ms and all: nothing got lost in packing."""
+    """Including times in ms: packing lost nothing."""
     recorded = expected("untouched")
     for name, lines in recorded.items():
         if name != "d-start-0":  # opening it took away snapshots below its log start offset
             assert_same_dump(kafka.dump(log_dir / name), lines, name=name)
 
 
-def test_loading_leaves_a_sound_directory_as_it_was(kafka: Kafka, tmp_path: Path) -> None:
+def test_loading_leaves_a_sound_directory_unchanged(kafka: Kafka, tmp_path: Path) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=["c-hotkey-0", "t-closed-0"])
     for directory in partition_dirs(log_dir):
         before = tmp_path / "before" / directory.name
@@ -56,7 +54,7 @@ def test_loading_leaves_a_sound_directory_as_it_was(kafka: Kafka, tmp_path: Path
         assert_same_partition(directory, before)
 
 
-def test_loading_after_a_crash_cuts_a_torn_tail(kafka: Kafka, tmp_path: Path) -> None:
+def test_loading_after_a_crash_truncates_a_torn_tail(kafka: Kafka, tmp_path: Path) -> None:
     directory = copy_log_dir("damaged", tmp_path / "log-dir", only=["x-torn-0"]) / "x-torn-0"
     recorded = expected("recovered", log_dir="damaged")["x-torn-0"]
     loaded = kafka.load(directory, now=NOW, unclean=True)
@@ -80,7 +78,7 @@ def test_the_high_watermark_comes_from_the_checkpoint_if_asked(
     assert kafka.load(log_dir / "d-time-0", now=NOW).state["high_watermark"] == 4000
 
 
-def test_a_failure_says_what_kafka_said(kafka: Kafka, tmp_path: Path) -> None:
+def test_failure_includes_kafkas_message(kafka: Kafka, tmp_path: Path) -> None:
     with pytest.raises(KafkaFailedError, match="no such directory"):
         kafka.open(tmp_path / "nothing-0", now=NOW)
     with pytest.raises(KafkaFailedError, match="unknown option --colour"):

@@ -1,5 +1,5 @@
-"""What we read out of a real broker's metadata log is what the broker says of itself with
-`kafka-configs`.
+"""The settings that Winnow reads from a real broker's metadata log are those that `kafka-configs`
+shows.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def wait_for_snapshot(directory: Path, *, above: int) -> None:
         time.sleep(0.05)
 
 
-def test_topics_and_brokers_are_configured_as_the_broker_says(tmp_path: Path) -> None:
+def test_settings_equal_those_of_kafka_configs(tmp_path: Path) -> None:
     log_dir = tmp_path / "log-dir"
     directory = log_dir / "__cluster_metadata-0"
     with Broker(log_dir, home=tmp_path / "home", settings=SMALL_SNAPSHOTS) as broker:

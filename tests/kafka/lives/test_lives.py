@@ -1,5 +1,5 @@
-"""Random lives of logs through Kafka and Winnow, always the same ones; `python -m
-tests.kafka.lives` has more.
+"""Random lives of logs through Kafka and Winnow, always the same ones. `python -m
+tests.kafka.lives` runs more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LIVES = 30
 SEED = 20_261_121
 
 
-def test_some_dozens_of_lives_go_as_with_kafka(
+def test_some_dozens_of_random_lives_equal_kafka(
     spark: SparkSession, kafka: Kafka, tmp_path: Path
 ) -> None:
     lives = {f"life-{number}": life for number, life in enumerate(draw_lives(LIVES, SEED))}

@@ -1,4 +1,4 @@
-"""Every life of `regressions` and `extremes` goes as Kafka's; all are lived at once, and each is a
+"""Every life of `regressions` and `extremes` ends like Kafka's. All run at once, and each is a
 test.
 """
 
@@ -29,11 +29,11 @@ def outcome(spark: SparkSession, kafka: Kafka, tmp_path_factory: pytest.TempPath
 
 
 @pytest.mark.parametrize("name", [*REGRESSIONS, *EXTREMES])
-def test_it_goes_as_with_kafka(name: str, outcome: Outcome) -> None:
+def test_life_equals_kafka(name: str, outcome: Outcome) -> None:
     assert [d for d in outcome.differences if d.name == name] == []
 
 
-def test_they_are_lived(outcome: Outcome) -> None:
-    """All to the end, but for those in which Kafka's cleaner gives up."""
+def test_all_lives_run_to_the_end(outcome: Outcome) -> None:
+    """Except those in which Kafka's cleaner gives up."""
     assert outcome.ended == {"a full index": 3, "no empty batch of v0 or v1": 2}
     assert outcome.compacted >= len(REGRESSIONS) - 5

@@ -1,6 +1,4 @@
-"""What is measured with: Kafka loads it without a word, and finds it to be of the shape that its
-name says.
-"""
+"""Kafka loads the benchmark data without complaint and finds the shape that its name says."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ SEGMENT_BYTES = 1 << 20
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_kafka_takes_it_for_what_it_says(case: Case, kafka: Kafka, tmp_path: Path) -> None:
+def test_kafka_finds_the_named_shape(case: Case, kafka: Kafka, tmp_path: Path) -> None:
     root = tmp_path / "made"
     root.mkdir()
     make(case, RAW_BYTES, root, segment_bytes=SEGMENT_BYTES)
@@ -46,5 +44,5 @@ def test_kafka_takes_it_for_what_it_says(case: Case, kafka: Kafka, tmp_path: Pat
     assert records == data.records
 
 
-def test_keys_are_drawn_so_that_half_of_them_are_new() -> None:
+def test_half_of_the_drawn_keys_are_new() -> None:
     assert universe_factor(0.5) == pytest.approx(0.6275, abs=1e-3)

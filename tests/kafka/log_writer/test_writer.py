@@ -31,12 +31,12 @@ def twin(kafka: Kafka, tmp_path: Path) -> Twin:
     return Twin(kafka, tmp_path, SMALL, now=NOW)
 
 
-def test_an_empty_log(twin: Twin) -> None:
+def test_empty_log(twin: Twin) -> None:
     twin.roll()
     assert bases(twin.assert_alike()) == [0]
 
 
-def test_a_segment_is_full_by_bytes(twin: Twin) -> None:
+def test_segment_rolls_by_bytes(twin: Twin) -> None:
     for number in range(20):
         twin.lead(records(1 + number % 5, size=9 * number))
     files = twin.assert_alike()
@@ -47,13 +47,13 @@ def test_a_segment_is_full_by_bytes(twin: Twin) -> None:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_every_codec(twin: Twin, codec: Codec) -> None:
+def test_every_codec_gives_same_files(twin: Twin, codec: Codec) -> None:
     for number in range(12):
         twin.follow(batch(twin.log.log_end_offset, 8, size=25, codec=codec, timestamp=NOW + number))
     twin.assert_alike()
 
 
-def test_a_segment_is_full_by_the_time_of_its_records(kafka: Kafka, tmp_path: Path) -> None:
+def test_segment_rolls_by_record_time(kafka: Kafka, tmp_path: Path) -> None:
     twin = Twin(kafka, tmp_path, SegmentConfig(segment_ms=HOUR_MS), now=NOW)
     # The clock has no say as long as the first batch has a time; an hour exactly is not yet too
     # long.
@@ -71,9 +71,7 @@ def test_a_segment_is_full_by_the_time_of_its_records(kafka: Kafka, tmp_path: Pa
     assert bases(twin.assert_alike()) == [0, 5]
 
 
-def test_a_segment_is_full_by_the_clock_where_records_have_no_time(
-    kafka: Kafka, tmp_path: Path
-) -> None:
+def test_segment_rolls_by_clock_if_records_have_no_time(kafka: Kafka, tmp_path: Path) -> None:
     twin = Twin(kafka, tmp_path, SegmentConfig(segment_ms=HOUR_MS), now=NOW)
     for offset in range(4):
         twin.follow(legacy(0, offset))
@@ -83,7 +81,7 @@ def test_a_segment_is_full_by_the_clock_where_records_have_no_time(
 
 
 @pytest.mark.parametrize(("index_bytes", "interval"), [(32, 10), (40, 100), (64, 0)])
-def test_a_segment_is_full_with_an_index(
+def test_segment_rolls_when_an_index_is_full(
     kafka: Kafka, tmp_path: Path, index_bytes: int, interval: int
 ) -> None:
     config = SegmentConfig(segment_index_bytes=index_bytes, index_interval_bytes=interval)
@@ -95,21 +93,21 @@ def test_a_segment_is_full_with_an_index(
 
 
 @pytest.mark.parametrize("far", [2**31 - 1, 2**31])
-def test_an_offset_is_too_far_from_the_base(twin: Twin, far: int) -> None:
+def test_segment_rolls_if_offset_is_too_far_from_base(twin: Twin, far: int) -> None:
     twin.follow(batch(0))
     twin.follow(batch(far))
     twin.follow(batch(2**40))
     assert bases(twin.assert_alike()) == sorted({0, 2**40, *([far] if far == 2**31 else [])})
 
 
-def test_the_first_offset_is_too_far_already(twin: Twin) -> None:
+def test_segment_rolls_if_first_offset_is_too_far(twin: Twin) -> None:
     twin.follow(batch(2**32 + 5))
     assert bases(twin.assert_alike()) == [0, 2**32 + 5]
 
 
-def test_the_base_before_an_old_format_is_a_guess(twin: Twin) -> None:
-    """Nobody looks into a wrapper for its first offset; where a segment is only full, it is the log
-    end offset.
+def test_base_offset_of_old_formats_is_estimated(twin: Twin) -> None:
+    """Kafka does not read a wrapper for its first offset. If the segment is only full, the base is
+    the log end offset.
     """
     twin.follow(legacy(1, 0, timestamp=NOW))
     twin.follow(wrapper(1, [2**31, 2**31 + 1, 2**31 + 7], timestamp=NOW))
@@ -118,7 +116,7 @@ def test_the_base_before_an_old_format_is_a_guess(twin: Twin) -> None:
     assert bases(twin.assert_alike()) == [0, 8, 2**33 + 1 - (2**31 - 1), 2**33 + 2]
 
 
-def test_old_formats_forget_leader_epochs(twin: Twin) -> None:
+def test_old_formats_clear_leader_epochs(twin: Twin) -> None:
     twin.follow(batch(0, leader_epoch=1))
     twin.follow(batch(1, leader_epoch=4) + batch(2, leader_epoch=4) + batch(3, leader_epoch=6))
     assert twin.assert_alike()["leader-epoch-checkpoint"] == b"0\n3\n1 0\n4 1\n6 3\n"
@@ -129,7 +127,7 @@ def test_old_formats_forget_leader_epochs(twin: Twin) -> None:
     assert twin.assert_alike()["leader-epoch-checkpoint"] == b"0\n1\n1 7\n"
 
 
-def test_leaders_come_and_go(twin: Twin) -> None:
+def test_changing_leaders_are_recorded(twin: Twin) -> None:
     twin.become_leader(2)
     twin.become_leader(3)
     twin.lead(records(3))
@@ -141,7 +139,7 @@ def test_leaders_come_and_go(twin: Twin) -> None:
     assert twin.assert_alike()["leader-epoch-checkpoint"] == b"0\n2\n3 0\n7 3\n"
 
 
-def test_the_log_start_offset_moves_into_a_segment(twin: Twin) -> None:
+def test_log_start_offset_moves_into_a_segment(twin: Twin) -> None:
     for number in range(30):
         if number % 10 == 0:
             twin.become_leader(number)
@@ -157,7 +155,7 @@ def test_the_log_start_offset_moves_into_a_segment(twin: Twin) -> None:
     twin.assert_alike()
 
 
-def test_a_log_that_begins_late(kafka: Kafka, tmp_path: Path) -> None:
+def test_log_with_a_late_start_offset(kafka: Kafka, tmp_path: Path) -> None:
     twin = Twin(kafka, tmp_path, SMALL, now=NOW, log_start_offset=500)
     files = twin.assert_alike()
     assert bases(files) == [500]
@@ -167,7 +165,7 @@ def test_a_log_that_begins_late(kafka: Kafka, tmp_path: Path) -> None:
 
 
 def test_snapshots_of_many_producers(kafka: Kafka, tmp_path: Path) -> None:
-    """Their order is that of a Java HashMap, which grows on the way."""
+    """Their order is that of a Java HashMap, which grows meanwhile."""
     twin = Twin(kafka, tmp_path, SegmentConfig(segment_bytes=2000), now=NOW)
     numbers = random.Random(5)
     ids = [
@@ -197,7 +195,7 @@ def test_snapshots_of_many_producers(kafka: Kafka, tmp_path: Path) -> None:
     assert len(decode_snapshot(files[last], where=last)) > len(ids)
 
 
-def test_a_producer_restarts_and_its_sequences_wrap(twin: Twin) -> None:
+def test_producer_restarts_and_its_sequences_wrap(twin: Twin) -> None:
     first, second = Producer(7, 0), Producer(7, 1)
     twin.lead(records(3), producer=first, base_sequence=2**31 - 2)
     twin.lead(records(2), producer=first)
@@ -229,7 +227,7 @@ def test_transactions_overlap(twin: Twin) -> None:
     ]
 
 
-def test_an_open_transaction_lives_on_over_a_restart(twin: Twin) -> None:
+def test_open_transaction_survives_a_restart(twin: Twin) -> None:
     open_, other = Producer(1, 4), Producer(2)
     for _ in range(20):
         twin.lead(records(2, size=30), producer=open_, transactional=True)
@@ -245,7 +243,7 @@ def test_an_open_transaction_lives_on_over_a_restart(twin: Twin) -> None:
 
 
 def test_markers_of_transaction_version_2(twin: Twin) -> None:
-    """The coordinator raises the epoch in the marker: no data batch is known of it then."""
+    """The coordinator raises the epoch in the marker, so no data batch has that epoch."""
     for epoch in range(3):
         twin.lead(records(2), producer=Producer(5, epoch), transactional=True)
         twin.mark(Producer(5, epoch + 1), commit=epoch == 1)
@@ -259,7 +257,9 @@ def test_markers_of_transaction_version_2(twin: Twin) -> None:
 
 
 def test_appends_of_several_batches(twin: Twin) -> None:
-    """All of one append goes to one segment, and its producers are looked at together."""
+    """All batches of one append are written to one segment, and their producers are checked
+    together.
+    """
     options = {"producer_epoch": 0, "transactional": True}
     for _ in range(4):
         end = twin.log.log_end_offset
@@ -276,8 +276,8 @@ def test_appends_of_several_batches(twin: Twin) -> None:
     assert sum(len(data) for name, data in files.items() if name.endswith(".txnindex")) == 34 * 12
 
 
-def test_what_cleaning_left_is_appended(twin: Twin) -> None:
-    """As by a follower that begins anew: gaps, batches without records, markers without a record."""
+def test_cleaned_batches_can_be_appended(twin: Twin) -> None:
+    """As by a follower that starts empty: gaps, batches without records, markers without a record."""
     twin.follow(batch(10, producer_id=4, producer_epoch=1, base_sequence=3, last_offset=90))
     twin.follow(hollow(100, 120, producer_id=4, producer_epoch=1, base_sequence=12))
     twin.follow(hollow(130, 130, producer_id=6, producer_epoch=0, transactional=True, control=True))

@@ -1,6 +1,4 @@
-"""Any life of a log: random appends, rolls, leaders and restarts, by Winnow's log writer and by
-Kafka's own log.
-"""
+"""Random appends, rolls, leaders and restarts, by Winnow's log writer and by Kafka's own log."""
 
 from __future__ import annotations
 
@@ -54,7 +52,9 @@ CONFIGS = st.builds(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(ops=OPS, config=CONFIGS)
-def test_any_life_of_a_log(ops: list[Op], config: SegmentConfig, kafka: Kafka) -> None:
+def test_random_histories_give_same_files(
+    ops: list[Op], config: SegmentConfig, kafka: Kafka
+) -> None:
     with TemporaryDirectory() as root:
         twin = Twin(kafka, Path(root), config, now=NOW)
         for kind, numbers in ops:

@@ -1,4 +1,4 @@
-"""What a real broker wrote, written again batch by batch: the same bytes, and a broker starts on
+"""The batches of a real broker, written again one by one: the same bytes, and a broker starts on
 them.
 """
 
@@ -66,7 +66,7 @@ def written(recorded: Path, tmp_path: Path) -> Path:
     return target
 
 
-def test_the_same_bytes_as_the_brokers(recorded: Path, written: Path) -> None:
+def test_bytes_equal_those_of_the_broker(recorded: Path, written: Path) -> None:
     compared = [
         directory for directory in partition_dirs(recorded) if directory.name not in COMPACTED
     ]
@@ -87,7 +87,7 @@ def test_the_same_bytes_as_the_brokers(recorded: Path, written: Path) -> None:
     ).read_bytes()
 
 
-def test_a_broker_starts_on_it_and_serves_all_records(
+def test_broker_starts_on_it_and_serves_all_records(
     recorded: Path, written: Path, tmp_path: Path
 ) -> None:
     copy_tree(recorded / "__cluster_metadata-0", written / "__cluster_metadata-0")
