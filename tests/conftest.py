@@ -1,5 +1,5 @@
-"""Fixtures for all tests: recorded log directories to write into, Kafka itself as the judge, and
-Spark.
+"""Fixtures for all tests: writable copies of recorded log directories, Kafka itself as the judge,
+and Spark.
 """
 
 from __future__ import annotations

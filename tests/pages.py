@@ -1,11 +1,10 @@
-"""Pages of the documentation as programs: their blocks, and a reader who does all that they say, in
-order.
+"""Pages of the documentation as programs: their blocks, and a reader who executes them in order.
 
-A `console` block holds commands, each behind `$ `, and what they print on stdout. Shown output is
-compared: a line `...` stands for any lines, `...` in a line for anything in it. A command without
-shown output has only to succeed, and one that `echo $?` follows has only to end with what that
-shows. `python` blocks share their names, `spark` among them, and what one prints is in the `text`
-block after it, if there is one; `sql` runs as it stands; blocks in other languages are not run.
+A `console` block holds commands, each after `$ `, and their stdout. Shown output is compared: a
+line `...` matches any lines, and `...` in a line matches anything in it. A command without shown
+output only has to succeed. A command followed by `echo $?` only has to exit with the code shown.
+`python` blocks share their names, including `spark`; their output is in the `text` block after
+them, if there is one. `sql` blocks run unchanged. Blocks in other languages are not run.
 """
 
 from __future__ import annotations

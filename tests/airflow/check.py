@@ -1,5 +1,5 @@
-"""Runs the example DAG in Airflow over the log directories of two brokers, twice, and looks at what
-became of them.
+"""Run the example DAG in Airflow over the log directories of two brokers, twice, and check the
+results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A page as a real browser shows it: Chromium without a window."""
+"""Render a page in a real browser: headless Chromium."""
 
 from __future__ import annotations
 

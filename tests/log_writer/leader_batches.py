@@ -1,4 +1,4 @@
-"""Batches as a leader has them in its log: data of a producer or of nobody, and the markers of a
+"""Batches as a leader writes them to its log: data with or without a producer, and the markers of a
 coordinator.
 """
 

@@ -1,4 +1,4 @@
-"""The producers of a log that is written, and their snapshots on disk: taken, found again, removed
+"""The producers of a log while it is written, and their snapshots on disk: taken, loaded, removed
 (S1.9, S8.4).
 """
 

@@ -1,9 +1,7 @@
-"""What a broker remembers of the producers of a log while it appends (S8.4,
-`ProducerStateManager`).
+"""A broker's state of the producers of a log while it appends (S8.4, `ProducerStateManager`).
 
-Kept in place and batch by batch, unlike what a loading broker makes of it all afterwards; in the
-order in which Java's HashMap would hand its entries out, so that snapshots are the same to the
-byte.
+The table is updated in place, batch by batch, unlike the state that a loading broker rebuilds.
+Entries come in the order of Java's HashMap, so that snapshots are equal to the byte.
 """
 
 from __future__ import annotations

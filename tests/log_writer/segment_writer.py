@@ -1,6 +1,4 @@
-"""One segment while it is being written: its log, both indexes as the log grows, and whether it is
-time to roll.
-"""
+"""One segment while it is written: its log, both growing indexes, and the decision when to roll."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Bytes that have to consist of whole batches: those of one append, or of a log that was closed in
-good order.
-"""
+"""Bytes that must consist of whole batches: those of one append, or of a cleanly closed log."""
 
 from __future__ import annotations
 

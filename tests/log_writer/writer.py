@@ -1,7 +1,7 @@
-"""Writes a partition's log as a broker does: appends, rolls, and leaves all side files (S1, S8.4).
+"""Write a partition's log like a broker: append, roll, and leave all side files (S1, S8.4).
 
-For tests, benchmarks and demo data; for the data of a broker there is the broker. Clear rather than
-fast.
+For tests, benchmarks and demo data. Clear rather than fast. Data of a real broker comes from the
+broker.
 """
 
 from __future__ import annotations

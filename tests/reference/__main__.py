@@ -1,4 +1,4 @@
-"""`.venv/bin/python -m tests.reference`, in the project's directory, writes the reference anew."""
+"""Write the generated reference: `.venv/bin/python -m tests.reference` in the project's directory."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command line as its own objects have it: the verbs, their arguments, options and help."""
+"""The command line as its own objects define it: the verbs, their arguments, options and help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Licenses of what Winnow runs on, as the installed packages state them."""
+"""Licenses of Winnow's dependencies, as the installed packages state them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole runs over copies of the recorded log directory, and what they changed."""
+"""Whole runs over copies of the recorded log directory, and the files that they changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log directories in which one partition, or one key, has nearly everything."""
+"""Log directories in which one partition or one key has nearly all records."""
 
 from __future__ import annotations
 

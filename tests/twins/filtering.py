@@ -1,4 +1,4 @@
-"""The twin of `filtering.filter_batches`: the rules of S5.5 to S5.7 said once more, record by
+"""The twin of `filtering.filter_batches`: the rules of S5.5 to S5.7, written again record by
 record.
 """
 

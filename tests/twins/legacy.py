@@ -1,4 +1,4 @@
-"""The twin of `legacy_kernels.convert`: v0 and v1 batches read the slow and obvious way (S2.1)."""
+"""The simple, slow twin of `legacy_kernels.convert`, which reads v0 and v1 batches (S2.1)."""
 
 from __future__ import annotations
 

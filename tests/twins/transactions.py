@@ -1,6 +1,4 @@
-"""The twin of `transactions`: Kafka's `CleanedTransactionMetadata` (S4.1) as it is, one batch after
-the other.
-"""
+"""The twin of `transactions`: Kafka's `CleanedTransactionMetadata` (S4.1), copied batch by batch."""
 
 from __future__ import annotations
 

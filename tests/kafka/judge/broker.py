@@ -1,4 +1,4 @@
-"""A real Kafka broker, alone in its KRaft cluster, on loopback, on a given log directory."""
+"""A real Kafka broker on a given log directory, alone in its KRaft cluster, on loopback."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Kafka's own jars, fetched once from Maven Central, and our few Java classes around them, compiled
 once.
 
-A Java runtime need not bring `javac`: the compiler is Eclipse's (one jar). All goes to `.cache/`,
-which git ignores.
+A Java runtime need not include `javac`, so the compiler is Eclipse's (one jar). Everything is put
+into `.cache/`, which git ignores.
 
-The environment is honoured as usual: JAVA_HOME, JAVA_TOOL_OPTIONS, https_proxy, and WINNOW_MAVEN
-where Maven Central is only to be had through a mirror.
+Environment variables work as usual: JAVA_HOME, JAVA_TOOL_OPTIONS, https_proxy, and WINNOW_MAVEN for
+a mirror of Maven Central.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Kafka's own log classes as the tests' judge: one JVM for a whole session, asked over a pipe.
+"""Kafka's own log classes as the tests' judge: one JVM for a whole session, called over a pipe.
 
-Everything works IN PLACE on the directories it is given: copy first. Loading alone already changes
-a directory (recovery, snapshots), which is what a starting broker does too.
+Everything works IN PLACE on the given directories, so copy them first. Loading alone already
+changes a directory (recovery, snapshots), as a starting broker does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Random lives of logs through Kafka and Winnow: `PYTHONPATH=lib .venv/bin/python -m
 tests.kafka.lives --lives 10000`.
 
-Goes on after a difference, and tells the life as Python that lives it again. Of one seed and size
-of batches the lives are always the same; `--first-life` goes on where a run was ended.
+Continues after a difference and prints the life as Python that reproduces it. The same seed and
+batch size always give the same lives. `--first-life` continues where a run ended.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What has to be the same of a partition that Winnow left and of the one that Kafka left, and what
-need not be.
+"""What must be equal in a partition left by Winnow and the one left by Kafka, and what may differ.
 
 Every function raises AssertionError with the first difference.
 """

@@ -1,8 +1,8 @@
-"""Random choices for Hypothesis's strategies that a seed determines: the same lives today and after
-any change of code.
+"""Random choices for Hypothesis's strategies that depend only on a seed: the same lives today and
+after any change of code.
 
-Hypothesis's own provider mixes in constants that it finds in the modules at hand, and makes most of
-its examples out of the one before; here each life is drawn for itself.
+Hypothesis's own provider mixes in constants from the loaded modules and derives most examples from
+the previous one. Here each life is drawn independently.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lives whose settings and timestamps lie at the limits of a 64-bit number, where sums of them
+"""Lives whose settings and timestamps are at the limits of a 64-bit number, where sums of them
 overflow.
 """
 

@@ -1,8 +1,8 @@
-"""The life of a log as a value: what is written to it between one pass of the cleaner and the next,
-and its settings.
+"""The life of a log as a value: what is written between two passes of the cleaner, and its
+settings.
 
-Any life is a sound one: numbers are taken as far as they go. A life's `repr` is Python that makes
-it again.
+Every life is valid: numbers that are too large are clipped. The `repr` of a life is Python that
+makes it again.
 """
 
 from __future__ import annotations

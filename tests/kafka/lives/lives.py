@@ -1,8 +1,8 @@
-"""Hypothesis's strategy for lives, drawn to the corners: few keys, small segments, clocks at the
-edge of every setting.
+"""Hypothesis's strategy for lives, biased towards corner cases: few keys, small segments, clocks at
+the edge of every setting.
 
-Each life has its own taste (which formats, codecs, producers, gaps and ages occur at all): what
-goes wrong only where many of a kind meet is seldom found in an even mixture.
+Each life has its own selection of formats, codecs, producers, gaps and ages. An even mixture seldom
+finds faults that need many of a kind together.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Many lives at once, each a partition of two log directories: one that Winnow cleans, one that
-Kafka cleans.
+"""Many lives at once. Each is a partition of two log directories: Winnow cleans one, Kafka cleans
+the other.
 
-Both are written to by Kafka's own log, which opens what Winnow left like a broker that starts.
-After every step all files must be the same; a partition in which they are not drops out. Every
-other run of Winnow keeps what it replaces. It is undone in a copy at once, and in a copy of what
-the next pass leaves (`undo`).
+Kafka's own log writes to both, and opens what Winnow left like a broker that starts. After every
+step all files must be equal; a partition with a difference is dropped. Every other run of Winnow
+keeps what it replaces. It is undone in a copy at once, and in a copy of what the next pass leaves
+(`undo`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What became of lives that were lived by both."""
+"""The outcomes of lives that both Kafka and Winnow went through."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Lives in which Kafka and Winnow once differed, by what was wrong; made small by `shrink` or by
-hand. Those in as_drawn.txt are as they were drawn: in most of them it was the machine that was
-wrong.
+"""Lives in which Kafka and Winnow once differed, by what was wrong, reduced by `shrink` or by hand.
+
+Those in as_drawn.txt are not reduced. In most of them the machine was wrong.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""From a life with a difference to a small one with the same: all that are a little smaller are
-lived at once.
+"""Reduce a life with a difference to a small one with the same difference: all slightly smaller
+lives run at once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A life as the steps that Kafka's own log carries out (Append.java)."""
+"""A life as the steps that Kafka's own log executes (Append.java)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Undo among the lives: at once it gives back every byte; after another pass, of Winnow or of
-Kafka, it is refused.
+"""Undo among the lives: at once it restores every byte. After another pass, of Winnow or of Kafka,
+it is refused.
 """
 
 from __future__ import annotations
