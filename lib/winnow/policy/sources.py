@@ -160,6 +160,14 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
         ) from error
     node_id = own.get("node.id") or own.get("broker.id") or ""
     places = own.get("log.dirs") or own.get("log.dir") or ""
+    if not _can_be_paths(places):
+        raise UsageError(
+            "log.dirs of server.properties can't name directories",
+            expected="paths without zero bytes and lone surrogates",
+            found=repr(places),
+            where=file,
+            hint="A broker does not start with it either.",
+        )
     return ServerProperties(
         tuple(entries.values()),
         tuple(notes),
@@ -168,6 +176,13 @@ def parse_server_properties(text: str, *, file: str = "--server-properties") -> 
         node_id=int(node_id) if _NODE_ID.fullmatch(node_id) else None,
         log_dirs=tuple(place.strip() for place in places.split(",") if place.strip()),
     )
+
+
+def _can_be_paths(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
