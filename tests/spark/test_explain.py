@@ -107,7 +107,7 @@ def foretell(
         now=now,
         only=None,
         touch=False,
-        below_recovery_point=after_crash,
+        unclean_shutdown="below-recovery-point" if after_crash else "refuse",
     )
     fates: dict[str, dict[int, RecordFate]] = {}
     for item in prepare(

@@ -1,8 +1,8 @@
 """The life of a log as a value: what is written between two passes of the cleaner, and its
 settings.
 
-Every life is valid: numbers that are too large are clipped. The `repr` of a life is Python that
-makes it again.
+Every life is valid: numbers that are too large are reduced to the valid range (`min` or modulo).
+The `repr` of a life is Python that makes it again.
 """
 
 from __future__ import annotations
