@@ -143,3 +143,12 @@ def test_register_changes_no_setting_and_needs_none(spark: SparkSession) -> None
     assert own.conf.get(PUSHDOWN) == "false"
     log = own.read.format("kafka-log").schema("offset bigint").load(C_NONE)
     assert log.where("offset < 100").union(log).count() == LOW + ALL
+
+
+def test_second_session_can_register_after_the_first(spark: SparkSession) -> None:
+    winnow.register(spark)
+    winnow.register(spark)
+    second = spark.newSession()
+    winnow.register(second)
+    for session in (spark, second):
+        assert session.read.format("kafka-log").load(C_NONE).count() == ALL

@@ -24,9 +24,26 @@ def register(spark: SparkSession) -> None:
     try:
         spark.dataSource.register(KafkaLogSource)
     except AnalysisException as error:
-        # A new session of a session that knows it knows it, too, and does not let it be replaced.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
+        _register_while_active(spark)
+
+
+def _register_while_active(spark: SparkSession) -> None:
+    """Spark 4.2 looks for the name in the session that is active, and adds it to the one that it is
+    told: a second session is refused unless it is the active one.
+    """
+    active = spark.getActiveSession()
+    try:
+        _activate(spark)
+        spark.dataSource.register(KafkaLogSource)
+    finally:
+        if active is not None:
+            _activate(active)
+
+
+def _activate(spark: SparkSession) -> None:
+    spark.createDataFrame([], "nothing int")  # makes its session the active one
 
 
 class KafkaLogSource(DataSource):
