@@ -105,10 +105,10 @@ def test_figures_equal_the_plan_and_nothing_changes(spark: SparkSession, tmp_pat
     before = files_of(log_dir)
     found = doctor(spark, [str(log_dir)], settings=settings(), now=NOW)
     assert changes(before, files_of(log_dir)) == []
-    foreseen = by_name(run(plan, spark, log_dir))
-    due = {name for name, p in foreseen.items() if COMPACTED in p.actions}
+    previewed = by_name(run(plan, spark, log_dir))
+    due = {name for name, p in previewed.items() if COMPACTED in p.actions}
     assert {f"{o.topic}-{o.partition}" for o in found.overdue} == due != set()
-    retained = [p for p in foreseen.values() if p.actions == (RETAINED,)]
+    retained = [p for p in previewed.values() if p.actions == (RETAINED,)]
     gains = {gain.what: gain for gain in found.gains}
     assert gains["retention"].freed_bytes == sum(
         (p.bytes_before or 0) - (p.bytes_after or 0) for p in retained
@@ -117,7 +117,7 @@ def test_figures_equal_the_plan_and_nothing_changes(spark: SparkSession, tmp_pat
     assert gains["compaction"].freed_bytes >= sum(o.dirty_bytes for o in found.overdue)
     assert gains["compaction"].seconds > 0
     assert sum(topic.log_bytes for topic in found.topics) == sum(
-        p.bytes_before or 0 for p in foreseen.values()
+        p.bytes_before or 0 for p in previewed.values()
     )
     (held,) = [h for h in found.held_back if h.topic == "t-open"]
     assert (

@@ -56,11 +56,11 @@ def told(partition: PartitionResult) -> PartitionResult:
 
 def test_estimate_equals_the_cleaning(log_dir: Path, spark: SparkSession) -> None:
     before = files_of(log_dir)
-    foreseen = run(plan, spark, log_dir, sets=SETS, estimate=True)
+    previewed = run(plan, spark, log_dir, sets=SETS, estimate=True)
     assert changes(before, files_of(log_dir)) == []
     done = run(clean, spark, log_dir, sets=SETS)
-    assert [told(p) for p in foreseen.partitions] == list(done.partitions)
-    named = by_name(foreseen)
+    assert [told(p) for p in previewed.partitions] == list(done.partitions)
+    named = by_name(previewed)
     assert all(
         p.bytes_after is not None and p.settings for p in named.values() if p.actions != ("none",)
     )
@@ -75,10 +75,10 @@ def test_plan_without_estimate_omits_size_after_compaction(
 ) -> None:
     path = new_log_dir(tmp_path / "d")
     add_partition(path, "c-none-0", "c-none-0")
-    (foreseen,) = run(plan, spark, path, sets=SETS).partitions
-    assert foreseen.bytes_after is None
-    (foreseen,) = run(plan, spark, path, sets=SETS, estimate=True).partitions
-    assert foreseen.bytes_after is not None
+    (previewed,) = run(plan, spark, path, sets=SETS).partitions
+    assert previewed.bytes_after is None
+    (previewed,) = run(plan, spark, path, sets=SETS, estimate=True).partitions
+    assert previewed.bytes_after is not None
 
 
 def test_estimate_finds_damage_inside_records(spark: SparkSession, tmp_path: Path) -> None:
@@ -89,9 +89,9 @@ def test_estimate_finds_damage_inside_records(spark: SparkSession, tmp_path: Pat
     data[200] ^= 1
     log.write_bytes(bytes(data))
     assert by_name(run(plan, spark, path, sets=SETS))["c-zstd-0"].error is None
-    foreseen = run(plan, spark, path, sets=SETS, estimate=True)
+    previewed = run(plan, spark, path, sets=SETS, estimate=True)
     copy = tmp_path / "copy"
     shutil.copytree(path, copy)
     done = run(clean, spark, path, sets=SETS)
-    assert foreseen.exit_code == done.exit_code == 3
-    assert [told(p) for p in foreseen.partitions] == list(done.partitions)
+    assert previewed.exit_code == done.exit_code == 3
+    assert [told(p) for p in previewed.partitions] == list(done.partitions)

@@ -115,7 +115,7 @@ def foretell(
     ):
         if isinstance(item, LeftAlone):
             continue
-        surveyed = survey_ground(spark.sparkContext, item, request, foresee=True)
+        surveyed = survey_ground(spark.sparkContext, item, request, preview=True)
         assert not isinstance(surveyed, Failure), surveyed
         ground, search = surveyed
         records = [r for place in places(item) for r in find_in_segment(search, place).records]

@@ -62,7 +62,7 @@ def test_groups_that_filled_the_offsets_topic_are_named(
 ) -> None:
     log_dir = copy_log_dir("clean", tmp_path / "log-dir", only=[*OFFSETS, "c-tomb-0"])
     before = {name: counted(log_dir / name) for name in OFFSETS}
-    foreseen = by_name(run(plan, spark, log_dir))
+    previewed = by_name(run(plan, spark, log_dir))
     cleaned = by_name(run(clean, spark, log_dir))
     after = {name: counted(log_dir / name) for name in OFFSETS}
     for name in OFFSETS:
@@ -76,8 +76,8 @@ def test_groups_that_filled_the_offsets_topic_are_named(
             )
         sizes = [holder.bytes_before for holder in result.holders]
         assert sizes == sorted(sizes, reverse=True)
-        assert foreseen[name].holders_total == result.holders_total
-        assert foreseen[name].holders == tuple(
+        assert previewed[name].holders_total == result.holders_total
+        assert previewed[name].holders == tuple(
             replace(holder, records_after=None, bytes_after=None) for holder in result.holders
         )
     assert (

@@ -143,7 +143,7 @@ def test_free_at_least_frees_space_on_a_full_disk(
     expired: Path, disk: Path, spark: SparkSession
 ) -> None:
     before = files_of(expired)
-    foreseen = run(plan, spark, expired, sets=EXPIRED, free_at_least=200_000)
+    previewed = run(plan, spark, expired, sets=EXPIRED, free_at_least=200_000)
     assert changes(before, files_of(expired)) == []
     assert free_bytes(disk) == 0
     result = run(clean, spark, expired, sets=EXPIRED, free_at_least=200_000)
@@ -152,7 +152,7 @@ def test_free_at_least_frees_space_on_a_full_disk(
     assert free_bytes(disk) >= 200_000
     after = by_name(result)
     told = [
-        (p.segments_after, p.bytes_after, p.log_start_offset_after) for p in foreseen.partitions
+        (p.segments_after, p.bytes_after, p.log_start_offset_after) for p in previewed.partitions
     ]
     assert told == [
         (p.segments_after, p.bytes_after, p.log_start_offset_after) for p in result.partitions

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 def test_reported_fates_ratios_and_times_match_the_disk(spark: SparkSession, log_dir: Path) -> None:
     before = files_of(log_dir)
     sets = ["cd-mixed:retention.bytes=120000"]
-    foreseen = by_name(run(plan, spark, log_dir, sets=sets))
+    previewed = by_name(run(plan, spark, log_dir, sets=sets))
     done = by_name(run(clean, spark, log_dir, sets=sets))
     after = files_of(log_dir)
     again = by_name(run(plan, spark, log_dir, sets=sets))
@@ -48,7 +48,7 @@ def test_reported_fates_ratios_and_times_match_the_disk(spark: SparkSession, log
         assert p.dirty_ratio_after == again[name].dirty_ratio, name
         if set(p.actions) != {COMPACTED, RETAINED}:
             # Only what is read has a checksum.
-            assert foreseen[name].segments == tuple(
+            assert previewed[name].segments == tuple(
                 replace(segment, checksum=None) for segment in p.segments
             ), name
     assert any(p.dirty_ratio for p in done.values())

@@ -89,13 +89,13 @@ def test_waves_leave_same_bytes_as_one_job(
 ) -> None:
     ours, limit = tmp_path / "ours", 80_000
     copy_tree(before, ours)
-    foreseen = run(plan, spark, ours, sets=SETS, max_extra_space=limit)
+    previewed = run(plan, spark, ours, sets=SETS, max_extra_space=limit)
     assert changes(files_of(before), files_of(ours)) == []
     jobs = Jobs()
     result = run(clean, spark, ours, sets=SETS, max_extra_space=limit, progress=jobs)
     assert [p.error for p in result.partitions] == [None] * len(NAMES)
     assert jobs.count > len(NAMES) + 10
-    assert 0 < result.peak_extra_bytes <= foreseen.peak_extra_bytes <= limit
+    assert 0 < result.peak_extra_bytes <= previewed.peak_extra_bytes <= limit
     assert _differing(at_once, ours) == []
     assert checkpoint(ours / CLEANER_CHECKPOINT) == checkpoint(at_once / CLEANER_CHECKPOINT)
     assert stray_files(ours) == []

@@ -108,26 +108,26 @@ def test_each_partition_is_reported_once_with_a_reason(runs: Runs) -> None:
 
 def test_plan_predicts_the_run(runs: Runs) -> None:
     done = by_name(runs.cleaned)
-    for name, foreseen in by_name(runs.planned).items():
+    for name, previewed in by_name(runs.planned).items():
         found = done[name]
-        assert (foreseen.actions, foreseen.policy) == (found.actions, found.policy)
-        afterwards = "retention is decided after the compaction" in foreseen.reason
-        assert foreseen.reason == found.reason or afterwards
+        assert (previewed.actions, previewed.policy) == (found.actions, found.policy)
+        afterwards = "retention is decided after the compaction" in previewed.reason
+        assert previewed.reason == found.reason or afterwards
         assert "decided after" not in found.reason
-        assert (foreseen.segments_before, foreseen.bytes_before) == (
+        assert (previewed.segments_before, previewed.bytes_before) == (
             found.segments_before,
             found.bytes_before,
         )
-        assert foreseen.dirty_ratio == found.dirty_ratio
+        assert previewed.dirty_ratio == found.dirty_ratio
         for field in ("first_dirty_offset_after", "log_start_offset_after"):
-            assert getattr(foreseen, field) == (None if afterwards else getattr(found, field)), (
+            assert getattr(previewed, field) == (None if afterwards else getattr(found, field)), (
                 name,
                 field,
             )
         for field in ("segments_after", "bytes_after", "records_before"):
-            assert getattr(foreseen, field) in (None, getattr(found, field)), (name, field)
+            assert getattr(previewed, field) in (None, getattr(found, field)), (name, field)
         # How many segments retention takes of what a compaction leaves can't be told before it.
-        assert (foreseen.segments_after is None) == afterwards
+        assert (previewed.segments_after is None) == afterwards
 
 
 def test_reported_figures_match_the_disk(runs: Runs) -> None:

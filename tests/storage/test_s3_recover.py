@@ -131,8 +131,8 @@ def test_round_killed_at_any_request_is_finished_or_discarded(
         left = open_store(url).list_tree()
         names = {file.name for file in left}
         begun = f"{T}/{STAGING_PREFIX}run/round.json" in names
-        foreseen = recover_log_dirs([url], dry_run=True).partitions[0]
-        assert (COMMIT_RECORD in foreseen.removed) is (f"{T}/{COMMIT_RECORD}" in names)
+        previewed = recover_log_dirs([url], dry_run=True).partitions[0]
+        assert (COMMIT_RECORD in previewed.removed) is (f"{T}/{COMMIT_RECORD}" in names)
         assert open_store(url).list_tree() == left
         (told,) = recover_log_dirs([url]).partitions
         assert told.error is None, told.error

@@ -15,7 +15,7 @@ from winnow.clean.commit.split import split_bytes, split_first
 from winnow.clean.compact import NOT_BEGUN, Run, compact
 from winnow.clean.next_round import compacted_next
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import LeftAlone, Prepared, Undertaking
+from winnow.clean.plan.prepare import LeftAlone, PartitionWork, Prepared
 from winnow.clean.plan.rounds import Round, dirtiest_first, make_round, why_no_room
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
@@ -97,7 +97,7 @@ def carry_out(
     return CarriedOut(kept, max(run.peak_bytes, split_bytes(prepared)))
 
 
-_Compacted = dict[int, tuple[Undertaking, CompactionPlan]]
+_Compacted = dict[int, tuple[PartitionWork, CompactionPlan]]
 
 
 def _without_rounds(

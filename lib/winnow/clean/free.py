@@ -13,7 +13,7 @@ from winnow.clean.carry_out import CarriedOut
 from winnow.clean.commit.commit import commit_log_start
 from winnow.clean.commit.retention import retain_only, state_now
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import Prepared, Undertaking
+from winnow.clean.plan.prepare import PartitionWork, Prepared
 from winnow.clean.request import Request
 from winnow.clean.result import RETAINED, PartitionResult
 from winnow.errors import FAILS_ONE_PARTITION
@@ -32,12 +32,14 @@ def only_what_is_needed(prepared: Sequence[Prepared], *, wanted: int) -> list[Pr
     """Return the same partitions with plans that delete only what is needed to free `wanted`
     bytes.
     """
-    chosen = [item for item in prepared if isinstance(item, Undertaking)]
+    chosen = [item for item in prepared if isinstance(item, PartitionWork)]
     plans = iter(
         oldest_first([(item.state, item.plan.retention) for item in chosen], wanted=wanted)
     )
     return [
-        replace(item, plan=_with(item.plan, next(plans))) if isinstance(item, Undertaking) else item
+        replace(item, plan=_with(item.plan, next(plans)))
+        if isinstance(item, PartitionWork)
+        else item
         for item in prepared
     ]
 
@@ -49,7 +51,7 @@ def freed_bytes(prepared: Sequence[Prepared], results: Sequence[PartitionResult]
     return sum(
         file_bytes(segment)
         for item, result in zip(prepared, results, strict=True)
-        if isinstance(item, Undertaking)
+        if isinstance(item, PartitionWork)
         and item.plan.retention is not None
         and RETAINED in result.actions
         for segment in item.plan.retention.deleted
@@ -63,7 +65,7 @@ def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str)
     failed: dict[int, PartitionResult] = {}
     took: dict[int, int] = {}
     for at, item in enumerate(prepared):
-        if not isinstance(item, Undertaking) or item.plan.retention is None:
+        if not isinstance(item, PartitionWork) or item.plan.retention is None:
             continue
         if request.stop.reason is not None:
             failed[at] = report.stopped(item, request.stop.reason)
@@ -78,7 +80,7 @@ def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str)
         failed.get(at)
         or (
             _follow(item, request, run_id, took.get(at, 0))
-            if isinstance(item, Undertaking)
+            if isinstance(item, PartitionWork)
             else report.left_alone(item)
         )
         for at, item in enumerate(prepared)
@@ -86,7 +88,7 @@ def delete_first(prepared: Sequence[Prepared], request: Request, *, run_id: str)
     return CarriedOut(results, 0)
 
 
-def _follow(item: Undertaking, request: Request, run_id: str, took_ms: int) -> PartitionResult:
+def _follow(item: PartitionWork, request: Request, run_id: str, took_ms: int) -> PartitionResult:
     """`took_ms`: the time that deleting took."""
     began = time.monotonic()
     plan = item.plan.retention
@@ -123,12 +125,12 @@ def what_is_short(prepared: Sequence[Prepared], *, short: int) -> str:
         topic = state.topic_partition.topic
         gone = (
             item.plan.retention.deleted
-            if isinstance(item, Undertaking) and item.plan.retention
+            if isinstance(item, PartitionWork) and item.plan.retention
             else ()
         )
         held[topic] += state.log_bytes - sum(segment.log_bytes for segment in gone)
         policies[topic] = (
-            item.config.policy if isinstance(item, Undertaking) else item.policy
+            item.config.policy if isinstance(item, PartitionWork) else item.policy
         ) or "unknown"
     most = "; ".join(
         f"{topic} {size(count)} ({policies[topic]})" for topic, count in held.most_common(_TOLD)

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from winnow.clean.commit.split import split_first
-from winnow.clean.plan.prepare import Prepared, Undertaking, look_again
+from winnow.clean.plan.prepare import PartitionWork, Prepared, look_again
 from winnow.clean.request import Request
 from winnow.clean.result import RETAINED, PartitionResult
 from winnow.errors import StoppedError
@@ -43,7 +43,7 @@ def compacted_next(
     chosen = {
         number: _with_checkpoint(item, results[number])
         for number, item in enumerate(items)
-        if isinstance(item, Undertaking)
+        if isinstance(item, PartitionWork)
         and number in results
         and RETAINED in results[number].actions
         and results[number].error is None
@@ -63,11 +63,11 @@ def compacted_next(
     return {
         number: item
         for number, item in found.items()
-        if not isinstance(item, Undertaking) or item.plan.compaction
+        if not isinstance(item, PartitionWork) or item.plan.compaction
     }
 
 
-def _with_checkpoint(item: Undertaking, result: PartitionResult) -> Undertaking:
+def _with_checkpoint(item: PartitionWork, result: PartitionResult) -> PartitionWork:
     """Raise the cleaner checkpoint in `item` as retention did: to the log start offset, if there is
     an entry (S7.6).
     """

@@ -10,7 +10,7 @@ from winnow.clean.carry_out import CarriedOut
 from winnow.clean.commit.split import split_bytes
 from winnow.clean.plan import outcomes as report
 from winnow.clean.plan.estimate import Weighed, estimated
-from winnow.clean.plan.prepare import LeftAlone, Prepared, Undertaking
+from winnow.clean.plan.prepare import LeftAlone, PartitionWork, Prepared
 from winnow.clean.plan.rounds import Round, dirtiest_first, make_round, why_no_room
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult, Setting
@@ -22,7 +22,7 @@ from winnow.storage.free_space import free_bytes
 from winnow.storage.places import Places
 
 
-def foresee(
+def preview(
     prepared: Sequence[Prepared],
     request: Request,
     *,
@@ -50,7 +50,7 @@ def foresee(
         if id(config) not in settings:
             settings[id(config)] = report.settings_of(config)
         results.append(
-            report.foreseen(item, settings[id(config)], now=request.now, only=request.only)
+            report.previewed(item, settings[id(config)], now=request.now, only=request.only)
         )
         if item.plan.compaction is not None:
             try:
@@ -110,7 +110,7 @@ def _freed_first(prepared: Sequence[Prepared]) -> Counter[Hashable]:
     freed: Counter[Hashable] = Counter()
     for item in prepared:
         if (
-            isinstance(item, Undertaking)
+            isinstance(item, PartitionWork)
             and item.plan.compaction is None
             and item.plan.retention is not None
         ):

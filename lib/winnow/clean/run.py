@@ -15,7 +15,7 @@ from winnow.clean.on_corrupt import carry_out_with_quarantine, damaged_first
 from winnow.clean.plan.estimate import weigh
 from winnow.clean.plan.prepare import prepare
 from winnow.clean.plan.settings import io_rate, with_metadata
-from winnow.clean.preview import foresee
+from winnow.clean.preview import preview
 from winnow.clean.request import Request
 from winnow.clean.result import RunResult
 from winnow.logdir.lock import locked
@@ -67,7 +67,7 @@ def run(spark: WithContext, log_dirs: Sequence[str], request: Request) -> RunRes
             elif request.touch:
                 done = carry_out_with_quarantine(sc, dirs, prepared, request, run_id=run_id)
             else:
-                done = foresee(prepared, request, weigh=weighing if request.estimate else None)
+                done = preview(prepared, request, weigh=weighing if request.estimate else None)
         local = (note for d in dirs if (note := why_seen_here_only(d.path)))
         skipped = (f"{d.path}/{s.name} is left alone: {s.why}" for d in dirs for s in d.skipped)
         short = (

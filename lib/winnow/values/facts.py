@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from winnow.clean.plan.estimate import Weighed, weigh
-from winnow.clean.plan.prepare import Prepared, Undertaking, prepare
+from winnow.clean.plan.prepare import PartitionWork, Prepared, prepare
 from winnow.clean.plan.replan import check_same
 from winnow.clean.plan.settings import io_rate
 from winnow.clean.request import Request
@@ -47,7 +47,7 @@ class Facts:
         """The first look."""
         self.prepared, self.request = tuple(prepared), request
         for item in prepared:
-            if isinstance(item, Undertaking) and item.walks is not None:
+            if isinstance(item, PartitionWork) and item.walks is not None:
                 self._walks[item.state.directory, item.snapshot.offset] = item.walks
 
     def walk(
@@ -75,7 +75,7 @@ class Facts:
         return [failed[key] if key in failed else self._walks[key] for key in keys]
 
     def weigher(self, now: int) -> Callable[[Sequence[PartitionJob]], list[Weighed]]:
-        """For `foresee`. The same round of cleaning is weighed once, whatever settings led to it."""
+        """For `preview`. The same round of cleaning is weighed once, whatever settings led to it."""
         return partial(self._weigh, now)
 
     def _weigh(self, now: int, jobs: Sequence[PartitionJob]) -> list[Weighed]:

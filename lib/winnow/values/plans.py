@@ -10,7 +10,7 @@ from winnow.clean.carry_out import CarriedOut
 from winnow.clean.on_corrupt import damaged_first
 from winnow.clean.plan.prepare import Prepared
 from winnow.clean.plan.replan import check_same, rethink
-from winnow.clean.preview import foresee
+from winnow.clean.preview import preview
 from winnow.clean.request import Request
 from winnow.policy.sources import TopicSet
 from winnow.runtime.progress import Progress
@@ -49,7 +49,7 @@ class Plan(Result):
         refusal = damaged_first(prepared, request)
         weigh = self.facts.weigher(request.now) if self.estimated else None
         done = (
-            foresee(prepared, request, weigh=weigh) if refusal is None else CarriedOut(refusal, 0)
+            preview(prepared, request, weigh=weigh) if refusal is None else CarriedOut(refusal, 0)
         )
         run = replace(
             self.run,

@@ -12,7 +12,7 @@ from winnow.clean.commit.commit import (
     kept_by,
 )
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import Undertaking
+from winnow.clean.plan.prepare import PartitionWork
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.clean.survey.survey import list_partition
@@ -26,7 +26,7 @@ from winnow.runtime.stopwatch import ms_since
 from winnow.state import PartitionState
 
 
-def retain_only(item: Undertaking, request: Request, *, run_id: str) -> PartitionResult:
+def retain_only(item: PartitionWork, request: Request, *, run_id: str) -> PartitionResult:
     """Carry out the retention of a partition that is not compacted."""
     plan = item.plan.retention
     began = time.monotonic()
@@ -57,7 +57,7 @@ def retain_only(item: Undertaking, request: Request, *, run_id: str) -> Partitio
 
 
 def retain_from(
-    item: Undertaking, state: PartitionState, plan: RetentionPlan | None, request: Request
+    item: PartitionWork, state: PartitionState, plan: RetentionPlan | None, request: Request
 ) -> PartitionState:
     """Delete what the plan says and return the new state. Also update side files that an
     interrupted retention left behind its log.
@@ -72,7 +72,7 @@ def retain_from(
     return state_now(item)
 
 
-def _may_follow(item: Undertaking, request: Request) -> bool:
+def _may_follow(item: PartitionWork, request: Request) -> bool:
     """Return whether side files may be updated: only where a broker would apply retention to this
     log.
     """
@@ -81,7 +81,7 @@ def _may_follow(item: Undertaking, request: Request) -> bool:
     return item.config.log_cleaner_enable or not item.config.cleanup_compact
 
 
-def state_now(item: Undertaking) -> PartitionState:
+def state_now(item: PartitionWork) -> PartitionState:
     """Read the partition from the disk again. The checkpoints from the start of the run still
     apply.
     """

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 
 from winnow.clean.commit.commit import kept_by
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import LeftAlone, Prepared, Undertaking, look_again
+from winnow.clean.plan.prepare import LeftAlone, PartitionWork, Prepared, look_again
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
 from winnow.clean.space import Room
@@ -58,7 +58,7 @@ def split_first(
     chosen = {
         number: item
         for number, item in enumerate(prepared)
-        if isinstance(item, Undertaking) and item.overflowed
+        if isinstance(item, PartitionWork) and item.overflowed
     }
     if not chosen or request.stop.reason is not None:
         return {}
@@ -67,7 +67,7 @@ def split_first(
         number: _commit(item, _stage_all(sc, item, request, run_id), request, run_id=run_id)
         for number, item in chosen.items()
     }
-    done = [number for number, item in results.items() if isinstance(item, Undertaking)]
+    done = [number for number, item in results.items() if isinstance(item, PartitionWork)]
     again = look_again(sc, [chosen[number] for number in done], request)
     for number, item in zip(done, again, strict=True):
         results[number] = (
@@ -80,10 +80,10 @@ def split_first(
 
 def split_bytes(prepared: Sequence[Prepared]) -> int:
     """Return the maximal bytes written at one time before as many are removed."""
-    return max((_bytes(item) for item in prepared if isinstance(item, Undertaking)), default=0)
+    return max((_bytes(item) for item in prepared if isinstance(item, PartitionWork)), default=0)
 
 
-def _bytes(item: Undertaking) -> int:
+def _bytes(item: PartitionWork) -> int:
     return sum(
         segment.log_bytes
         for segment in item.state.segments
@@ -92,7 +92,7 @@ def _bytes(item: Undertaking) -> int:
 
 
 def _stage_all(
-    sc: SparkContext, item: Undertaking, request: Request, run_id: str
+    sc: SparkContext, item: PartitionWork, request: Request, run_id: str
 ) -> list[StagedSplit | Failure]:
     needed, room = _bytes(item), Room(request.max_extra_space).at(item.state.directory)
     if needed > room:
@@ -114,7 +114,7 @@ def _stage_all(
         return [failed_job(error)]
 
 
-def _works(item: Undertaking, run_id: str) -> list[_Work]:
+def _works(item: PartitionWork, run_id: str) -> list[_Work]:
     return [
         _Work(
             directory=item.state.directory,
@@ -128,7 +128,7 @@ def _works(item: Undertaking, run_id: str) -> list[_Work]:
     ]
 
 
-def _staging(item: Undertaking, run_id: str) -> str:
+def _staging(item: PartitionWork, run_id: str) -> str:
     return f"{item.state.directory}/{STAGING_PREFIX}{run_id}-split"
 
 
@@ -147,8 +147,8 @@ def _stage(work: _Work) -> StagedSplit | Failure:
 
 
 def _commit(
-    item: Undertaking, staged: Sequence[StagedSplit | Failure], request: Request, *, run_id: str
-) -> Undertaking | PartitionResult:
+    item: PartitionWork, staged: Sequence[StagedSplit | Failure], request: Request, *, run_id: str
+) -> PartitionWork | PartitionResult:
     """Commit one split after the other, ascending: no two may be half done (S6.4)."""
     storage, directory = request.storage, item.state.directory
     why = next((outcome for outcome in staged if isinstance(outcome, Failure)), None)

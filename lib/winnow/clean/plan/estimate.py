@@ -59,7 +59,7 @@ def estimated(made: Round, weighed: Weighed, request: Request) -> PartitionResul
             request.on_corrupt == "quarantine" and weighed.exit_code == CorruptLogError.exit_code
         )
         return (
-            report.foreseen(item, now=request.now, only=request.only)
+            report.previewed(item, now=request.now, only=request.only)
             if mended
             else report.failed(item, weighed)
         )

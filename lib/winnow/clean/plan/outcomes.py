@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from winnow.clean.plan.prepare import LeftAlone, Undertaking
+from winnow.clean.plan.prepare import LeftAlone, PartitionWork
 from winnow.clean.result import (
     COMPACTED,
     NONE,
@@ -73,8 +73,8 @@ def left_alone(item: LeftAlone) -> PartitionResult:
     )
 
 
-def foreseen(
-    item: Undertaking, settings: tuple[Setting, ...] | None = None, *, now: int, only: str | None
+def previewed(
+    item: PartitionWork, settings: tuple[Setting, ...] | None = None, *, now: int, only: str | None
 ) -> PartitionResult:
     """Return what `clean` would do, as far as this is known without reading the records.
 
@@ -154,7 +154,7 @@ def followed(first: PartitionResult, then: PartitionResult) -> PartitionResult:
     )
 
 
-def failed(item: Undertaking, why: Failure) -> PartitionResult:
+def failed(item: PartitionWork, why: Failure) -> PartitionResult:
     """Describe a partition that could not be cleaned and is unchanged."""
     words = "unchanged: cleaning failed"
     return _as_it_is(
@@ -162,13 +162,13 @@ def failed(item: Undertaking, why: Failure) -> PartitionResult:
     )
 
 
-def stopped(item: Undertaking, why: str) -> PartitionResult:
+def stopped(item: PartitionWork, why: str) -> PartitionResult:
     """Describe a partition that was not reached before the run stopped."""
     return _as_it_is(item, "S8.8", f"unchanged: the run was stopped, {why}", left_alone=True)
 
 
 def partly(
-    item: Undertaking,
+    item: PartitionWork,
     why: str,
     *,
     after: PartitionState,
@@ -196,7 +196,7 @@ def partly(
     )
 
 
-def interrupted(item: Undertaking, why: Failure) -> PartitionResult:
+def interrupted(item: PartitionWork, why: Failure) -> PartitionResult:
     """Describe a failed commit: each group is old or new and nothing is lost (S6.2). How many are
     new is not known.
     """
@@ -215,7 +215,7 @@ def interrupted(item: Undertaking, why: Failure) -> PartitionResult:
 
 
 def done(
-    item: Undertaking,
+    item: PartitionWork,
     *,
     after: PartitionState,
     groups: Sequence[CleanedGroup],
@@ -274,7 +274,7 @@ def done(
 
 
 def _removed(
-    item: Undertaking, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
+    item: PartitionWork, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
 ) -> RecordsRemoved | None:
     if item.finished is not None:
         return None  # only an earlier run knew
@@ -290,7 +290,7 @@ def _tombstones(groups: Sequence[CleanedGroup]) -> tuple[int, ...]:
     return tuple(map(sum, zip(*(group.tombstones for group in groups), strict=True)))
 
 
-def _dirty_ratio(item: Undertaking, after: PartitionState, now: int) -> float | None:
+def _dirty_ratio(item: PartitionWork, after: PartitionState, now: int) -> float | None:
     """Return the ratio that the next run would find at the same clock and transactions (S3.3)."""
     if item.plan.dirty_ratio is None:
         return None
@@ -298,7 +298,7 @@ def _dirty_ratio(item: Undertaking, after: PartitionState, now: int) -> float | 
     return cleanable_range(after, item.config, now, last_stable_offset=stable).ratio
 
 
-def _as_it_is(item: Undertaking, rule: str, reason: str, **changed: Any) -> PartitionResult:  # noqa: ANN401 - any field
+def _as_it_is(item: PartitionWork, rule: str, reason: str, **changed: Any) -> PartitionResult:  # noqa: ANN401 - any field
     """Describe an unchanged partition. `changed`: fields with other values."""
     state, plan = item.state, item.plan
     holders, holders_total = top_holders(_holdings(item), None)
@@ -338,7 +338,9 @@ def _lag(config: TopicConfig) -> int | None:
     return config.max_compaction_lag_ms if limited else None
 
 
-def _oldest_dirty(item: Undertaking, state: PartitionState, first_dirty: int | None) -> int | None:
+def _oldest_dirty(
+    item: PartitionWork, state: PartitionState, first_dirty: int | None
+) -> int | None:
     return (
         oldest_dirty(state, first_dirty)
         if item.config.cleanup_compact and first_dirty is not None
@@ -346,12 +348,12 @@ def _oldest_dirty(item: Undertaking, state: PartitionState, first_dirty: int | N
     )
 
 
-def _holdings(item: Undertaking) -> list[Holdings | None]:
+def _holdings(item: PartitionWork) -> list[Holdings | None]:
     return [walk.holdings for walk in item.walks or ()]
 
 
 def _holdings_after(
-    item: Undertaking, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
+    item: PartitionWork, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
 ) -> list[Holdings | None]:
     if item.walks is None:
         return []
@@ -384,7 +386,7 @@ def _actions(*, compacted: bool, retained: bool) -> tuple[str, ...]:
     return ((COMPACTED,) if compacted else ()) + ((RETAINED,) if retained else ()) or (NONE,)
 
 
-def _reason(item: Undertaking, afterwards: str = "") -> str:
+def _reason(item: PartitionWork, afterwards: str = "") -> str:
     reason = item.plan.reason_after(afterwards) if afterwards else item.plan.reason
     if item.overflowed:
         which = ", ".join(map(str, item.overflowed))
@@ -397,7 +399,7 @@ def _reason(item: Undertaking, afterwards: str = "") -> str:
     return reason
 
 
-def _first_dirty(item: Undertaking, reached: int | None) -> int | None:
+def _first_dirty(item: PartitionWork, reached: int | None) -> int | None:
     if reached is not None:
         return reached
     if item.plan.checkpoint_reset is not None:
@@ -405,7 +407,7 @@ def _first_dirty(item: Undertaking, reached: int | None) -> int | None:
     return item.plan.first_dirty_offset
 
 
-def _records(item: Undertaking, groups: Sequence[CleanedGroup] = ()) -> int | None:
+def _records(item: PartitionWork, groups: Sequence[CleanedGroup] = ()) -> int | None:
     """Return the number of records, known only if every batch header was read. Headers of v0 and v1
     don't contain the count, but `groups` have counted.
     """
@@ -419,7 +421,7 @@ def _records(item: Undertaking, groups: Sequence[CleanedGroup] = ()) -> int | No
 
 
 def _records_after(
-    item: Undertaking, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
+    item: PartitionWork, groups: Sequence[CleanedGroup], retention: RetentionPlan | None
 ) -> int | None:
     if item.walks is None or item.state.trusted_end is not None:
         return None
@@ -430,7 +432,7 @@ def _records_after(
     return sum(left) if len(left) == len(records) else None
 
 
-def _records_left(item: Undertaking, groups: Sequence[CleanedGroup]) -> dict[int, int | None]:
+def _records_left(item: PartitionWork, groups: Sequence[CleanedGroup]) -> dict[int, int | None]:
     """Return the records of each segment after `groups` are in place; None where headers don't say.
     Empty if no header was read.
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from winnow.clean.plan.leftovers import rest_of_round, what_was_left
 from winnow.clean.request import Request
-from winnow.clean.scan.prefetch import Ahead, Expected, ahead_of
+from winnow.clean.scan.prefetch import Expected, Prefetch, prefetch_of
 from winnow.clean.survey.survey import Listed, Place, list_partitions, walk_partitions
 from winnow.clean.survey.transactions import Snapshot, Transactions, newest_snapshot, settle
 from winnow.clean.survey.walk import SegmentWalk
@@ -65,7 +65,7 @@ class LeftAlone:
 
 
 @dataclass(frozen=True, slots=True)
-class Undertaking:
+class PartitionWork:
     """A partition whose plan is sure: what is to be done, and what the walk saw if it is to be
     compacted.
     """
@@ -90,7 +90,7 @@ class Undertaking:
     """The round of an earlier run at the same clock that is what the plan compacts."""
 
 
-Prepared = LeftAlone | Undertaking
+Prepared = LeftAlone | PartitionWork
 
 
 class Walk(Protocol):
@@ -155,7 +155,9 @@ def _with_gathered_entries(
     return result
 
 
-def look_again(sc: SparkContext, items: Sequence[Undertaking], request: Request) -> list[Prepared]:
+def look_again(
+    sc: SparkContext, items: Sequence[PartitionWork], request: Request
+) -> list[Prepared]:
     """What is to become of partitions whose files this run has changed; settings and checkpoints
     are as before.
     """
@@ -303,10 +305,10 @@ def _decide(known: Known, listed: Listed | Failure, request: Request) -> Prepare
         trusted_end=place.trusted_end,
         lost_bytes=listed.lost_bytes,
     )
-    return undertake(known, state, request)
+    return partition_work(known, state, request)
 
 
-def undertake(known: Known, state: PartitionState, request: Request) -> Prepared:
+def partition_work(known: Known, state: PartitionState, request: Request) -> Prepared:
     """What the rules say of a partition, as far as it can be told without a walk."""
     place, config = known.place, known.config
     plan = _with_limit(decide(state, config, now=request.now, only=request.only))
@@ -322,7 +324,7 @@ def undertake(known: Known, state: PartitionState, request: Request) -> Prepared
             return LeftAlone(
                 place, config.policy, UNREADABLE, error=failure(error).message, state=state
             )
-    return Undertaking(
+    return PartitionWork(
         place,
         known.log_dir,
         config,
@@ -335,19 +337,19 @@ def undertake(known: Known, state: PartitionState, request: Request) -> Prepared
 
 
 def _walk(sc: SparkContext, decided: Sequence[Prepared], request: Request) -> list[Prepared]:
-    ahead = (
+    prefetch = (
         {}
         if request.spool is None
-        else _ahead(decided, request.spool, request.secret, sc.defaultParallelism)
+        else _prefetch(decided, request.spool, request.secret, sc.defaultParallelism)
     )
     return with_walks(
-        decided, request, partial(walk_partitions, sc, progress=request.progress, ahead=ahead)
+        decided, request, partial(walk_partitions, sc, progress=request.progress, prefetch=prefetch)
     )
 
 
-def _ahead(
+def _prefetch(
     decided: Sequence[Prepared], spool: str, secret: tuple[int, int], parallelism: int
-) -> dict[str, Ahead]:
+) -> dict[str, Prefetch]:
     """For all that is to be compacted, as far as it can be told without a walk."""
     expected = {
         item.state.directory: Expected(
@@ -357,9 +359,9 @@ def _ahead(
             segments=[s.log_bytes for s in item.state.segments if s.base_offset < plan.end_offset],
         )
         for item in decided
-        if isinstance(item, Undertaking) and (plan := item.plan.compaction) is not None
+        if isinstance(item, PartitionWork) and (plan := item.plan.compaction) is not None
     }
-    return ahead_of(expected, secret=secret, spool=spool, parallelism=parallelism)
+    return prefetch_of(expected, secret=secret, spool=spool, parallelism=parallelism)
 
 
 def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> list[Prepared]:
@@ -371,7 +373,7 @@ def with_walks(decided: Sequence[Prepared], request: Request, walk: Walk) -> lis
     chosen = [
         (number, item)
         for number, item in enumerate(decided)
-        if isinstance(item, Undertaking) and _needs_walk(item.plan)
+        if isinstance(item, PartitionWork) and _needs_walk(item.plan)
     ]
     request.stop.check()
     walked = each_survived(
@@ -406,7 +408,9 @@ def _needs_walk(plan: PartitionPlan) -> bool:
     )
 
 
-def _with_walks(item: Undertaking, walks: tuple[SegmentWalk, ...], request: Request) -> Undertaking:
+def _with_walks(
+    item: PartitionWork, walks: tuple[SegmentWalk, ...], request: Request
+) -> PartitionWork:
     state, config = item.state, item.config
     transactions = settle(
         state, item.snapshot, walks, now=request.now, expiration_ms=config.producer_id_expiration_ms
@@ -437,7 +441,7 @@ def _with_limit(plan: PartitionPlan) -> PartitionPlan:
     return replace(plan, reason=f"{limit}; {plan.reason}")
 
 
-def _with_overflowed(item: Undertaking, walks: Sequence[SegmentWalk]) -> Undertaking:
+def _with_overflowed(item: PartitionWork, walks: Sequence[SegmentWalk]) -> PartitionWork:
     """Of the segments that are to be cleaned, those that Kafka's cleaner would split first."""
     cleaned = (
         {segment.base_offset for segment in item.plan.compaction.segments}

@@ -8,10 +8,10 @@ from dataclasses import replace
 from winnow.clean.plan.prepare import (
     Known,
     LeftAlone,
+    PartitionWork,
     Prepared,
-    Undertaking,
     Walk,
-    undertake,
+    partition_work,
     with_walks,
 )
 from winnow.clean.request import Request
@@ -30,14 +30,14 @@ def rethink(prepared: Sequence[Prepared], request: Request, walk: Walk) -> list[
     return with_walks(decided, request, walk)
 
 
-def _anew(item: Undertaking, request: Request) -> Prepared:
+def _anew(item: PartitionWork, request: Request) -> Prepared:
     place = item.place
     config = request.settings.resolve(
         place.topic_partition.topic, node_id=item.log_dir.meta.node_id
     )
     if isinstance(config, Unknown):
         return LeftAlone(place, None, Reason("S9.2", config.reason), state=item.state)
-    return undertake(Known(place, item.log_dir, config), item.state, request)
+    return partition_work(Known(place, item.log_dir, config), item.state, request)
 
 
 def check_same(before: Sequence[Prepared], now: Sequence[Prepared]) -> None:

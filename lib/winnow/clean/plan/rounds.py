@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from winnow.clean.plan.prepare import Undertaking
+from winnow.clean.plan.prepare import PartitionWork
 from winnow.clean.scan.job import GroupJob, PartitionJob
 from winnow.clean.scan.prefetch import with_usable_keys
 from winnow.clean.space import most_index_bytes, most_log_bytes
@@ -27,7 +27,7 @@ from winnow.state import PartitionState
 class Round:
     """A partition that is ready to be compacted."""
 
-    item: Undertaking
+    item: PartitionWork
     job: PartitionJob
     journal: Journal
     """Its groups: those already in place, then those of the job."""
@@ -37,8 +37,8 @@ class Round:
     """The time that the commits of its waves have taken so far."""
 
 
-def make_round(item: Undertaking, plan: CompactionPlan, *, now: int, run_id: str) -> Round:
-    """Return the job for an undertaking with walks over all batch headers."""
+def make_round(item: PartitionWork, plan: CompactionPlan, *, now: int, run_id: str) -> Round:
+    """Return the job for an partition work with walks over all batch headers."""
     state, config, transactions = item.state, item.config, item.transactions
     if transactions is None:
         message = "a plan was made without a walk"
@@ -123,7 +123,7 @@ def why_no_room(job: PartitionJob, room: int, *, at_once: bool) -> Failure | Non
 
 
 def _new_journal(
-    item: Undertaking, plan: CompactionPlan, transactions: Transactions, *, now: int, run_id: str
+    item: PartitionWork, plan: CompactionPlan, transactions: Transactions, *, now: int, run_id: str
 ) -> Journal:
     number = {segment.base_offset: at for at, segment in enumerate(item.state.segments)}
     return Journal(

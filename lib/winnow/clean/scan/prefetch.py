@@ -36,7 +36,7 @@ _KEY_BYTES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ahead:
+class Prefetch:
     """Requests `Split.keys` from a walk."""
 
     wanted: KeysWanted
@@ -61,9 +61,9 @@ class Expected:
     """Log bytes of the segments to scan."""
 
 
-def ahead_of(
+def prefetch_of(
     expected: Mapping[str, Expected], *, secret: tuple[int, int], spool: str, parallelism: int
-) -> dict[str, Ahead]:
+) -> dict[str, Prefetch]:
     """Return each partition's request to its walk; none if the walk of one segment would take
     longer than all others.
 
@@ -78,7 +78,7 @@ def ahead_of(
     for directory, partition in expected.items():
         size = sum(partition.segments)
         buckets = buckets_for(size // _RECORD_BYTES, in_bucket)
-        made[directory] = Ahead(
+        made[directory] = Prefetch(
             wanted=KeysWanted(
                 first_dirty_offset=partition.first_dirty_offset,
                 buckets=buckets,
@@ -100,11 +100,11 @@ class KeyKeeper:
     A split that can't be scanned is skipped: the regular scan will report why.
     """
 
-    def __init__(self, buf: Bytes, ahead: Ahead, holders: HoldingsCounter | None) -> None:
+    def __init__(self, buf: Bytes, prefetch: Prefetch, holders: HoldingsCounter | None) -> None:
         """`buf`: contains the batches. `holders`: receives all records, if given."""
         self._buf = buf
         self._holders = holders
-        self._ahead = ahead
+        self._prefetch = prefetch
         self._rows = np.empty(0, BATCH)
         self._filled = 0
         self._kept: list[StoredKeys | None] = []
@@ -159,29 +159,29 @@ class KeyKeeper:
     ) -> StoredKeys | None:
         try:
             parts = list(
-                packed_keys(self._buf, rows, split.records, self._ahead.wanted, holders=named)
+                packed_keys(self._buf, rows, split.records, self._prefetch.wanted, holders=named)
             )
             if self._has_room(sum(len(part.numbers) for part in parts), split):
-                return _stored(self._ahead, parts)
+                return _stored(self._prefetch, parts)
         except FAILS_ONE_PARTITION as error:
             _log.debug("keys are not prefetched: %s", error)
         self._goes_on = False
         return None
 
     def _has_room(self, keys: int, split: Split) -> bool:
-        ahead = self._ahead
-        room = free_bytes(ahead.spool) - ahead.least_free
-        return keys <= ahead.most_keys * (split.end - split.start) and keys * _KEY_BYTES <= room
+        prefetch = self._prefetch
+        room = free_bytes(prefetch.spool) - prefetch.least_free
+        return keys <= prefetch.most_keys * (split.end - split.start) and keys * _KEY_BYTES <= room
 
 
-def _stored(ahead: Ahead, parts: Sequence[PackedKeys]) -> StoredKeys:
+def _stored(prefetch: Prefetch, parts: Sequence[PackedKeys]) -> StoredKeys:
     """Store the parts in one file: each part's bucket starts, hashes and numbers. Raises
     OSError.
     """
-    wanted = ahead.wanted
+    wanted = prefetch.wanted
     return StoredKeys(
         path=written(
-            ahead.spool,
+            prefetch.spool,
             (array for part in parts for array in (part.starts, part.hashes, part.numbers)),
         ),
         first_dirty_offset=wanted.first_dirty_offset,

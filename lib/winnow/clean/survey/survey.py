@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from winnow.clean.scan.prefetch import Ahead
+from winnow.clean.scan.prefetch import Prefetch
 from winnow.clean.survey.walk import SegmentWalk, TransactionsWanted, not_walked, walk_segment
 from winnow.errors import FAILS_ONE_PARTITION, CorruptLogError
 from winnow.logdir.after_crash import lost_bytes, whole_end
@@ -125,20 +125,20 @@ def walk_partitions(
     *,
     producers_from: Sequence[int],
     progress: Progress,
-    ahead: Mapping[str, Ahead] | None = None,
+    prefetch: Mapping[str, Prefetch] | None = None,
 ) -> list[tuple[SegmentWalk, ...] | Failure]:
     """Read every batch header of these partitions. Return each partition's walks, in segment order.
 
     `producers_from`: for each partition, the offset from which producers' last batches are needed.
-    `ahead`: by directory, the request for the segments that would be scanned.
+    `prefetch`: by directory, the request for the segments that would be scanned.
     """
     keys = [
         (number, at) for number, state in enumerate(states) for at in range(len(state.segments))
     ]
-    ahead = ahead or {}
+    prefetch = prefetch or {}
     works = {
         (number, at): _work(
-            states[number], at, producers_from[number], ahead.get(states[number].directory)
+            states[number], at, producers_from[number], prefetch.get(states[number].directory)
         )
         for number, at in keys
     }
@@ -149,7 +149,7 @@ def walk_partitions(
     }
     items = [(key, work) for key, work in works.items() if work is not None]
     if items:
-        what = "batch headers and keys" if ahead else "batch headers"
+        what = "batch headers and keys" if prefetch else "batch headers"
         walked |= _walk_all(
             sc, items, f"reading {what} of {counted(len(states), 'partition')}", progress
         )
@@ -171,7 +171,7 @@ class _Work:
     check_index: bool
     producers_from: int | None
     transactions: TransactionsWanted
-    ahead: Ahead | None
+    prefetch: Prefetch | None
 
 
 _Piece = tuple[int, tuple[int, int], _Work]
@@ -208,7 +208,9 @@ def _walk_all(
             return dict(sc.parallelize(lists, tasks).mapPartitions(in_task(walk)).collect())
 
 
-def _work(state: PartitionState, at: int, producers_from: int, ahead: Ahead | None) -> _Work | None:
+def _work(
+    state: PartitionState, at: int, producers_from: int, prefetch: Prefetch | None
+) -> _Work | None:
     """Return the work for a segment, or None if it must not be read."""
     segment = state.segments[at]
     following = state.segments[at + 1].base_offset if at + 1 < len(state.segments) else None
@@ -228,7 +230,9 @@ def _work(state: PartitionState, at: int, producers_from: int, ahead: Ahead | No
             end_offset=following,
             txn_index=segment.txnindex_bytes is not None,
         ),
-        ahead=ahead if ahead is not None and segment.base_offset < ahead.end_offset else None,
+        prefetch=prefetch
+        if prefetch is not None and segment.base_offset < prefetch.end_offset
+        else None,
     )
 
 
@@ -241,7 +245,7 @@ def _walk_one(work: _Work) -> SegmentWalk:
         check_index=work.check_index,
         transactions=work.transactions,
         topic=work.topic,
-        ahead=work.ahead,
+        prefetch=work.prefetch,
     )
 
 

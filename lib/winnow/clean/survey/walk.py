@@ -17,7 +17,7 @@ import numpy as np
 
 from winnow.clean.scan.chunks import next_offset
 from winnow.clean.scan.cut import Cutter, Split
-from winnow.clean.scan.prefetch import Ahead, KeyKeeper
+from winnow.clean.scan.prefetch import KeyKeeper, Prefetch
 from winnow.clean.scan.topic_usage import Holdings, HoldingsCounter
 from winnow.clean.survey.gather import NO_BATCHES, NONE_ABORTED, Gatherer, aborted_rows
 from winnow.errors import CorruptLogError
@@ -118,13 +118,13 @@ def walk_segment(
     check_index: bool = False,
     transactions: TransactionsWanted | None = None,
     topic: str | None = None,
-    ahead: Ahead | None = None,
+    prefetch: Prefetch | None = None,
 ) -> SegmentWalk:
     """Read every batch header of a segment; read control batches whole if producers or transactions
     are requested.
 
     `producers_from`: requests `SegmentWalk.last_batches`, of the batches that end at or above this
-    offset. `topic`: its name, if `SegmentWalk.holdings` is requested. `ahead`: requests
+    offset. `topic`: its name, if `SegmentWalk.holdings` is requested. `prefetch`: requests
     `Split.keys`, where possible. Only these two options read records.
 
     Raises CorruptLogError where a header is invalid, the log ends inside a batch, offsets do not
@@ -147,7 +147,7 @@ def walk_segment(
             base_offset,
             gatherer=gatherer,
             holders=holders,
-            keeper=None if ahead is None else KeyKeeper(buf, ahead, holders),
+            keeper=None if prefetch is None else KeyKeeper(buf, prefetch, holders),
             check_index=check_index,
             transactions=transactions,
         )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark import SparkContext
 
-    from winnow.clean.plan.prepare import Undertaking
+    from winnow.clean.plan.prepare import PartitionWork
 
 _TASK_BYTES = 2**30
 _AGES = len(none_of_any_age())
@@ -57,7 +57,7 @@ def readable(state: PartitionState) -> list[Segment]:
 
 
 def take_census(
-    sc: SparkContext, items: Sequence[Undertaking], *, now: int, progress: Progress
+    sc: SparkContext, items: Sequence[PartitionWork], *, now: int, progress: Progress
 ) -> tuple[Census, ...]:
     """Take the census of each of these partitions, sorted by name. `now`, in ms since the epoch,
     gives the age of tombstones.
@@ -151,7 +151,7 @@ def _sums(blocks: RecordBlocks, now: int) -> Sums:
     return sums
 
 
-def _census(item: Undertaking, found: Sequence[Sums | Failure]) -> Census:
+def _census(item: PartitionWork, found: Sequence[Sums | Failure]) -> Census:
     why = next((one.message for one in found if isinstance(one, Failure)), None)
     sums = np.zeros((_ROWS, 2), np.int64)
     for one in found:

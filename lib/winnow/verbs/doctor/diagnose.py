@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from winnow.clean.plan.prepare import LeftAlone, Prepared, Undertaking, prepare
+from winnow.clean.plan.prepare import LeftAlone, PartitionWork, Prepared, prepare
 from winnow.clean.request import Request
 from winnow.errors import FAILS_ONE_PARTITION
 from winnow.logdir.cleaner_entries import Misplaced, misplaced_entries
@@ -51,12 +51,12 @@ def diagnose(
     `deep`: also read all records.
     """
     prepared = prepare(sc, log_dirs, request)
-    undertakings = [item for item in prepared if isinstance(item, Undertaking)]
+    works = [item for item in prepared if isinstance(item, PartitionWork)]
     request.progress.stage("measuring how fast logs can be read here")
-    overdue = sorted(_overdue(undertakings), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))
-    held = sorted(_held_back(undertakings), key=lambda h: (-h.held_bytes, h.topic, h.partition))
+    overdue = sorted(_overdue(works), key=lambda o: (-o.dirty_bytes, o.topic, o.partition))
+    held = sorted(_held_back(works), key=lambda h: (-h.held_bytes, h.topic, h.partition))
     troubles = tuple(_troubles(prepared))
-    compacted = [item for item in undertakings if item.config.cleanup_compact]
+    compacted = [item for item in works if item.config.cleanup_compact]
     # If some partitions are due for compaction, measure only those: the batches of the others have
     # not been read.
     measured = [item for item in compacted if item.plan.compaction is not None] or compacted
@@ -64,7 +64,7 @@ def diagnose(
         scan_rate([item.state for item in measured], limit=_limit(measured)) if measured else None
     )
     rate_of_all = None if rate is None else rate * sc.defaultParallelism
-    gains = _gains(undertakings, rate_of_all)
+    gains = _gains(works, rate_of_all)
     read = sum(segment.log_bytes for item in compacted for segment in readable(item.state))
     reading = Reading(bytes=read, seconds=None if rate_of_all is None else read / rate_of_all)
     bytes_of = {id(item): _log_bytes(item, request) for item in prepared}
@@ -88,7 +88,7 @@ def diagnose(
     )
 
 
-def _overdue(items: Iterable[Undertaking]) -> Iterable[Overdue]:
+def _overdue(items: Iterable[PartitionWork]) -> Iterable[Overdue]:
     for item in items:
         plan = item.plan
         if plan.compaction is None or plan.dirty_ratio is None or plan.first_dirty_offset is None:
@@ -113,7 +113,7 @@ def _overdue(items: Iterable[Undertaking]) -> Iterable[Overdue]:
         )
 
 
-def _held_back(items: Iterable[Undertaking]) -> Iterable[HeldBack]:
+def _held_back(items: Iterable[PartitionWork]) -> Iterable[HeldBack]:
     for item in items:
         undecided = item.transactions.undecided if item.transactions else None
         if item.transactions is None or undecided is None:
@@ -167,7 +167,7 @@ def _told(entry: Misplaced) -> MisplacedEntry:
     )
 
 
-def _gains(items: Sequence[Undertaking], rate: float | None) -> tuple[Gain, ...]:
+def _gains(items: Sequence[PartitionWork], rate: float | None) -> tuple[Gain, ...]:
     """Return what each verb would free. `rate` is the bytes per second that all cores together
     read.
     """
@@ -201,7 +201,7 @@ def _gains(items: Sequence[Undertaking], rate: float | None) -> tuple[Gain, ...]
     return tuple(gains)
 
 
-def _limit(items: Sequence[Undertaking]) -> int:
+def _limit(items: Sequence[PartitionWork]) -> int:
     return max(item.config.max_decompressed_message_bytes for item in items)
 
 

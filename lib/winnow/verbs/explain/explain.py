@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from winnow.clean.plan import outcomes as report
-from winnow.clean.plan.prepare import LeftAlone, Undertaking, prepare
+from winnow.clean.plan.prepare import LeftAlone, PartitionWork, prepare
 from winnow.clean.plan.rounds import Round, make_round
 from winnow.clean.request import Request
 from winnow.clean.result import PartitionResult
@@ -51,14 +51,14 @@ def explain_partition(
     (item,) = prepare(sc, [log_dir], request)
     if isinstance(item, LeftAlone):
         return _left_alone(item, request, question)
-    surveyed = survey_ground(sc, item, request, foresee=False)
+    surveyed = survey_ground(sc, item, request, preview=False)
     if isinstance(surveyed, Failure):
         return _failed(item, surveyed, request, question)
     answer = _answer(sc, places(item), *surveyed, question, request.progress)
     if not isinstance(answer, Failure) and any(
         record.verdict is Verdict.UNDECIDED for record in answer[0]
     ):
-        surveyed = survey_ground(sc, item, request, foresee=True)
+        surveyed = survey_ground(sc, item, request, preview=True)
         if isinstance(surveyed, Failure):
             return _failed(item, surveyed, request, question)
         answer = _answer(sc, places(item), *surveyed, question, request.progress)
@@ -67,11 +67,11 @@ def explain_partition(
     ground, (records, older) = surveyed[0], answer
     found = rules.cleanable(item, now=request.now, only=request.only)
     return replace(
-        _explanation(report.foreseen(item, now=request.now, only=request.only), request),
+        _explanation(report.previewed(item, now=request.now, only=request.only), request),
         facts=(
             *rules.state_facts(item.state),
             *(rules.compaction_facts(item, found) if found else ()),
-            *rules.retention_facts(item, foreseen=ground.gone is not None),
+            *rules.retention_facts(item, previewed=ground.gone is not None),
         ),
         segments=rules.segment_fates(
             item.state,
@@ -86,16 +86,16 @@ def explain_partition(
 
 
 def survey_ground(
-    sc: SparkContext, item: Undertaking, request: Request, *, foresee: bool
+    sc: SparkContext, item: PartitionWork, request: Request, *, preview: bool
 ) -> tuple[Ground, Search] | Failure:
     """Return the facts that decide the fates of the partition's records, and how to search for
     records. A Failure says why there are none.
 
-    `foresee`: read all records where retention depends on what a round keeps (S3.5).
+    `preview`: read all records where retention depends on what a round keeps (S3.5).
     """
     made = _round(item, request.now)
     ground, search = _ground(item, made, request)
-    if made is None or ground.gone is not None or not foresee or item.overflowed:
+    if made is None or ground.gone is not None or not preview or item.overflowed:
         return ground, search
     after = measured(sc, item.state, made, request.now, request.progress)
     if isinstance(after, Failure):
@@ -103,7 +103,7 @@ def survey_ground(
     return replace(ground, gone=gone_segments(after, item.config, request.now)), search
 
 
-def _ground(item: Undertaking, made: Round | None, request: Request) -> tuple[Ground, Search]:
+def _ground(item: PartitionWork, made: Round | None, request: Request) -> tuple[Ground, Search]:
     state, config, plan = item.state, item.config, item.plan.compaction
     found = rules.cleanable(item, now=request.now, only=request.only)
     search = Search(
@@ -139,7 +139,7 @@ def _ground(item: Undertaking, made: Round | None, request: Request) -> tuple[Gr
     return ground, replace(search, dirty=(job.first_dirty_offset, job.end_offset), aborted=aborted)
 
 
-def places(item: Undertaking) -> list[Place]:
+def places(item: PartitionWork) -> list[Place]:
     """Return every segment of the partition that can be searched, with the state that a search
     needs at its start.
     """
@@ -157,13 +157,13 @@ def latest_of(found: Iterable[Found]) -> int | None:
     return max((f.latest for f in found if f.latest is not None), default=None)
 
 
-def _round(item: Undertaking, now: int) -> Round | None:
+def _round(item: PartitionWork, now: int) -> Round | None:
     if item.plan.compaction is None:
         return None
     return make_round(item, item.plan.compaction, now=now, run_id="explain")
 
 
-def _gone_after(item: Undertaking, request: Request) -> dict[int, Fate] | None:
+def _gone_after(item: PartitionWork, request: Request) -> dict[int, Fate] | None:
     """Return what retention deletes after the round. None if that depends on what the round keeps
     (S3.5).
     """
@@ -293,7 +293,7 @@ def _left_alone(item: LeftAlone, request: Request, question: Question) -> Explan
     )
 
 
-def _failed(item: Undertaking, why: Failure, request: Request, question: Question) -> Explanation:
+def _failed(item: PartitionWork, why: Failure, request: Request, question: Question) -> Explanation:
     result = report.failed(item, why)
     return replace(
         _explanation(result, request),

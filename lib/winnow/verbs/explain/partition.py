@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from winnow.clean.plan.prepare import Undertaking
+from winnow.clean.plan.prepare import PartitionWork
 from winnow.policy.cleanable import CleanableRange, cleanable_range
 from winnow.policy.fate import Fact, Fate, Verdict
 from winnow.policy.plan import CompactionPlan
@@ -37,7 +37,7 @@ def is_trusted(state: PartitionState, segment: Segment) -> bool:
     )
 
 
-def cleanable(item: Undertaking, *, now: int, only: str | None) -> CleanableRange | None:
+def cleanable(item: PartitionWork, *, now: int, only: str | None) -> CleanableRange | None:
     """Return which parts are clean, dirty and not yet cleanable (S3.2 to S3.4). None if the
     partition is not compacted.
     """
@@ -71,7 +71,7 @@ def state_facts(state: PartitionState) -> tuple[Fact, ...]:
     )
 
 
-def compaction_facts(item: Undertaking, found: CleanableRange) -> tuple[Fact, ...]:
+def compaction_facts(item: PartitionWork, found: CleanableRange) -> tuple[Fact, ...]:
     config, plan = item.config, item.plan.compaction
     first_batches = [
         s.first_batch_max_timestamp
@@ -99,13 +99,13 @@ def compaction_facts(item: Undertaking, found: CleanableRange) -> tuple[Fact, ..
     return tuple(facts)
 
 
-def retention_facts(item: Undertaking, *, foreseen: bool) -> tuple[Fact, ...]:
+def retention_facts(item: PartitionWork, *, previewed: bool) -> tuple[Fact, ...]:
     """Return the facts about retention.
 
-    `foreseen`: what it deletes does not depend on what a compaction keeps (S3.5).
+    `previewed`: what it deletes does not depend on what a compaction keeps (S3.5).
     """
     plan = item.plan.retention
-    if not foreseen:
+    if not previewed:
         return (
             Fact("retention", "comes after the compaction and looks at what that leaves (S3.5)"),
         )
@@ -117,7 +117,7 @@ def retention_facts(item: Undertaking, *, foreseen: bool) -> tuple[Fact, ...]:
     )
 
 
-def not_compacted(item: Undertaking, now: int, *, gone: int) -> Fate:
+def not_compacted(item: PartitionWork, now: int, *, gone: int) -> Fate:
     """Explain why records are kept that neither a round nor retention reaches. `gone` is the number
     of segments that retention deletes.
     """

@@ -76,7 +76,7 @@ def recover_log_dirs(
         if purge_run is not None:
             works.append(lambda s, d, p: _purge(s, d, p, purge_run, dry_run=dry_run))
         if dry_run:
-            works[0] = _foresee
+            works[0] = _preview
         partitions = []
         on_partition(0, len(places))
         for log_dir, topic_partition in places:
@@ -152,7 +152,7 @@ def _recover(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> Par
     )
 
 
-def _foresee(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> PartitionRecovery:
+def _preview(storage: Storage, log_dir: LogDir, found: PartitionRecovery) -> PartitionRecovery:
     del log_dir
     left = preview(storage, _directory(found))
     return replace(found, actions=(Action.RECOVERED,), removed=left) if left else found

@@ -18,11 +18,11 @@ from winnow.clean.scan import cut
 from winnow.clean.scan.chunks import batches_of
 from winnow.clean.scan.cut import Split
 from winnow.clean.scan.prefetch import (
-    Ahead,
     Expected,
     KeyKeeper,
-    ahead_of,
+    Prefetch,
     blobs_of,
+    prefetch_of,
     with_usable_keys,
 )
 from winnow.clean.scan.scan import KeyBlob, KeysWanted, scan_split
@@ -39,9 +39,9 @@ OLD = bytes.fromhex("00000000000000000000000ea7ec68030000ffffffffffffffff")
 """Offset 0 in v0, no key, no value."""
 
 
-def ahead(
+def prefetch(
     spool: Path, *, buckets: int = 3, first_dirty_offset: int = 0, **changes: object
-) -> Ahead:
+) -> Prefetch:
     spool.mkdir(exist_ok=True)
     wanted = KeysWanted(
         first_dirty_offset=first_dirty_offset,
@@ -49,15 +49,15 @@ def ahead(
         secret=SECRET,
         max_decompressed_bytes=2**20,
     )
-    asked = Ahead(wanted=wanted, end_offset=10**6, spool=str(spool), most_keys=1, least_free=0)
+    asked = Prefetch(wanted=wanted, end_offset=10**6, spool=str(spool), most_keys=1, least_free=0)
     return replace(asked, **changes)  # type: ignore[arg-type]
 
 
 def walked(
-    directory: Path, asked: Ahead | None, *, base: int = 0, topic: str | None = None
+    directory: Path, asked: Prefetch | None, *, base: int = 0, topic: str | None = None
 ) -> SegmentWalk:
     size = (directory / segment_file(base, LOG)).stat().st_size
-    return walk_segment(str(directory), base, size, ahead=asked, topic=topic)
+    return walk_segment(str(directory), base, size, prefetch=asked, topic=topic)
 
 
 def found(blobs: object) -> Mapping[tuple[int, bool], tuple[list[int], list[int]]]:
@@ -92,9 +92,9 @@ def test_prefetched_keys_equal_scanned_keys(
                 producer_id=rng.choice((-1, 7)),
             )
         )
-    home = tmp_path_factory.mktemp("ahead")
+    home = tmp_path_factory.mktemp("prefetch")
     directory = make_partition(home / "t-0", {0: log})
-    asked = ahead(
+    asked = prefetch(
         home / "spool", buckets=rng.choice((1, 3, 50)), first_dirty_offset=rng.randrange(offset + 1)
     )
     with pytest.MonkeyPatch.context() as patch:
@@ -137,10 +137,12 @@ def test_topic_usage_is_the_same_with_prefetch(
     assert len(expected.by_name) == 4
     for split_bytes in (1, 500, 2**20):
         monkeypatch.setattr(cut, "SPLIT_BYTES", split_bytes)
-        walk = walked(directory, ahead(tmp_path / "spool"), topic=CONSUMER_OFFSETS)
+        walk = walked(directory, prefetch(tmp_path / "spool"), topic=CONSUMER_OFFSETS)
         assert all(split.keys for split in walk.splits)
         assert walk.holdings == expected
-        refused = walked(directory, ahead(tmp_path / "spool", most_keys=0), topic=CONSUMER_OFFSETS)
+        refused = walked(
+            directory, prefetch(tmp_path / "spool", most_keys=0), topic=CONSUMER_OFFSETS
+        )
         assert refused.holdings == expected
 
 
@@ -153,7 +155,7 @@ def test_prefetch_skips_damage_and_the_scan_reports_it(
     data = bytearray(b"".join(log))
     data[len(log[0]) + len(log[1]) - 2] ^= 1
     (directory / segment_file(0, LOG)).write_bytes(data)
-    walk = walked(directory, ahead(tmp_path / "spool"))
+    walk = walked(directory, prefetch(tmp_path / "spool"))
     assert [split.keys is not None for split in walk.splits] == [True, False, False]
     job = job_of(directory, splits=walk.splits, fixed_buckets=3)
     with pytest.raises(CorruptLogError, match="does not match its CRC"):
@@ -162,7 +164,9 @@ def test_prefetch_skips_damage_and_the_scan_reports_it(
 
 def test_prefetch_skips_old_formats(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [OLD]})
-    assert [split.keys for split in walked(directory, ahead(tmp_path / "spool")).splits] == [None]
+    assert [split.keys for split in walked(directory, prefetch(tmp_path / "spool")).splits] == [
+        None
+    ]
 
 
 @pytest.mark.parametrize(
@@ -172,21 +176,21 @@ def test_keys_above_the_limits_are_not_spooled(
     tmp_path: Path, changes: Mapping[str, object]
 ) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [batch(record(0))]})
-    [split] = walked(directory, ahead(tmp_path / "spool", **changes)).splits
+    [split] = walked(directory, prefetch(tmp_path / "spool", **changes)).splits
     assert split.keys is None
     assert os.listdir(tmp_path / "spool") == []
 
 
 def test_unwritable_spool_disables_prefetch(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [batch(record(0))]})
-    asked = ahead(tmp_path / "spool")
+    asked = prefetch(tmp_path / "spool")
     (tmp_path / "spool").rmdir()
     assert [split.keys for split in walked(directory, asked).splits] == [None]
 
 
 def test_truncated_spool_file_is_an_error(tmp_path: Path) -> None:
     directory = make_partition(tmp_path / "t-0", {0: [batch(record(0))]})
-    [split] = walked(directory, ahead(tmp_path / "spool")).splits
+    [split] = walked(directory, prefetch(tmp_path / "spool")).splits
     assert split.keys is not None
     os.truncate(split.keys.path, os.path.getsize(split.keys.path) - 1)
     blobs: list[KeyBlob] = [blob for _, blob in blobs_of(split.keys, 0, range(split.keys.buckets))]
@@ -201,7 +205,7 @@ def test_keys_prefetched_for_another_plan_are_not_used(
     directory = make_partition(
         tmp_path / "t-0", {0: [batch(record(0)), batch(record(1), record(2))]}
     )
-    splits = walked(directory, ahead(tmp_path / "spool", first_dirty_offset=1)).splits
+    splits = walked(directory, prefetch(tmp_path / "spool", first_dirty_offset=1)).splits
     assert all(split.keys for split in splits)
     assert with_usable_keys(splits, first_dirty_offset=1) == splits
     assert [split.keys for split in with_usable_keys(splits, first_dirty_offset=2)] == [None, None]
@@ -218,7 +222,7 @@ def expected_of(*segments: int) -> Expected:
 
 def test_no_prefetch_if_one_segment_dominates(tmp_path: Path) -> None:
     def asked(**partitions: Expected) -> set[str]:
-        return set(ahead_of(partitions, secret=SECRET, spool=str(tmp_path), parallelism=2))
+        return set(prefetch_of(partitions, secret=SECRET, spool=str(tmp_path), parallelism=2))
 
     assert asked(a=expected_of(2**30, 2**30)) == set()
     assert asked(a=expected_of(*[2**28] * 8)) == {"a"}
@@ -232,7 +236,7 @@ def test_bucket_count_grows_with_bytes(tmp_path: Path) -> None:
         partitions = {
             str(number): expected_of(*[size // 16] * 16) for number, size in enumerate(sizes)
         }
-        made = ahead_of(partitions, secret=SECRET, spool=str(tmp_path), parallelism=2)
+        made = prefetch_of(partitions, secret=SECRET, spool=str(tmp_path), parallelism=2)
         return [made[name].wanted.buckets for name in partitions]
 
     assert buckets(2**20) == [1]
@@ -251,7 +255,7 @@ def test_keeper_accepts_splits_one_by_one_or_together(tmp_path: Path) -> None:
     assert len(splits) == 4
     buf = np.frombuffer(log, np.uint8)
     rows = batches_of(buf, "f", 0)
-    keepers = [KeyKeeper(buf, ahead(tmp_path / "spool"), None) for _ in range(2)]
+    keepers = [KeyKeeper(buf, prefetch(tmp_path / "spool"), None) for _ in range(2)]
     for i in range(4):
         keepers[0].room(3)[:1] = rows[i : i + 1]
         keepers[0].add(1, splits[: i + 1])

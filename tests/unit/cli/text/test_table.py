@@ -111,14 +111,14 @@ def test_holders_of_internal_topics_are_listed() -> None:
         records_after=3,
         bytes_after=1 << 10,
     )
-    foreseen = Holder(
+    previewed = Holder(
         name="tx-1", records_before=9, bytes_before=900, records_after=None, bytes_after=None
     )
     result = run_of(
         partition("orders"),
         partition("__consumer_offsets", 17, holders=(first,), holders_total=1234),
-        partition("__transaction_state", 3, holders=(foreseen,), holders_total=1),
-        partition("__share_group_state", 0, holders=(foreseen,)),
+        partition("__transaction_state", 3, holders=(previewed,), holders_total=1),
+        partition("__share_group_state", 0, holders=(previewed,)),
     )
     text = shown(result)
     assert text.partition("Who fills Kafka's own topics\n")[2].splitlines() == [
