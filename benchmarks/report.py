@@ -1,4 +1,4 @@
-"""RESULTS.md: what was aimed at and reached, then all figures by case."""
+"""RESULTS.md: targets and results, then all figures by case."""
 
 from __future__ import annotations
 
@@ -30,19 +30,22 @@ def report(results: Sequence[Result]) -> str:
     head = f"""\
 # Winnow beside Kafka's own cleaner
 
-Made by `benchmarks/run.py`; figures are medians of runs in turns. Each case says when, and on which
-processor, it was measured, and its size: ratios are of runs on one machine, seconds of two cases may not be.
+Written by `benchmarks/run.py`. Figures are medians of runs in turns. Each case names its date, its
+processor and its size. Compare ratios: seconds of two cases may come from two machines.
 
 {machines}
-* Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of cores, rounds until
-  nothing is dirty; from opening the log to the last fsync. In a fresh JVM unless it says warm.
-* Warm: the same process has cleaned a copy of the same data before. The process column tells the time from process
-  start to its end.
-* Page cache warm, all written back before each run. Memory at hand: as much was taken and set free just before, which
-  a virtual machine has to get back from its host. {SEGMENT_BYTES // MIB} MiB segments, {BATCH_BYTES >> 10} KiB
-  batches, {KEY_BYTES} B keys. Half superseded: spread evenly, so that nearly every batch has to be rebuilt.
-  5 % dirty: the rest was compacted before. Commits: {GROUPS} groups that commit {COMMITTED} partitions each, one
-  batch a commit, as in `__consumer_offsets`.
+* Kafka {KAFKA_VERSION}: `Cleaner` on `UnifiedLog`, one thread per partition up to the number of cores,
+  rounds until nothing is dirty. Time from opening the log to the last fsync. In a fresh JVM unless
+  it says warm.
+* Warm: the same process has cleaned a copy of the same data before. The column "process s" is the
+  time from process start to its end.
+* The page cache is warm, and everything is written back before each run. Memory at hand: as much
+  was allocated and freed just before. A virtual machine otherwise has to get it from its host.
+* {SEGMENT_BYTES // MIB} MiB segments, {BATCH_BYTES >> 10} KiB batches, {KEY_BYTES} B keys.
+* Half superseded: spread evenly, so that nearly every batch has to be rebuilt. 5 % dirty: the rest
+  was compacted before.
+* Commits: {GROUPS} groups that commit {COMMITTED} partitions each, one batch a commit, as in
+  `__consumer_offsets`.
 """
     shown = [_without_idle_disk(result) for result in results]
     lines = [*head.splitlines(), "", *_aims(shown)]
@@ -52,7 +55,7 @@ processor, it was measured, and its size: ratios are of runs on one machine, sec
 
 
 def _without_idle_disk(result: Result) -> Result:
-    """How long the disk takes for next to nothing tells nothing."""
+    """Leave out the disk alone where it wrote too little to measure."""
     runs = {
         name: taken
         for name, taken in result.runs.items()
@@ -63,11 +66,12 @@ def _without_idle_disk(result: Result) -> Result:
 
 def _aims(results: Sequence[Result]) -> list[str]:
     lines = [
-        "## What is aimed at",
+        "## Targets",
         "",
-        "Seconds of Kafka or `cp` over those of Winnow in a warm session; the spread is that of single turns. The aims",
-        "were set against a JVM that starts with the run; one that has cleaned before, as that of a broker, is faster.",
-        "At most: over those of the disk alone, which writes as much as Winnow left, syncs it, and reads it back.",
+        "The ratio is the seconds of Kafka or `cp` over those of Winnow in a warm session. The spread is that",
+        "of single turns. The targets were set against a JVM that starts with the run. A JVM that has cleaned",
+        "before, as a broker's has, is faster. *At most* is the highest ratio that the disk allows: it writes",
+        "as much as Winnow left, syncs it, and reads it back.",
         "",
         "| case | GiB | aim | against | its s | Winnow s | ratio | spread | at most | met |",
         "|---|--:|--:|---|--:|--:|--:|--:|--:|---|",

@@ -186,17 +186,16 @@ def results(totals: dict[str, Total], options: argparse.Namespace) -> str:
     findings = sum(total.findings for total in totals.values())
     checks = ", bounds checks on" if checks_bounds() else ""
     where = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, one process{checks}"
-    what = (
-        "A finding is any exception but the documented refusals, a property that does not hold, a dead process, more "
-        f"than {SLOW_SECONDS:.0f} s of processor time for one input, or {MEMORY >> 30} GiB more of address space."
-    )
     begun = f"Seed {options.seed}, {dt.datetime.now(dt.UTC):%Y-%m-%d}, {where}."
     lines = [
         "# Fuzzing: last run",
         "",
-        f"{executions:,} executions of {options.executions:,} planned, {findings} findings. {begun}",
+        f"{executions:,} executions of {options.executions:,} planned, {findings} findings.",
+        begun,
         "",
-        what,
+        "These are findings: any exception but the documented refusals, a property that does not hold, a",
+        f"dead process, more than {SLOW_SECONDS:.0f} s of processor time for one input, or {MEMORY >> 30} GiB more of",
+        "address space.",
         f"The plain twins of kernels judge one input in {TWINS}. Seconds are those of the processor.",
         "",
         "| target | executions | accepted | per second | peak RSS, MiB | findings |",

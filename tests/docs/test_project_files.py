@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.pages import ROOT
+from tests.reference.markdown import COLUMNS
 from winnow.version import VERSION
 
 _LINK = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)\)")
@@ -17,7 +18,11 @@ _FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 _TOP = ("benchmarks", "conf", "demo", "docs", "examples", "fuzz", "jobs", "lib", "tests")
 _PATH = re.compile(rf"(?:{'|'.join(_TOP)})/[\w./-]*\w")
 PAGES = sorted(
-    p for p in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md"))
+    page
+    for page in (
+        *ROOT.glob("*.md"),
+        *(page for top in _TOP for page in (ROOT / top).rglob("*.md")),
+    )
 )
 
 
@@ -53,6 +58,12 @@ def test_paths_that_a_page_names_exist(page: Path) -> None:
     assert sorted(word for word in named if not (ROOT / word).exists()) == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_prose_of_a_page_wraps_at_100_columns(page: Path) -> None:
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    assert [line for line in text.splitlines() if len(line) > COLUMNS and line[0] != "|"] == []
+
+
 def test_license_is_in_the_tree_and_in_the_metadata() -> None:
     metadata = configparser.ConfigParser()
     metadata.read(ROOT / "setup.cfg", encoding="utf-8")
@@ -77,8 +88,13 @@ def test_version_is_the_same_everywhere() -> None:
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
 
 
+def test_decisions_are_numbered_without_holes() -> None:
+    assert [int(page.name[:4]) for page in DECISIONS] == [*range(1, len(DECISIONS) + 1)]
+
+
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
-def test_decision_says_its_status(page: Path) -> None:
+def test_each_decision_has_its_number_and_one_status(page: Path) -> None:
+    assert page.read_text(encoding="utf-8").startswith(f"# {int(page.name[:4])}. ")
     status = re.findall(
         r"^Status: (accepted|superseded by \[\d+\]\((\d{4}-[\w-]+\.md)\))\.?$",
         page.read_text(),

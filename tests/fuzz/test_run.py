@@ -24,7 +24,7 @@ def test_a_run_is_recorded(tmp_path: Path) -> None:
         == 0
     )
     text = output.read_text(encoding="utf-8")
-    assert "3,000 executions of 3,000 planned, 0 findings. Seed 7" in text
+    assert "3,000 executions of 3,000 planned, 0 findings.\nSeed 7" in text
     assert re.search(r"^\| varint \| 1,500 \| \d+% \|", text, re.MULTILINE)
     assert re.search(r"^\| file-name \| 1,500 \| \d+% \|", text, re.MULTILINE)
 

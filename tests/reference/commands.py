@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import typer.main
 
-from tests.reference.markdown import code, table
+from tests.reference.markdown import code, table, wrapped
 from winnow.cli.app import app
 from winnow.cli.text.lessons import LESSONS
 
@@ -20,7 +20,14 @@ def verbs() -> dict[str, Any]:
 
 def all_verbs() -> Iterator[str]:
     for name, command in verbs().items():
-        yield from (f"## {name}", "", " ".join(command.help.split()), "", LESSONS[name].changes, "")
+        yield from (
+            f"## {name}",
+            "",
+            *wrapped(command.help),
+            "",
+            *wrapped(LESSONS[name].changes),
+            "",
+        )
         yield "```text"
         yield from (f"./spark-submit.sh {example}" for example in LESSONS[name].examples)
         yield from ("```", "")

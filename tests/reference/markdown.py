@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+
+COLUMNS = 100
+"""Prose wraps here; tables do not."""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -17,3 +21,14 @@ def row(cells: Sequence[str]) -> str:
 
 def code(text: str) -> str:
     return f"`{text}`"
+
+
+def wrapped(text: str, *, hanging: str = "") -> Iterator[str]:
+    """Lines of at most `COLUMNS` characters. `hanging` indents all but the first."""
+    yield from textwrap.wrap(
+        text,
+        COLUMNS,
+        subsequent_indent=hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pyspark.sql.types import ArrayType, StructField, StructType
 
-from tests.reference.markdown import code, table
+from tests.reference.markdown import code, table, wrapped
 from winnow.cli.exit_codes import EXIT_CODES, IN_SHORT
 from winnow.kafka_log.options import OPTIONS
 from winnow.kafka_log.schema import SCHEMA
@@ -116,4 +116,5 @@ def findings() -> Iterator[str]:
 
 
 def meanings() -> Iterator[str]:
-    return (f"* {code(kind.value)}: {kind.meaning}" for kind in Kind)
+    for kind in Kind:
+        yield from wrapped(f"* {code(kind.value)}: {kind.meaning}", hanging="  ")
