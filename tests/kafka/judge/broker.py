@@ -161,6 +161,18 @@ class Broker:
         """A crash."""
         self._end(signal.SIGKILL, 20)
 
+    def wait_until_dead(self, *, timeout_seconds: float) -> int:
+        """Wait for the process to end by itself; return its exit code."""
+        if self._process is None:
+            message = "the broker was never started"
+            raise BrokerFailedError(message)
+        try:
+            return self._process.wait(timeout=timeout_seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            message = f"the broker lived on for {timeout_seconds} s\n{self.log[-4000:]}"
+            raise BrokerFailedError(message) from None
+
     def consume(self, isolation: str = "read_committed") -> dict[str, Consumed]:
         """Every partition read from beginning to end, by `topic-partition`."""
         return dict(

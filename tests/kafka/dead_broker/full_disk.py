@@ -1,0 +1,148 @@
+"""Brokers that fill their disk until they die."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.kafka.dead_broker.disk import MIB, free_bytes, small_disk
+from tests.kafka.dead_broker.load import Acks, Load, read_acks
+from tests.kafka.judge.broker import Broker, BrokerFailedError
+
+DAY_MS = 86_400_000
+WEEK_MS = 7 * DAY_MS
+FILL_SECONDS = 120
+SEGMENT = f"segment.bytes={MIB} segment.index.bytes=65536"
+EXPIRES = f"{SEGMENT} cleanup.policy=delete retention.ms={WEEK_MS}"
+COMPACTED = f"{SEGMENT} cleanup.policy=compact min.cleanable.dirty.ratio=0.1"
+
+IN_SERVICE = {
+    # A few MiB are enough with the smallest segments that Kafka allows.
+    "log.segment.bytes": str(MIB),
+    "transaction.state.log.segment.bytes": str(MIB),
+    # A disk fills because these come too late.
+    "log.cleaner.enable": "false",
+    # It is 5 s by default, which is longer than this broker lives.
+    "replica.high.watermark.checkpoint.interval.ms": "300",
+}
+FRESH = {
+    "log.initial.task.delay.ms": "200",
+    "log.flush.offset.checkpoint.interval.ms": "300",
+}
+"""With it, recovery points are at most a moment old. Without it there is none: the default is 60 s."""
+FULL = "Stopping serving logs in dir"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A broker and its load. `topics` are lines as Load.java has them."""
+
+    topics: Sequence[str]
+    fresh: bool = False
+    two_log_dirs: bool = False
+    """The second one is full; the first, with the metadata log, lies on another disk."""
+    reserve_mib: int = 0
+    """Kept in a file beside the log directory, and given free when the broker is dead."""
+    mib: int = 40
+
+
+EXPIRING = f"d-old partitions=2 old_bytes={20 * MIB} {EXPIRES}"
+USERS = f"c-users partitions=2 keys=500 {COMPACTED}"
+TRANSACTIONS = (
+    f"t-compacted keys=300 txn=100 open=1 {COMPACTED}",
+    f"t-expiring txn=100 open=1 codec=lz4 old_bytes={4 * MIB} {EXPIRES}",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A broker that died of a full disk; its log directories are as it left them."""
+
+    broker: Broker
+    log_dirs: Sequence[Path]
+    topics: Path
+    acks: Acks
+    died_ms: int
+
+    def policy(self, partition: str) -> str:
+        """Return the cleanup policy of a partition's topic."""
+        topic = partition.rpartition("-")[0]
+        lines = (line.split() for line in self.topics.read_text().splitlines())
+        settings = next(words[1:] for words in lines if words[0] == topic)
+        return next(w.partition("=")[2] for w in settings if w.startswith("cleanup.policy="))
+
+
+@contextmanager
+def filled(variant: Variant, home: Path, load: Load, *, seed: int = 1) -> Iterator[Dead]:
+    """Fill a broker's disk until the broker is dead. The disk is gone at the end."""
+    with small_disk(home / "disk", mib=variant.mib) as disk:
+        log_dirs = [disk / "kafka"]
+        if variant.two_log_dirs:
+            log_dirs.insert(0, home / "other" / "kafka")
+        settings = IN_SERVICE | {"log.dirs": ",".join(map(str, log_dirs))}
+        if variant.fresh:
+            settings |= FRESH
+        reserve = disk / "reserve"
+        reserve.write_bytes(bytes(variant.reserve_mib * MIB))
+        broker = Broker(log_dirs[0], home=home / "broker", settings=settings)
+        topics = home / "topics"
+        topics.write_text("".join(f"{line}\n" for line in variant.topics))
+        try:
+            _fill(broker, load, topics, home / "acks", seed=seed, halts=not variant.two_log_dirs)
+            assert free_bytes(disk) < 2**16
+            reserve.unlink()
+            yield Dead(broker, log_dirs, topics, read_acks(home / "acks"), time.time_ns() // 10**6)
+        finally:
+            broker.kill()
+
+
+def _fill(broker: Broker, load: Load, topics: Path, acks: Path, *, seed: int, halts: bool) -> None:
+    broker.start()
+    load.create(broker.bootstrap, topics)
+    load.start_filling(broker.bootstrap, topics, acks, seed=seed)
+    try:
+        if halts:
+            broker.wait_until_dead(timeout_seconds=FILL_SECONDS)
+            return
+        deadline = time.monotonic() + FILL_SECONDS
+        while FULL not in broker.log:
+            if time.monotonic() > deadline:
+                message = f"the disk is not full after {FILL_SECONDS} s\n{broker.log[-4000:]}"
+                raise BrokerFailedError(message)
+            time.sleep(0.1)
+    finally:
+        load.stop_filling()
+    broker.kill()
+
+
+def missing(dead: Dead, load: Load, scratch: Path) -> list[str]:
+    """Start the broker as it was configured, and return what its consumers should get and do not.
+
+    The broker runs on.
+    """
+    broker = dead.broker.start()
+    kept_from = dead.died_ms - WEEK_MS
+    problems = []
+    for committed_only in (False, True):
+        if committed_only:
+            load.finish_transactions(broker.bootstrap, dead.topics)
+        isolation = "read_committed" if committed_only else "read_uncommitted"
+        found = load.read(broker.bootstrap, isolation, scratch / isolation)
+        problems += [f"{name} is not there" for name in dead.acks.records if name not in found]
+        for name, one in found.items():
+            if not committed_only and dead.acks.aborted[name] and "compact" in dead.policy(name):
+                # A compaction takes what was aborted; of the rest nothing is decided.
+                undecided = dead.acks.undecided[name] - one.records.keys()
+                problems += [f"{name}: {n} was undecided and is gone" for n in sorted(undecided)]
+                continue
+            problems += dead.acks.problems(
+                name,
+                one,
+                policy=dead.policy(name),
+                kept_from=kept_from,
+                committed_only=committed_only,
+            )
+    return problems

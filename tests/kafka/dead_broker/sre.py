@@ -1,0 +1,71 @@
+"""What the person on call does: `doctor`, then what it prints, word for word."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.kafka.dead_broker.full_disk import Dead
+from tests.kafka.judge.jars import PROJECT
+
+COMMAND = "./spark-submit.sh"
+DONE = (0, 3)
+"""Exit codes after which the page about full disks says: start the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    command: str
+    code: int
+    out: str
+
+    def __str__(self) -> str:
+        return f"$ {self.command}\n{self.out}\nexit code {self.code}\n"
+
+
+Run = Callable[[str], Answer]
+
+
+def by_script(state: Path) -> Run:
+    """The real command. Its history goes to `state`."""
+
+    def run(command: str) -> Answer:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=PROJECT,
+            env=os.environ | {"XDG_STATE_HOME": str(state)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return Answer(command, done.returncode, done.stdout)
+
+    return run
+
+
+def doctor(dead: Dead) -> str:
+    """The first line of the page about full disks."""
+    properties = dead.broker.home / "server.properties"
+    directories = " ".join(map(str, dead.log_dirs))
+    return f"{COMMAND} doctor {directories} --server-properties {properties}"
+
+
+def printed_commands(page: str) -> list[str]:
+    return [line.strip() for line in page.splitlines() if line.strip().startswith(COMMAND)]
+
+
+def follow(dead: Dead, run: Run) -> Sequence[Answer]:
+    """Run `doctor` and each command it prints, in that order."""
+    page = run(doctor(dead))
+    return [page, *(run(command) for command in printed_commands(page.out))]
+
+
+def words(command: str) -> list[str]:
+    """Of a printed command, without the script."""
+    return shlex.split(command)[1:]
