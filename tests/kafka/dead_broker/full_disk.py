@@ -24,7 +24,7 @@ IN_SERVICE = {
     "log.segment.bytes": str(MIB),
     "transaction.state.log.segment.bytes": str(MIB),
     # A disk fills because these come too late.
-    "log.cleaner.enable": "false",
+    "log.cleaner.backoff.ms": "86400000",
     # It is 5 s by default, which is longer than this broker lives.
     "replica.high.watermark.checkpoint.interval.ms": "300",
 }
