@@ -12,7 +12,7 @@ import os
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TextIO, cast
 
 from rich.console import Console
@@ -41,6 +41,19 @@ def wrapped(text: str, width: int, *, style: str = "", break_on_hyphens: bool = 
         break_on_hyphens=break_on_hyphens,
     )
     return Wrapped("\n".join(map(one_line, lines)), style=style)
+
+
+def aligned(rows: Sequence[Sequence[str]], *, words: Collection[int]) -> list[str]:
+    """Return a line for each row. The columns `words` are left-aligned, figures right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = (
+            cell.ljust(width) if at in words else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 class Paper:

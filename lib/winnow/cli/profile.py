@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from winnow.cli.out import Errors, complain
+from winnow.cli.out import Errors, aligned, complain
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.clock import now_ms
 from winnow.runtime.profile import Mark, Phase, Profile, Profiler, profiling
@@ -17,18 +17,8 @@ from winnow.runtime.session import WithContext
 from winnow.words import size
 
 HEAD = (
-    *(
-        "phase",
-        "seconds",
-        "share",
-        "driver",
-        "jobs",
-        "tasks",
-        "task s",
-        "Python s",
-        "JVM s",
-        "GC s",
-    ),
+    *("phase", "seconds", "share", "driver", "jobs", "tasks"),
+    *("task s", "Python s", "JVM s", "GC s"),
     *("read", "written", "shuffled", "spilled"),
 )
 
@@ -107,15 +97,10 @@ def table(profile: Profile) -> Iterator[str]:
     they exceed the elapsed time.
     """
     rows = [HEAD, *(_row(phase, profile.seconds) for phase in profile.phases), _sums(profile)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     # Omit columns that are empty in every row.
     shown = [at for at, column in enumerate(zip(*rows[1:], strict=True)) if any(column)]
     yield f"profile: {profile.seconds:.2f} s until here"
-    for row in rows:
-        cells = (
-            row[at].ljust(widths[at]) if at == 0 else row[at].rjust(widths[at]) for at in shown
-        )
-        yield "  ".join(cells).rstrip()
+    yield from aligned([[row[at] for at in shown] for row in rows], words=(0,))
 
 
 def _sums(profile: Profile) -> Sequence[str]:

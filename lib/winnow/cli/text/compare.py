@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from winnow.cli.out import Paper, wrapped
+from winnow.cli.out import Paper, aligned, wrapped
 from winnow.words import counted, printable
 
 if TYPE_CHECKING:
     from winnow.verbs.compare.values import CompareResult, Comparison, Place
 
 HEAD = ("partition", "kind", "offset", "differences", "compared")
-_RIGHT = (2, 3)
+_WORDS = (0, 1, 4)
 _INDENT = " " * 6
 
 Row = tuple[str, ...]
@@ -56,11 +56,10 @@ def _title(result: CompareResult, different: int) -> str:
 def _table(different: Sequence[Comparison], width: int) -> Iterator[Text]:
     if not different:
         return
-    rows = [_row(one) for one in different]
-    widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
-    yield Text(_line(HEAD, widths), style="bold")
-    for one, row in zip(different, rows, strict=True):
-        yield Text(_line(row, widths), style="red")
+    head, *lines = aligned([HEAD, *map(_row, different)], words=_WORDS)
+    yield Text(head, style="bold")
+    for one, line in zip(different, lines, strict=True):
+        yield Text(line, style="red")
         if one.first is not None:
             yield wrapped(printable(one.first.message), width)
             for place in one.first.places:
@@ -81,11 +80,3 @@ def _row(one: Comparison) -> Row:
 def _where(place: Place) -> str:
     at = "" if place.position is None else f" at byte {place.position}"
     return printable(f"{place.log_dir}/{place.file}{at}")
-
-
-def _line(cells: Row, widths: Sequence[int]) -> str:
-    padded = [
-        cell.rjust(width) if column in _RIGHT else cell.ljust(width)
-        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "  ".join(padded).rstrip()

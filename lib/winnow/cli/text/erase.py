@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from winnow.cli.out import aligned
 from winnow.verbs.erase.values import EraseResult, Matches, PartitionErasure
 from winnow.words import counted, printable, size
 
@@ -27,12 +28,7 @@ def lines(result: EraseResult) -> Iterator[str]:
 
 def _table(told: Sequence[PartitionErasure], result: EraseResult) -> Iterator[str]:
     head = ("partition", "to erase", *HEAD[2:]) if result.dry_run else HEAD
-    rows = [head, *(_row(partition) for partition in told)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *figures in rows:
-        cells = [name.ljust(widths[0])]
-        cells += [figure.rjust(width) for figure, width in zip(figures, widths[1:], strict=True)]
-        yield "  ".join(cells).rstrip()
+    yield from aligned([head, *map(_row, told)], words=(0,))
 
 
 def _row(p: PartitionErasure) -> tuple[str, ...]:

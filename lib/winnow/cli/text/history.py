@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from winnow.cli.out import Paper
+from winnow.cli.out import Paper, aligned
 from winnow.ledger.history import History, PastErasure, PastPartition, PastRun
 from winnow.policy.words import duration
 from winnow.words import counted, moment, printable, size
@@ -123,15 +123,9 @@ def _section(head: Row, rows: Sequence[Row], *, most: int, noun: str) -> Iterato
     if not rows:
         return
     yield Text()
-    shown = (head, *rows[:most])
-    left = _WORDS[head]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    for number, row in enumerate(shown):
-        cells = (
-            cell.ljust(width) if column < left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        yield Text("  ".join(cells).rstrip(), style="" if number else "bold")
+    first, *lines = aligned((head, *rows[:most]), words=range(_WORDS[head]))
+    yield Text(first, style="bold")
+    yield from map(Text, lines)
     yield from _more(len(rows) - most, noun)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from rich.text import Text
 
 from winnow.clean.result import NONE, PartitionResult, RunResult
-from winnow.cli.out import Paper, wrapped
+from winnow.cli.out import Paper, aligned, wrapped
 from winnow.wire.internal_topics import TRANSACTION_STATE
 from winnow.words import counted, moment, one_line, size
 
@@ -19,7 +19,7 @@ FEW = 8
 """Partitions that need nothing get a line each up to this number. If there are more, they share
 one.
 """
-HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty", "why")
+HEAD = ("partition", "action", "before", "after", "freed", "segments", "dirty")
 LEFT = (0, 1)
 """Columns of words. Columns of figures are right-aligned."""
 LEAST_WHY = 24
@@ -88,23 +88,20 @@ def _lines(
     shown = [*active, *idle]
     replicas = _has_replicas(result)
     rows = [_row(p, replicas=replicas) for p in shown]
-    sums = _sums(result)
-    widths = [max(map(len, column)) for column in zip(HEAD[:-1], *rows, sums, strict=True)]
-    left = width - sum(widths) - 2 * len(widths)
+    head, *lines, sums = aligned([HEAD, *rows, _sums(result)], words=LEFT)
+    left = width - len(head) - 2
     inline = result.verb != "plan" and left >= LEAST_WHY
-    yield Text(_line(HEAD if inline else HEAD[:-1], widths), style="bold")
-    for p, row in zip(shown, rows, strict=True):
+    yield Text(f"{head}  why" if inline else head, style="bold")
+    for p, line in zip(shown, lines, strict=True):
         style = "" if _acts(p) else "dim"
         if inline:
-            yield Text(
-                _line((*row, textwrap.shorten(p.reason, left, placeholder="...")), widths),
-                style=style,
-            )
+            why = textwrap.shorten(p.reason, left, placeholder="...")
+            yield Text(f"{line.ljust(len(head))}  {why}".rstrip(), style=style)
             continue
-        yield Text(_line(row, widths), style=style)
+        yield Text(line, style=style)
         if result.verb == "plan":
             yield wrapped(p.reason, width, style="dim", break_on_hyphens=True)
-    yield Text(_line(sums, widths), style="bold")
+    yield Text(sums, style="bold")
 
 
 def _holders(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
@@ -147,14 +144,6 @@ def _settings(partitions: Sequence[PartitionResult]) -> Iterator[Text]:
     defaults = sorted({s.source for settings in topics.values() for s in settings if s.is_default})
     yield Text("  everything else", style="dim")
     yield Text(f"      {'; '.join(defaults)}", style="dim")
-
-
-def _line(cells: Row, widths: Sequence[int]) -> str:
-    padded = [
-        cell.ljust(width) if column in LEFT else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(cells, widths, strict=False))
-    ]
-    return "  ".join([*padded, *cells[len(widths) :]]).rstrip()
 
 
 def _has_replicas(result: RunResult) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from winnow.cli.out import Paper, wrapped
+from winnow.cli.out import Paper, aligned, wrapped
 from winnow.words import counted, printable, size
 
 if TYPE_CHECKING:
@@ -54,23 +54,12 @@ def _table(findings: Sequence[Finding], width: int) -> Iterator[Text]:
         group = list(found)
         shown += [(_row(finding, several=several), finding) for finding in group[:MOST]]
         if len(group) > MOST:
-            shown.append(
-                (
-                    (
-                        group[0].kind,
-                        f"... and {len(group) - MOST} more of these: --json has all",
-                        "",
-                        "",
-                    ),
-                    None,
-                )
-            )
-    widths = [
-        max(map(len, column)) for column in zip(HEAD, *(row for row, _ in shown), strict=True)
-    ]
-    yield Text(_line(HEAD, widths), style="bold")
-    for row, finding in shown:
-        yield Text(_line(row, widths), style="red" if finding and finding.is_damage else "yellow")
+            more = f"... and {len(group) - MOST} more of these: --json has all"
+            shown.append(((group[0].kind, more, "", ""), None))
+    head, *lines = aligned([HEAD, *(row for row, _ in shown)], words=(0, 1))
+    yield Text(head, style="bold")
+    for line, (_, finding) in zip(lines, shown, strict=True):
+        yield Text(line, style="red" if finding and finding.is_damage else "yellow")
         if finding:
             yield wrapped(printable(finding.message), width)
 
@@ -92,13 +81,6 @@ def _offsets(finding: Finding) -> str:
         return f"{finding.first_offset}-"
     same = finding.first_offset == finding.last_offset
     return str(finding.first_offset) if same else f"{finding.first_offset}-{finding.last_offset}"
-
-
-def _line(cells: Row, widths: Sequence[int]) -> str:
-    kind, file, *figures = cells
-    padded = [kind.ljust(widths[0]), file.ljust(widths[1])]
-    padded += [figure.rjust(width) for figure, width in zip(figures, widths[2:], strict=True)]
-    return "  ".join(padded).rstrip()
 
 
 def _checked(checked: Checked) -> str:
