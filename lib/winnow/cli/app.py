@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from winnow.cli.compare import run_compare
 from winnow.cli.demo import run_demo
 from winnow.cli.doctor import run_doctor
 from winnow.cli.erase import Keys, run_erase
@@ -15,22 +14,14 @@ from winnow.cli.explain import Asked, run_explain
 from winnow.cli.history import run_history
 from winnow.cli.inspect import run_inspect
 from winnow.cli.options import CommandLine
+from winnow.cli.out import Paper, tell
 from winnow.cli.package import run_package
-from winnow.cli.parameters import (
-    DryRun,
-    Json,
-    LedgerUrl,
-    LogDirs,
-    Quiet,
-    TellProfile,
-    Topics,
-    Version,
-)
 from winnow.cli.recover import run_recover
 from winnow.cli.run import run_verb
-from winnow.cli.takes import OPTIONS, SETTINGS, takes
+from winnow.cli.takes import FIELDS, SETTINGS, takes
 from winnow.cli.text.lessons import LESSONS, epilog, epilog_of_all
 from winnow.cli.verify import run_verify
+from winnow.version import VERSION
 
 app = typer.Typer(
     add_completion=False,
@@ -42,16 +33,39 @@ app = typer.Typer(
 )
 
 
+def _show_version(value: bool) -> None:  # noqa: FBT001 - typer's signature
+    if value:
+        tell(lambda: Paper().print(f"winnow {VERSION}"))
+        raise typer.Exit
+
+
 @app.callback()
-def _globals(*, version: Version = False) -> None:
+def _globals(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version."),
+    ] = False,
+) -> None:
     pass  # what it takes has acted by the time it is called
+
+
+def _command(name: str, **more: Any) -> Callable[..., Any]:  # noqa: ANN401 - what typer takes
+    return app.command(name, short_help=LESSONS[name].short, epilog=epilog(name), **more)
 
 
 def _verb(name: str) -> Callable[..., int]:
     """`plan` and `clean` take the same options, so that one becomes the other by one word."""
 
-    @takes(*(one for one in OPTIONS if one not in _LAST), ..., *_LAST)
-    def verb(line: CommandLine, *, dry_run: DryRun = False) -> int:
+    @takes(*(one for one in FIELDS if one not in _LAST), ..., *_LAST)
+    def verb(
+        line: CommandLine,
+        *,
+        dry_run: Annotated[
+            bool,
+            typer.Option("--dry-run", help="Decide and show, change nothing: the same as plan."),
+        ] = False,
+    ) -> int:
         return run_verb("plan" if dry_run else name, line)
 
     return verb
@@ -65,9 +79,7 @@ for _name in ("plan", "clean"):
     )
 
 
-@app.command(
-    "erase", short_help=LESSONS["erase"].short, epilog=epilog("erase"), no_args_is_help=True
-)
+@_command("erase", no_args_is_help=True)
 @takes("log_dirs", ..., "topics", *SETTINGS, "timeout", "ledger", "no_ledger", "dry_run", *_LAST)
 def erase_keys(
     line: CommandLine,
@@ -97,9 +109,7 @@ def erase_keys(
     )
 
 
-@app.command(
-    "explain", short_help=LESSONS["explain"].short, epilog=epilog("explain"), no_args_is_help=True
-)
+@_command("explain", no_args_is_help=True)
 @takes("log_dirs", ..., *SETTINGS, "now", "only", "unclean_shutdown", "quiet", "json")
 def explain_one(
     line: CommandLine,
@@ -122,11 +132,10 @@ def explain_one(
     return run_explain(Asked(partition=partition, offset=offset, key=key, key_hex=key_hex), line)
 
 
-@app.command(
-    "verify", short_help=LESSONS["verify"].short, epilog=epilog("verify"), no_args_is_help=True
-)
+@_command("verify", no_args_is_help=True)
+@takes("log_dirs", ..., "topics", *_LAST)
 def verify_log_dirs(
-    log_dirs: LogDirs,
+    line: CommandLine,
     *,
     compare: Annotated[
         bool,
@@ -135,19 +144,12 @@ def verify_log_dirs(
             help="Hold the replicas in directories of several brokers against each other.",
         ),
     ] = False,
-    topics: Topics = None,
-    quiet: Quiet = False,
-    profile: TellProfile = False,
-    json: Json = False,
 ) -> int:
     """Read everything in log directories and name all that is wrong."""
-    run = run_compare if compare else run_verify
-    return run(log_dirs, topics=topics or (), quiet=quiet, json=json, profile=profile)
+    return run_verify(line, compare=compare)
 
 
-@app.command(
-    "doctor", short_help=LESSONS["doctor"].short, epilog=epilog("doctor"), no_args_is_help=True
-)
+@_command("doctor", no_args_is_help=True)
 @takes("log_dirs", "topics", *SETTINGS, "now", ..., "quiet", "json")
 def examine(
     line: CommandLine,
@@ -166,36 +168,33 @@ def examine(
     return run_doctor(line, deep=deep)
 
 
-@app.command("history", short_help=LESSONS["history"].short, epilog=epilog("history"))
+@_command("history")
+@takes("ledger", ..., "topics", "quiet", "json")
 def past_runs(
+    line: CommandLine,
     *,
-    ledger: LedgerUrl = None,
     since: Annotated[
         str | None, typer.Option(metavar="MS|ISO-8601", help="Only runs that ended then or later.")
     ] = None,
-    topics: Topics = None,
-    quiet: Quiet = False,
-    json: Json = False,
 ) -> int:
     """Show what past runs freed, when and whose they were, and when each partition was cleaned
     last.
     """
-    return run_history(ledger, since=since, topics=topics or (), quiet=quiet, json=json)
+    return run_history(line, since=since)
 
 
-@app.command("demo", short_help=LESSONS["demo"].short, epilog=epilog("demo"))
-def demo(*, json: Json = False) -> int:
+@_command("demo")
+@takes("json")
+def demo(line: CommandLine) -> int:
     """Clean a copy of a small real log directory and show before and after."""
-    return run_demo(json=json)
+    return run_demo(json=line.json)
 
 
-@app.command(
-    "recover", short_help=LESSONS["recover"].short, epilog=epilog("recover"), no_args_is_help=True
-)
+@_command("recover", no_args_is_help=True)
+@takes("log_dirs", "topics", ..., "quiet", "json")
 def recover_dirs(
-    log_dirs: LogDirs,
+    line: CommandLine,
     *,
-    topics: Topics = None,
     undo: Annotated[
         str | None,
         typer.Option(
@@ -209,30 +208,20 @@ def recover_dirs(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done, change nothing.")
     ] = False,
-    quiet: Quiet = False,
-    json: Json = False,
 ) -> int:
     """Finish or roll back what a crash left; undo a run, or free what it kept. Needs no Spark."""
-    return run_recover(
-        log_dirs,
-        topics=topics or (),
-        undo=undo,
-        purge=purge,
-        dry_run=dry_run,
-        quiet=quiet,
-        json=json,
-    )
+    return run_recover(line, undo=undo, purge=purge, dry_run=dry_run)
 
 
-@app.command(
-    "inspect", short_help=LESSONS["inspect"].short, epilog=epilog("inspect"), no_args_is_help=True
-)
+@_command("inspect", no_args_is_help=True)
+@takes(..., "quiet", "json")
 def inspect_files(
+    line: CommandLine,
+    *,
     paths: Annotated[
         list[str],
         typer.Argument(metavar="PATH", help="Files, partition directories, log directories."),
     ],
-    *,
     offset: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Where this offset leads in a partition.")
     ] = None,
@@ -243,25 +232,21 @@ def inspect_files(
     records: Annotated[
         bool, typer.Option("--records", help="Show every record of each batch.")
     ] = False,
-    quiet: Quiet = False,
-    json: Json = False,
 ) -> int:
     """Show what is in Kafka's files, verified."""
-    return run_inspect(
-        paths, offset=offset, timestamp=timestamp, records=records, quiet=quiet, json=json
-    )
+    return run_inspect(paths, line, offset=offset, timestamp=timestamp, records=records)
 
 
-@app.command("package", short_help=LESSONS["package"].short, epilog=epilog("package"))
+@_command("package")
+@takes(..., "quiet", "json")
 def pack(
+    line: CommandLine,
     *,
     output: Annotated[
         str, typer.Option(metavar="FILE", help="Where it goes: a file that ends in .tar.gz.")
     ] = "winnow.tar.gz",
-    quiet: Quiet = False,
-    json: Json = False,
 ) -> int:
     """Pack what the executors of a cluster need: Winnow, its packages, the compiled kernels. Needs
     no Spark.
     """
-    return run_package(output, quiet=quiet, json=json)
+    return run_package(output, line)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json as json_format
 import os
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from winnow.cli.options import parse_now
+from winnow.cli.options import CommandLine, parse_now
 from winnow.cli.out import Paper, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.session import spark_session
@@ -20,34 +19,28 @@ if TYPE_CHECKING:
     from winnow.ledger.history import History
 
 
-def run_history(
-    ledger: str | None, *, since: str | None, topics: Sequence[str], quiet: bool, json: bool
-) -> int:
+def run_history(request: CommandLine, *, since: str | None) -> int:
     """Return the exit code. Errors are printed, not raised."""
 
     def work() -> int:
-        where = default_ledger(os.environ) if ledger is None else ledger
+        where = default_ledger(os.environ) if request.ledger is None else request.ledger
         check_ledger(where, ())
         begin = None if since is None else parse_now(since, option="--since")
         with spark_session() as spark:
             from winnow.ledger.history import read_history  # noqa: PLC0415 - it loads pyspark
 
-            with progress_on_stderr(quiet=quiet) as progress:
+            with progress_on_stderr(quiet=request.quiet) as progress:
                 progress.stage("reading the ledger")
-                history = read_history(spark, where, since=begin, topics=topics)
-            tell_history(history, now=now_ms(), json=json)
+                history = read_history(spark, where, since=begin, topics=request.topics)
+            from winnow.cli.text.history import show  # noqa: PLC0415 - it loads pyspark
+
+            if request.json:
+                tell_json(to_json(history))
+            else:
+                tell(lambda: show(history, Paper(), now=now_ms()))
         return 0
 
-    return guarded(work, json=json, now=lambda: None)
-
-
-def tell_history(history: History, *, now: int, json: bool) -> None:
-    from winnow.cli.text.history import show  # noqa: PLC0415 - it loads pyspark
-
-    if json:
-        tell_json(to_json(history))
-    else:
-        tell(lambda: show(history, Paper(), now=now))
+    return guarded(work, json=request.json, now=lambda: None)
 
 
 def to_json(history: History) -> str:

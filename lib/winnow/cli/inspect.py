@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from winnow.cli.options import parse_now
+from winnow.cli.options import CommandLine, parse_now
 from winnow.cli.out import Contents, is_terminal, tell
 from winnow.cli.run import guarded
 from winnow.cli.text.progress import progress_on_stderr
@@ -21,12 +21,11 @@ SOUND, DAMAGED = 0, 3
 
 def run_inspect(
     paths: Sequence[str],
+    request: CommandLine,
     *,
     offset: int | None,
     timestamp: str | None,
     records: bool,
-    quiet: bool,
-    json: bool,
 ) -> int:
     """Return the exit code. Errors in the paths are found before anything is printed."""
 
@@ -50,16 +49,16 @@ def run_inspect(
         in_full = records or all(target.only is not None for target in targets)
         output = (
             inspect_json.Output(Contents())
-            if json
+            if request.json
             else inspect_text.Output(Contents(), in_full=in_full)
         )
         # On a terminal the printed lines show the progress, and a live line would interfere with
         # them.
-        with progress_on_stderr(quiet=quiet or is_terminal()) as progress:
+        with progress_on_stderr(quiet=request.quiet or is_terminal()) as progress:
             tell(lambda: output.write(_watched(files, progress), positions))
         return DAMAGED if output.problems else SOUND
 
-    return guarded(work, json=json, now=lambda: None)
+    return guarded(work, json=request.json, now=lambda: None)
 
 
 def _watched(files: Iterable[FileDescription], progress: Progress) -> Iterator[FileDescription]:

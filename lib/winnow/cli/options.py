@@ -7,11 +7,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import typer
 
 from winnow.errors import UsageError
 from winnow.ledger.place import check_ledger, default_ledger
@@ -44,43 +46,146 @@ _MOST_DIGITS = 24
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
+def _option(
+    help: str,  # noqa: A002 - as typer calls it
+    *names: str,
+    metavar: str | None = None,
+    default: Any = None,  # noqa: ANN401 - that of the field
+) -> Any:  # noqa: ANN401
+    """A field that an option of the command line sets. Without `names`, it has the field's name."""
+    option = typer.Option(*names, metavar=metavar, help=help)
+    return field(default=default, metadata={"typer": option})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLine:
-    """What was asked for, as typed."""
+    """What was asked for, as typed; fields in the order of `--help`. Scripts depend on the names
+    of the options: do not change them.
+    """
 
-    log_dirs: Sequence[str]
-    topics: Sequence[str] = ()
-    topic_configs: str | None = None
-    server_properties: Sequence[str] = ()
-    allow_other_broker: bool = False
-    sets: Sequence[str] = ()
-    topic_sets: Sequence[str] = ()
-    now: str | None = None
-    only: Only | None = None
-    unclean_shutdown: UncleanShutdown = "refuse"
-    keep_replaced: bool = False
-    timeout: str | None = None
-    on_corrupt: OnCorrupt = "leave"
-    max_extra_space: str | None = None
-    free_at_least: str | None = None
-    throttle: str | None = None
-    ledger: str | None = None
-    """None: that of the user."""
-    no_ledger: bool = False
-    report: str | None = None
-    """A file, `none`, or None for what the verb does by itself."""
-    result: str | None = None
-    """A file for the JSON object of the result."""
-    metrics: str | None = None
-    openlineage: str | None = None
-    output: Sequence[str] = ()
-    begin_again: bool = False
-    work_dir: str | None = None
-    work_space: str | None = None
-    quiet: bool = False
-    estimate: bool = False
-    json: bool = False
-    profile: bool = False
+    log_dirs: Sequence[str] = field(
+        default=(),
+        metadata={
+            "typer": typer.Argument(
+                metavar="LOG_DIR", help="Directories of a stopped broker's log.dirs."
+            )
+        },
+    )
+    topics: Sequence[str] = _option(
+        "Only topics like this; repeatable.", "--topics", metavar="GLOB", default=()
+    )
+    topic_configs: str | None = _option(
+        "Topic configs: lines `topic key=value`, or what kafka-configs --describe prints.",
+        metavar="FILE",
+    )
+    server_properties: Sequence[str] = _option(
+        "The broker's server.properties, as it is; repeatable, one for each broker.",
+        metavar="FILE",
+        default=(),
+    )
+    allow_other_broker: bool = _option(
+        "Use a server.properties although its node.id or log.dirs are another broker's.",
+        "--allow-other-broker",
+        default=False,
+    )
+    sets: Sequence[str] = _option(
+        "A broker-level default; repeatable.", "--set", metavar="KEY=VALUE", default=()
+    )
+    topic_sets: Sequence[str] = _option(
+        "A config of topics; repeatable, the last one wins.",
+        "--topic-set",
+        metavar="GLOB:KEY=VALUE",
+        default=(),
+    )
+    now: str | None = _option("The clock of every decision; default: now.", metavar="MS|ISO-8601")
+    only: Only | None = _option("Do one and leave the other.")  # noqa: RUF009 - a field
+    unclean_shutdown: UncleanShutdown = _option(  # noqa: RUF009 - a field
+        "After a broker's crash: leave all as it is, or work on what is known to be whole and committed.",
+        "--unclean-shutdown",
+        default="refuse",
+    )
+    keep_replaced: bool = _option(
+        "Keep what is replaced or deleted, for `recover --undo`; frees nothing until `recover --purge`.",
+        "--keep-replaced",
+        default=False,
+    )
+    timeout: str | None = _option(
+        "Begin nothing more after this time, for example 90s, 15m, 2h.", metavar="DURATION"
+    )
+    on_corrupt: OnCorrupt = _option(  # noqa: RUF009 - a field
+        "Leave damaged partitions as they are; or do nothing at all if there is one; or move damaged batches out "
+        "of the log, into .winnow-quarantine-RUN_ID beside it.",
+        "--on-corrupt",
+        default="leave",
+    )
+    max_extra_space: str | None = _option(
+        "Never write more than this, for example 10GiB, before as much is removed; default: what is free.",
+        metavar="SIZE",
+    )
+    free_at_least: str | None = _option(
+        "Only delete, of what retention lets go, the oldest segments until so much is freed; needs no free space.",
+        metavar="SIZE",
+    )
+    throttle: str | None = _option(
+        "Read and write no more than this per second, all tasks together, for example 50MiB; default: what "
+        "log.cleaner.io.max.bytes.per.second says.",
+        metavar="RATE",
+    )
+    ledger: str | None = _option(
+        "The Delta table that runs are recorded in; default: $WINNOW_LEDGER, or ~/.local/state/winnow/ledger.",
+        "--ledger",
+        metavar="DIR|URL",
+    )
+    no_ledger: bool = _option("Record the run nowhere.", "--no-ledger", default=False)
+    report: str | None = _option(
+        "Where the HTML page of the run goes; default: for clean a file in ~/.local/state/winnow/reports, "
+        "for plan none.",
+        "--report",
+        metavar="FILE|none",
+    )
+    result: str | None = _option(
+        "A file for the JSON object of --json, whatever stdout is for.", "--result", metavar="FILE"
+    )
+    metrics: str | None = _option(
+        "Metrics of a clean: a file for node_exporter's textfile collector, or a Prometheus Pushgateway.",
+        metavar="FILE.prom|URL",
+    )
+    openlineage: str | None = _option(
+        "OpenLineage events of a clean: appended to a file, or posted.",
+        "--openlineage",
+        metavar="FILE|URL",
+    )
+    output: Sequence[str] = _option(
+        "Where the cleaned log directory is written, whole; the one given is only read. Of several: repeat it.",
+        "--output",
+        metavar="DIR|URL",
+        default=(),
+    )
+    begin_again: bool = _option(
+        "Remove first what a run that did not finish left at --output.",
+        "--begin-again",
+        default=False,
+    )
+    work_dir: str | None = _option(
+        "Where partitions from and for elsewhere are cleaned; default: $TMPDIR.", metavar="DIR"
+    )
+    work_space: str | None = _option(
+        "How much is fetched there at once; default: half of what is free.", metavar="SIZE"
+    )
+    estimate: bool = _option(
+        "Of a plan: read all records and tell exactly what compaction would leave.",
+        "--estimate",
+        default=False,
+    )
+    quiet: bool = _option(
+        "No progress on stderr; notes and errors still.", "--quiet", default=False
+    )
+    profile: bool = _option(
+        "Tell on stderr where the time went: seconds, tasks and bytes of each phase.",
+        "--profile",
+        default=False,
+    )
+    json: bool = _option("One JSON object on stdout instead of the table.", "--json", default=False)
 
 
 def ledger_of(request: CommandLine) -> str | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from winnow.cli.options import CommandLine
 from winnow.cli.out import Paper, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.text.progress import progress_on_stderr
 from winnow.words import size
 
 
-def run_package(path: str, *, quiet: bool, json: bool) -> int:
+def run_package(path: str, request: CommandLine) -> int:
     """Return the exit code."""
 
     def work() -> int:
@@ -23,13 +24,13 @@ def run_package(path: str, *, quiet: bool, json: bool) -> int:
             yield f"      {packed}"
             yield f"For a cluster: --archives {package.path}#winnow, or the URL of a copy in the place of the path."
 
-        with progress_on_stderr(quiet=quiet) as progress:
+        with progress_on_stderr(quiet=request.quiet) as progress:
             progress.stage("packing")
             package = make_package(path)
-        if json:
+        if request.json:
             tell_json({"status": "done", **asdict(package)})
         else:
             tell(lambda: Paper().lines(lines(package)))
         return 0
 
-    return guarded(work, json=json, now=lambda: None)
+    return guarded(work, json=request.json, now=lambda: None)

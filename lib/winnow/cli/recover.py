@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
 
-from winnow.cli.options import check_log_dirs
+from winnow.cli.options import CommandLine, check_log_dirs
 from winnow.cli.out import Paper, tell, tell_json
 from winnow.cli.run import guarded
 from winnow.cli.text.progress import progress_on_stderr
@@ -14,23 +13,14 @@ from winnow.verbs.recover.values import Action, PartitionRecovery, RecoverResult
 from winnow.words import counted, moment, size
 
 
-def run_recover(
-    log_dirs: Sequence[str],
-    *,
-    topics: Sequence[str],
-    undo: str | None,
-    purge: str | None,
-    dry_run: bool,
-    quiet: bool,
-    json: bool,
-) -> int:
+def run_recover(request: CommandLine, *, undo: str | None, purge: str | None, dry_run: bool) -> int:
     """Return the exit code."""
 
     def work() -> int:
         from winnow.verbs.recover.run import recover_log_dirs  # noqa: PLC0415 - it loads numpy
 
-        check_log_dirs(log_dirs)
-        with progress_on_stderr(quiet=quiet) as progress:
+        check_log_dirs(request.log_dirs)
+        with progress_on_stderr(quiet=request.quiet) as progress:
 
             def on_partition(done: int, total: int) -> None:
                 if done:
@@ -39,25 +29,21 @@ def run_recover(
                     progress.stage(f"recovering {counted(total, 'partition')}", total_tasks=total)
 
             result = recover_log_dirs(
-                log_dirs,
-                topics=topics,
+                request.log_dirs,
+                topics=request.topics,
                 undo_run=undo,
                 purge_run=purge,
                 dry_run=dry_run,
                 on_partition=on_partition,
             )
-        if json:
-            tell_json(_told_json(result))
+        if request.json:
+            partitions = [asdict(partition) for partition in result.partitions]
+            tell_json({"status": result.status, "dry_run": dry_run, "partitions": partitions})
         else:
             tell(lambda: Paper().lines(_lines(result)))
         return result.exit_code
 
-    return guarded(work, json=json, now=lambda: None)
-
-
-def _told_json(result: RecoverResult) -> dict[str, Any]:
-    partitions = [asdict(partition) for partition in result.partitions]
-    return {"status": result.status, "dry_run": result.dry_run, "partitions": partitions}
+    return guarded(work, json=request.json, now=lambda: None)
 
 
 def _lines(result: RecoverResult) -> Iterator[str]:

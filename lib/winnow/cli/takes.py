@@ -1,51 +1,19 @@
-"""Commands from tables: typer gets one parameter for each option, a verb gets one value with all."""
+"""Commands from `CommandLine`: typer gets one parameter for each field, a verb gets one value with all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from inspect import Parameter, Signature, signature
-from types import EllipsisType, MappingProxyType
-from typing import Any
+from types import EllipsisType
+from typing import Annotated, Any, get_type_hints
 
-from winnow.cli import parameters as p
+from typer.models import ArgumentInfo
+
 from winnow.cli.options import CommandLine
 
-OPTIONS: Mapping[str, object] = MappingProxyType(
-    {
-        "log_dirs": p.LogDirs,
-        "topics": p.Topics,
-        "topic_configs": p.TopicConfigs,
-        "server_properties": p.ServerProperties,
-        "allow_other_broker": p.AllowOtherBroker,
-        "sets": p.Sets,
-        "topic_sets": p.TopicSets,
-        "now": p.Now,
-        "only": p.OnlyOne,
-        "unclean_shutdown": p.AfterCrash,
-        "keep_replaced": p.KeepReplaced,
-        "timeout": p.Timeout,
-        "on_corrupt": p.Corrupt,
-        "max_extra_space": p.MaxExtraSpace,
-        "free_at_least": p.FreeAtLeast,
-        "throttle": p.Throttle,
-        "ledger": p.LedgerUrl,
-        "no_ledger": p.NoLedger,
-        "report": p.Report,
-        "result": p.ResultFile,
-        "metrics": p.Metrics,
-        "openlineage": p.OpenLineage,
-        "output": p.Output,
-        "begin_again": p.BeginAgain,
-        "work_dir": p.WorkDir,
-        "work_space": p.WorkSpace,
-        "estimate": p.Estimate,
-        "quiet": p.Quiet,
-        "profile": p.TellProfile,
-        "json": p.Json,
-    }
-)
-"""How each field of `CommandLine` is typed, in the order of `--help`."""
+FIELDS = {one.name: one for one in fields(CommandLine)}
+_TYPES = get_type_hints(CommandLine)
 SETTINGS = ("topic_configs", "server_properties", "allow_other_broker", "sets", "topic_sets")
 
 
@@ -83,9 +51,11 @@ def takes(*names: str | EllipsisType) -> Callable[[Callable[..., int]], Callable
 
 
 def _parameter(name: str) -> Parameter:
-    [default] = [field.default for field in fields(CommandLine) if field.name == name]
-    if default is MISSING:
-        default = Parameter.empty
-    elif default == ():
-        default = None
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=OPTIONS[name])
+    typed, default, kind = FIELDS[name].metadata["typer"], FIELDS[name].default, _TYPES[name]
+    if kind == Sequence[str]:
+        kind, default = list[str] | None, None
+    if isinstance(typed, ArgumentInfo):
+        kind, default = list[str], Parameter.empty
+    return Parameter(
+        name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, typed]
+    )

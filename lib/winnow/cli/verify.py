@@ -1,65 +1,46 @@
-"""The verb `verify`: show a sweep as a table or as one JSON object."""
+"""The verbs `verify` and `verify --compare`: show what was found as a table or as one JSON object."""
 
 from __future__ import annotations
 
-import json as json_format
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from winnow.cli.out import Paper, tell, tell_json
-from winnow.cli.reading import read_and_tell
-from winnow.runtime.progress import Progress
-from winnow.runtime.session import WithContext
+from winnow.cli.options import CommandLine, check_log_dirs
+from winnow.cli.out import Paper, complain, tell, tell_json
+from winnow.cli.profile import Clock
+from winnow.cli.run import guarded
+from winnow.cli.session import spark_context
+from winnow.cli.text import compare as compare_text
+from winnow.cli.text import verify as verify_text
 
 if TYPE_CHECKING:
+    from winnow.verbs.compare.values import CompareResult
     from winnow.verbs.verify.verify import SweepResult
 
 
-def run_verify(
-    log_dirs: Sequence[str],
-    *,
-    topics: Sequence[str],
-    quiet: bool,
-    json: bool,
-    profile: bool = False,
-) -> int:
-    """Run the sweep and return the exit code. Errors are printed, not raised."""
+def run_verify(request: CommandLine, *, compare: bool) -> int:
+    """Read, then show the result, and return the exit code. Errors are printed, not raised."""
+    clock = Clock(asked=request.profile)
+    text: Any = compare_text if compare else verify_text  # both have `to_json` and `show`
 
-    def read(spark: WithContext, progress: Progress) -> SweepResult:
-        from winnow import api  # noqa: PLC0415 - it loads numba
+    def work() -> int:
+        check_log_dirs(request.log_dirs)
+        clock.starts_spark()
+        with spark_context() as spark, clock.with_spark(spark):
+            with clock.progress(quiet=request.quiet) as progress:
+                from winnow import api  # noqa: PLC0415 - it loads numba
 
-        return api.verify(spark, log_dirs, topics=topics, progress=progress)
+                read: Callable[..., SweepResult | CompareResult]
+                read = api.compare_replicas if compare else api.verify
+                result = read(spark, request.log_dirs, topics=request.topics, progress=progress)
+            for note in result.notes:
+                complain(f"note: {note}")
+            clock.begins("telling the result")
+            if request.json:
+                tell_json(text.to_json(result, clock.json()))
+            else:
+                tell(lambda: text.show(result, Paper()))
+            clock.tell()
+        return result.exit_code
 
-    def told(result: SweepResult, more: Mapping[str, Any]) -> None:
-        tell_sweep(result, json=json, more=more)
-
-    return read_and_tell(log_dirs, read, told, quiet=quiet, json=json, profile=profile)
-
-
-def tell_sweep(result: SweepResult, *, json: bool, more: Mapping[str, Any]) -> None:
-    from winnow.cli.text.verify import show  # noqa: PLC0415 - it loads numba
-
-    if json:
-        tell_json(to_json(result, more))
-    else:
-        tell(lambda: show(result, Paper()))
-
-
-def to_json(result: SweepResult, more: Mapping[str, Any] | None = None) -> str:
-    """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any.
-
-    `more` holds keys that only an option adds.
-    """
-    findings = [
-        {**asdict(finding), "damage": finding.is_damage, "meaning": finding.meaning}
-        for finding in result.findings
-    ]
-    whole = {
-        "status": result.status,
-        "checked": asdict(result.checked),
-        "findings": findings,
-        "notes": result.notes,
-    }
-    whole |= more or {}
-    return json_format.dumps(whole, indent=2)
+    return guarded(work, json=request.json, now=lambda: None)

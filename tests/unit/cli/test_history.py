@@ -153,5 +153,5 @@ def test_clean_records_in_the_ledger_that_the_options_name(
 
 
 def test_malformed_since_is_found_before_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_history("/l", since="yesterday", topics=(), quiet=True, json=False) == 2
+    assert run_history(CommandLine(ledger="/l", quiet=True), since="yesterday") == 2
     assert "--since can't be understood" in capsys.readouterr().err

@@ -16,7 +16,7 @@ import winnow.cli
 from tests.unit.cli.hostile import FORGED, hostile
 from tests.unit.cli.results import partition, run_of
 from winnow.clean.result import Holder, PartitionResult, RunResult, Setting
-from winnow.cli import compare, doctor, erase, explain, history, recover, verify
+from winnow.cli import doctor, erase, explain, history, recover
 from winnow.cli.explain import Asked
 from winnow.cli.main import run
 from winnow.cli.options import CommandLine
@@ -115,8 +115,8 @@ def test_json_of_verbs_escapes_control_characters_and_keeps_values() -> None:
     texts = {
         "plan": to_json(run_result("plan")),
         "explain": explain.to_json(hostile(Explanation)),
-        "verify": verify.to_json(hostile(SweepResult)),
-        "compare": compare.to_json(hostile(CompareResult), {}),
+        "verify": verify_text.to_json(hostile(SweepResult)),
+        "compare": compare_text.to_json(hostile(CompareResult)),
         "history": history.to_json(hostile(History)),
         "erase": erase.to_json(hostile(EraseResult)),
         "doctor": doctor.to_json(hostile(Diagnosis), REQUEST),

@@ -3,11 +3,8 @@ from __future__ import annotations
 import io
 import json
 
-import pytest
-
 from winnow.cli.out import Paper
-from winnow.cli.text.verify import MOST, show
-from winnow.cli.verify import tell_sweep
+from winnow.cli.text.verify import MOST, show, to_json
 from winnow.verbs.verify.findings import Checked, Finding, Scope
 from winnow.verbs.verify.kinds import Kind
 from winnow.verbs.verify.verify import SweepResult
@@ -75,9 +72,8 @@ def test_findings_have_no_control_characters() -> None:
     assert "\x1b" not in "".join(shown(wrong, wrong))
 
 
-def test_json_has_exactly_these_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_sweep(result(CRC), json=True, more={})
-    told = json.loads(capsys.readouterr().out)
+def test_json_has_exactly_these_keys() -> None:
+    told = json.loads(to_json(result(CRC)))
     assert told["checked"] == {
         "partitions": 2,
         "segments": 1,

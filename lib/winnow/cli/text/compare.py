@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -44,6 +46,25 @@ def show(result: CompareResult, paper: Paper) -> None:
         f"Compared: {counted(sum(one.end is not None for one in result.comparisons), 'partition')}, {records} records "
         "of all replicas",
     )
+
+
+def to_json(result: CompareResult, more: Mapping[str, Any] | None = None) -> str:
+    """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any.
+
+    `more` holds keys that only an option adds.
+    """
+    whole = {
+        "status": result.status,
+        "partitions": [_partition(one) for one in result.comparisons],
+        "notes": result.notes,
+        **(more or {}),
+    }
+    return json.dumps(whole, indent=2)
+
+
+def _partition(one: Comparison) -> dict[str, Any]:
+    first = None if one.first is None else {**asdict(one.first), "meaning": one.first.kind.meaning}
+    return {**asdict(one), "first": first}
 
 
 def _title(result: CompareResult, different: int) -> str:

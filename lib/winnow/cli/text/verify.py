@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -34,6 +36,25 @@ def show(result: SweepResult, paper: Paper) -> None:
             paper.print(wrapped(kind.meaning, paper.width))
         paper.print()
     paper.print(_checked(result.checked))
+
+
+def to_json(result: SweepResult, more: Mapping[str, Any] | None = None) -> str:
+    """Return the JSON object. Scripts depend on its keys: do not add, remove or rename any.
+
+    `more` holds keys that only an option adds.
+    """
+    findings = [
+        {**asdict(finding), "damage": finding.is_damage, "meaning": finding.meaning}
+        for finding in result.findings
+    ]
+    whole = {
+        "status": result.status,
+        "checked": asdict(result.checked),
+        "findings": findings,
+        "notes": result.notes,
+    }
+    whole |= more or {}
+    return json.dumps(whole, indent=2)
 
 
 def _title(result: SweepResult) -> str:
